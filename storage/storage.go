@@ -1,0 +1,147 @@
+// Package storage is the contract between the ledger and the place where its
+// truth is kept (specification 5.2): ledgers, heads, entries, hash tiles,
+// content, idempotency keys and a few named settings. Nothing that can be
+// derived from the log is behind it.
+//
+// Implementations are storage/pebble (the default) and storage/memory (tests);
+// storage/storagetest is the one suite that all of them pass.
+package storage
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// Sentinels on which callers branch. Any other error of Store.Commit means
+// that the outcome is unknown: the caller must stop writing and recover by
+// opening the ledger again.
+var (
+	// ErrNotFound: no such ledger, entry, tile, content, key or setting.
+	ErrNotFound = errors.New("storage: not found")
+	// ErrConflict: the stored head is not the one that the commit builds on,
+	// or a ledger of that name exists. Nothing was written.
+	ErrConflict = errors.New("storage: conflict")
+	// ErrNoSpace: free space is below the mark; nothing was tried, and writing
+	// goes on when there is room.
+	ErrNoSpace = errors.New("storage: free space below the mark")
+	// ErrInUse: another process holds the database.
+	ErrInUse = errors.New("storage: in use by another process")
+	// ErrFormat: the database was written in a format that this build does
+	// not know.
+	ErrFormat = errors.New("storage: unknown format version")
+)
+
+// Hash is a SHA-256 value.
+type Hash = [32]byte
+
+// Info describes a ledger. Name and Origin never change.
+type Info struct {
+	Name    string    // lower-case letters, digits and '-', at most 64 bytes
+	Origin  string    // checkpoint origin (2.9)
+	Created time.Time // UTC
+	Frozen  bool      // writes are refused for ever
+}
+
+// Head is the state of a log after a commit. The zero Head is that of a ledger
+// without entries.
+type Head struct {
+	Size       uint64 // number of entries
+	Tip        Hash   // event_hash of the last entry; zero bytes when there is none
+	Time       int64  // time of the last event, microseconds since 1970 UTC
+	Checkpoint []byte // signed note over Size and the root at that size
+}
+
+// Content is one piece of content and the place where it was first posted.
+type Content struct {
+	Digest Hash
+	Seq    uint64 // event that brought it
+	Slot   uint16 // position among that event's content
+	Bytes  []byte
+}
+
+// Key is an idempotency key: what it stands for and the event it led to.
+type Key struct {
+	Key    Hash // digest of the key itself (2.7)
+	Record Hash // canonical digest of the record that claimed it
+	Seq    uint64
+}
+
+// Tile is the whole present value of one hash tile: 32 bytes a hash, at most
+// 256 hashes. A tile only ever grows; a later value begins with the earlier.
+type Tile struct {
+	Level  uint8
+	Index  uint64
+	Hashes []byte
+}
+
+// Batch is everything that one commit makes durable, or nothing of it.
+type Batch struct {
+	Head    Head
+	Entries [][]byte // seq of the first is the old head's Size
+	Tiles   []Tile
+	// Contents whose digest the ledger already holds are not stored again.
+	Contents []Content
+	// Erase names content to delete; absent digests are ignored. Content that
+	// the same batch brings is written after the deletion.
+	Erase []Hash
+	Keys  []Key
+}
+
+// Reader reads one ledger. It never waits for a writer. Methods are safe for
+// concurrent use, and the slices they return are the caller's.
+type Reader interface {
+	// Head is the last committed head.
+	Head(ctx context.Context) (Head, error)
+	// Tile is the present value of a tile; ErrNotFound if it has no hash yet.
+	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
+	// Entry is the entry at seq; ErrNotFound at or beyond the head.
+	Entry(ctx context.Context, seq uint64) ([]byte, error)
+	// Entries yields (seq, entry) from a sequence number upwards, in order and
+	// without gaps, up to the head at the time of the call. The slice is valid
+	// only until the next step. A missing entry ends it with an error.
+	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
+	// Content is the bytes with that SHA-256; ErrNotFound if never held or erased.
+	Content(ctx context.Context, digest Hash) ([]byte, error)
+	// Key is the claim of an idempotency key; ErrNotFound if unclaimed.
+	Key(ctx context.Context, key Hash) (Key, error)
+	// Setting is a named value of this ledger; ErrNotFound if unset.
+	Setting(ctx context.Context, name string) ([]byte, error)
+}
+
+// Entry is one entry and its position.
+type Entry struct {
+	Seq   uint64
+	Bytes []byte
+}
+
+// Store is one ledger, open for reading and writing.
+type Store interface {
+	Reader
+	// Info is the ledger's description as it is now.
+	Info(ctx context.Context) (Info, error)
+	// Commit makes b durable, atomically and with one sync, if the stored head
+	// still equals old (Size and Tip); ErrConflict otherwise. On return every
+	// part of b survives the loss of power.
+	Commit(ctx context.Context, old Head, b Batch) error
+	// Freeze marks the ledger frozen, durably. It cannot be undone.
+	Freeze(ctx context.Context) error
+	// SetSetting stores a named value, durably.
+	SetSetting(ctx context.Context, name string, value []byte) error
+	// Writable is nil if a commit may be tried, ErrNoSpace if not.
+	Writable(ctx context.Context) error
+}
+
+// Database holds all ledgers of one server.
+type Database interface {
+	// Ledgers lists them by name.
+	Ledgers(ctx context.Context) ([]Info, error)
+	// Ledger opens one; ErrNotFound if there is none of that name. Two calls
+	// give handles on the same state.
+	Ledger(ctx context.Context, name string) (Store, error)
+	// Create makes an empty ledger, durably; ErrConflict if the name is taken.
+	Create(ctx context.Context, info Info) (Store, error)
+	// Close releases everything. No Store may be used afterwards.
+	Close() error
+}
