@@ -1,0 +1,72 @@
+package record
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Result says how a claimed hash stands to the recomputed one (2.4).
+type Result string
+
+// The four results.
+const (
+	Match    Result = "match"    // content and claim agree
+	Mismatch Result = "mismatch" // they differ; both values are recorded
+	Computed Result = "computed" // content, no claim
+	Claimed  Result = "claimed"  // claim, no content
+)
+
+// Check is the outcome for one hash field. The values are recorded for a
+// mismatch and, where the effective hash does not show it, for a claim.
+type Check struct {
+	Field  string
+	Result Result
+	// Claimed and Computed are as in the receipt; nil when there is none.
+	Claimed, Computed []byte
+}
+
+// MetricField is the field's name with the unbounded parts taken out, for use
+// as a metric label (4.5).
+func (c Check) MetricField() string {
+	if stage, ok := strings.CutPrefix(c.Field, stagePrefix); ok {
+		if !knownStage(stage) {
+			return stagePrefix + "other"
+		}
+		return c.Field
+	}
+	if strings.HasPrefix(c.Field, citationsPrefix) {
+		return "chunk_hash"
+	}
+	return c.Field
+}
+
+// check compares a claim with the recomputed value, either nil when absent,
+// notes the outcome and returns the effective hash.
+func (r *Record) check(name string, claimed, computed []byte) []byte {
+	switch {
+	case claimed == nil && computed == nil:
+		return nil
+	case claimed == nil:
+		r.Checks = append(r.Checks, Check{Field: name, Result: Computed})
+		return computed
+	case computed == nil:
+		r.Checks = append(r.Checks, Check{Field: name, Result: Claimed})
+		return claimed
+	case bytes.Equal(claimed, computed):
+		r.Checks = append(r.Checks, Check{Field: name, Result: Match})
+	default:
+		r.Checks = append(r.Checks, Check{name, Mismatch, claimed, computed})
+	}
+	return computed
+}
+
+// Mismatches are the checks that failed.
+func (r *Record) Mismatches() []Check {
+	var failed []Check
+	for _, c := range r.Checks {
+		if c.Result == Mismatch {
+			failed = append(failed, c)
+		}
+	}
+	return failed
+}

@@ -1,0 +1,93 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// citationsPrefix begins the name of the check of one citation.
+const citationsPrefix = "citations/"
+
+// chunkPrefix begins every chunk hash (1.5).
+const chunkPrefix = "sha256:"
+
+// citationSet is what a citation set puts into its event.
+type citationSet struct {
+	subject   []byte
+	citations []citation
+}
+
+type citation struct {
+	chunkHash []byte // effective, with its prefix
+	sourceID  []byte
+	weight    []byte // canonical JSON number
+	section   []byte // as given; nil is null
+}
+
+func (s *citationSet) appendMembers(w *builder) {
+	w.text("subject", s.subject)
+	w.name("citations")
+	w.b = append(w.b, '[')
+	for i, c := range s.citations {
+		w.comma(i)
+		w.open()
+		w.text("chunk_hash", c.chunkHash)
+		w.text("source_id", c.sourceID)
+		w.raw("weight", c.weight)
+		w.nullable("section", c.section)
+		w.close()
+	}
+	w.b = append(w.b, ']')
+}
+
+// decodeCitations reads a citation set and checks each chunk hash (1.5).
+func (r *Record) decodeCitations(d *decoder, v pyjson.Value, pointer string) {
+	o := d.object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels")
+	r.common(o)
+	s := &citationSet{subject: o.requiredText("subject", maxName)}
+	r.detail = s
+	list := o.array("citations")
+	if !o.member("citations").Given() {
+		o.missing("citations")
+	}
+	for e := range list.Elements() {
+		i := len(s.citations)
+		c := d.object(e, o.element("citations", i), "chunk_hash", "source_id", "text", "weight", "section")
+		s.citations = append(s.citations, r.decodeCitation(c, citationsPrefix+strconv.Itoa(i)))
+	}
+}
+
+// decodeCitation reads one citation; name is what its check and content begin with.
+func (r *Record) decodeCitation(o object, name string) citation {
+	c := citation{sourceID: o.requiredText("source_id", maxName), section: o.text("section", maxName)}
+	weight, given := o.double("weight")
+	switch {
+	case !o.member("weight").Given():
+		o.missing("weight")
+	case given && (weight < 0 || weight > 1):
+		o.d.invalid(o.at("weight"), "must be between 0 and 1")
+	case given:
+		r.scratch = o.member("weight").AppendCanonical(r.scratch[:0], pyjson.Compact)
+		c.weight = r.keep(r.scratch)
+	}
+	claimed := o.digits("chunk_hash", chunkPrefix, 64)
+	var computed []byte
+	if text, given := o.strict("text"); given {
+		r.addContent(name+"/text", text)
+		computed = r.chunkHash(text)
+	} else if !o.member("chunk_hash").Given() && !o.member("text").Given() {
+		o.d.invalid(o.at("chunk_hash"), "is required, or text in its place")
+	}
+	c.chunkHash = r.check(name+"/chunk_hash", claimed, computed)
+	return c
+}
+
+// chunkHash is the hash of a chunk's words (1.5), with its prefix.
+func (r *Record) chunkHash(text []byte) []byte {
+	r.scratch = appendWords(r.scratch[:0], text)
+	sum := sha256.Sum256(r.scratch)
+	return r.keep(hex.AppendEncode(append(r.scratch[:0], chunkPrefix...), sum[:]))
+}

@@ -1,0 +1,269 @@
+package record
+
+import (
+	"strconv"
+	"time"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Limits on what goes into the event itself, in bytes and counts. Content has
+// none but that of the body.
+const (
+	maxName   = 1024 // run_id, subject, project, build, model, source_id, section, …
+	maxLabel  = 128  // a label's name, a label's value
+	maxLabels = 32
+)
+
+// object is one object of a request and the place where it stands. Getters
+// treat null as absent (1.2), report what is wrong to the decoder, and return
+// the zero value then.
+type object struct {
+	d       *decoder
+	v       pyjson.Value
+	pointer string
+}
+
+// object checks that v is an object with no members but the known ones.
+func (d *decoder) object(v pyjson.Value, pointer string, known ...string) object {
+	o := object{d, v, pointer}
+	if v.Kind() != pyjson.Object {
+		d.invalid(pointer, "must be an object")
+		o.v = pyjson.Value{}
+		return o
+	}
+	for name := range v.Members() {
+		if !contains(known, name.Text()) {
+			d.unknown(string(pyjson.AppendPointer([]byte(pointer), name.Text())))
+		}
+	}
+	return o
+}
+
+func contains(names []string, name []byte) bool {
+	for _, n := range names {
+		if n == string(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o object) at(name string) string { return o.pointer + "/" + name }
+
+// member is the value of that name, Absent when it is null or not there.
+func (o object) member(name string) pyjson.Value {
+	if v := o.v.Member(name); v.Given() {
+		return v
+	}
+	return pyjson.Value{}
+}
+
+func (o object) missing(name string) {
+	if o.v.Kind() == pyjson.Object {
+		o.d.invalid(o.at(name), "is required")
+	}
+}
+
+// wtf is text that may hold lone surrogates; given says whether it is there.
+func (o object) wtf(name string) (text []byte, given bool) {
+	v := o.member(name)
+	switch v.Kind() {
+	case pyjson.Absent:
+		return nil, false
+	case pyjson.String:
+		if text = v.Text(); text == nil {
+			text = []byte{} // "" is given (1.2)
+		}
+		return text, true
+	default:
+		o.d.invalid(o.at(name), "must be a string")
+		return nil, false
+	}
+}
+
+// strict is text without lone surrogates, of any length.
+func (o object) strict(name string) (text []byte, given bool) {
+	text, given = o.wtf(name)
+	if given && pyjson.HasLoneSurrogate(text) {
+		o.d.invalid(o.at(name), loneSurrogate)
+		return nil, false
+	}
+	return text, given
+}
+
+const loneSurrogate = "holds a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
+
+// text is strict text of at most limit bytes; nil when not given.
+func (o object) text(name string, limit int) []byte {
+	text, given := o.strict(name)
+	if given && len(text) > limit {
+		o.d.invalid(o.at(name), "is %d bytes long, at most %d are allowed", len(text), limit)
+		return nil
+	}
+	return text
+}
+
+func (o object) requiredText(name string, limit int) []byte {
+	if !o.member(name).Given() {
+		o.missing(name)
+		return nil
+	}
+	return o.text(name, limit)
+}
+
+func (o object) requiredWTF(name string) []byte {
+	text, given := o.wtf(name)
+	if !given && !o.member(name).Given() {
+		o.missing(name)
+	}
+	return text
+}
+
+// typed is the value of that name if it is of that kind.
+func (o object) typed(name string, kind pyjson.Kind, want string) pyjson.Value {
+	v := o.member(name)
+	if v.Given() && v.Kind() != kind {
+		o.d.invalid(o.at(name), "must be %s", want)
+		return pyjson.Value{}
+	}
+	return v
+}
+
+func (o object) array(name string) pyjson.Value {
+	return o.typed(name, pyjson.Array, "an array")
+}
+
+func (o object) requiredObject(name string) pyjson.Value {
+	if !o.member(name).Given() {
+		o.missing(name)
+	}
+	return o.typed(name, pyjson.Object, "an object")
+}
+
+// hash is a claimed SHA-256: exactly 64 lower-case hexadecimal digits; nil when
+// not given.
+func (o object) hash(name string) []byte { return o.digits(name, "", 64) }
+
+// digits is a prefix followed by exactly n lower-case hexadecimal digits.
+func (o object) digits(name, prefix string, n int) []byte {
+	text, given := o.wtf(name)
+	if !given {
+		return nil
+	}
+	if !isDigits(text, prefix, n) {
+		o.d.invalid(o.at(name), "must be %q followed by exactly %d lower-case hexadecimal digits", prefix, n)
+		return nil
+	}
+	return text
+}
+
+func isDigits(text []byte, prefix string, n int) bool {
+	if len(text) != len(prefix)+n || string(text[:len(prefix)]) != prefix {
+		return false
+	}
+	for _, c := range text[len(prefix):] {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// integer is an integer of any size in plain decimal; nil when not given. A
+// count may not be negative.
+func (o object) integer(r *Record, name string, count bool) []byte {
+	v := o.member(name)
+	if !v.Given() {
+		return nil
+	}
+	decimal, ok := v.AppendInteger(r.scratch[:0])
+	r.scratch = decimal
+	switch {
+	case !ok:
+		o.d.invalid(o.at(name), "must be an integer, written without fraction and exponent")
+	case count && decimal[0] == '-':
+		o.d.invalid(o.at(name), "must not be negative")
+	default:
+		return r.keep(decimal)
+	}
+	return nil
+}
+
+func (o object) requiredCount(r *Record, name string) []byte {
+	if !o.member(name).Given() {
+		o.missing(name)
+	}
+	return o.integer(r, name, true)
+}
+
+// double is a number as the nearest IEEE 754 double.
+func (o object) double(name string) (value float64, given bool) {
+	v := o.member(name)
+	if !v.Given() {
+		return 0, false
+	}
+	value, ok := v.Float()
+	if !ok {
+		o.d.invalid(o.at(name), "must be a number in the range of a double")
+	}
+	return value, ok
+}
+
+// timestamp is an RFC 3339 time as sent; nil when not given.
+func (o object) timestamp(name string) []byte {
+	text := o.text(name, 64)
+	if text == nil {
+		return nil
+	}
+	var t time.Time
+	if err := t.UnmarshalText(text); err != nil {
+		o.d.invalid(o.at(name), "must be an RFC 3339 time such as 2025-11-30T12:00:00Z")
+		return nil
+	}
+	return text
+}
+
+// labels is an object of short strings.
+func (o object) labels(name string) pyjson.Value {
+	v := o.typed(name, pyjson.Object, "an object of strings")
+	if !v.Given() {
+		return v
+	}
+	if v.Len() > maxLabels {
+		o.d.invalid(o.at(name), "has %d labels, at most %d are allowed", v.Len(), maxLabels)
+		return pyjson.Value{}
+	}
+	for label, value := range v.Members() {
+		o.label(name, label.Text(), value)
+	}
+	return v
+}
+
+func (o object) label(name string, label []byte, value pyjson.Value) {
+	pointer := string(pyjson.AppendPointer([]byte(o.at(name)), label))
+	switch {
+	case pyjson.HasLoneSurrogate(label):
+		o.d.invalid(o.at(name), "a label's name "+loneSurrogate)
+	case len(label) == 0 || len(label) > maxLabel:
+		o.d.invalid(pointer, "a label's name has 1 to %d bytes", maxLabel)
+	case value.Kind() != pyjson.String:
+		o.d.invalid(pointer, "must be a string")
+	case pyjson.HasLoneSurrogate(value.Text()):
+		o.d.invalid(pointer, loneSurrogate)
+	case len(value.Text()) > maxLabel:
+		o.d.invalid(pointer, "is %d bytes long, at most %d are allowed", len(value.Text()), maxLabel)
+	}
+}
+
+// strictJSON reports the first lone surrogate anywhere below a member.
+func (o object) strictJSON(name string, v pyjson.Value) {
+	if pointer, found := v.LoneSurrogate(); found {
+		o.d.invalid(o.at(name)+pointer, loneSurrogate)
+	}
+}
+
+// element is the pointer of the i-th element of a member.
+func (o object) element(name string, i int) string {
+	return o.at(name) + "/" + strconv.Itoa(i)
+}

@@ -1,0 +1,207 @@
+package record
+
+import (
+	"strconv"
+	"time"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Rules is the version of specification part 1 that the checks follow.
+const Rules = 1
+
+// MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain
+// link and the event body.
+const MaxEntry = 65535
+
+// TimeLayout is RFC 3339 in UTC with microseconds (2.2).
+const TimeLayout = "2006-01-02T15:04:05.000000Z"
+
+// maxSuffix is the longest that AppendSuffix can be, in bytes.
+const maxSuffix = len(`"seq":18446744073709551615,"time":"` + TimeLayout + `","v":1}`)
+
+// Event is what the ledger knows of an event before the sequencer does.
+type Event struct {
+	Actor  string // name of the token that posted it, or "anonymous"
+	Ledger string
+	// Key is the digest of the idempotency key; nil when there is none.
+	Key *Hash
+}
+
+// AppendBody appends the event body up to the members that the sequencer fills
+// in (2.2): `{"actor":…,"rules":1,`. AppendSuffix completes it.
+func (r *Record) AppendBody(dst []byte, e Event) []byte {
+	return appendEvent(dst, r.Kind, e, r.appendChecks, func(w *builder) { r.appendMembers(w, e.Key) })
+}
+
+// appendEvent writes the members that every event has around those of its kind.
+func appendEvent(dst []byte, kind Kind, e Event, checks, members func(*builder)) []byte {
+	w := &builder{b: dst}
+	w.open()
+	w.text("actor", []byte(e.Actor))
+	w.name("checks")
+	w.open()
+	checks(w)
+	w.close()
+	w.text("kind", []byte(kind))
+	w.text("ledger", []byte(e.Ledger))
+	w.name("record")
+	w.open()
+	members(w)
+	w.close()
+	w.integer("rules", Rules)
+	w.close()
+	w.b[len(w.b)-1] = ','
+	return w.b
+}
+
+// AppendSuffix completes an event body.
+func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
+	dst = append(dst, `"seq":`...)
+	dst = strconv.AppendUint(dst, seq, 10)
+	dst = append(dst, `,"time":"`...)
+	dst = at.UTC().AppendFormat(dst, TimeLayout)
+	return append(dst, `","v":1}`...)
+}
+
+// CheckSize refuses a body, as AppendBody made it, that cannot become an entry
+// of at most MaxEntry bytes. The error is an *Error.
+func CheckSize(body []byte) error {
+	size := len(Hash{}) + len(body) + maxSuffix
+	if size <= MaxEntry {
+		return nil
+	}
+	d := new(decoder)
+	d.invalid("", "makes a log entry of %d bytes, at most %d are allowed; split it into several records", size, MaxEntry)
+	return d.err()
+}
+
+// appendMembers writes the event's record object: what all kinds have, and what
+// this kind has.
+func (r *Record) appendMembers(w *builder, key *Hash) {
+	if len(r.Contents) > 0 {
+		w.name("content")
+		w.open()
+		for _, c := range r.Contents {
+			w.name(c.Name)
+			w.open()
+			w.digest("sha256", c.Digest)
+			w.integer("size", len(c.Bytes))
+			w.close()
+		}
+		w.close()
+	}
+	w.digest("digest", r.Digest)
+	if key != nil {
+		w.digest("idempotency_key", *key)
+	}
+	w.value("labels", r.labels)
+	if r.RunID != "" {
+		w.text("run_id", []byte(r.RunID))
+	}
+	w.text("timestamp", r.when)
+	r.detail.appendMembers(w)
+}
+
+func (r *Record) appendChecks(w *builder) {
+	for _, c := range r.Checks {
+		w.name(c.Field)
+		c.append(w)
+	}
+}
+
+func (c Check) append(w *builder) {
+	w.open()
+	if c.Result == Mismatch {
+		w.nullable("claimed", c.Claimed)
+		w.nullable("computed", c.Computed)
+	} else {
+		w.text("claimed", c.Claimed)
+	}
+	w.text("result", []byte(c.Result))
+	w.close()
+}
+
+// AppendChecks appends the checks as a canonical JSON object, by field.
+func (r *Record) AppendChecks(dst []byte) []byte {
+	w := &builder{b: dst}
+	w.open()
+	r.appendChecks(w)
+	w.close()
+	return w.b
+}
+
+// AppendHashes appends the effective hashes as a canonical JSON object.
+func (r *Record) AppendHashes(dst []byte) []byte {
+	w := &builder{b: dst}
+	w.open()
+	r.appendHashes(w)
+	w.close()
+	return w.b
+}
+
+func (r *Record) appendHashes(w *builder) {
+	for _, f := range r.hashes {
+		w.nullable(f.name, f.hex)
+	}
+}
+
+// hashesMember writes the effective hashes as the member that receipts show.
+func (r *Record) hashesMember(w *builder) {
+	w.name("hashes")
+	w.open()
+	r.appendHashes(w)
+	w.close()
+}
+
+// AppendLedgerCreated appends the body of a ledger's first event.
+func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
+	none := func(*builder) {}
+	return appendEvent(dst, LedgerCreated, e, none, func(w *builder) {
+		w.text("origin", []byte(origin))
+		w.text("verifier_key", []byte(verifierKey))
+	})
+}
+
+// Refusal is why the ledger did not take a record that it could read (2.4, 2.7).
+type Refusal string
+
+// The reasons.
+const (
+	RefusedMismatch Refusal = "mismatch" // a claim failed and the writer wanted that refused
+	RefusedKey      Refusal = "idempotency_key_conflict"
+)
+
+// AppendRefusal appends the body of the event that logs a refusal: the record's
+// digest and, for a mismatch, the failed fields. first is the event that holds
+// the idempotency key; it is written for RefusedKey only.
+func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
+	checks := func(w *builder) {
+		for _, c := range r.Mismatches() {
+			w.name(c.Field)
+			c.append(w)
+		}
+	}
+	return appendEvent(dst, RecordRefused, e, checks, func(w *builder) {
+		w.digest("digest", r.Digest)
+		w.text("kind", []byte(r.Kind))
+		w.text("reason", []byte(why))
+		if r.RunID != "" {
+			w.text("run_id", []byte(r.RunID))
+		}
+		if why == RefusedKey {
+			w.digest("idempotency_key", *e.Key)
+			w.name("first_seq")
+			w.b = strconv.AppendUint(w.b, first, 10)
+		}
+	})
+}
+
+// eventText is text that is hashed as WTF-8 but may enter an event only when it
+// is valid UTF-8 and short; nil otherwise. Its content keeps it as it came.
+func eventText(text []byte) []byte {
+	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
+		return nil
+	}
+	return text
+}

@@ -1,0 +1,183 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// axisPayload names the schema in which the payload is normalised before it is
+// hashed (1.3).
+const axisPayload = "axis-payload-1"
+
+// environmentNames are the members of environment, in the order in which
+// ipc_id_advanced covers them (1.3).
+var environmentNames = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
+
+// ipc is what an IPC record puts into its event beside what all kinds have.
+type ipc struct {
+	r             *Record
+	model         []byte
+	temperature   []byte // repr of the double
+	maxTokens     []byte // decimal
+	seed          []byte // decimal; nil when neither record nor payload has one
+	payloadSchema []byte
+	environment   [len(environmentNames)][]byte
+	usage         pyjson.Value
+}
+
+func (p *ipc) appendMembers(w *builder) {
+	p.r.hashesMember(w)
+	p.appendEnvironment(w)
+	w.raw("max_tokens", p.maxTokens)
+	w.text("model", p.model)
+	w.text("payload_schema", p.payloadSchema)
+	w.raw("seed", p.seed)
+	w.raw("temperature", p.temperature)
+	w.value("usage", p.usage)
+}
+
+func (p *ipc) appendEnvironment(w *builder) {
+	w.name("environment")
+	w.open()
+	for i, value := range p.environment {
+		w.text(environmentNames[i], value)
+	}
+	w.close()
+}
+
+// decodeIPC reads an IPC record, recomputes its hashes (1.3) and checks them.
+func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
+	o := d.object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
+		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
+		"ipc_id_advanced", "environment", "usage", "timestamp", "labels")
+	r.common(o)
+	p := &ipc{r: r}
+	r.detail = p
+	p.model = o.requiredText("model", maxName)
+	p.maxTokens = o.requiredCount(r, "max_tokens")
+	p.decodeTemperature(o)
+	p.decodeSeed(o)
+	p.decodeEnvironment(o)
+	p.usage = o.typed("usage", pyjson.Object, "an object")
+	o.strictJSON("usage", p.usage)
+
+	input := r.check("input_hash", o.hash("input_hash"), p.inputHash(o))
+	prompt := r.check("system_prompt_hash", o.hash("system_prompt_hash"),
+		r.normalisedHash(o, "system_prompt", appendSystemPrompt))
+	output := r.check("output_hash", o.hash("output_hash"), r.normalisedHash(o, "output", appendOutput))
+	id, advanced := o.hash("ipc_id"), o.hash("ipc_id_advanced")
+	if d.failed() {
+		return
+	}
+	r.setHash("input_hash", input)
+	r.setHash("system_prompt_hash", prompt)
+	r.setHash("output_hash", output)
+	complete := prompt != nil && output != nil && p.seed != nil
+	p.identify(complete, id, advanced, input, prompt)
+}
+
+// identify computes and checks ipc_id and ipc_id_advanced. Where the chain is
+// incomplete they are null, and a claim is recorded as such (1.3).
+func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
+	r := p.r
+	var computed, computedAdvanced []byte
+	if complete {
+		conditions := bytes.Join([][]byte{input, prompt, p.model, p.temperature, p.maxTokens, p.seed}, []byte(":"))
+		computed = r.hex(sha256.Sum256(conditions))
+		if p.environment[0] != nil && p.environment[1] != nil && p.environment[2] != nil {
+			conditions = append(append(conditions, ':'), bytes.Join(p.environment[:], []byte(":"))...)
+			computedAdvanced = r.hex(sha256.Sum256(conditions))
+		}
+	}
+	r.setHash("ipc_id", r.checkDependent("ipc_id", id, computed))
+	if advanced != nil || computedAdvanced != nil {
+		r.setHash("ipc_id_advanced", r.checkDependent("ipc_id_advanced", advanced, computedAdvanced))
+	}
+}
+
+// checkDependent checks a hash over other hashes. A claim that cannot be
+// recomputed stands in the check alone: the effective hash is null.
+func (r *Record) checkDependent(name string, claimed, computed []byte) []byte {
+	r.check(name, claimed, computed)
+	if computed == nil && claimed != nil {
+		r.Checks[len(r.Checks)-1].Claimed = claimed
+	}
+	return computed
+}
+
+func (p *ipc) decodeTemperature(o object) {
+	value, given := o.double("temperature")
+	if !o.member("temperature").Given() {
+		o.missing("temperature")
+	}
+	if given {
+		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
+		p.temperature = p.r.keep(p.r.scratch)
+	}
+}
+
+// decodeSeed takes the record's seed or, when it has none, the payload's.
+func (p *ipc) decodeSeed(o object) {
+	if p.seed = o.integer(p.r, "seed", false); p.seed != nil || o.member("seed").Given() {
+		return
+	}
+	if payload := o.member("payload"); payload.Kind() == pyjson.Object {
+		inner := object{o.d, payload, o.at("payload")}
+		if string(o.text("payload_schema", maxName)) == axisPayload {
+			p.seed = inner.axisSeed(p.r)
+			return
+		}
+		p.seed = inner.integer(p.r, "seed", false)
+	}
+}
+
+func (p *ipc) decodeEnvironment(o object) {
+	v := o.member("environment")
+	if !v.Given() {
+		return
+	}
+	e := o.d.object(v, o.at("environment"), environmentNames[:]...)
+	for i, name := range environmentNames {
+		p.environment[i] = e.text(name, maxName)
+	}
+}
+
+// inputHash hashes the payload in spaced canonical JSON; nil without payload.
+func (p *ipc) inputHash(o object) []byte {
+	r := p.r
+	payload := o.typed("payload", pyjson.Object, "an object")
+	o.strictJSON("payload", payload)
+	p.payloadSchema = o.text("payload_schema", maxName)
+	if !payload.Given() {
+		if !o.member("payload").Given() && !o.member("input_hash").Given() {
+			o.d.invalid(o.at("payload"), "is required, or input_hash in its place")
+		}
+		return nil
+	}
+	r.addContent("payload", payload.Raw())
+	switch string(p.payloadSchema) {
+	case "":
+		r.scratch = payload.AppendCanonical(r.scratch[:0], pyjson.Spaced)
+	case axisPayload:
+		r.scratch = o.appendAxisPayload(r, payload)
+	default:
+		o.d.invalid(o.at("payload_schema"), "must be %q or left out", axisPayload)
+	}
+	return r.hex(sha256.Sum256(r.scratch))
+}
+
+// normalisedHash hashes a text after a rule of part 1; nil when not given.
+func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byte) []byte) []byte {
+	text, given := o.strict(name)
+	if !given {
+		return nil
+	}
+	digest := r.addContent(name, text)
+	r.scratch = rule(r.scratch[:0], text)
+	if !bytes.Equal(r.scratch, text) {
+		digest = sha256.Sum256(r.scratch)
+	}
+	return r.hex(digest)
+}

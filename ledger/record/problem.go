@@ -1,0 +1,78 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Problem says what is wrong at one place of a request.
+type Problem struct {
+	Pointer string // JSON pointer (RFC 6901) into the request; "" is the whole
+	Detail  string // what is wrong and what to do
+}
+
+// Error is why a record was not accepted.
+type Error struct {
+	// Malformed: the request is not well-formed (not JSON, duplicate or unknown
+	// members); otherwise it is well-formed and its values are not acceptable.
+	Malformed bool
+	Problems  []Problem // at least one, at most maxProblems
+}
+
+// maxProblems bounds the list, so that a hostile body cannot make it long.
+const maxProblems = 32
+
+// Error joins the problems.
+func (e *Error) Error() string {
+	parts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		parts[i] = p.Detail
+		if p.Pointer != "" {
+			parts[i] = p.Pointer + ": " + p.Detail
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func syntaxError(err error) *Error {
+	p := Problem{Detail: err.Error()}
+	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
+		p.Pointer = syntax.Pointer
+	}
+	return &Error{Malformed: true, Problems: []Problem{p}}
+}
+
+// decoder gathers the problems of one request.
+type decoder struct {
+	problems  []Problem
+	malformed bool
+}
+
+func (d *decoder) failed() bool { return len(d.problems) > 0 }
+
+// err is nil when nothing is wrong. A malformed request is reported as such
+// even if its values are wrong too.
+func (d *decoder) err() error {
+	if !d.failed() {
+		return nil
+	}
+	return &Error{Malformed: d.malformed, Problems: d.problems}
+}
+
+func (d *decoder) add(pointer, detail string) {
+	if len(d.problems) < maxProblems {
+		d.problems = append(d.problems, Problem{pointer, detail})
+	}
+}
+
+func (d *decoder) invalid(pointer, format string, args ...any) {
+	d.add(pointer, fmt.Sprintf(format, args...))
+}
+
+func (d *decoder) unknown(pointer string) {
+	d.malformed = true
+	d.add(pointer, "unknown member; remove it or correct its name")
+}

@@ -1,0 +1,72 @@
+package record
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sharedData is real input that is not part of the repository; tests that want
+// it skip where it is absent.
+var sharedData = filepath.Join("..", "..", "..", "shared", "data")
+
+func eachLine(t *testing.T, name string, check func(r *Record)) (lines int) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(sharedData, name+".ndjson.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	s := bufio.NewScanner(unzipped)
+	s.Buffer(nil, 8<<20)
+	for ; s.Scan(); lines++ {
+		l, err := ParseLine(s.Bytes())
+		require.NoError(t, err, "line %d", lines+1)
+		check(l.Record)
+		l.Record.Release()
+	}
+	require.NoError(t, s.Err())
+	return lines
+}
+
+func TestRealInputMatches(t *testing.T) {
+	for _, name := range []string{"generations", "run-dags", "citation-sets", "story-paths"} {
+		eachLine(t, name, func(r *Record) {
+			require.Empty(t, r.Mismatches(), r.RunID)
+			if name == "generations" {
+				require.Len(t, r.Checks, 4)
+				for _, c := range r.Checks {
+					require.Equal(t, Match, c.Result)
+				}
+			}
+		})
+	}
+}
+
+func TestRealInputTampered(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(sharedData, "generations-tampered.expected.json"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	var expected struct {
+		Mismatches map[string][]string `json:"mismatches_by_run_id"`
+	}
+	require.NoError(t, json.Unmarshal(b, &expected))
+	found := make(map[string][]string)
+	eachLine(t, "generations-tampered", func(r *Record) {
+		for _, c := range r.Mismatches() {
+			found[strings.Clone(r.RunID)] = append(found[r.RunID], c.Field)
+		}
+	})
+	require.Equal(t, expected.Mismatches, found)
+}

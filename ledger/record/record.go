@@ -1,0 +1,228 @@
+// Package record turns what a service posts into what the ledger keeps: it
+// decodes a record strictly, recomputes every hash of specification part 1,
+// checks each claim against it (2.4), and serialises the event body up to the
+// members that only the sequencer knows (2.2).
+//
+// It does no I/O and reads no clock.
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Kind names a kind of event (2.2).
+type Kind string
+
+// The kinds that services post.
+const (
+	IPCRecord       Kind = "ipc_record"
+	RunDAG          Kind = "run_dag"
+	CitationSet     Kind = "citation_set"
+	PathFingerprint Kind = "path_fingerprint"
+)
+
+// The kinds that the ledger writes itself.
+const (
+	LedgerCreated Kind = "ledger_created"
+	RecordRefused Kind = "record_refused"
+)
+
+// Kinds lists the kinds that services post.
+var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
+
+// Hash is a SHA-256 value.
+type Hash = [32]byte
+
+// Content is text or JSON that is kept beside the log, byte for byte (2.3).
+type Content struct {
+	Name   string
+	Digest Hash
+	Bytes  []byte
+}
+
+// Record is a decoded, hashed and checked record. It refers to the bytes it was
+// parsed from: they must not change until Release.
+type Record struct {
+	Kind  Kind
+	RunID string // empty when the record has none
+	// Digest is the SHA-256 of the whole record in compact canonical JSON; two
+	// records are the same record when kind and digest agree (2.7).
+	Digest   Hash
+	Checks   []Check
+	Contents []Content
+
+	hashes   []field
+	detail   detail
+	labels   pyjson.Value
+	when     []byte // timestamp as sent, RFC 3339; nil when not given
+	document *pyjson.Document
+	scratch  []byte
+	arena    []byte // holds hexadecimal digits that checks and hashes refer to
+}
+
+// detail is the part of a record that its kind alone knows.
+type detail interface {
+	// appendMembers adds the members that only this kind has to the event's
+	// record object.
+	appendMembers(w *builder)
+}
+
+// field is a named effective hash (2.4); nil hex is null.
+type field struct {
+	name string
+	hex  []byte
+}
+
+var records = sync.Pool{New: func() any {
+	return &Record{document: new(pyjson.Document)}
+}}
+
+// Parse decodes one record of a kind. The error is an *Error.
+func Parse(kind Kind, body []byte) (*Record, error) {
+	r := records.Get().(*Record)
+	if err := r.document.Parse(body); err != nil {
+		r.Release()
+		return nil, syntaxError(err)
+	}
+	if err := r.decode(kind, r.document.Root(), ""); err != nil {
+		r.Release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Line is one line of a batch (3.1).
+type Line struct {
+	Record *Record
+	// Key is the line's idempotency_key; empty when it has none.
+	Key string
+}
+
+// maxKey bounds an idempotency key, in bytes.
+const maxKey = 1024
+
+// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The error is an *Error.
+func ParseLine(line []byte) (Line, error) {
+	r := records.Get().(*Record)
+	if err := r.document.Parse(line); err != nil {
+		r.Release()
+		return Line{}, syntaxError(err)
+	}
+	key, err := r.decodeLine()
+	if err != nil {
+		r.Release()
+		return Line{}, err
+	}
+	return Line{Record: r, Key: key}, nil
+}
+
+func (r *Record) decodeLine() (string, error) {
+	d := new(decoder)
+	o := d.object(r.document.Root(), "", "kind", "record", "idempotency_key")
+	kind := o.requiredText("kind", maxName)
+	key := o.text("idempotency_key", maxKey)
+	o.requiredObject("record")
+	if d.failed() {
+		return "", d.err()
+	}
+	if err := r.decode(Kind(kind), o.member("record"), "/record"); err != nil {
+		return "", err
+	}
+	return string(key), nil
+}
+
+// Release gives the record's memory back. Neither the record nor anything taken
+// from it may be used afterwards.
+func (r *Record) Release() {
+	document, scratch, arena := r.document, r.scratch[:0], r.arena[:0]
+	checks, contents, hashes := r.Checks[:0], r.Contents[:0], r.hashes[:0]
+	clear(contents[:cap(contents)])
+	*r = Record{document: document}
+	if cap(scratch)+cap(arena) <= maxPooled {
+		r.scratch, r.arena = scratch, arena
+		r.Checks, r.Contents, r.hashes = checks, contents, hashes
+	}
+	records.Put(r)
+}
+
+// maxPooled bounds, in bytes, the buffers that a released record keeps.
+const maxPooled = 1 << 20
+
+// decode fills r from v; pointer is where v stands in the request.
+func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
+	d := new(decoder)
+	r.Kind = kind
+	if v.Kind() != pyjson.Object {
+		d.invalid(pointer, "must be an object")
+		return d.err()
+	}
+	switch kind {
+	case IPCRecord:
+		r.decodeIPC(d, v, pointer)
+	case RunDAG:
+		r.decodeRunDAG(d, v, pointer)
+	case CitationSet:
+		r.decodeCitations(d, v, pointer)
+	case PathFingerprint:
+		r.decodePath(d, v, pointer)
+	default:
+		d.invalid("/kind", "must be ipc_record, run_dag, citation_set or path_fingerprint")
+	}
+	if d.failed() {
+		return d.err()
+	}
+	r.Digest = r.jsonHash(v)
+	return nil
+}
+
+// common reads the members that every kind has.
+func (r *Record) common(o object) {
+	r.RunID = string(o.text("run_id", maxName))
+	r.when = o.timestamp("timestamp")
+	r.labels = o.labels("labels")
+}
+
+// jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.
+func (r *Record) jsonHash(v pyjson.Value) Hash {
+	r.scratch = v.AppendCanonical(r.scratch[:0], pyjson.Compact)
+	return sha256.Sum256(r.scratch)
+}
+
+// addContent keeps bytes beside the log and returns their digest.
+func (r *Record) addContent(name string, b []byte) Hash {
+	digest := sha256.Sum256(b)
+	r.Contents = append(r.Contents, Content{Name: name, Digest: digest, Bytes: b})
+	return digest
+}
+
+// hex writes a hash in lower-case hexadecimal. The result lives as long as r.
+func (r *Record) hex(h Hash) []byte {
+	return r.keep(hex.AppendEncode(r.scratch[:0], h[:]))
+}
+
+// keep copies b into the arena.
+func (r *Record) keep(b []byte) []byte {
+	start := len(r.arena)
+	r.arena = append(r.arena, b...)
+	return r.arena[start:len(r.arena):len(r.arena)]
+}
+
+// setHash records an effective hash under its name; nil is null.
+func (r *Record) setHash(name string, value []byte) {
+	r.hashes = append(r.hashes, field{name, value})
+}
+
+// EffectiveHash is the effective hash of that name in hexadecimal; empty when
+// it is null or the record has none of that name.
+func (r *Record) EffectiveHash(name string) string {
+	for _, f := range r.hashes {
+		if f.name == name {
+			return string(f.hex)
+		}
+	}
+	return ""
+}

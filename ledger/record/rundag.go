@@ -1,0 +1,383 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// stagePrefix begins the name of the check of one stage.
+const stagePrefix = "stage:"
+
+// runDAG is what a run-DAG puts into its event beside what all kinds have.
+type runDAG struct {
+	r *Record
+	// base holds the effective hashes that stages and cache key are made of;
+	// fromContent names those that were recomputed.
+	base        map[string][]byte
+	fromContent map[string]bool
+
+	nodes        []node
+	shape        string
+	failureStage []byte // nil is null
+	questionMode string
+	// Labels of the run; nil when not given or not fit for an event.
+	auditMode, verifierMethod, lookupPath, answerMode []byte
+	quotes, verified                                  []byte // decimal
+	sources                                           int    // -1 when unknown
+	dimensions                                        []dimension
+}
+
+// dimension is one dimension of the cache key.
+type dimension struct {
+	name  string
+	value []byte
+}
+
+func (g *runDAG) appendMembers(w *builder) {
+	g.r.hashesMember(w)
+	w.name("nodes")
+	w.b = append(w.b, '[')
+	for i, n := range g.nodes {
+		w.comma(i)
+		w.open()
+		w.text("stage", []byte(n.stage))
+		w.text("hash", n.hash)
+		w.close()
+	}
+	w.b = append(w.b, ']')
+	w.text("shape", []byte(g.shape))
+	w.nullable("failure_stage", g.failureStage)
+	w.text("preflight", g.preflight())
+	w.text("audit_mode", g.auditMode)
+	w.text("verifier_method", g.verifierMethod)
+	w.text("lookup_path", g.lookupPath)
+	w.text("answer_mode", g.answerMode)
+	w.raw("n_quotes", g.quotes)
+	w.raw("n_verified", g.verified)
+	if g.sources >= 0 {
+		w.integer("n_sources", g.sources)
+	}
+	if g.questionMode != "" {
+		w.text("question_mode", []byte(g.questionMode))
+	}
+	g.appendDimensions(w)
+}
+
+func (g *runDAG) appendDimensions(w *builder) {
+	if len(g.dimensions) == 0 {
+		return
+	}
+	w.name("cache_dimensions")
+	w.open()
+	for _, d := range g.dimensions {
+		w.nullable(d.name, eventText(d.value))
+	}
+	w.close()
+}
+
+// preflight says whether the run went through preflight (1.4).
+func (g *runDAG) preflight() []byte {
+	for _, n := range g.nodes {
+		if n.stage == preflightStage {
+			return []byte("available")
+		}
+	}
+	return []byte("unavailable_legacy_run")
+}
+
+// baseHashes are the hashes that a record's content is recomputed into before
+// any stage is built, each with the stage that carries it as it is, if any.
+var baseHashes = [...]struct{ name, stage string }{
+	{"question_hash", "question"},
+	{"preflight_hash", preflightStage},
+	{"context_root", "context"},
+	{"evidence_map_root", "evidence_map"},
+	{"conversation_hash", "prompt"},
+	{"governance_policy_hash", ""},
+	{"verifier_policy_hash", ""},
+}
+
+// decodeRunDAG reads a run-DAG, rebuilds what its content allows (1.4) and
+// checks it stage by stage.
+func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
+	o := d.object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
+		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
+		"cache_key", "timestamp", "labels")
+	r.common(o)
+	g := &runDAG{r: r, base: make(map[string][]byte), fromContent: make(map[string]bool), sources: -1}
+	r.detail = g
+
+	claimed, claimedRoot := g.decodeDAG(o)
+	arguments := g.arguments(o)
+	dimensions := g.decodeDimensions(o)
+	g.decodeBase(o, arguments, dimensions)
+	cacheKey := o.hash("cache_key")
+	answer, hasAnswer := o.wtf("answer_text")
+	if hasAnswer {
+		r.addContent("answer_text", answer)
+	}
+	switch {
+	case d.failed():
+		return
+	case o.member("inputs").Given():
+		g.build(o, arguments, answer, hasAnswer)
+	case o.member("reject_inputs").Given():
+		g.buildReject(arguments)
+	case claimed != nil:
+		g.adopt(claimed, answer, hasAnswer)
+	default:
+		d.invalid(o.at("dag"), "is required, or inputs or reject_inputs in its place")
+	}
+	if d.failed() {
+		return
+	}
+	g.finish(claimed, claimedRoot, dimensions, cacheKey)
+}
+
+// decodeDAG reads the DAG as the service built it.
+func (g *runDAG) decodeDAG(o object) (nodes []node, root []byte) {
+	v := o.member("dag")
+	if !v.Given() {
+		return nil, nil
+	}
+	g.r.addContent("dag", v.Raw())
+	dag := o.d.object(v, o.at("dag"), "root", "nodes", "preflight_payload")
+	if !dag.member("root").Given() {
+		dag.missing("root")
+	}
+	root = dag.hash("root")
+	list := dag.array("nodes")
+	if list.Len() == 0 {
+		o.d.invalid(dag.at("nodes"), "must have at least one stage")
+	}
+	for e := range list.Elements() {
+		n := o.d.object(e, dag.element("nodes", len(nodes)), "stage", "hash")
+		if !n.member("hash").Given() {
+			n.missing("hash")
+		}
+		nodes = append(nodes, node{stage: string(n.requiredText("stage", maxLabel)), hash: n.hash("hash")})
+	}
+	return nodes, root
+}
+
+// arguments is inputs or reject_inputs, an empty object when neither is given.
+func (g *runDAG) arguments(o object) object {
+	inputs, reject := o.member("inputs"), o.member("reject_inputs")
+	switch {
+	case inputs.Given() && reject.Given():
+		o.d.invalid(o.at("reject_inputs"), "cannot stand beside inputs; a run has one shape")
+	case inputs.Given():
+		g.r.addContent("inputs", inputs.Raw())
+		return o.d.object(inputs, o.at("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
+			"evidence_map_root", "conversation_hash", "answer_text", "raw_answer_text", "rendered_text",
+			"parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
+			"retrieval_plan_hash", "lookup_path", "claim_statuses", "violations", "answer_mode")
+	case reject.Given():
+		g.r.addContent("reject_inputs", reject.Raw())
+		return o.d.object(reject, o.at("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
+			"rejection_reason", "answer_text", "violations", "audit_mode", "verifier_method")
+	}
+	return object{d: o.d}
+}
+
+// decodeBase recomputes the base hashes from content and checks their claims,
+// which the builders' arguments hold or, failing them, the cache dimensions.
+func (g *runDAG) decodeBase(o, arguments, dimensions object) {
+	computed := map[string][]byte{
+		"question_hash":          g.questionHash(o),
+		"context_root":           g.contextRoot(o),
+		"evidence_map_root":      g.evidenceMapRoot(o),
+		"conversation_hash":      g.contentHash(o, "messages", pyjson.Array),
+		"governance_policy_hash": g.contentHash(o, "policy", pyjson.Object),
+		"verifier_policy_hash":   g.contentHash(o, "verifier_policy", pyjson.Object),
+		"preflight_hash":         g.preflightHash(o, arguments),
+	}
+	for _, b := range baseHashes {
+		claim := arguments.hash(b.name)
+		repeated := dimensions.hash(b.name)
+		if claim == nil {
+			claim, repeated = repeated, nil
+		}
+		effective := g.r.check(b.name, claim, computed[b.name])
+		if repeated != nil {
+			g.checkRepeated(b.name, repeated, effective, computed[b.name] != nil)
+		}
+		g.base[b.name] = effective
+		g.fromContent[b.name] = computed[b.name] != nil
+	}
+}
+
+// checkRepeated checks a dimension against the hash of the same name.
+func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromContent bool) {
+	if !fromContent && bytes.Equal(claimed, effective) {
+		effective = nil // one claim does not prove another
+	}
+	g.r.check("cache_dimensions."+name, claimed, effective)
+}
+
+// preflightHash takes the payload from the builders' arguments or, failing
+// them, from the DAG's own sidecar; where there are two, they must agree.
+func (g *runDAG) preflightHash(o, arguments object) []byte {
+	computed := g.r.preflightHash(arguments)
+	dag := object{o.d, o.member("dag"), o.at("dag")}
+	beside := g.r.preflightHash(dag)
+	if computed == nil {
+		return beside
+	}
+	if beside != nil {
+		g.r.check("dag.preflight_payload", beside, computed)
+	}
+	return computed
+}
+
+func (g *runDAG) questionHash(o object) []byte {
+	mode := o.text("question_mode", maxLabel)
+	if mode != nil && string(mode) != "strict" && string(mode) != "equivalence_class" {
+		o.d.invalid(o.at("question_mode"), `must be "equivalence_class" or "strict"`)
+	}
+	question, given := o.wtf("question")
+	if !given {
+		return nil
+	}
+	g.r.addContent("question", question)
+	g.questionMode = "equivalence_class"
+	if mode != nil {
+		g.questionMode = string(mode)
+	}
+	return g.r.hex(sha256.Sum256(appendQuestion(nil, question, string(mode) == "strict")))
+}
+
+// contentHash is the JSON hash of a member that is kept as content.
+func (g *runDAG) contentHash(o object, name string, kind pyjson.Kind) []byte {
+	want := "an object"
+	if kind == pyjson.Array {
+		want = "an array"
+	}
+	v := o.typed(name, kind, want)
+	if !v.Given() {
+		return nil
+	}
+	g.r.addContent(name, v.Raw())
+	return g.r.hex(g.r.jsonHash(v))
+}
+
+func (g *runDAG) contextRoot(o object) []byte {
+	list := o.array("source_roots")
+	if !list.Given() {
+		return nil
+	}
+	g.r.addContent("source_roots", list.Raw())
+	var roots [][]byte
+	for e := range list.Elements() {
+		if e.Kind() != pyjson.String || !isDigits(e.Text(), "", 64) {
+			o.d.invalid(o.element("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
+			return nil
+		}
+		roots = append(roots, e.Text())
+	}
+	if len(roots) == 0 {
+		o.d.invalid(o.at("source_roots"), "must not be empty; leave it out")
+		return nil
+	}
+	return g.r.hex(contextRoot(roots))
+}
+
+func (g *runDAG) evidenceMapRoot(o object) []byte {
+	list := o.array("evidence")
+	if !list.Given() {
+		return nil
+	}
+	g.r.addContent("evidence", list.Raw())
+	var ids [][]byte
+	for e := range list.Elements() {
+		item := o.d.object(e, o.element("evidence", len(ids)), "chunk_root", "start", "end")
+		if !item.member("chunk_root").Given() {
+			item.missing("chunk_root")
+		}
+		ids = append(ids, evidenceID(item.hash("chunk_root"),
+			item.requiredCount(g.r, "start"), item.requiredCount(g.r, "end")))
+	}
+	if len(ids) == 0 {
+		o.d.invalid(o.at("evidence"), "must not be empty; leave it out")
+		return nil
+	}
+	return g.r.hex(evidenceMapRoot(ids))
+}
+
+// finish checks the claimed DAG and cache key against the effective nodes and
+// names all effective hashes.
+func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions object, cacheKey []byte) {
+	g.shape = shapeOf(g.nodes)
+	if claimed != nil {
+		g.checkStages(claimed)
+	}
+	root := g.r.check("root", claimedRoot, g.r.hex(dagRoot(g.nodes)))
+	g.r.setHash("root", root)
+	key := g.cacheKey(dimensions, cacheKey)
+	for _, b := range baseHashes {
+		value := g.base[b.name]
+		if value == nil && b.stage != "" {
+			value = g.stageHash(b.stage)
+		}
+		if value != nil {
+			g.r.setHash(b.name, value)
+		}
+	}
+	if key != nil {
+		g.r.setHash("cache_key", key)
+	}
+}
+
+// stageHash is the effective hash of the first stage of that name; nil if none.
+func (g *runDAG) stageHash(stage string) []byte {
+	for _, n := range g.nodes {
+		if n.stage == stage {
+			return n.hash
+		}
+	}
+	return nil
+}
+
+// checkStages compares the claimed nodes with the effective ones, by name.
+func (g *runDAG) checkStages(claimed []node) {
+	effective := make(map[string]node, len(g.nodes))
+	names := stageFields(g.nodes)
+	for i, n := range g.nodes {
+		effective[names[i]] = n
+	}
+	for i, field := range stageFields(claimed) {
+		n, built := effective[field]
+		switch {
+		case !built:
+			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
+		case n.adopted:
+			g.r.check(field, claimed[i].hash, nil)
+		default:
+			g.r.check(field, claimed[i].hash, n.hash)
+		}
+		delete(effective, field)
+	}
+	for _, field := range names {
+		if n, left := effective[field]; left {
+			g.r.check(field, nil, n.hash)
+		}
+	}
+}
+
+// stageFields names the check of each node. A stage that stands several times
+// is told apart by "#2", "#3", ….
+func stageFields(nodes []node) []string {
+	seen := make(map[string]int, len(nodes))
+	fields := make([]string, len(nodes))
+	for i, n := range nodes {
+		seen[n.stage]++
+		fields[i] = stagePrefix + n.stage
+		if seen[n.stage] > 1 {
+			fields[i] += "#" + strconv.Itoa(seen[n.stage])
+		}
+	}
+	return fields
+}
