@@ -23,6 +23,8 @@ var (
 	// ErrConflict: the stored head is not the one that the commit builds on,
 	// or a ledger of that name exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
+	// ErrFrozen: the ledger is frozen and takes no commits. Nothing was written.
+	ErrFrozen = errors.New("storage: ledger is frozen")
 	// ErrNoSpace: free space is below the mark; nothing was tried, and writing
 	// goes on when there is room.
 	ErrNoSpace = errors.New("storage: free space below the mark")
@@ -81,30 +83,40 @@ type Batch struct {
 	Head    Head
 	Entries [][]byte // seq of the first is the old head's Size
 	Tiles   []Tile
-	// Contents whose digest the ledger already holds are not stored again.
+	// Contents whose digest the ledger already holds are not stored again. Each
+	// was brought by an event of this batch, in a slot of its own.
 	Contents []Content
 	// Erase names content to delete; absent digests are ignored. Content that
 	// the same batch brings is written after the deletion.
 	Erase []Hash
-	Keys  []Key
+	// Keys are claimed by events of this batch; a key that is claimed already
+	// passes to the later event.
+	Keys []Key
 }
 
 // Reader reads one ledger. It never waits for a writer. Methods are safe for
-// concurrent use, and the slices they return are the caller's.
+// concurrent use, and the slices they return are the caller's. A context that
+// is done before the call gives its error. What is missing or unreadable below
+// the head is damage: an error that says what and where, never ErrNotFound.
 type Reader interface {
 	// Head is the last committed head.
 	Head(ctx context.Context) (Head, error)
 	// Tile is the present value of a tile; ErrNotFound if it has no hash yet.
+	// While a commit is under way it may already be longer than the head needs;
+	// whoever reads a tile takes the prefix that his tree size covers.
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
 	// Entry is the entry at seq; ErrNotFound at or beyond the head.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
 	// Entries yields (seq, entry) from a sequence number upwards, in order and
 	// without gaps, up to the head at the time of the call. The slice is valid
-	// only until the next step. A missing entry ends it with an error.
+	// only until the next step and must not be changed. A missing entry ends it
+	// with an error.
 	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
-	// Content is the bytes with that SHA-256; ErrNotFound if never held or erased.
+	// Content is the bytes stored under that SHA-256 (the store does not hash
+	// them); ErrNotFound if never held or erased.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
-	// Key is the claim of an idempotency key; ErrNotFound if unclaimed.
+	// Key is the claim of an idempotency key; ErrNotFound if unclaimed, or
+	// claimed at or beyond the head.
 	Key(ctx context.Context, key Hash) (Key, error)
 	// Setting is a named value of this ledger; ErrNotFound if unset.
 	Setting(ctx context.Context, name string) ([]byte, error)
@@ -122,8 +134,9 @@ type Store interface {
 	// Info is the ledger's description as it is now.
 	Info(ctx context.Context) (Info, error)
 	// Commit makes b durable, atomically and with one sync, if the stored head
-	// still equals old (Size and Tip); ErrConflict otherwise. On return every
-	// part of b survives the loss of power.
+	// still equals old (Size and Tip); ErrConflict otherwise, ErrFrozen once the
+	// ledger is frozen. On return every part of b survives the loss of power. A
+	// batch that does not follow old (Batch.Check) is refused unwritten.
 	Commit(ctx context.Context, old Head, b Batch) error
 	// Freeze marks the ledger frozen, durably. It cannot be undone.
 	Freeze(ctx context.Context) error

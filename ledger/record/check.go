@@ -70,3 +70,14 @@ func (r *Record) Mismatches() []Check {
 	}
 	return failed
 }
+
+// Pointer is the place of the request where the claim stands, as a JSON pointer.
+func (c Check) Pointer() string {
+	switch {
+	case c.Field == "root":
+		return "/dag/root"
+	case strings.HasPrefix(c.Field, stagePrefix):
+		return "/dag/nodes"
+	}
+	return "/" + strings.ReplaceAll(c.Field, ".", "/")
+}

@@ -31,12 +31,17 @@ type Event struct {
 // AppendBody appends the event body up to the members that the sequencer fills
 // in (2.2): `{"actor":…,"rules":1,`. AppendSuffix completes it.
 func (r *Record) AppendBody(dst []byte, e Event) []byte {
-	return appendEvent(dst, r.Kind, e, r.appendChecks, func(w *builder) { r.appendMembers(w, e.Key) })
+	return appendEvent(r.writer(dst), r.Kind, e, r.appendChecks, func(w *builder) { r.appendMembers(w, e.Key) })
+}
+
+// writer is r's own builder, which keeps its memory from one use to the next.
+func (r *Record) writer(dst []byte) *builder {
+	r.builder.b = dst
+	return &r.builder
 }
 
 // appendEvent writes the members that every event has around those of its kind.
-func appendEvent(dst []byte, kind Kind, e Event, checks, members func(*builder)) []byte {
-	w := &builder{b: dst}
+func appendEvent(w *builder, kind Kind, e Event, checks, members func(*builder)) []byte {
 	w.open()
 	w.text("actor", []byte(e.Actor))
 	w.name("checks")
@@ -124,7 +129,7 @@ func (c Check) append(w *builder) {
 
 // AppendChecks appends the checks as a canonical JSON object, by field.
 func (r *Record) AppendChecks(dst []byte) []byte {
-	w := &builder{b: dst}
+	w := r.writer(dst)
 	w.open()
 	r.appendChecks(w)
 	w.close()
@@ -133,7 +138,7 @@ func (r *Record) AppendChecks(dst []byte) []byte {
 
 // AppendHashes appends the effective hashes as a canonical JSON object.
 func (r *Record) AppendHashes(dst []byte) []byte {
-	w := &builder{b: dst}
+	w := r.writer(dst)
 	w.open()
 	r.appendHashes(w)
 	w.close()
@@ -157,7 +162,7 @@ func (r *Record) hashesMember(w *builder) {
 // AppendLedgerCreated appends the body of a ledger's first event.
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
 	none := func(*builder) {}
-	return appendEvent(dst, LedgerCreated, e, none, func(w *builder) {
+	return appendEvent(&builder{b: dst}, LedgerCreated, e, none, func(w *builder) {
 		w.text("origin", []byte(origin))
 		w.text("verifier_key", []byte(verifierKey))
 	})
@@ -172,17 +177,23 @@ const (
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
+// maxRefusedFields bounds the failed checks that a refusal lists, so that it
+// always fits an entry; their number is given in full.
+const maxRefusedFields = 64
+
 // AppendRefusal appends the body of the event that logs a refusal: the record's
-// digest and, for a mismatch, the failed fields. first is the event that holds
+// digest and the failed checks. first is the event that holds
 // the idempotency key; it is written for RefusedKey only.
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
+	mismatches := r.Mismatches()
 	checks := func(w *builder) {
-		for _, c := range r.Mismatches() {
+		for _, c := range mismatches[:min(len(mismatches), maxRefusedFields)] {
 			w.name(c.Field)
 			c.append(w)
 		}
 	}
-	return appendEvent(dst, RecordRefused, e, checks, func(w *builder) {
+	return appendEvent(&builder{b: dst}, RecordRefused, e, checks, func(w *builder) {
+		w.integer("mismatches", len(mismatches))
 		w.digest("digest", r.Digest)
 		w.text("kind", []byte(r.Kind))
 		w.text("reason", []byte(why))
@@ -204,4 +215,23 @@ func eventText(text []byte) []byte {
 		return nil
 	}
 	return text
+}
+
+// AppendComputed appends what the ledger would record, without recording it:
+// {"checks", "hashes", "kind", "record"}.
+func (r *Record) AppendComputed(dst []byte) []byte {
+	w := &builder{b: dst}
+	w.open()
+	w.name("checks")
+	w.open()
+	r.appendChecks(w)
+	w.close()
+	r.hashesMember(w)
+	w.text("kind", []byte(r.Kind))
+	w.name("record")
+	w.open()
+	r.appendMembers(w, nil)
+	w.close()
+	w.close()
+	return w.b
 }

@@ -53,7 +53,8 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
 		"ipc_id_advanced", "environment", "usage", "timestamp", "labels")
 	r.common(o)
-	p := &ipc{r: r}
+	p := &r.ipc
+	*p = ipc{r: r}
 	r.detail = p
 	p.model = o.requiredText("model", maxName)
 	p.maxTokens = o.requiredCount(r, "max_tokens")
@@ -84,17 +85,27 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
 	if complete {
-		conditions := bytes.Join([][]byte{input, prompt, p.model, p.temperature, p.maxTokens, p.seed}, []byte(":"))
-		computed = r.hex(sha256.Sum256(conditions))
-		if p.environment[0] != nil && p.environment[1] != nil && p.environment[2] != nil {
-			conditions = append(append(conditions, ':'), bytes.Join(p.environment[:], []byte(":"))...)
-			computedAdvanced = r.hex(sha256.Sum256(conditions))
+		computed = r.joinedHash(input, prompt, p.model, p.temperature, p.maxTokens, p.seed)
+		if build, model, platform := p.environment[0], p.environment[1], p.environment[2]; build != nil && model != nil && platform != nil {
+			computedAdvanced = r.joinedHash(input, prompt, p.model, p.temperature, p.maxTokens, p.seed, build, model, platform)
 		}
 	}
 	r.setHash("ipc_id", r.checkDependent("ipc_id", id, computed))
 	if advanced != nil || computedAdvanced != nil {
 		r.setHash("ipc_id_advanced", r.checkDependent("ipc_id_advanced", advanced, computedAdvanced))
 	}
+}
+
+// joinedHash is the SHA-256 of the parts joined by colons.
+func (r *Record) joinedHash(parts ...[]byte) []byte {
+	r.scratch = r.scratch[:0]
+	for i, part := range parts {
+		if i > 0 {
+			r.scratch = append(r.scratch, ':')
+		}
+		r.scratch = append(r.scratch, part...)
+	}
+	return r.hex(sha256.Sum256(r.scratch))
 }
 
 // checkDependent checks a hash over other hashes. A claim that cannot be

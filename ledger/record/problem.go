@@ -40,7 +40,8 @@ func (e *Error) Error() string {
 func syntaxError(err error) *Error {
 	p := Problem{Detail: err.Error()}
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
-		p.Pointer = syntax.Pointer
+		p.Pointer = boundedPointer(syntax.Pointer)
+		p.Detail = fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Msg)
 	}
 	return &Error{Malformed: true, Problems: []Problem{p}}
 }
@@ -64,8 +65,20 @@ func (d *decoder) err() error {
 
 func (d *decoder) add(pointer, detail string) {
 	if len(d.problems) < maxProblems {
-		d.problems = append(d.problems, Problem{pointer, detail})
+		d.problems = append(d.problems, Problem{boundedPointer(pointer), detail})
 	}
+}
+
+// maxPointer bounds a pointer in bytes: names and depth are the client's choice.
+const maxPointer = 1024
+
+// boundedPointer is the pointer itself or, where it is too long, that of the
+// innermost enclosing value that fits.
+func boundedPointer(pointer string) string {
+	if len(pointer) <= maxPointer {
+		return pointer
+	}
+	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
 }
 
 func (d *decoder) invalid(pointer, format string, args ...any) {

@@ -60,6 +60,9 @@ type Record struct {
 	labels   pyjson.Value
 	when     []byte // timestamp as sent, RFC 3339; nil when not given
 	document *pyjson.Document
+	decoder  decoder
+	builder  builder
+	ipc      ipc // the detail of an IPC record
 	scratch  []byte
 	arena    []byte // holds hexadecimal digits that checks and hashes refer to
 }
@@ -121,7 +124,7 @@ func ParseLine(line []byte) (Line, error) {
 }
 
 func (r *Record) decodeLine() (string, error) {
-	d := new(decoder)
+	d := &r.decoder
 	o := d.object(r.document.Root(), "", "kind", "record", "idempotency_key")
 	kind := o.requiredText("kind", maxName)
 	key := o.text("idempotency_key", maxKey)
@@ -139,11 +142,12 @@ func (r *Record) decodeLine() (string, error) {
 // from it may be used afterwards.
 func (r *Record) Release() {
 	document, scratch, arena := r.document, r.scratch[:0], r.arena[:0]
-	checks, contents, hashes := r.Checks[:0], r.Contents[:0], r.hashes[:0]
-	clear(contents[:cap(contents)])
+	clear(r.Contents) // they refer to the request
+	checks, contents, hashes, w := r.Checks[:0], r.Contents[:0], r.hashes[:0], r.builder
+	w.b = nil
 	*r = Record{document: document}
-	if cap(scratch)+cap(arena) <= maxPooled {
-		r.scratch, r.arena = scratch, arena
+	if cap(scratch)+cap(arena)+cap(w.scratch)+len(contents) <= maxPooled {
+		r.scratch, r.arena, r.builder = scratch, arena, w
 		r.Checks, r.Contents, r.hashes = checks, contents, hashes
 	}
 	records.Put(r)
@@ -154,7 +158,7 @@ const maxPooled = 1 << 20
 
 // decode fills r from v; pointer is where v stands in the request.
 func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
-	d := new(decoder)
+	d := &r.decoder
 	r.Kind = kind
 	if v.Kind() != pyjson.Object {
 		d.invalid(pointer, "must be an object")

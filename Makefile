@@ -1,0 +1,45 @@
+# Go and make are all that is needed; only `race` wants a C compiler.
+GO          ?= go
+FUZZTIME    ?= 10s
+# For a release: make build VERSION=v1.2.3
+VERSION     ?=
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race fuzz lint bench e2e
+
+help: ## Show what there is
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## Build, and serve ./data on 127.0.0.1:8080
+	./bin/colophon serve --data data --listen 127.0.0.1:8080
+
+build: ## Build bin/colophon
+	$(GO) build -trimpath -ldflags '$(if $(VERSION),-X main.version=$(VERSION))' -o bin/colophon ./cmd/colophon
+
+test: ## Run all tests
+	$(GO) test ./...
+
+race: export CGO_ENABLED = 1
+race: ## Run all tests with the race detector (wants a C compiler)
+	$(GO) test -race ./...
+
+fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 5000x)
+	@$(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/ {names = names " " $$1} /^ok/ {split(names, list, " "); for (i in list) print $$2, list[i]; names = ""}' | \
+	while read -r package target; do \
+		echo "$$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$package" </dev/null || exit 1; \
+	done
+
+lint: ## Check formatting, go vet and staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+e2e: ## Run the command's scripts, on the real input too where it is at hand
+	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon

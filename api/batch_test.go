@@ -1,0 +1,216 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+)
+
+func (s *service) batch(body string, headers ...string) answer {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", ndjson}, headers...)...).want(http.StatusOK)
+}
+
+// lineAnswer is what is common to receipts and problems.
+type lineAnswer struct {
+	Seq     *uint64
+	Status  int
+	Line    int
+	Detail  string
+	Errors  []place
+	Receipt json.RawMessage
+}
+
+func (a answer) parsed() (list []lineAnswer) {
+	a.t.Helper()
+	for _, text := range a.lines() {
+		var l lineAnswer
+		require.NoError(a.t, json.Unmarshal(text, &l), "%s", text)
+		list = append(list, l)
+	}
+	return list
+}
+
+func TestBatchAnswersLineForLine(t *testing.T) {
+	s := start(t, func(c *Config) { c.MaxLine = 4096 })
+	body := ipcLine("a", "1") +
+		"{broken\n" +
+		"\n" +
+		ipcLine("b", strings.Repeat("x", 5000)) +
+		`{"kind":"poem","record":{}}` + "\n" +
+		`{"kind":"ipc_record","record":{"model":7}}` + "\n" +
+		`{"kind":"ipc_record","record":` + claimedWrong + "}\n" +
+		ipcLine("a", "1") +
+		ipcLine("a", "2") +
+		`{"kind":"ipc_record","idempotency_key":"k","record":` + ipcBody("a", "2") + "}\n" +
+		"{\"kind\":\"ipc_record\",\"record\":\"\xff\"}\n" +
+		strings.TrimSuffix(ipcLine("c", "last"), "\n")
+	got := s.batch(body).parsed()
+	var statuses []int
+	for i, l := range got {
+		statuses = append(statuses, l.Status)
+		if l.Status != 0 {
+			require.Equal(t, i+1, l.Line)
+			require.NotEmpty(t, l.Detail)
+		} else {
+			require.NotNil(t, l.Seq)
+		}
+	}
+	require.Equal(t, []int{0, 400, 400, 413, 422, 422, 0, 0, 409, 0, 400, 0}, statuses)
+	require.Equal(t, "/record/model", got[5].Errors[0].Pointer)
+	require.Equal(t, *got[0].Seq, *got[7].Seq, "replayed")
+	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
+}
+
+func TestBatchRefusesMismatchesWhenAsked(t *testing.T) {
+	s := start(t)
+	got := s.do(http.MethodPost, "/batch?on_mismatch=reject", `{"kind":"ipc_record","record":`+claimedWrong+"}\n"+ipcLine("a", "1"),
+		"Content-Type", ndjson).want(http.StatusOK).parsed()
+	require.Equal(t, 422, got[0].Status)
+	require.NotEmpty(t, got[0].Receipt)
+	require.NotNil(t, got[1].Seq)
+}
+
+func TestBatchWithWholeReceipts(t *testing.T) {
+	s := start(t)
+	for _, text := range s.batch(ipcLine("a", "1")+ipcLine("b", "2"), "Prefer", "return=representation").lines() {
+		s.verify(text)
+	}
+}
+
+func TestBatchKeepsOrder(t *testing.T) {
+	s := start(t)
+	var body strings.Builder
+	for i := range 5000 {
+		body.WriteString(ipcLine(fmt.Sprint(i), "x"))
+	}
+	for i, l := range s.batch(body.String()).parsed() {
+		require.EqualValues(t, i+1, *l.Seq)
+	}
+}
+
+func TestCompressedBatches(t *testing.T) {
+	s := start(t)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, err := z.Write([]byte(ipcLine("a", "1")))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	require.Len(t, s.batch(zipped.String(), "Content-Encoding", "gzip").parsed(), 1)
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	require.Len(t, s.batch(string(encoder.EncodeAll([]byte(ipcLine("b", "2")), nil)), "Content-Encoding", "zstd").parsed(), 1)
+	require.EqualValues(t, 3, s.size())
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", ndjson, "Content-Encoding", "br").problem(http.StatusUnsupportedMediaType)
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", "application/json").problem(http.StatusUnsupportedMediaType)
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", ndjson, "Idempotency-Key", "k").problem(http.StatusBadRequest)
+}
+
+func TestBrokenCompressionCostsNoGoodLine(t *testing.T) {
+	s := start(t)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	for i := range 2000 {
+		_, err := z.Write([]byte(ipcLine(fmt.Sprint(i), fmt.Sprint(i))))
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	got := s.batch(zipped.String()[:zipped.Len()/2], "Content-Encoding", "gzip").parsed()
+	last := got[len(got)-1]
+	require.Equal(t, 400, last.Status)
+	require.Equal(t, len(got), last.Line)
+	require.EqualValues(t, len(got)-1, s.size()-1)
+	require.Greater(t, len(got), 100)
+	require.Equal(t, 400, s.batch("no gzip", "Content-Encoding", "gzip").parsed()[0].Status)
+	require.Empty(t, s.batch("").body)
+}
+
+// A connection that drops in the middle of a line leaves whole lines only.
+func TestDroppedConnection(t *testing.T) {
+	s := start(t)
+	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
+	require.NoError(t, err)
+	line := ipcLine("a", "1")
+	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s",
+		ndjson, line, line[:40])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.size() == 2 }, patience, time.Millisecond)
+	require.NoError(t, connection.Close())
+	s.post("/ipc-records", ipcBody("after", "o")).want(http.StatusCreated)
+	require.EqualValues(t, 3, s.size())
+}
+
+// A line is answered while the body is still open.
+func TestBatchIsFullDuplex(t *testing.T) {
+	s := start(t)
+	r, w := io.Pipe()
+	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", r)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", ndjson)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answers := bufio.NewReader(response.Body)
+	for i := range 20 {
+		_, err := io.WriteString(w, ipcLine(fmt.Sprint(i), "x"))
+		require.NoError(t, err)
+		text, err := answers.ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, text, fmt.Sprintf(`"seq":%d,`, i+1))
+	}
+	require.NoError(t, w.Close())
+	_, err = answers.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// A client that reads nothing until it has sent everything is answered, and
+// what it was not ready to read waits in a file that is gone afterwards.
+func TestClientThatReadsLast(t *testing.T) {
+	spoolDir := t.TempDir()
+	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = spoolDir, 64<<10 })
+	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
+	require.NoError(t, err)
+	defer connection.Close()
+	const lines = 100_000
+	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", ndjson)
+	require.NoError(t, err)
+	out := bufio.NewWriterSize(connection, 64<<10)
+	for i := range lines {
+		line := ipcLine("", "x")
+		if i%2 == 1 {
+			line = "{bad}\n"
+		}
+		_, err = fmt.Fprintf(out, "%x\r\n%s\r\n", len(line), line)
+		require.NoError(t, err)
+	}
+	_, err = io.WriteString(out, "0\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, out.Flush())
+	require.Eventually(t, func() bool { return s.size() == 1+lines/2 }, patience, 10*time.Millisecond)
+
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(t, err)
+	answered := 0
+	for scanner := bufio.NewScanner(response.Body); scanner.Scan(); answered++ {
+		if answered%2 == 1 {
+			require.Contains(t, scanner.Text(), `"status":400`)
+		}
+	}
+	require.Equal(t, lines, answered)
+	require.Eventually(t, func() bool {
+		left, err := os.ReadDir(spoolDir)
+		return err == nil && len(left) == 0
+	}, patience, time.Millisecond)
+}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// service is a real server over HTTP, with a ledger in memory.
+type service struct {
+	t    testing.TB
+	host *ledger.Host
+	http *httptest.Server
+	url  string // of the ledger "default"
+}
+
+type keysInMemory map[string]*proofs.Signer
+
+func (k keysInMemory) Load(name string) (*proofs.Signer, error) {
+	if s, ok := k[name]; ok {
+		return s, nil
+	}
+	return nil, storage.ErrNotFound
+}
+
+func (k keysInMemory) Save(name string, s *proofs.Signer) error {
+	k[name] = s
+	return nil
+}
+
+func start(t testing.TB, change ...func(*Config)) *service {
+	t.Helper()
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keysInMemory{}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	folded, err := index.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	config := Config{Host: host, Index: folded, Version: "test"}
+	for _, f := range change {
+		f(&config)
+	}
+	s, err := New(config)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(s)
+	server.Config = s.HTTP()
+	server.Start()
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, folded.Close())
+		require.NoError(t, host.Close())
+	})
+	return &service{t: t, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
+}
+
+// answer is a response that has been read.
+type answer struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (s *service) do(method, url, body string, headers ...string) answer {
+	s.t.Helper()
+	if strings.HasPrefix(url, "/") {
+		url = s.url + url
+	}
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	require.NoError(s.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return s.send(r)
+}
+
+func (s *service) send(r *http.Request) answer {
+	s.t.Helper()
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return answer{s.t, response.StatusCode, response.Header, b}
+}
+
+func (s *service) get(url string, headers ...string) answer {
+	s.t.Helper()
+	return s.do(http.MethodGet, url, "", headers...)
+}
+
+func (s *service) post(url, body string, headers ...string) answer {
+	s.t.Helper()
+	return s.do(http.MethodPost, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+}
+
+// want checks the status.
+func (a answer) want(status int) answer {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s", a.body)
+	return a
+}
+
+// problem checks that the answer is a problem of that status.
+func (a answer) problem(status int) problem {
+	a.t.Helper()
+	a.want(status)
+	require.Equal(a.t, "application/problem+json", a.header.Get("Content-Type"))
+	var p problem
+	a.json(&p)
+	require.Equal(a.t, status, p.Status)
+	require.NotEmpty(a.t, p.Title)
+	require.NotEmpty(a.t, p.Detail)
+	return p
+}
+
+func (a answer) json(to any) {
+	a.t.Helper()
+	require.NoError(a.t, json.Unmarshal(a.body, to), "%s", a.body)
+}
+
+// verified reads the answer as a receipt and proves it.
+func (s *service) verified(a answer) *proofs.Receipt {
+	s.t.Helper()
+	return s.verify(a.body)
+}
+
+func (s *service) verify(text []byte) *proofs.Receipt {
+	s.t.Helper()
+	r, err := proofs.ParseReceipt(text)
+	require.NoError(s.t, err, "%s", text)
+	require.NoError(s.t, r.Verify(s.verifier()))
+	return r
+}
+
+func (s *service) ledger() *ledger.Ledger {
+	s.t.Helper()
+	l, err := s.host.Ledger(ledger.Default)
+	require.NoError(s.t, err)
+	return l
+}
+
+func (s *service) verifier() *proofs.Verifier {
+	s.t.Helper()
+	v, err := proofs.ParseVerifier(s.ledger().VerifierKey())
+	require.NoError(s.t, err)
+	return v
+}
+
+func (s *service) size() uint64 { return s.ledger().Head().Size }
+
+// ipcBody is an IPC record with that run_id and output.
+func ipcBody(runID, output string) string {
+	return fmt.Sprintf(`{"run_id":%q,"payload":{"seed":1},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":10}`, runID, output)
+}
+
+func ipcLine(runID, output string) string {
+	return `{"kind":"ipc_record","record":` + ipcBody(runID, output) + "}\n"
+}
+
+const claimedWrong = `{"payload":{"seed":1},"output":"o","model":"m","temperature":0.5,"max_tokens":10,"output_hash":"0000000000000000000000000000000000000000000000000000000000000000"}`
+
+// lines cuts an NDJSON answer.
+func (a answer) lines() [][]byte {
+	a.t.Helper()
+	if len(a.body) == 0 {
+		return nil
+	}
+	require.True(a.t, bytes.HasSuffix(a.body, []byte("\n")))
+	return bytes.Split(bytes.TrimSuffix(a.body, []byte("\n")), []byte("\n"))
+}
+
+const patience = time.Minute

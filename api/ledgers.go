@@ -1,0 +1,175 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/record/pyjson"
+)
+
+// ledgerRow describes a ledger and its head.
+type ledgerRow struct {
+	Name        string    `json:"name"`
+	Origin      string    `json:"origin"`
+	VerifierKey string    `json:"verifier_key"`
+	Created     time.Time `json:"created"`
+	Frozen      bool      `json:"frozen"`
+	OnMismatch  string    `json:"on_mismatch"`
+	TreeSize    uint64    `json:"tree_size"`
+	RootHash    hexHash   `json:"root_hash"`
+	Tip         hexHash   `json:"tip"` // event_hash of the last event
+	LastEvent   time.Time `json:"last_event"`
+}
+
+func describe(l *ledger.Ledger) ledgerRow {
+	info, head := l.Info(), l.Head()
+	return ledgerRow{
+		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
+		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), TreeSize: head.Size,
+		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(),
+	}
+}
+
+// listLedgers answers the names, sizes and heads of all ledgers.
+func (s *Server) listLedgers(c echo.Context) error {
+	if err := query(c); err != nil {
+		return err
+	}
+	rows := []ledgerRow{}
+	for _, l := range s.host.Ledgers() {
+		rows = append(rows, describe(l))
+	}
+	return c.JSON(http.StatusOK, struct {
+		Ledgers []ledgerRow `json:"ledgers"`
+	}{rows})
+}
+
+func (s *Server) describeLedger(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, describe(l))
+}
+
+// createLedger makes a ledger with a key of its own.
+func (s *Server) createLedger(c echo.Context) error {
+	if err := query(c); err != nil {
+		return err
+	}
+	var n ledger.New
+	if err := s.decode(c, map[string]*string{"name": &n.Name, "origin": &n.Origin, "on_mismatch": &n.OnMismatch}); err != nil {
+		return err
+	}
+	switch n.OnMismatch {
+	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
+	default:
+		return atPointer(http.StatusUnprocessableEntity, "/on_mismatch", "must be accept or reject")
+	}
+	l, err := s.host.Create(c.Request().Context(), n)
+	if err != nil {
+		return err
+	}
+	if err := s.index.add(l); err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderLocation, "/v1/ledgers/"+l.Name())
+	return c.JSON(http.StatusCreated, describe(l))
+}
+
+// decode reads a JSON object of strings strictly: unknown members and what
+// pyjson refuses (1.2) are malformed, other types are invalid. null is absent.
+func (s *Server) decode(c echo.Context, to map[string]*string) error {
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	defer release(body)
+	var document pyjson.Document
+	if err := document.Parse(body.Bytes()); err != nil {
+		return fault(http.StatusBadRequest, "the request is malformed: %v", err)
+	}
+	if document.Root().Kind() != pyjson.Object {
+		return fault(http.StatusUnprocessableEntity, "the body must be an object")
+	}
+	for name, value := range document.Root().Members() {
+		pointer := string(pyjson.AppendPointer(nil, name.Text()))
+		target, known := to[string(name.Text())]
+		switch {
+		case !known:
+			return atPointer(http.StatusBadRequest, pointer, "unknown member; remove it or correct its name")
+		case !value.Given():
+		case value.Kind() != pyjson.String || pyjson.HasLoneSurrogate(value.Text()):
+			return atPointer(http.StatusUnprocessableEntity, pointer, "must be a string of valid UTF-8")
+		default:
+			*target = string(value.Text())
+		}
+	}
+	return nil
+}
+
+// atPointer is a problem with one place.
+func atPointer(status int, pointer, detail string) *problem {
+	p := fault(status, "%s: %s", pointer, detail)
+	p.Errors = []place{{Pointer: pointer, Detail: detail}}
+	return p
+}
+
+// freeze ends all writing to a ledger.
+func (s *Server) freeze(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	if err := l.Freeze(c.Request().Context()); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, describe(l))
+}
+
+// statsAnswer is the counters of a ledger, folded from its first as_of events.
+type statsAnswer struct {
+	AsOf     uint64            `json:"as_of"`
+	TreeSize uint64            `json:"tree_size"`
+	Records  map[string]uint64 `json:"records"`
+	Refusals map[string]uint64 `json:"refusals"`
+	Checks   []checkCount      `json:"checks"`
+}
+
+type checkCount struct {
+	Kind   string `json:"kind"`
+	Field  string `json:"field"`
+	Result string `json:"result"`
+	Count  uint64 `json:"count"`
+}
+
+// stats answers the counters of a ledger at the head of the request.
+func (s *Server) stats(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	head := l.Head()
+	follower, err := s.index.at(c.Request().Context(), l, head)
+	if err != nil {
+		return err
+	}
+	t := follower.Tally()
+	answer := statsAnswer{AsOf: t.Size, TreeSize: head.Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
+	for _, n := range t.Checks {
+		answer.Checks = append(answer.Checks, checkCount(n))
+	}
+	return c.JSON(http.StatusOK, answer)
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// The transparency log as C2SP tlog-tiles has it (2.9).
+
+const immutable = "public, max-age=31536000, immutable"
+
+// checkpoint answers the last signed checkpoint.
+func (s *Server) checkpoint(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", l.Head().Checkpoint)
+}
+
+// key answers the verifier key of the log and those that were retired.
+func (s *Server) key(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, struct {
+		Origin      string     `json:"origin"`
+		VerifierKey string     `json:"verifier_key"`
+		Retired     []struct{} `json:"retired"`
+	}{l.Info().Origin, l.VerifierKey(), []struct{}{}})
+}
+
+// tile answers a hash tile or an entry bundle. What does not exist, and what is
+// not a path, is 404.
+func (s *Server) tile(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	path, err := proofs.ParseTilePath("tile/" + c.Param("*"))
+	head := l.Head()
+	if err != nil || !path.In(head.Size) || len(c.QueryParams()) > 0 {
+		return fault(http.StatusNotFound, "no such tile at size %d", head.Size)
+	}
+	var body []byte
+	if path.Entries {
+		body, err = s.bundle(c, l, path)
+	} else {
+		body, err = l.Prover(c.Request().Context(), head).Tile(path.Level, path.Index)
+	}
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, immutable)
+	if !path.Entries {
+		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body[:path.Width*proofs.HashSize])
+	}
+	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAcceptEncoding)
+	if !acceptsGzip(c.Request()) {
+		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
+	}
+	c.Response().Header().Set(echo.HeaderContentEncoding, "gzip")
+	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
+	z := gzip.NewWriter(c.Response())
+	_, err = z.Write(body)
+	return errors.Join(err, z.Close())
+}
+
+func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
+	var body []byte
+	first := path.Index * proofs.FullTile
+	for entry, err := range l.Store().Entries(c.Request().Context(), first) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Seq >= first+uint64(path.Width) {
+			break
+		}
+		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+func acceptsGzip(r *http.Request) bool {
+	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
+		for part := range strings.SplitSeq(header, ",") {
+			name, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
+			if strings.TrimSpace(name) == "gzip" && strings.ReplaceAll(parameters, " ", "") != "q=0" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hashList answers {"hashes"} in the order of RFC 6962.
+func hashList(c echo.Context, hashes []proofs.Hash) error {
+	body := proofs.AppendHashes([]byte(`{"hashes":`), hashes)
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, append(body, '}'))
+}
+
+// inclusion answers the audit path of an event.
+func (s *Server) inclusion(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	head := l.Head()
+	seq, size, given := uint64(0), head.Size, false
+	if err := query(c, count("seq", &seq, &given), count("tree_size", &size, nil)); err != nil {
+		return err
+	}
+	switch {
+	case !given:
+		return invalid("seq", "is required")
+	case size > head.Size:
+		return invalid("tree_size", "is beyond the head: the ledger has %d events", head.Size)
+	case seq >= size:
+		return invalid("seq", "must be below the tree size, %d", size)
+	}
+	path, err := l.Prover(c.Request().Context(), head).Inclusion(seq, size)
+	if err != nil {
+		return err
+	}
+	return hashList(c, path)
+}
+
+// consistency answers the proof that one tree is the beginning of another.
+func (s *Server) consistency(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	head := l.Head()
+	first, second, given := uint64(0), head.Size, false
+	if err := query(c, count("first", &first, &given), count("second", &second, nil)); err != nil {
+		return err
+	}
+	switch {
+	case !given || first == 0:
+		return invalid("first", "is required, and at least 1")
+	case second > head.Size:
+		return invalid("second", "is beyond the head: the ledger has %d events", head.Size)
+	case first > second:
+		return invalid("first", "must not exceed second, %d", second)
+	}
+	path, err := l.Prover(c.Request().Context(), head).Consistency(first, second)
+	if err != nil {
+		return err
+	}
+	return hashList(c, path)
+}
+
+// event answers one event by its event_hash.
+func (s *Server) event(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	hash, err := proofs.ParseHash(c.Param("hash"))
+	if err != nil {
+		return invalid("event_hash", "must be exactly 64 lower-case hexadecimal digits")
+	}
+	ctx := c.Request().Context()
+	follower, err := s.index.at(ctx, l, l.Head())
+	if err != nil {
+		return err
+	}
+	seq, err := follower.Find(hash)
+	if errors.Is(err, storage.ErrNotFound) {
+		return fault(http.StatusNotFound, "no event has that hash")
+	}
+	if err != nil {
+		return err
+	}
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return err
+	}
+	found, err := lineOf(seq, entry)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(found)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, body)
+}

@@ -1,0 +1,51 @@
+package api
+
+import (
+	"encoding/hex"
+	"net/http"
+	"runtime"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon"
+)
+
+// hexHash is a hash that is written in hexadecimal.
+type hexHash [32]byte
+
+// MarshalText makes JSON show 64 lower-case digits.
+func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// home leads a browser to the documentation.
+func (s *Server) home(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs") }
+
+// healthz says that the process answers.
+func (s *Server) healthz(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+
+// readyz says that writes can be taken: 503 while disk space is short.
+func (s *Server) readyz(c echo.Context) error {
+	for _, l := range s.host.Ledgers() {
+		if err := l.Writable(c.Request().Context()); err != nil {
+			return err
+		}
+	}
+	return c.String(http.StatusOK, "ready\n")
+}
+
+func (s *Server) version(c echo.Context) error {
+	return c.JSON(http.StatusOK, struct {
+		Version string `json:"version"`
+		Go      string `json:"go"`
+	}{s.config.Version, runtime.Version()})
+}
+
+// openAPI answers the contract.
+func (s *Server) openAPI(c echo.Context) error {
+	return c.Blob(http.StatusOK, "application/yaml", colophon.OpenAPI)
+}
+
+// docsPage answers the contract for people.
+func (s *Server) docsPage(c echo.Context) error {
+	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+	return c.Blob(http.StatusOK, echo.MIMETextHTMLCharsetUTF8, s.docs)
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// problem is an RFC 9457 problem, the only form in which an error is answered.
+type problem struct {
+	Type   string  `json:"type"`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Detail string  `json:"detail"`
+	Errors []place `json:"errors,omitempty"`
+	// Line is the line of the batch, from 1.
+	Line int `json:"line,omitempty"`
+	// FirstSeq is the event that holds the idempotency key in question.
+	FirstSeq *uint64 `json:"first_seq,omitempty"`
+	// Receipt is that of the event that logs the refusal.
+	Receipt json.RawMessage `json:"receipt,omitempty"`
+}
+
+// place says what is wrong at one place of the request. For a check that failed
+// it has the field and both values.
+type place struct {
+	Pointer  string `json:"pointer"`
+	Detail   string `json:"detail"`
+	Field    string `json:"field,omitempty"`
+	Claimed  string `json:"claimed,omitempty"`
+	Computed string `json:"computed,omitempty"`
+}
+
+// Error makes a problem an error that a handler can return.
+func (p *problem) Error() string { return p.Detail }
+
+// fault is a problem without places.
+func fault(status int, format string, args ...any) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// invalid is a fault of one query parameter or path element.
+func invalid(name, format string, args ...any) *problem {
+	p := fault(http.StatusBadRequest, "%s: %s", name, fmt.Sprintf(format, args...))
+	p.Errors = []place{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
+	return p
+}
+
+// retryAfter is what a client that got 503 waits, in seconds.
+const retryAfter = "1"
+
+// sentinels maps the errors on which callers branch to what is answered.
+var sentinels = []struct {
+	err    error
+	logged bool // the operator has to know
+	status int
+	detail string
+}{
+	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key"},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was taken, try again later"},
+	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was taken, try again later"},
+	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes"},
+	{ledger.ErrName, false, http.StatusUnprocessableEntity, ledger.ErrName.Error()},
+	{ledger.ErrOrigin, false, http.StatusUnprocessableEntity, ledger.ErrOrigin.Error()},
+	{storage.ErrNoSpace, true, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room"},
+	{storage.ErrConflict, false, http.StatusConflict, "there is a ledger of that name"},
+	{storage.ErrNotFound, false, http.StatusNotFound, "there is no such thing in this ledger"},
+	{proofs.ErrRange, false, http.StatusNotFound, "beyond the head of the ledger"},
+}
+
+// asProblem is the problem that answers an error. internal says that the error
+// is the server's own and belongs in its log.
+func asProblem(err error) (p *problem, internal bool) {
+	var (
+		recordError *record.Error
+		httpError   *echo.HTTPError
+		tooLarge    *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &p):
+		return p, false
+	case errors.As(err, &recordError):
+		return recordProblem(recordError), false
+	case errors.As(err, &tooLarge):
+		return fault(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes; split it", tooLarge.Limit), false
+	case errors.As(err, &httpError):
+		return fault(httpError.Code, "%v", httpError.Message), false
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault(http.StatusBadRequest, "the body ended early"), false
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return fault(s.status, "%s", s.detail), s.logged
+		}
+	}
+	return fault(http.StatusInternalServerError, "the server failed; its log says why"), true
+}
+
+func recordProblem(e *record.Error) *problem {
+	status, detail := http.StatusUnprocessableEntity, "the record's values are not acceptable"
+	if e.Malformed {
+		status, detail = http.StatusBadRequest, "the request is malformed"
+	}
+	p := fault(status, "%s: %s", detail, e.Error())
+	for _, q := range e.Problems {
+		p.Errors = append(p.Errors, place{Pointer: q.Pointer, Detail: q.Detail})
+	}
+	return p
+}
+
+// fail is the one exit for errors (Echo's HTTPErrorHandler).
+func (s *Server) fail(err error, c echo.Context) {
+	p, internal := asProblem(err)
+	if internal {
+		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
+	}
+	if c.Response().Committed {
+		return
+	}
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, "application/problem+json")
+	if p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", retryAfter)
+	}
+	c.Response().WriteHeader(p.Status)
+	_ = json.NewEncoder(c.Response()).Encode(p) // the client is gone if it fails
+}
+
+// recoverPanic turns a panic into a 500 that says nothing of it.
+func (s *Server) recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				if r == http.ErrAbortHandler {
+					panic(r)
+				}
+				err = panicked(r)
+			}
+		}()
+		return next(c)
+	}
+}
+
+func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }
+
+// secure sets the headers that keep a browser from guessing.
+func secure(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set(echo.HeaderXContentTypeOptions, "nosniff")
+		h.Set(echo.HeaderReferrerPolicy, "no-referrer")
+		return next(c)
+	}
+}

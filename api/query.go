@@ -1,0 +1,79 @@
+package api
+
+import (
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+)
+
+// parameter is one query parameter that a route knows.
+type parameter struct {
+	name string
+	set  func(value string) error
+}
+
+// query reads the query parameters. One that the route does not know, or that
+// comes twice, is refused: it would be ignored otherwise, which nobody wants.
+func query(c echo.Context, known ...parameter) error {
+	for name, values := range c.QueryParams() {
+		p := lookup(known, name)
+		if p == nil {
+			return invalid(name, "unknown query parameter")
+		}
+		if len(values) != 1 {
+			return invalid(name, "given more than once")
+		}
+		if err := p.set(values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func lookup(known []parameter, name string) *parameter {
+	for i := range known {
+		if known[i].name == name {
+			return &known[i]
+		}
+	}
+	return nil
+}
+
+// text is a parameter that is taken as it is.
+func text(name string, to *string) parameter {
+	return parameter{name, func(value string) error {
+		*to = value
+		return nil
+	}}
+}
+
+// count is a parameter that is a number from 0 to 2^64-1.
+func count(name string, to *uint64, given *bool) parameter {
+	return parameter{name, func(value string) error {
+		n, err := parseCount(name, value)
+		if err == nil {
+			*to = n
+			if given != nil {
+				*given = true
+			}
+		}
+		return err
+	}}
+}
+
+func parseCount(name, value string) (uint64, error) {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || decimal(n) != value {
+		return 0, invalid(name, "must be a number from 0 to 2^64-1 in plain decimal")
+	}
+	return n, nil
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// ledger is the ledger that the path names.
+func (s *Server) ledger(c echo.Context) (*ledger.Ledger, error) {
+	return s.host.Ledger(c.Param("ledger"))
+}

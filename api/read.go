@@ -1,0 +1,181 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// row is one event as it is read back: where it stands in chain and tree, and
+// its body.
+type row struct {
+	AsOf          uint64          `json:"as_of"`
+	Seq           uint64          `json:"seq"`
+	Kind          string          `json:"kind"`
+	Time          string          `json:"time"`
+	EventHash     string          `json:"event_hash"`
+	PrevEventHash string          `json:"prev_event_hash"`
+	LeafHash      string          `json:"leaf_hash"`
+	Hashes        json.RawMessage `json:"hashes"`
+	Checks        json.RawMessage `json:"checks"`
+	State         string          `json:"state,omitempty"`
+	Event         json.RawMessage `json:"event"`
+}
+
+// live is the state of a record that nothing has changed (2.8).
+const live = "live"
+
+// record answers one record: event, checks, state (3.2).
+func (s *Server) record(c echo.Context) error {
+	if err := query(c); err != nil {
+		return err
+	}
+	l, head, seq, err := s.at(c)
+	if err != nil {
+		return err
+	}
+	entry, err := l.Store().Entry(c.Request().Context(), seq)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", seq, err)
+	}
+	r, err := proofs.NewReceipt(entry)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	answer := row{AsOf: head.Size, Seq: seq, Kind: r.Kind, Time: r.Time,
+		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
+		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
+	if _, posted := computeKind(r.Kind); posted {
+		answer.State = live
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+// eventContent is what an event says of the content beside the log.
+type eventContent struct {
+	Record struct {
+		Content map[string]struct {
+			SHA256 string `json:"sha256"`
+		} `json:"content"`
+	} `json:"record"`
+}
+
+// content answers the exact bytes that a record brought (2.3).
+func (s *Server) content(c echo.Context) error {
+	if err := query(c); err != nil {
+		return err
+	}
+	l, _, seq, err := s.at(c)
+	if err != nil {
+		return err
+	}
+	name, err := url.PathUnescape(c.Param("*"))
+	if err != nil {
+		return invalid("name", "is not a path")
+	}
+	ctx := c.Request().Context()
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var event eventContent
+	if err := json.Unmarshal(entry[proofs.HashSize:], &event); err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	named, ok := event.Record.Content[name]
+	if !ok {
+		return fault(http.StatusNotFound, "event %d has no content of that name; GET /v1/ledgers/%s/records/%d lists them", seq, l.Name(), seq)
+	}
+	digest, err := proofs.ParseHash(named.SHA256)
+	if err != nil {
+		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
+	}
+	body, err := l.Store().Content(ctx, digest)
+	if errors.Is(err, storage.ErrNotFound) {
+		return fault(http.StatusGone, "the content of event %d is gone; its digest is %s", seq, named.SHA256)
+	}
+	if err != nil {
+		return fmt.Errorf("content %q of event %d: %w", name, seq, err)
+	}
+	h := c.Response().Header()
+	h.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest[:])+":")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	// The bytes may be JSON, text, or text with lone surrogates, which is no
+	// valid UTF-8: only the reader knows what they are.
+	return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
+}
+
+// line is one line of the audit_events log (3.2).
+type line struct {
+	Seq       uint64          `json:"seq"`
+	EventHash string          `json:"event_hash"`
+	Entry     []byte          `json:"entry"`
+	Event     json.RawMessage `json:"event"`
+}
+
+func lineOf(seq uint64, entry []byte) (line, error) {
+	prev, body, err := proofs.SplitEntry(entry)
+	if err != nil {
+		return line{}, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	hash := proofs.EventHash(prev, body)
+	return line{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
+}
+
+const ndjson = "application/x-ndjson"
+
+// defaultPage is how many rows a page has when the request does not say.
+const defaultPage = 100
+
+// events answers a page of the linear log as NDJSON, in order.
+func (s *Server) events(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	var from uint64
+	limit := uint64(min(defaultPage, s.config.MaxPage))
+	if err := query(c, count("from", &from, nil), count("limit", &limit, nil)); err != nil {
+		return err
+	}
+	if limit < 1 || limit > uint64(s.config.MaxPage) {
+		return invalid("limit", "must be from 1 to %d", s.config.MaxPage)
+	}
+	head := l.Head()
+	if from > head.Size {
+		return invalid("from", "is beyond the head: the ledger has %d events", head.Size)
+	}
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, ndjson)
+	h.Set("Colophon-As-Of", decimal(head.Size))
+	if end := min(from+limit, head.Size); end < head.Size {
+		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, limit))
+	}
+	encoder := json.NewEncoder(c.Response())
+	encoder.SetEscapeHTML(false)
+	for entry, err := range l.Store().Entries(c.Request().Context(), from) {
+		if err != nil {
+			return fmt.Errorf("entries from %d: %w", from, err)
+		}
+		if entry.Seq >= min(from+limit, head.Size) {
+			break
+		}
+		next, err := lineOf(entry.Seq, entry.Bytes)
+		if err != nil {
+			return err
+		}
+		if err := encoder.Encode(next); err != nil {
+			return err
+		}
+	}
+	return nil
+}

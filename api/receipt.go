@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// receiptOf is the receipt of what became of a record (3.1).
+func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out outcome) (*proofs.Receipt, error) {
+	ack := out.ack
+	if ack.Outcome == ledger.Replayed {
+		return s.receiptAt(ctx, l, ack.First, ack.Head, ack.Head.Size, out.minimal)
+	}
+	if out.refused || ack.Outcome == ledger.Conflicted {
+		r, err := proofs.NewReceipt(ack.Entry)
+		if err != nil {
+			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+		}
+		return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
+	}
+	r := &proofs.Receipt{
+		Ledger:        l.Name(),
+		Seq:           ack.Seq,
+		Kind:          string(out.record.Kind),
+		Time:          ack.Time.Format(record.TimeLayout),
+		EventHash:     ack.EventHash,
+		PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]),
+		LeafHash:      ack.LeafHash,
+		Hashes:        out.record.AppendHashes(nil),
+		Checks:        out.record.AppendChecks(nil),
+	}
+	return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
+}
+
+// receiptAt is the receipt of an event in the log, proved in the tree of a size.
+func (s *Server) receiptAt(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	r, err := proofs.NewReceipt(entry)
+	if err != nil {
+		return nil, fmt.Errorf("receipt of event %d: %w", seq, err)
+	}
+	return s.prove(ctx, l, r, entry, head, size, minimal)
+}
+
+// prove completes a receipt with its proof, unless it is to be minimal.
+func (s *Server) prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+	if minimal {
+		return r, nil
+	}
+	path, err := l.Prover(ctx, head).Inclusion(r.Seq, size)
+	if err != nil {
+		return nil, fmt.Errorf("proving event %d: %w", r.Seq, err)
+	}
+	checkpoint, err := l.Checkpoint(ctx, head, size)
+	if err != nil {
+		return nil, err
+	}
+	r.Proof = &proofs.Proof{
+		Event:      entry[proofs.HashSize:],
+		Inclusion:  proofs.Inclusion{LeafIndex: r.Seq, TreeSize: size, Hashes: path},
+		Checkpoint: checkpoint,
+	}
+	return r, nil
+}
+
+// receipt answers the receipt of an event again, for the head or any tree size
+// since (3.2); as text it is a .tlog-proof file.
+func (s *Server) receipt(c echo.Context) error {
+	l, head, seq, err := s.at(c)
+	if err != nil {
+		return err
+	}
+	size := head.Size
+	if err := query(c, count("tree_size", &size, nil)); err != nil {
+		return err
+	}
+	if size > head.Size || seq >= size {
+		return invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
+	}
+	minimal := preference(c) == "minimal"
+	r, err := s.receiptAt(c.Request().Context(), l, seq, head, size, minimal)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
+	if minimal || !wantsText(c.Request()) {
+		return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendJSON(nil))
+	}
+	proof, err := r.TlogProof()
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="%s-%d.tlog-proof"`, l.Name(), seq))
+	return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
+}
+
+// wantsText: the first media type that the request accepts is text/plain.
+func wantsText(r *http.Request) bool {
+	first, _, _ := strings.Cut(r.Header.Get(echo.HeaderAccept), ",")
+	first, _, _ = strings.Cut(first, ";")
+	return strings.TrimSpace(first) == "text/plain"
+}
+
+// at is the ledger, its head and the event that the path names.
+func (s *Server) at(c echo.Context) (*ledger.Ledger, *ledger.Head, uint64, error) {
+	l, err := s.ledger(c)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	seq, err := parseCount("seq", c.Param("seq"))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	head := l.Head()
+	if seq >= head.Size {
+		return nil, nil, 0, fault(http.StatusNotFound, "there is no event %d: the ledger has %d", seq, head.Size)
+	}
+	return l, head, seq, nil
+}

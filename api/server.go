@@ -1,0 +1,161 @@
+// Package api is the REST API (specification part 3): routes, limits, strict
+// decoding, problem+json. A handler decodes, checks, calls and encodes; what is
+// true is decided elsewhere.
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+)
+
+// Config is what a server needs. Zero limits mean the defaults of part 3.
+type Config struct {
+	Host    *ledger.Host
+	Index   *index.Store
+	Log     *slog.Logger
+	Metrics *Metrics
+	Version string
+
+	MaxBody int64 // bytes of a request body; default 8 MiB
+	MaxLine int   // bytes of a line of a batch; default 8 MiB
+	MaxPage int   // rows of a page; default 1,000
+	// SpoolMemory bounds, in bytes and a batch, the results held in memory for
+	// a client that does not read yet; the rest goes to a temporary file in
+	// SpoolDir (default: the system's). Default 1 MiB.
+	SpoolMemory int
+	SpoolDir    string
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = 8 << 20
+	}
+	if c.MaxLine == 0 {
+		c.MaxLine = 8 << 20
+	}
+	if c.MaxPage == 0 {
+		c.MaxPage = 1000
+	}
+	if c.SpoolMemory == 0 {
+		c.SpoolMemory = 1 << 20
+	}
+	return c
+}
+
+// Server answers the API's requests.
+type Server struct {
+	config Config
+	host   *ledger.Host
+	index  *followers
+	echo   *echo.Echo
+	docs   []byte // the page at /docs
+}
+
+// New makes a server over a host and an index that are open. It follows every
+// ledger of the host; the index is closed before the host.
+func New(config Config) (*Server, error) {
+	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New()}
+	var err error
+	if s.docs, err = renderDocs(); err != nil {
+		return nil, err
+	}
+	s.index = &followers{store: config.Index, metrics: s.config.Metrics, ledger: make(map[string]*index.Follower)}
+	for _, l := range s.host.Ledgers() {
+		if err := s.index.add(l); err != nil {
+			return nil, err
+		}
+	}
+	s.config.Metrics.watch(s.host, config.Index)
+	s.echo.HideBanner, s.echo.HidePort = true, true
+	s.echo.HTTPErrorHandler = s.fail
+	s.echo.Use(s.observe, s.recoverPanic, secure)
+	s.routes()
+	return s, nil
+}
+
+// ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows
+// the original, leaves the body out.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		get := r.WithContext(r.Context())
+		get.Method = http.MethodGet
+		r = get
+	}
+	s.echo.ServeHTTP(w, r)
+}
+
+// HTTP is an http.Server for s with the time-outs of a service that slow clients
+// cannot hold. Reads and writes have no deadline of their own: a batch streams
+// for as long as it likes.
+func (s *Server) HTTP() *http.Server {
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (s *Server) routes() {
+	e := s.echo
+	e.GET("/", s.home)
+	e.GET("/healthz", s.healthz)
+	e.GET("/readyz", s.readyz)
+	e.GET("/version", s.version)
+	e.GET("/metrics", echo.WrapHandler(s.config.Metrics.Handler()))
+	e.GET("/openapi.yaml", s.openAPI)
+	e.GET("/docs", s.docsPage)
+
+	e.GET("/v1/ledgers", s.listLedgers)
+	e.POST("/v1/ledgers", s.createLedger)
+	e.POST("/v1/compute/:kind", s.compute)
+
+	l := e.Group("/v1/ledgers/:ledger")
+	l.GET("", s.describeLedger)
+	for kind, path := range writePaths {
+		l.POST(path, s.write(kind))
+	}
+	l.POST("/batch", s.batch)
+	l.POST("/freeze", s.freeze)
+	l.GET("/stats", s.stats)
+	l.GET("/records/:seq", s.record)
+	l.GET("/records/:seq/receipt", s.receipt)
+	l.GET("/records/:seq/content/*", s.content)
+	l.GET("/events", s.events)
+	l.GET("/events/:hash", s.event)
+	l.GET("/proofs/inclusion", s.inclusion)
+	l.GET("/proofs/consistency", s.consistency)
+	l.GET("/log/checkpoint", s.checkpoint)
+	l.GET("/log/key", s.key)
+	l.GET("/log/tile/*", s.tile)
+}
+
+// Routes lists what the server answers, as "GET /v1/ledgers/{ledger}".
+func (s *Server) Routes() []string {
+	var routes []string
+	for _, r := range s.echo.Routes() {
+		path := pathParameter.ReplaceAllString(r.Path, "{$1}")
+		routes = append(routes, r.Method+" "+strings.Replace(path, "*", "{path}", 1))
+	}
+	slices.Sort(routes)
+	return routes
+}
+
+var pathParameter = regexp.MustCompile(`:([a-z]+)`)

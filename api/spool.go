@@ -1,0 +1,123 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// spool holds results for a client that is not reading yet: in memory up to a
+// bound, beyond it in a temporary file. It has one writer and one reader.
+type spool struct {
+	limit int
+	dir   string
+
+	mu       sync.Mutex // guards what follows
+	changed  sync.Cond
+	memory   []byte   // comes before what is in the file
+	file     *os.File // nil until memory has been full
+	from, to int64    // the unread part of the file
+	finished bool     // nothing more will be written
+	broken   bool     // nothing more will be read
+}
+
+func newSpool(limit int, dir string) *spool {
+	s := &spool{limit: limit, dir: dir}
+	s.changed.L = &s.mu
+	return s
+}
+
+// write never waits for the reader.
+func (s *spool) write(b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.changed.Signal()
+	switch {
+	case s.broken:
+		return nil
+	case s.from == s.to && len(s.memory)+len(b) <= s.limit:
+		s.memory = append(s.memory, b...)
+		return nil
+	case s.file == nil:
+		f, err := os.CreateTemp(s.dir, "colophon-batch-*")
+		if err != nil {
+			return fmt.Errorf("spooling results: %w", err)
+		}
+		s.file = f
+	}
+	n, err := s.file.WriteAt(b, s.to)
+	s.to += int64(n)
+	if err != nil {
+		return fmt.Errorf("spooling results: %w", err)
+	}
+	return nil
+}
+
+// finish says that nothing more will be written.
+func (s *spool) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished = true
+	s.changed.Signal()
+}
+
+// drain copies everything to w until the spool is finished and empty, flushing
+// when there is nothing more at hand, and removes the file.
+func (s *spool) drain(w io.Writer, flush func() error) (err error) {
+	defer func() { err = errors.Join(err, s.discard()) }()
+	var buffer []byte
+	for {
+		b, idle, err := s.next(buffer)
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			return nil
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		if idle {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		buffer = b[:0]
+	}
+}
+
+// next waits for something to read; nil when there will be nothing more. idle
+// says that nothing is left for now. buffer is used again.
+func (s *spool) next(buffer []byte) (b []byte, idle bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.memory) == 0 && s.from == s.to && !s.finished {
+		s.changed.Wait()
+	}
+	switch {
+	case len(s.memory) > 0:
+		b, s.memory = s.memory, buffer
+	case s.from < s.to:
+		b = make([]byte, min(int64(s.limit), s.to-s.from))
+		if _, err := s.file.ReadAt(b, s.from); err != nil {
+			return nil, false, fmt.Errorf("reading spooled results: %w", err)
+		}
+		if s.from += int64(len(b)); s.from == s.to {
+			s.from, s.to = 0, 0
+		}
+	}
+	return b, len(s.memory) == 0 && s.from == s.to, nil
+}
+
+// discard drops what was not read.
+func (s *spool) discard() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken, s.memory = true, nil
+	if s.file == nil {
+		return nil
+	}
+	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"bytes"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// writePaths are the routes of the four kinds (3.1).
+var writePaths = map[record.Kind]string{
+	record.IPCRecord:       "/ipc-records",
+	record.RunDAG:          "/run-dags",
+	record.CitationSet:     "/citation-sets",
+	record.PathFingerprint: "/path-fingerprints",
+}
+
+// options are what a write's request says beside the record.
+type options struct {
+	reject  bool // refuse a record whose claims do not hold (2.4)
+	minimal bool // receipts without proof (3.1)
+	key     string
+}
+
+// maxKey bounds the Idempotency-Key header, in bytes.
+const maxKey = 1024
+
+func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
+	o := options{key: c.Request().Header.Get("Idempotency-Key")}
+	if len(o.key) > maxKey {
+		return o, fault(http.StatusBadRequest, "Idempotency-Key: longer than %d bytes", maxKey)
+	}
+	mode := l.OnMismatch()
+	if err := query(c, text("on_mismatch", &mode)); err != nil {
+		return o, err
+	}
+	if mode != ledger.AcceptMismatch && mode != ledger.RejectMismatch {
+		return o, invalid("on_mismatch", "must be accept or reject")
+	}
+	o.reject = mode == ledger.RejectMismatch
+	o.minimal = preference(c) == "minimal"
+	return o, nil
+}
+
+// preference is the return preference of the request (RFC 7240); empty if none.
+func preference(c echo.Context) string {
+	for _, header := range c.Request().Header.Values("Prefer") {
+		for p := range strings.SplitSeq(header, ",") {
+			if value, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(p)), "return="); ok {
+				return strings.Trim(value, `"`)
+			}
+		}
+	}
+	return ""
+}
+
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxPooledBody bounds the buffers that are kept for the next request.
+const maxPooledBody = 1 << 20
+
+func release(body *bytes.Buffer) {
+	if body.Cap() <= maxPooledBody {
+		body.Reset()
+		bodies.Put(body)
+	}
+}
+
+// readBody reads a JSON body within the limit. The caller releases it.
+func (s *Server) readBody(c echo.Context) (*bytes.Buffer, error) {
+	r := c.Request()
+	if err := contentType(r, "application/json"); err != nil {
+		return nil, err
+	}
+	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
+		return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
+	}
+	body := bodies.Get().(*bytes.Buffer)
+	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), r.Body, s.config.MaxBody)); err != nil {
+		release(body)
+		return nil, err
+	}
+	return body, nil
+}
+
+// contentType refuses any other media type than the one wanted.
+func contentType(r *http.Request, want string) error {
+	got, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
+	if err != nil || got != want {
+		return fault(http.StatusUnsupportedMediaType, "Content-Type must be %s", want)
+	}
+	return nil
+}
+
+// write takes one record of a kind.
+func (s *Server) write(kind record.Kind) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		l, err := s.ledger(c)
+		if err != nil {
+			return err
+		}
+		o, err := s.options(c, l)
+		if err != nil {
+			return err
+		}
+		body, err := s.readBody(c)
+		if err != nil {
+			return err
+		}
+		defer release(body)
+		r, err := record.Parse(kind, body.Bytes())
+		if err != nil {
+			return err
+		}
+		defer r.Release()
+		sub, refused, err := prepare(l, r, o)
+		if err != nil {
+			return err
+		}
+		ack, err := l.Submit(sub)
+		if err != nil {
+			return err
+		}
+		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, ack: ack})
+	}
+}
+
+// prepare makes the submission of a record, or of its refusal.
+func prepare(l *ledger.Ledger, r *record.Record, o options) (sub ledger.Submission, refused bool, err error) {
+	if o.reject && len(r.Mismatches()) > 0 {
+		return l.PrepareRefusal(r, ledger.Anonymous), true, nil
+	}
+	sub, err = l.Prepare(r, ledger.Anonymous, o.key)
+	return sub, false, err
+}
+
+// outcome is what became of one record.
+type outcome struct {
+	record  *record.Record
+	refused bool // for a mismatch
+	minimal bool
+	ack     ledger.Ack
+}
+
+// answer writes the response to a single write.
+func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
+	receipt, err := s.receiptOf(c.Request().Context(), l, out)
+	if err != nil {
+		return err
+	}
+	if p := out.problem(); p != nil {
+		p.Receipt = receipt.AppendJSON(nil)
+		return p
+	}
+	status := http.StatusCreated
+	if out.ack.Outcome == ledger.Replayed {
+		c.Response().Header().Set("Idempotent-Replayed", "true")
+		status = http.StatusOK
+	}
+	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))
+	return c.Blob(status, echo.MIMEApplicationJSON, receipt.AppendJSON(nil))
+}
+
+// problem is nil where the record was taken.
+func (out *outcome) problem() *problem {
+	switch {
+	case out.refused:
+		p := fault(http.StatusUnprocessableEntity, "refused: %d claimed hashes differ from the recomputed ones", len(out.record.Mismatches()))
+		for _, m := range out.record.Mismatches() {
+			p.Errors = append(p.Errors, place{Pointer: m.Pointer(), Field: m.Field,
+				Detail:  "the claimed hash differs from the recomputed one",
+				Claimed: string(m.Claimed), Computed: string(m.Computed)})
+		}
+		return p
+	case out.ack.Outcome == ledger.Conflicted:
+		p := fault(http.StatusConflict, "another record holds this idempotency key: event %d", out.ack.First)
+		p.FirstSeq = &out.ack.First
+		return p
+	}
+	return nil
+}
+
+func location(l *ledger.Ledger, r *proofs.Receipt) string {
+	return "/v1/ledgers/" + l.Name() + "/records/" + decimal(r.Seq)
+}
+
+// compute answers hashes and checks of a record and records nothing.
+func (s *Server) compute(c echo.Context) error {
+	if err := query(c); err != nil {
+		return err
+	}
+	kind, ok := computeKind(c.Param("kind"))
+	if !ok {
+		return fault(http.StatusNotFound, "kind must be one of ipc_record, run_dag, citation_set, path_fingerprint")
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	defer release(body)
+	r, err := record.Parse(kind, body.Bytes())
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendComputed(nil))
+}
+
+// computeKind takes a kind by its name or by the name of its route.
+func computeKind(name string) (record.Kind, bool) {
+	for kind, path := range writePaths {
+		if name == string(kind) || "/"+name == path {
+			return kind, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// fsckOptions is the command line of fsck.
+type fsckOptions struct {
+	data   string
+	ledger string // empty: every one
+	key    string // empty: the key file of each ledger
+	json   bool
+}
+
+func newFsck(c *console) *cobra.Command {
+	var o fsckOptions
+	command := &cobra.Command{
+		Use:   "fsck",
+		Short: "Check everything that a data folder holds",
+		Long: `Check every ledger of a data folder from its first event to its last: entries and
+their chain, the hash tiles, the signed root, the content that events name, and
+the idempotency keys. What is damaged first is named. Nothing is changed.
+
+No server may use the folder meanwhile.
+
+Exit codes: 0 all is as it should be, 1 something is damaged or cannot be read,
+2 bad arguments or no such folder, 4 another process uses the folder.`,
+		Example: `  colophon fsck --data ./data
+  colophon fsck --data ./backup --ledger generations --key verifier.key --json`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return fsck(command.Context(), c, o)
+		},
+	}
+	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys")
+	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
+	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with it; default from the folder's keys")
+	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
+	return command
+}
+
+func fsck(ctx context.Context, c *console, o fsckOptions) error {
+	dir := databaseDir(o.data)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
+	}
+	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log})
+	if err != nil {
+		return explainOpen(err, o.data)
+	}
+	findings, err := checkLedgers(ctx, c, o, database)
+	if err := errors.Join(err, database.Close()); err != nil {
+		return err
+	}
+	return reportFindings(c, o, findings)
+}
+
+// finding is what was found in one ledger.
+type finding struct {
+	Ledger   string  `json:"ledger"`
+	Events   uint64  `json:"events"`
+	Contents uint64  `json:"contents"`
+	Keys     uint64  `json:"keys"`
+	Damage   *damage `json:"damage"`
+}
+
+// damage is the first damaged thing of a ledger.
+type damage struct {
+	Kind    string `json:"kind"`
+	Seq     uint64 `json:"seq"`
+	Tile    string `json:"tile,omitempty"`
+	Content string `json:"content,omitempty"`
+	Message string `json:"message"`
+	text    string // all of it, for people
+}
+
+func checkLedgers(ctx context.Context, c *console, o fsckOptions, database storage.Database) ([]finding, error) {
+	infos, err := database.Ledgers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var findings []finding
+	for _, info := range infos {
+		if o.ledger != "" && info.Name != o.ledger {
+			continue
+		}
+		found, err := checkLedger(ctx, c, o, database, info)
+		if ctx.Err() != nil {
+			return nil, exitf(exitFailed, "interrupted while checking ledger %q", info.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("checking ledger %q: %w", info.Name, err)
+		}
+		findings = append(findings, found)
+	}
+	if o.ledger != "" && findings == nil {
+		return nil, exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+	}
+	return findings, nil
+}
+
+func checkLedger(ctx context.Context, c *console, o fsckOptions, database storage.Database, info storage.Info) (finding, error) {
+	keys, err := ledgerKeys(c, o, info.Name)
+	if err != nil {
+		return finding{}, err
+	}
+	store, err := database.Ledger(ctx, info.Name)
+	if err != nil {
+		return finding{}, err
+	}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	bar := newProgress(c, int64(head.Size), "checking "+info.Name)
+	defer bar.finish()
+	report, err := audit.Log(ctx, storedLog{store}, audit.Options{
+		Verifiers: keys,
+		Ledger:    info.Name,
+		Progress:  func(done, _ uint64) { bar.set(done) },
+	})
+	if err != nil {
+		return finding{}, err
+	}
+	if origin := report.Checkpoint.Origin; report.Damage == nil && origin != info.Origin && head.Size > 0 {
+		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
+			Message: fmt.Sprintf("the ledger's description has the origin %q, its checkpoint %q", info.Origin, origin)}
+	}
+	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Keys: report.Keys}
+	if d := report.Damage; d != nil {
+		found.Damage = &damage{string(d.Kind), d.Seq, d.Tile, d.Name, d.Message, d.Error()}
+	}
+	return found, nil
+}
+
+// ledgerKeys are the keys that a ledger's checkpoint is verified with.
+func ledgerKeys(c *console, o fsckOptions, name string) ([]*proofs.Verifier, error) {
+	if o.key != "" {
+		return c.readKeys(o.key)
+	}
+	signer, err := keyFiles(o.data).Load(name)
+	if err != nil {
+		return nil, exitf(exitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", name, err)
+	}
+	return []*proofs.Verifier{signer.Verifier()}, nil
+}
+
+func reportFindings(c *console, o fsckOptions, findings []finding) error {
+	clean := true
+	for _, f := range findings {
+		clean = clean && f.Damage == nil
+	}
+	if o.json {
+		report := struct {
+			Clean   bool      `json:"clean"`
+			Ledgers []finding `json:"ledgers"`
+		}{clean, findings}
+		if err := writeJSON(c, report); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range findings {
+			if _, err := fmt.Fprintln(c.out, f); err != nil {
+				return err
+			}
+		}
+	}
+	if !clean {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// String is the finding for people.
+func (f finding) String() string {
+	if f.Damage != nil {
+		return fmt.Sprintf("%s: DAMAGED: %s", f.Ledger, f.Damage.text)
+	}
+	return fmt.Sprintf("%s: clean: %d events, %d contents, %d idempotency keys", f.Ledger, f.Events, f.Contents, f.Keys)
+}
+
+// storedLog is a stored ledger as the audit reads it.
+type storedLog struct{ storage.Reader }
+
+// Head implements audit.Source.
+func (s storedLog) Head(ctx context.Context) (audit.Head, error) {
+	head, err := s.Reader.Head(ctx)
+	return audit.Head(head), err
+}
+
+// Entries implements audit.Source.
+func (s storedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for entry, err := range s.Reader.Entries(ctx, from) {
+			if !yield(entry.Bytes, err) {
+				return
+			}
+		}
+	}
+}
+
+// Key implements audit.Source.
+func (s storedLog) Key(ctx context.Context, key proofs.Hash) (uint64, error) {
+	claim, err := s.Reader.Key(ctx, key)
+	return claim.Seq, err
+}

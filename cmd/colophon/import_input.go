@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// importLine is one line of a file.
+type importLine struct {
+	file   string
+	number int    // from 1
+	kind   string // as the line says; empty if it does not
+	text   []byte // without its end
+}
+
+// place is the line's file and number.
+func (l importLine) place() string { return fmt.Sprintf("%s:%d", l.file, l.number) }
+
+// weight is what the line takes of importer.window.
+func (l importLine) weight() int64 {
+	const perLine = 512 // bookkeeping, and what short lines cost the server
+	return int64(min(perLine+len(l.text), windowBytes))
+}
+
+// input is one file of lines, or the standard input.
+type input struct {
+	name    string // "-" is the standard input
+	stdin   io.Reader
+	maxLine int         // bytes
+	read    func(n int) // told how many bytes of the file were read
+}
+
+// lines yields the lines that are not blank. An error comes with the place that
+// it is about; after it the lines go on if they can.
+func (in *input) lines() iter.Seq2[importLine, error] {
+	return func(yield func(importLine, error) bool) {
+		line := importLine{file: in.name, number: 1}
+		plain, err := in.open()
+		if err != nil {
+			yield(line, err)
+			return
+		}
+		defer plain.Close()
+		buffer := bufio.NewReaderSize(plain, 256<<10)
+		for ; ; line.number++ {
+			line.text, err = readLine(buffer, in.maxLine)
+			line.kind = ""
+			switch {
+			case errors.Is(err, errTooLong):
+				if !yield(line, fmt.Errorf("%w than %d bytes; it was not sent", err, in.maxLine)) {
+					return
+				}
+				continue
+			case err != nil && !errors.Is(err, io.EOF):
+				yield(line, fmt.Errorf("the file breaks off or is damaged here, nothing after this was sent: %w", err))
+				return
+			}
+			if len(bytes.TrimSpace(line.text)) > 0 && !yield(line, nil) {
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+}
+
+var errTooLong = errors.New("the line is longer")
+
+// readLine reads up to the next line feed. Of a line longer than limit it keeps
+// nothing and returns errTooLong. The last line may come with io.EOF.
+func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
+	tooLong := false
+	for {
+		part, err := in.ReadSlice('\n')
+		tooLong = tooLong || len(line)+len(part) > limit+len("\n")
+		if !tooLong {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case tooLong && (err == nil || errors.Is(err, io.EOF)):
+			return nil, errTooLong // the end, if it is, is met again
+		}
+		return bytes.TrimSuffix(line, []byte("\n")), err
+	}
+}
+
+// Magic numbers of the compressions.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// maxWindow bounds, in bytes, what a zstd file can make this process hold.
+const maxWindow = 128 << 20
+
+// open opens the file and what it is compressed with, by its first bytes.
+func (in *input) open() (io.ReadCloser, error) {
+	file := io.NopCloser(in.stdin)
+	if in.name != "-" {
+		f, err := os.Open(in.name)
+		if err != nil {
+			return nil, err
+		}
+		file = f
+	}
+	counted := bufio.NewReaderSize(&countingReader{file, in.read}, 64<<10)
+	plain, err := decompress(counted)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &stacked{plain, file}, nil
+}
+
+func decompress(in *bufio.Reader) (io.ReadCloser, error) {
+	start, err := in.Peek(len(zstdMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(start, gzipMagic):
+		return gzip.NewReader(in)
+	case bytes.HasPrefix(start, zstdMagic):
+		d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
+	return io.NopCloser(in), nil
+}
+
+// stacked reads what is decompressed and closes the file below it too.
+type stacked struct {
+	io.ReadCloser
+	file io.Closer
+}
+
+// Close closes both.
+func (s *stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.file.Close()) }
+
+// countingReader says how many bytes were read.
+type countingReader struct {
+	io.Reader
+	count func(n int)
+}
+
+// Read reads and counts.
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.count(n)
+	return n, err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// keyer gives idempotency keys to lines that have none (2.7): from the digest of
+// kind and record, and the number of times they have occurred. It belongs to one
+// goroutine.
+type keyer struct {
+	document pyjson.Document
+	scratch  []byte
+	// seen counts the lines that got a key, by digest.
+	seen map[[sha256.Size]byte]uint64
+}
+
+func newKeyer() *keyer { return &keyer{seen: make(map[[sha256.Size]byte]uint64)} }
+
+// complete notes the kind of a line and, where it has neither key nor run_id,
+// adds a key. A line that is not what a line should be stays as it is: the
+// server says what is wrong with it.
+func (k *keyer) complete(line *importLine) {
+	if k.document.Parse(line.text) != nil {
+		return
+	}
+	root := k.document.Root()
+	kind, record := root.Member("kind"), root.Member("record")
+	line.kind = string(kind.Text())
+	if kind.Kind() != pyjson.String || record.Kind() != pyjson.Object || !onlyLineMembers(root) ||
+		identifies(root.Member("idempotency_key")) || identifies(record.Member("run_id")) {
+		return
+	}
+	key := k.next(kind, record)
+	// Written anew, since an idempotency_key that is null may not come twice.
+	text := slices.Grow([]byte(nil), len(line.text)+len(key)+len(`{"kind":,"record":,"idempotency_key":""}`))
+	text = append(append(text, `{"kind":`...), kind.Raw()...)
+	text = append(append(text, `,"record":`...), record.Raw()...)
+	text = append(append(text, `,"idempotency_key":"`...), key...)
+	line.text = append(text, `"}`...)
+}
+
+// identifies reports whether a value can be an idempotency key. What has the
+// wrong type is the server's to refuse.
+func identifies(v pyjson.Value) bool {
+	return v.Given() && !(v.Kind() == pyjson.String && len(v.Text()) == 0)
+}
+
+func onlyLineMembers(root pyjson.Value) bool {
+	for name := range root.Members() {
+		switch string(name.Text()) {
+		case "kind", "record", "idempotency_key":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// next is import:<digest>:<n> for the n-th such record, from 1.
+func (k *keyer) next(kind, record pyjson.Value) []byte {
+	k.scratch = append(append(k.scratch[:0], kind.Text()...), 0)
+	k.scratch = record.AppendCanonical(k.scratch, pyjson.Compact)
+	digest := sha256.Sum256(k.scratch)
+	k.seen[digest]++
+	key := hex.AppendEncode([]byte("import:"), digest[:])
+	return strconv.AppendUint(append(key, ':'), k.seen[digest], 10)
+}

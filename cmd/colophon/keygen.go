@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"colophon/proofs"
+)
+
+func newKeygen(c *console) *cobra.Command {
+	var origin, out string
+	command := &cobra.Command{
+		Use:   "keygen",
+		Short: "Make a signing key",
+		Long: `Make an Ed25519 signing key and print its verifier key.
+
+The origin is the name that a ledger signs under, for ever: a URL without scheme
+under a domain that is yours. To give a new ledger NAME this key, write it to
+keys/NAME.key in the data folder before the ledger is made, and make it with the
+same origin. Whoever has the signing key can sign as that ledger.`,
+		Example: `  colophon keygen --origin ledger.example.org/generations --out generations.key`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			key := proofs.GenerateKey()
+			if origin == "" {
+				origin = "colophon.invalid/" + key.Fingerprint()
+			}
+			signer, err := key.Signer(origin)
+			if err != nil {
+				return exitf(exitUsage, "--origin: %q is no origin: it has no space, no plus sign and at least one character", origin)
+			}
+			if out == "" {
+				_, err := fmt.Fprintf(c.out, "signing key (secret)  %s\nverifier key          %s\n", signer.Secret(), signer.Verifier())
+				return err
+			}
+			if err := writeSecret(out, signer.Secret()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.out, signer.Verifier())
+			return err
+		},
+	}
+	command.Flags().StringVar(&origin, "origin", "", "`name` that the key signs under; default contains its fingerprint")
+	command.Flags().StringVar(&out, "out", "", "`file` for the signing key; it must not exist")
+	return command
+}
+
+// writeSecret writes a new file that its owner alone can read, durably.
+func writeSecret(path, secret string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return exitf(exitUsage, "%s exists, and a key is never overwritten; choose another file", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(secret + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("making %s durable: %w", path, err)
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

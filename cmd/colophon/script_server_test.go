@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// processesKey is where a script keeps its processes.
+type processesKey struct{}
+
+// processes are what a script runs in the background. They belong to the
+// goroutine of the script.
+type processes struct {
+	servers map[string]*serverProcess
+	feeds   map[string]*feedProcess
+}
+
+func newProcesses() *processes {
+	return &processes{servers: make(map[string]*serverProcess), feeds: make(map[string]*feedProcess)}
+}
+
+func processesOf(ts *testscript.TestScript) *processes {
+	return ts.Value(processesKey{}).(*processes)
+}
+
+// killAll ends what a script has left running.
+func (p *processes) killAll() {
+	for _, s := range p.servers {
+		if s.command != nil {
+			_ = s.command.Process.Kill()
+			_ = s.command.Wait()
+		}
+	}
+	for _, f := range p.feeds {
+		_ = f.command.Process.Kill()
+		_ = f.stdin.Close()
+		_ = f.command.Wait()
+	}
+}
+
+// serverProcess is a server; it keeps its address when it is started again.
+type serverProcess struct {
+	command *exec.Cmd // nil while it does not run
+	address string
+}
+
+// background makes a command of this program with the script's environment.
+func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
+	command := exec.Command("colophon", args...)
+	command.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "COLOPHON_SERVER"} {
+		command.Env = append(command.Env, name+"="+ts.Getenv(name))
+	}
+	return command
+}
+
+// scriptServer runs servers:
+//
+//	server start NAME DATA FLAG...   returns when it answers; sets COLOPHON_SERVER and KEY
+//	server kill NAME                 kill -9
+//	server stop NAME                 SIGTERM; it must end with exit code 0
+//
+// Its log is in NAME.log.
+func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: server start|kill|stop NAME ...")
+	}
+	all := processesOf(ts)
+	s := all.servers[args[1]]
+	if s == nil {
+		s = &serverProcess{address: "127.0.0.1:0"}
+		all.servers[args[1]] = s
+	}
+	switch args[0] {
+	case "start":
+		s.start(ts, args[1], args[2], args[3:])
+	case "kill":
+		ts.Check(s.command.Process.Kill())
+		if s.command.Wait() == nil {
+			ts.Fatalf("the server ended before it was killed")
+		}
+		s.command = nil
+	case "stop":
+		ts.Check(s.command.Process.Signal(syscall.SIGTERM))
+		ts.Check(s.command.Wait())
+		s.command = nil
+	default:
+		ts.Fatalf("server %s: unknown", args[0])
+	}
+}
+
+func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flags []string) {
+	log, err := os.OpenFile(ts.MkAbs(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	defer log.Close()
+	command := background(ts, append([]string{"serve", "--data", data, "--listen", s.address}, flags...)...)
+	command.Stderr = log
+	banner, output, err := os.Pipe()
+	ts.Check(err)
+	defer output.Close()
+	command.Stdout = output
+	ts.Check(command.Start())
+	s.command = command
+	ts.Check(output.Close())
+	found := make(map[string]string)
+	lines := bufio.NewScanner(banner)
+	for found["key"] == "" && lines.Scan() {
+		name, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "  ")
+		found[name[strings.LastIndex(name, " ")+1:]] = strings.TrimSpace(value)
+	}
+	if found["key"] == "" {
+		ts.Fatalf("no verifier key in the server's output; its log:\n%s", ts.ReadFile(name+".log"))
+	}
+	go func() { // so that it never waits for a reader
+		_, _ = io.Copy(io.Discard, banner)
+		_ = banner.Close()
+	}()
+	server, err := url.Parse(found["server"])
+	ts.Check(err)
+	s.address = server.Host
+	ts.Setenv("COLOPHON_SERVER", server.String())
+	ts.Setenv("KEY", found["key"])
+}
+
+// feedProcess is an import that reads the lines which the script gives it.
+type feedProcess struct {
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	output  *bytes.Buffer
+	rest    []byte     // lines that it was not given yet
+	given   chan error // receives the outcome of giving the first lines
+}
+
+// scriptFeed imports a file in two parts:
+//
+//	feed start NAME FILE LINES FLAG...   gives an import the first lines, in the background
+//	feed rest NAME CODE                  gives it the rest; it must end with that exit code
+//	feed end NAME CODE                   gives it no more; it must end with that exit code
+//
+// Its output is in NAME.out.
+func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: feed start|rest|end NAME ...")
+	}
+	all := processesOf(ts)
+	if args[0] == "start" {
+		lines, err := strconv.Atoi(args[3])
+		ts.Check(err)
+		all.feeds[args[1]] = startFeed(ts, []byte(ts.ReadFile(args[2])), lines, args[4:])
+		return
+	}
+	f := all.feeds[args[1]]
+	delete(all.feeds, args[1])
+	if err := <-f.given; err == nil && args[0] == "rest" {
+		_, err := f.stdin.Write(f.rest)
+		ts.Check(err)
+	}
+	_ = f.stdin.Close()
+	_ = f.command.Wait() // the exit code is looked at below
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]+".out"), f.output.Bytes(), 0o600))
+	if code := strconv.Itoa(f.command.ProcessState.ExitCode()); code != args[2] {
+		ts.Fatalf("exit code %s, want %s; output:\n%s", code, args[2], f.output)
+	}
+}
+
+func startFeed(ts *testscript.TestScript, all []byte, lines int, flags []string) *feedProcess {
+	end := 0
+	for range lines {
+		end += bytes.IndexByte(all[end:], '\n') + 1
+	}
+	f := &feedProcess{
+		command: background(ts, append(append([]string{"import"}, flags...), "-")...),
+		output:  new(bytes.Buffer), rest: all[end:], given: make(chan error, 1),
+	}
+	f.command.Stdout, f.command.Stderr = f.output, f.output
+	var err error
+	f.stdin, err = f.command.StdinPipe()
+	ts.Check(err)
+	ts.Check(f.command.Start())
+	go func() {
+		_, err := f.stdin.Write(all[:end])
+		f.given <- err
+	}()
+	return f
+}
+
+// request makes a request to the script's server.
+func request(ts *testscript.TestScript, method, path string, header http.Header, body io.Reader) (status int, answer []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, ts.Getenv("COLOPHON_SERVER")+path, body)
+	ts.Check(err)
+	r.Header = header
+	response, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	ts.Check(err)
+	return response.StatusCode, answer
+}
+
+// scriptHTTP makes a request and writes the answer's body to a file:
+//
+//	http STATUS METHOD PATH OUT [BODY [NAME:VALUE]...]
+func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: http STATUS METHOD PATH OUT [BODY [NAME:VALUE]...]")
+	}
+	var body io.Reader
+	header := http.Header{"Content-Type": {"application/json"}}
+	if len(args) > 4 {
+		body = strings.NewReader(ts.ReadFile(args[4]))
+		for _, field := range args[5:] {
+			name, value, _ := strings.Cut(field, ":")
+			header.Set(name, value)
+		}
+	}
+	status, answer := request(ts, args[1], args[2], header, body)
+	if strconv.Itoa(status) != args[0] {
+		ts.Fatalf("status %d, want %s: %s", status, args[0], answer)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[3]), answer, 0o600))
+}
+
+// treeSize is the size of a ledger of the script's server.
+func treeSize(ts *testscript.TestScript, ledger string) uint64 {
+	_, answer := request(ts, http.MethodGet, ledgerPath(ledger), http.Header{}, nil)
+	var info ledgerInfo
+	ts.Check(json.Unmarshal(answer, &info))
+	return info.TreeSize
+}
+
+// scriptSize compares the size of a ledger: size LEDGER EVENTS.
+func scriptSize(ts *testscript.TestScript, _ bool, args []string) {
+	if got := fmt.Sprint(treeSize(ts, args[0])); got != args[1] {
+		ts.Fatalf("ledger %s has %s events, want %s", args[0], got, args[1])
+	}
+}
+
+// scriptWaitSize waits until a ledger has that many events: wait-size LEDGER EVENTS.
+func scriptWaitSize(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	for treeSize(ts, args[0]) < want {
+		time.Sleep(time.Millisecond)
+	}
+}

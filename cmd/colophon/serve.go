@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// The data folder: what is where.
+func databaseDir(data string) string { return filepath.Join(data, "db") }
+
+func indexDir(data string) string { return filepath.Join(data, "index") }
+
+func keyFiles(data string) ledger.KeyFiles {
+	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
+}
+
+func newServe(c *console) *cobra.Command {
+	flagged := serveConfig{}.withDefaults()
+	var file string
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: `Run the server until it is asked to end (SIGTERM, SIGINT): then it takes no new
+requests, finishes those under way, and commits what it accepted. A second
+signal ends it at once; nothing that was acknowledged is lost by that either.
+
+The first start makes the data folder, a signing key (keys/default.key: keep a
+copy of it) and the ledger "default". Every flag can also be set by an
+environment variable (COLOPHON_LISTEN for --listen) and by name in a YAML file.
+
+Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
+4 another process uses the data folder, 5 a ledger is damaged.`,
+		Example: `  colophon serve --data ./data
+  COLOPHON_LISTEN=127.0.0.1:9000 colophon serve --config colophon.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			config, err := resolveServeConfig(file, c.env, command.Flags())
+			if err != nil {
+				return exitf(exitUsage, "%w", err)
+			}
+			return serve(command.Context(), c, config)
+		},
+	}
+	flagged.bind(command.Flags())
+	command.Flags().StringVar(&file, "config", c.environment("COLOPHON_CONFIG", ""), "YAML `file` with settings by the names of these flags")
+	return command
+}
+
+func serve(ctx context.Context, c *console, config serveConfig) error {
+	log := newLogger(c, config)
+	listener, err := net.Listen("tcp", config.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --listen", config.Listen)
+	}
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	node, err := openNode(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	if err := node.serve(ctx, c, config, listener); err != nil {
+		return errors.Join(err, node.close())
+	}
+	if err := node.close(); err != nil {
+		return err
+	}
+	log.Info("ended")
+	return nil
+}
+
+func newLogger(c *console, config serveConfig) *slog.Logger {
+	options := &slog.HandlerOptions{Level: config.LogLevel}
+	if config.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(c.err, options))
+	}
+	return slog.New(slog.NewTextHandler(c.err, options))
+}
+
+// node is an open data folder: the ledgers in it and their index.
+type node struct {
+	database *pebble.Database
+	host     *ledger.Host
+	index    *index.Store
+	log      *slog.Logger
+}
+
+// openNode opens the data folder; the first time it makes it, and the ledger
+// "default".
+func openNode(ctx context.Context, config serveConfig, log *slog.Logger) (*node, error) {
+	if err := os.MkdirAll(config.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	database, err := pebble.Open(ctx, pebble.Config{
+		Dir:          databaseDir(config.Data),
+		Logger:       log.With("part", "storage"),
+		MinFreeBytes: uint64(config.MinFreeSpace),
+		CacheBytes:   int64(config.Cache),
+	})
+	if err != nil {
+		return nil, explainOpen(err, config.Data)
+	}
+	n := &node{database: database, log: log}
+	if err := n.open(ctx, config); err != nil {
+		return nil, errors.Join(explainOpen(err, config.Data), n.close())
+	}
+	return n, nil
+}
+
+// open opens what is over the database.
+func (n *node) open(ctx context.Context, config serveConfig) (err error) {
+	ledgerConfig := func(name string) ledger.Config { return ledger.Config{Log: n.log.With("ledger", name)} }
+	if n.host, err = ledger.OpenHost(ctx, n.database, keyFiles(config.Data), ledgerConfig); err != nil {
+		return err
+	}
+	if err := n.makeDefault(ctx); err != nil {
+		return err
+	}
+	n.index, err = index.Open(indexDir(config.Data), n.log.With("part", "index"))
+	return err
+}
+
+func (n *node) makeDefault(ctx context.Context) error {
+	_, err := n.host.Ledger(ledger.Default)
+	if errors.Is(err, storage.ErrNotFound) {
+		_, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
+	}
+	return err
+}
+
+// explainOpen says what to do about a data folder that does not open.
+func explainOpen(err error, data string) error {
+	switch {
+	case errors.Is(err, storage.ErrInUse):
+		return exitf(exitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
+	case errors.Is(err, ledger.ErrDamaged):
+		return exitf(exitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
+	case errors.Is(err, storage.ErrFormat):
+		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
+	case errors.Is(err, storage.ErrNotFound):
+		return exitf(exitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
+	}
+	return err
+}
+
+// serve answers requests until ctx is done, then finishes those under way.
+func (n *node) serve(ctx context.Context, c *console, config serveConfig, listener net.Listener) error {
+	service, err := api.New(api.Config{
+		Host: n.host, Index: n.index, Log: n.log, Version: buildVersion(),
+		MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
+	})
+	if err != nil {
+		return fmt.Errorf("making the server: %w", err)
+	}
+	server := service.HTTP()
+	var underWay sync.RWMutex // read-locked by every request
+	server.Handler = locked(server.Handler, underWay.RLocker())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	if err := n.welcome(c, config, listener.Addr()); err != nil {
+		return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
+	}
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	n.log.Info("ending: finishing the requests that are under way", "limit", config.ShutdownLimit)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
+	defer cancel()
+	if err := server.Shutdown(limited); err != nil {
+		n.log.Warn("closing the connections that are left", "reason", err)
+		err = server.Close()
+		underWay.Lock() // for good: Close does not wait for handlers, and they read the database
+		return err
+	}
+	return nil
+}
+
+// locked holds a lock during each of a handler's requests.
+func locked(handler http.Handler, lock sync.Locker) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lock.Lock()
+		defer lock.Unlock()
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// welcome says on stdout where everything is, once the server answers.
+func (n *node) welcome(c *console, config serveConfig, address net.Addr) error {
+	l, err := n.host.Ledger(ledger.Default)
+	if err != nil {
+		return err
+	}
+	data, err := filepath.Abs(config.Data)
+	if err != nil {
+		return err
+	}
+	url := "http://" + address.String()
+	fmt.Fprintf(c.out, "Colophon %s is ready.\n\n", buildVersion())
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "  server\t%s\n", url)
+	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
+	fmt.Fprintf(table, "  data\t%s\n", data)
+	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
+	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
+	fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n")
+	return err
+}
+
+// close ends the index, drains and closes the ledgers, then closes the database:
+// what was opened of them.
+func (n *node) close() error {
+	var errs []error
+	if n.index != nil {
+		errs = append(errs, n.index.Close())
+	}
+	if n.host != nil {
+		errs = append(errs, n.host.Close())
+	}
+	return errors.Join(append(errs, n.database.Close())...)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// serveConfig is everything that can be set about a server. A flag goes before
+// the environment variable of its name (COLOPHON_LOG_LEVEL for --log-level),
+// that before the configuration file, that before the default. The names in the
+// file are those of the flags.
+type serveConfig struct {
+	// Data is the folder of everything that must not be lost: the database in
+	// db, the signing keys in keys. The folder index in it can be made again.
+	Data string `yaml:"data"`
+	// Listen is the TCP address, host:port. Port 0 takes a free one.
+	Listen string `yaml:"listen"`
+	// Insecure allows an address that other machines can reach. There is no
+	// authentication: whoever reaches it may write.
+	Insecure bool `yaml:"insecure"`
+	// LogFormat is text or json. The log goes to the standard error.
+	LogFormat string `yaml:"log-format"`
+	// LogLevel is the least level that is logged: debug, info, warn or error.
+	LogLevel slog.Level `yaml:"log-level"`
+	// MinFreeSpace is the mark of free disk space below which writes are
+	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
+	MinFreeSpace byteSize `yaml:"min-free-space"`
+	// Cache is the memory of the database for uncompressed blocks.
+	Cache byteSize `yaml:"cache"`
+	// MaxBody bounds the body of a request, except a batch.
+	MaxBody byteSize `yaml:"max-body"`
+	// MaxLine bounds a line of a batch.
+	MaxLine byteSize `yaml:"max-line"`
+	// MaxPage bounds the rows of a page.
+	MaxPage int `yaml:"max-page"`
+	// ShutdownLimit is how long requests that are under way may take to finish
+	// once the server is asked to end; then their connections are closed.
+	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
+}
+
+func (c serveConfig) withDefaults() serveConfig {
+	setDefault(&c.Data, "data")
+	setDefault(&c.Listen, "127.0.0.1:8080")
+	setDefault(&c.LogFormat, "text")
+	setDefault(&c.Cache, 64<<20)
+	setDefault(&c.MaxBody, 8<<20)
+	setDefault(&c.MaxLine, 8<<20)
+	setDefault(&c.MaxPage, 1000)
+	setDefault(&c.ShutdownLimit, 15*time.Second)
+	return c
+}
+
+func setDefault[T comparable](to *T, value T) {
+	var unset T
+	if *to == unset {
+		*to = value
+	}
+}
+
+// validate says what is wrong and what to do.
+func (c serveConfig) validate() error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
+	case !c.Insecure && !loopback(host):
+		return fmt.Errorf("listen: %s can be reached from other machines, and there is no authentication: whoever reaches it may write to the ledgers. "+
+			"Listen on 127.0.0.1 and put a proxy that authenticates in front, or pass --insecure where everybody on the network may write", c.Listen)
+	case c.LogFormat != "text" && c.LogFormat != "json":
+		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
+	case c.MaxPage < 0:
+		return fmt.Errorf("max-page: %d is negative", c.MaxPage)
+	case c.ShutdownLimit < 0:
+		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
+	}
+	return nil
+}
+
+// loopback reports whether only this machine can reach a host of that name. A
+// name other than localhost may mean anything.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// bind makes a flag of every field.
+func (c *serveConfig) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Data, "data", c.Data, "`folder` of database and keys, made if absent")
+	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 takes a free one")
+	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
+	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
+	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
+	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
+	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache")
+	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
+	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")
+	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
+	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that requests under way may take when the server ends")
+}
+
+// resolveServeConfig puts the sources together: the file named path, if any,
+// below the environment, below the flags that were given.
+func resolveServeConfig(path string, env func(string) (string, bool), given *pflag.FlagSet) (serveConfig, error) {
+	config := serveConfig{}.withDefaults()
+	if path != "" {
+		if err := config.readFile(path); err != nil {
+			return config, fmt.Errorf("configuration file %s: %w", path, err)
+		}
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.bind(flags)
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if own := given.Lookup(f.Name); own.Changed {
+			errs = append(errs, flags.Set(f.Name, own.Value.String()))
+			return
+		}
+		name := "COLOPHON_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if value, set := env(name); set && value != "" {
+			if err := flags.Set(f.Name, value); err != nil {
+				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return config, err
+	}
+	config = config.withDefaults()
+	return config, config.validate()
+}
+
+// readFile reads a YAML file over c. A name that it does not know is an error.
+func (c *serveConfig) readFile(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	err = decoder.Decode(c)
+	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) {
+		// Without the Go type, which says nothing to who writes the file.
+		return errors.New(strings.ReplaceAll(strings.Join(wrong.Errors, "; "), " in type main.serveConfig", ""))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := decoder.Decode(new(serveConfig)); !errors.Is(err, io.EOF) {
+		return errors.New("holds more than one document")
+	}
+	return nil
+}

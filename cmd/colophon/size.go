@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteSize is a number of bytes, not negative. As text it is a decimal number,
+// alone or with KiB, MiB, GiB or TiB.
+type byteSize int64
+
+// binaryUnits are the units, largest first.
+var binaryUnits = [...]struct {
+	name  string
+	bytes byteSize
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// MarshalText uses the largest unit that gives a whole number.
+func (b byteSize) MarshalText() ([]byte, error) {
+	for _, unit := range binaryUnits {
+		if b >= unit.bytes && b%unit.bytes == 0 {
+			return fmt.Appendf(nil, "%d%s", b/unit.bytes, unit.name), nil
+		}
+	}
+	return strconv.AppendInt(nil, int64(b), 10), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	digits, factor := string(text), byteSize(1)
+	for _, unit := range binaryUnits {
+		if number, found := strings.CutSuffix(digits, unit.name); found {
+			digits, factor = strings.TrimSpace(number), unit.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || n > uint64(math.MaxInt64/factor) {
+		return fmt.Errorf("%q is not a size; write it like 67108864 or 64MiB", text)
+	}
+	*b = byteSize(n) * factor
+	return nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// verifyRecord checks that a record is the one that an event is about, and that
+// the event is, byte for byte, what this program makes of that record. The event
+// must be verified. The error wraps errRecord or errRecomputed.
+func verifyRecord(event, posted []byte) error {
+	var document pyjson.Document
+	if err := document.Parse(event); err != nil {
+		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
+	}
+	root := document.Root()
+	kind := record.Kind(root.Member("kind").Text())
+	refused := kind == record.RecordRefused
+	if refused {
+		kind = record.Kind(root.Member("record").Member("kind").Text())
+	}
+	r, err := parsePosted(kind, posted)
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	if got, want := hex.EncodeToString(r.Digest[:]), root.Member("record").Member("digest").Text(); got != string(want) {
+		return fmt.Errorf("%w: its digest is %s, the event's is %s", errRecord, got, want)
+	}
+	if rules := string(root.Member("rules").Raw()); rules != strconv.Itoa(record.Rules) {
+		return fmt.Errorf("%w: it was checked by version %s of the rules, this program knows version %d", errRecomputed, rules, record.Rules)
+	}
+	expected, err := recompute(r, root, refused)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(expected, event) {
+		return nil
+	}
+	var recomputed pyjson.Document
+	if err := recomputed.Parse(expected); err != nil {
+		return fmt.Errorf("recomputing the event: %w", err)
+	}
+	pointer, says, computed := difference("", root, recomputed.Root())
+	return fmt.Errorf("%w: %s: the event says %s, computed %s", errRecomputed, pointer, says, computed)
+}
+
+// parsePosted reads a record of a kind, or a line with one.
+func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
+	var document pyjson.Document
+	if document.Parse(posted) == nil {
+		root := document.Root()
+		if own := root.Member("kind"); own.Given() && root.Member("record").Given() {
+			if string(own.Text()) != string(kind) {
+				return nil, fmt.Errorf("%w: it is a %.100q, the event is about a %.100q", errRecord, own.Text(), kind)
+			}
+			posted = root.Member("record").Raw()
+		}
+	}
+	r, err := record.Parse(kind, posted)
+	if refused := (*record.Error)(nil); errors.As(err, &refused) {
+		return nil, fmt.Errorf("%w: it is no record of kind %.100q: %w", errRecord, kind, err)
+	}
+	return r, err
+}
+
+// recompute makes the event of a record: what does not follow from the record is
+// taken from the event.
+func recompute(r *record.Record, root pyjson.Value, refused bool) ([]byte, error) {
+	e := record.Event{Actor: string(root.Member("actor").Text()), Ledger: string(root.Member("ledger").Text())}
+	if key := root.Member("record").Member("idempotency_key"); key.Given() {
+		digest, err := proofs.ParseHash(string(key.Text()))
+		if err != nil {
+			return nil, fmt.Errorf("idempotency key of the event: %w", err)
+		}
+		e.Key = &digest
+	}
+	seq, err := strconv.ParseUint(string(root.Member("seq").Raw()), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%w: seq of the event: %w", proofs.ErrMalformed, err)
+	}
+	at, err := time.Parse(record.TimeLayout, string(root.Member("time").Text()))
+	if err != nil {
+		return nil, fmt.Errorf("%w: time of the event: %w", proofs.ErrMalformed, err)
+	}
+	if !refused {
+		return record.AppendSuffix(r.AppendBody(nil, e), seq, at), nil
+	}
+	body, err := recomputeRefusal(r, root.Member("record"), e)
+	if err != nil {
+		return nil, err
+	}
+	return record.AppendSuffix(body, seq, at), nil
+}
+
+// recomputeRefusal makes the body of a refusal; members is the event's record.
+func recomputeRefusal(r *record.Record, members pyjson.Value, e record.Event) ([]byte, error) {
+	reason := record.Refusal(members.Member("reason").Text())
+	var first uint64
+	if reason == record.RefusedKey {
+		var err error
+		first, err = strconv.ParseUint(string(members.Member("first_seq").Raw()), 10, 64)
+		if err != nil || e.Key == nil {
+			return nil, fmt.Errorf("%w: a refusal without the key that it is about", proofs.ErrMalformed)
+		}
+	}
+	return r.AppendRefusal(nil, e, reason, first), nil
+}
+
+// difference finds the first place where two values differ, and both values
+// there. Members are in canonical order.
+func difference(pointer string, event, recomputed pyjson.Value) (at string, says, computed []byte) {
+	if event.Kind() != pyjson.Object || recomputed.Kind() != pyjson.Object {
+		return pointer, shown(event), shown(recomputed)
+	}
+	for _, side := range []pyjson.Value{event, recomputed} {
+		for name := range side.Members() {
+			text := string(name.Text())
+			a, b := event.Member(text), recomputed.Member(text)
+			if !bytes.Equal(a.Raw(), b.Raw()) {
+				return difference(string(pyjson.AppendPointer([]byte(pointer), name.Text())), a, b)
+			}
+		}
+	}
+	return pointer, shown(event), shown(recomputed)
+}
+
+// shown is a value as messages show it.
+func shown(v pyjson.Value) []byte {
+	const most = 200
+	raw := v.Raw()
+	switch {
+	case raw == nil:
+		return []byte("nothing")
+	case len(raw) > most:
+		return append(raw[:most:most], "…"...)
+	}
+	return raw
+}

@@ -1,0 +1,117 @@
+package ledger_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// signer is the key of the tests' ledgers.
+func signer(t testing.TB) *proofs.Signer {
+	t.Helper()
+	s, err := proofs.NewKey([32]byte{1}).Signer("test.invalid/default")
+	require.NoError(t, err)
+	return s
+}
+
+// store is an empty ledger in a database.
+func store(t testing.TB, database storage.Database) storage.Store {
+	t.Helper()
+	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
+	require.NoError(t, err)
+	return s
+}
+
+func config(t testing.TB) ledger.Config {
+	return ledger.Config{Signer: signer(t), Fatal: func(err error) { panic(err) }}
+}
+
+func open(t testing.TB, s storage.Store, c ledger.Config) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(context.Background(), s, c)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func memoryLedger(t testing.TB) *ledger.Ledger {
+	return open(t, store(t, memory.New()), config(t))
+}
+
+// ipc is an IPC record with that run_id (none if empty) and output.
+func ipc(t testing.TB, runID, output string) *record.Record {
+	t.Helper()
+	members := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
+		"output": output, "model": "m", "temperature": 0.5, "max_tokens": 10}
+	if runID != "" {
+		members["run_id"] = runID
+	}
+	body, err := json.Marshal(members)
+	require.NoError(t, err)
+	r, err := record.Parse(record.IPCRecord, body)
+	require.NoError(t, err)
+	return r
+}
+
+func submission(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Submission {
+	t.Helper()
+	s, err := l.Prepare(r, ledger.Anonymous, key)
+	require.NoError(t, err)
+	return s
+}
+
+// post submits a record and verifies what comes back.
+func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Ack {
+	t.Helper()
+	ack, err := l.Submit(submission(t, l, r, key))
+	require.NoError(t, err)
+	if ack.Outcome != ledger.Replayed {
+		require.NoError(t, verify(l, ack))
+	}
+	return ack
+}
+
+// verify proves an acknowledged event as a client would.
+func verify(l *ledger.Ledger, ack ledger.Ack) error {
+	r, err := proofs.NewReceipt(ack.Entry)
+	if err != nil {
+		return err
+	}
+	path, err := l.Prover(context.Background(), ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	if err != nil {
+		return err
+	}
+	r.Proof = &proofs.Proof{
+		Event:      ack.Entry[proofs.HashSize:],
+		Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+		Checkpoint: ack.Head.Checkpoint,
+	}
+	verifier, err := proofs.ParseVerifier(l.VerifierKey())
+	if err != nil {
+		return err
+	}
+	if r.EventHash != ack.EventHash || r.LeafHash != ack.LeafHash {
+		return fmt.Errorf("event %d: acknowledged hashes are not those of the entry", ack.Seq)
+	}
+	return r.Verify(verifier)
+}
+
+// parallel runs n functions at once and waits.
+func parallel(n int, f func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
+}

@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Default is the name of the ledger that a server makes at its first start.
+const Default = "default"
+
+// ErrName: not a name that a ledger can have.
+var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
+
+// ErrOrigin: not an origin that a checkpoint can have.
+var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, at most 256 bytes, without space, plus sign and control characters")
+
+var (
+	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	originPattern = regexp.MustCompile(`^[!-*,-~]{1,256}$`)
+)
+
+// Keys keeps the signing keys of a server's ledgers. A key that Save returned
+// for survives the loss of power.
+type Keys interface {
+	// Load is the signer of a ledger; storage.ErrNotFound if there is none.
+	Load(ledger string) (*proofs.Signer, error)
+	// Save keeps a new ledger's signer; it never replaces one.
+	Save(ledger string, signer *proofs.Signer) error
+}
+
+// Host is the ledgers of one server.
+type Host struct {
+	database storage.Database
+	keys     Keys
+	config   func(ledger string) Config
+
+	mu      sync.RWMutex // guards ledgers; held for writing while one is created
+	ledgers map[string]*Ledger
+}
+
+// OpenHost opens every ledger of a database. config gives what each needs
+// beside its signer. If one cannot be opened none is.
+func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
+	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
+	infos, err := database.Ledgers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", err)
+	}
+	for _, info := range infos {
+		signer, err := keys.Load(info.Name)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("signing key of ledger %q: %w", info.Name, err), h.Close())
+		}
+		if err := h.open(ctx, info.Name, signer); err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
+	}
+	return h, nil
+}
+
+func (h *Host) open(ctx context.Context, name string, signer *proofs.Signer) error {
+	store, err := h.database.Ledger(ctx, name)
+	if err != nil {
+		return fmt.Errorf("opening ledger %q: %w", name, err)
+	}
+	config := h.config(name)
+	config.Signer = signer
+	l, err := Open(ctx, store, config)
+	if err != nil {
+		return err
+	}
+	h.ledgers[name] = l
+	return nil
+}
+
+// New describes a ledger to make.
+type New struct {
+	Name string
+	// Origin of its checkpoints, for ever; empty means one that contains the
+	// key's fingerprint, so that no two ledgers are alike (2.9).
+	Origin string
+	// OnMismatch is AcceptMismatch or RejectMismatch; empty means the former.
+	OnMismatch string
+}
+
+// Create makes a ledger, durably. The error is ErrName, ErrOrigin or
+// storage.ErrConflict where the request is at fault.
+func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
+	name, origin := n.Name, n.Origin
+	if !namePattern.MatchString(name) {
+		return nil, ErrName
+	}
+	if origin != "" && !originPattern.MatchString(origin) {
+		return nil, ErrOrigin
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, exists := h.ledgers[name]; exists {
+		return nil, fmt.Errorf("ledger %q: %w", name, storage.ErrConflict)
+	}
+	signer, err := h.signer(name, origin)
+	if err != nil {
+		return nil, err
+	}
+	info := storage.Info{Name: name, Origin: signer.Origin(), Created: time.Now().UTC()}
+	store, err := h.database.Create(ctx, info)
+	if err != nil {
+		return nil, fmt.Errorf("creating ledger %q: %w", name, err)
+	}
+	if n.OnMismatch == RejectMismatch {
+		if err := store.SetSetting(ctx, mismatchSetting, []byte(RejectMismatch)); err != nil {
+			return nil, fmt.Errorf("settings of ledger %q: %w", name, err)
+		}
+	}
+	if err := h.open(ctx, name, signer); err != nil {
+		return nil, err
+	}
+	return h.ledgers[name], nil
+}
+
+// signer is the key of a ledger that is about to be made. A key that is there
+// already was left by a creation that was cut short, and is used if it fits.
+func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
+	signer, err := h.keys.Load(name)
+	switch {
+	case err == nil && origin != "" && signer.Origin() != origin:
+		return nil, fmt.Errorf("a key for ledger %q exists and signs for %q, not for %q; move it away", name, signer.Origin(), origin)
+	case err == nil:
+		return signer, nil
+	case !errors.Is(err, storage.ErrNotFound):
+		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+	}
+	key := proofs.GenerateKey()
+	if origin == "" {
+		origin = "colophon.invalid/" + name + "/" + key.Fingerprint()
+	}
+	if signer, err = key.Signer(origin); err != nil {
+		return nil, err
+	}
+	if err := h.keys.Save(name, signer); err != nil {
+		return nil, fmt.Errorf("keeping the key of ledger %q: %w", name, err)
+	}
+	return signer, nil
+}
+
+// Ledger is the ledger of that name; storage.ErrNotFound if there is none.
+func (h *Host) Ledger(name string) (*Ledger, error) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	l, ok := h.ledgers[name]
+	if !ok {
+		return nil, fmt.Errorf("ledger %q: %w", name, storage.ErrNotFound)
+	}
+	return l, nil
+}
+
+// Ledgers lists all, by name.
+func (h *Host) Ledgers() []*Ledger {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	list := make([]*Ledger, 0, len(h.ledgers))
+	for _, l := range h.ledgers {
+		list = append(list, l)
+	}
+	slices.SortFunc(list, func(a, b *Ledger) int { return strings.Compare(a.Name(), b.Name()) })
+	return list
+}
+
+// Close drains and closes every ledger. The database stays open.
+func (h *Host) Close() error {
+	var errs []error
+	for _, l := range h.Ledgers() {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,74 @@
+package index
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// engineFormat is the version of the engine's own file formats, fixed here so
+// that a newer library does not change the files unasked.
+const engineFormat = engine.FormatValueSeparation
+
+// Memory, in bytes. The index shares its machine with the log's database.
+const (
+	cacheBytes    = 16 << 20
+	memTableBytes = 8 << 20
+)
+
+// engineOptions are for small keys that arrive in random order and are mostly
+// read one at a time.
+func (c config) engineOptions() *engine.Options {
+	o := &engine.Options{
+		FS:                    c.folder.files,
+		FormatMajorVersion:    engineFormat,
+		CacheSize:             cacheBytes,
+		MemTableSize:          memTableBytes,
+		MaxOpenFiles:          256,
+		L0CompactionThreshold: 4,
+		Logger:                &logger{out: c.log, exit: c.exit},
+	}
+	var once sync.Once
+	o.EventListener = &engine.EventListener{
+		DataCorruption: func(info engine.DataCorruptionInfo) {
+			once.Do(func() { c.spoil(info.Details) })
+		},
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return o
+}
+
+// spoil has a damaged index emptied at the next start. Until then queries that
+// meet the damage fail, and all others are answered.
+func (c config) spoil(damage error) {
+	c.log.Error("the index is damaged, the next start builds it anew", "dir", c.folder.dir, "error", damage)
+	if err := c.folder.writeLayout(spoilt); err != nil {
+		c.log.Error("marking the damaged index", "dir", c.folder.dir, "error", err)
+	}
+}
+
+// logger hands the engine's messages on. It implements Pebble's Logger.
+type logger struct {
+	out  *slog.Logger
+	exit func(status int)
+}
+
+// Infof takes the engine's running commentary.
+func (l *logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
+
+// Errorf takes failures in the background, which the engine tries again.
+func (l *logger) Errorf(format string, args ...any) { l.out.Error(fmt.Sprintf(format, args...)) }
+
+// Fatalf ends the process: a write has failed, and the engine would go on and
+// leave a gap that no cursor shows. (Of its write-ahead log it panics by itself.)
+func (l *logger) Fatalf(format string, args ...any) {
+	msg := fmt.Sprintf(format, args...)
+	l.out.Error("the index's storage failed, the process ends", "reason", msg)
+	l.exit(1)
+	panic("ledger/index: exit returned after: " + msg)
+}

@@ -1,0 +1,165 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// layout names what the keys and values of this build look like and what is
+// counted. It changes with either: an index of another layout is emptied.
+const layout = "colophon index, layout 1\n"
+
+// spoilt stands in the layout's place while the index is being emptied, and
+// once it was found damaged: it is no layout, so the next start empties it.
+const spoilt = "colophon index, to be emptied\n"
+
+// Files beside those of the engine. That layoutFile is there marks the folder
+// as one that may be emptied.
+const (
+	lockFile   = "LOCK"
+	layoutFile = "LAYOUT"
+	layoutNext = "LAYOUT.next"
+)
+
+// folder is the place of an index. Its methods are for whoever holds the lock.
+type folder struct {
+	files vfs.FS
+	dir   string
+}
+
+func (f folder) path(name string) string { return f.files.PathJoin(f.dir, name) }
+
+// acquire makes the folder if need be and locks it.
+func (f folder) acquire() (*engine.Lock, error) {
+	if err := f.files.MkdirAll(f.dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := engine.LockDirectory(f.dir, f.files)
+	if err != nil {
+		return nil, fmt.Errorf("locking: %w", err)
+	}
+	return lock, nil
+}
+
+// prepare makes sure that the folder holds an index of this build's layout or
+// none. It reports whether it had to empty one; a folder that holds anything
+// but an index is refused unchanged.
+func (f folder) prepare() (emptied bool, err error) {
+	stored, err := f.readLayout()
+	switch {
+	case err == nil && stored == layout:
+		return false, nil
+	case err == nil:
+		return true, f.empty()
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	}
+	names, err := f.contents()
+	if err != nil {
+		return false, err
+	}
+	if len(names) > 0 {
+		return false, fmt.Errorf("the folder is not empty and holds no index (there is %q)", names[0])
+	}
+	return false, f.writeLayout(layout)
+}
+
+// empty deletes the index. Wherever it is cut short, the next start goes on.
+func (f folder) empty() error {
+	if err := f.writeLayout(spoilt); err != nil {
+		return err
+	}
+	names, err := f.contents()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := f.files.RemoveAll(f.path(name)); err != nil {
+			return err
+		}
+	}
+	if err := f.sync(); err != nil {
+		return err
+	}
+	return f.writeLayout(layout)
+}
+
+// contents are the names in the folder beside those of this file.
+func (f folder) contents() ([]string, error) {
+	all, err := f.files.List(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, name := range all {
+		if name != lockFile && name != layoutFile && name != layoutNext {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (f folder) readLayout() (string, error) {
+	file, err := f.files.Open(f.path(layoutFile))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(file)
+	return string(text), errors.Join(err, file.Close())
+}
+
+// writeLayout replaces the layout, durably and at once.
+func (f folder) writeLayout(text string) error {
+	file, err := f.files.Create(f.path(layoutNext), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write([]byte(text))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := f.files.Rename(f.path(layoutNext), f.path(layoutFile)); err != nil {
+		return err
+	}
+	return f.sync()
+}
+
+// sync makes the names in the folder durable.
+func (f folder) sync() error {
+	dir, err := f.files.OpenDir(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// minFreeBytes is the free space below which nothing is folded: on a disk that
+// is full the engine could only end the process, and with it the ledger.
+const minFreeBytes = 64 << 20
+
+// roomy reports whether there is room to fold. A file system that cannot say
+// how much it has counts as roomy.
+func (f folder) roomy() (bool, error) {
+	usage, err := f.files.GetDiskUsage(f.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("checking free space: %w", err)
+	}
+	return usage.AvailBytes >= minFreeBytes, nil
+}
+
+// environmental reports whether the operating system failed (no permission, too
+// many open files, the disk): then emptying the index would not help. A missing
+// file is damage.
+func environmental(err error) bool {
+	var number syscall.Errno
+	return errors.As(err, &number) && number != syscall.ENOENT
+}

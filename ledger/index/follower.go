@@ -1,0 +1,203 @@
+package index
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
+)
+
+// Follower keeps one ledger's part of the index up with its log. Its methods
+// are safe for concurrent use.
+type Follower struct {
+	store *Store
+	name  string
+	log   storage.Reader
+
+	wake   chan struct{} // holds a token when the head may have moved
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the goroutine has ended
+	err    error         // why it ended by itself; set before done is closed
+
+	published atomic.Pointer[snapshot] // by start and the goroutine, read by all
+
+	fold fold // of start, then of the goroutine
+}
+
+// snapshot is a state that has been stored. It never changes.
+type snapshot struct {
+	state
+	superseded chan struct{} // closed when there is a later one
+}
+
+func newFollower(s *Store, name string, log storage.Reader) *Follower {
+	f := &Follower{
+		store: s,
+		name:  name,
+		log:   log,
+		wake:  make(chan struct{}, 1),
+		done:  make(chan struct{}),
+		fold:  fold{keys: newKeyspace(name), state: state{counts: newCounts()}},
+	}
+	f.publish()
+	return f
+}
+
+// start takes up the fold where the index ends and starts the goroutine.
+func (f *Follower) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go f.run(ctx, f.restore(ctx))
+}
+
+// run folds whatever the log has, and again at each wake, until it is closed or
+// meets an error; err is one that was met before.
+func (f *Follower) run(ctx context.Context, err error) {
+	defer close(f.done)
+	for err == nil {
+		if err = f.catchUp(ctx); err != nil {
+			break
+		}
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if ctx.Err() != nil {
+		return // closed: what a reader says of that is no news
+	}
+	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
+	f.store.config.log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
+}
+
+// restore loads the stored state. Where it is not one of this log, because the
+// store was restored from elsewhere, the ledger's part of the index is emptied.
+func (f *Follower) restore(ctx context.Context) error {
+	value, err := f.store.get(f.fold.keys.key(nil, cursorDimension))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the index's cursor: %w", err)
+	}
+	stored, err := decodeState(value)
+	var why string // it cannot be used; empty if it can
+	if err != nil {
+		why = "its cursor is damaged: " + err.Error()
+	} else if why, err = f.contradiction(ctx, stored); err != nil {
+		return err
+	}
+	if why != "" {
+		f.store.config.log.Warn("the index is not one of this log, it is built anew", "ledger", f.name, "reason", why)
+		return f.empty()
+	}
+	f.fold.state = stored
+	f.publish()
+	return nil
+}
+
+// contradiction is why a state cannot be one of this log; empty if it is one.
+// An error means that the log cannot tell.
+func (f *Follower) contradiction(ctx context.Context, s state) (string, error) {
+	head, err := f.log.Head(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the log's head: %w", err)
+	}
+	if s.size > head.Size {
+		return fmt.Sprintf("it has %d events, the log has %d", s.size, head.Size), nil
+	}
+	last, err := f.log.Entry(ctx, s.size-1)
+	if err != nil {
+		return "", fmt.Errorf("reading the last event that is indexed: %w", err)
+	}
+	if hash := sha256.Sum256(last); hash != s.tip {
+		return fmt.Sprintf("event %d is %x in the index and %x in the log", s.size-1, s.tip, hash), nil
+	}
+	return "", nil
+}
+
+// empty deletes the ledger's part of the index.
+func (f *Follower) empty() error {
+	start, end := []byte(f.fold.keys), f.fold.keys.key(nil, endDimension)
+	if err := f.store.engine.DeleteRange(start, end, engine.NoSync); err != nil {
+		return fmt.Errorf("emptying the index: %w", err)
+	}
+	return nil
+}
+
+// publish shows the fold's state and wakes who waits for it.
+func (f *Follower) publish() {
+	next := &snapshot{state: f.fold.state, superseded: make(chan struct{})}
+	next.counts = maps.Clone(f.fold.state.counts)
+	if before := f.published.Swap(next); before != nil {
+		close(before.superseded)
+	}
+}
+
+// Name is the ledger's name.
+func (f *Follower) Name() string { return f.name }
+
+// Wake tells the follower that the log's head has moved. It never blocks.
+func (f *Follower) Wake() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Size is the number of events folded: queries can be answered as of any size
+// up to it.
+func (f *Follower) Size() uint64 { return f.published.Load().size }
+
+// Wait returns when that many events are folded. It fails when ctx is done,
+// with Err when the follower has stopped before, and with ErrClosed when it was
+// closed before. Waiting wakes a follower that had no room on the disk.
+func (f *Follower) Wait(ctx context.Context, size uint64) error {
+	for {
+		now := f.published.Load()
+		if now.size >= size {
+			return nil
+		}
+		f.Wake()
+		select {
+		case <-now.superseded:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ctx.Err())
+		case <-f.done:
+			// The last thing it did may have been to get there.
+			if f.Size() >= size {
+				return nil
+			}
+			if f.err != nil {
+				return f.err
+			}
+			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ErrClosed)
+		}
+	}
+}
+
+// Err is why the follower has stopped by itself, nil while it runs and when it
+// was closed. What it folded until then can still be queried.
+func (f *Follower) Err() error {
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}
+
+// Close stops the follower and waits until it has. Queries go on to be answered
+// until the store is closed.
+func (f *Follower) Close() {
+	f.cancel()
+	<-f.done
+	f.store.forget(f)
+}

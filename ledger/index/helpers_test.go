@@ -1,0 +1,152 @@
+package index
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// tester is what *testing.T, *testing.B and *rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+func testConfig(files vfs.FS) config {
+	return config{
+		folder:      folder{files, "index"},
+		log:         slog.New(slog.DiscardHandler),
+		exit:        os.Exit,
+		batchEvents: 8192,
+		batchBytes:  1 << 20,
+	}
+}
+
+func openTest(t tester, c config) *Store {
+	t.Helper()
+	s, err := open(c)
+	require.NoError(t, err)
+	return s
+}
+
+func follow(t tester, s *Store, j *journal) *Follower {
+	t.Helper()
+	f, err := s.Follow(j.name, j.store)
+	require.NoError(t, err)
+	return f
+}
+
+// catchUp waits until the follower is where the journal is.
+func (j *journal) catchUp(f *Follower) {
+	j.t.Helper()
+	f.Wake()
+	require.NoError(j.t, f.Wait(context.Background(), j.head.Size))
+}
+
+// journal is a log made by hand: bodies linked into a chain.
+type journal struct {
+	t        tester
+	name     string
+	database *memory.Database
+	store    storage.Store
+	head     storage.Head
+	entries  [][]byte
+	hashes   []storage.Hash // event_hash of each entry
+}
+
+func newJournal(t tester, name string) *journal {
+	t.Helper()
+	database := memory.New()
+	store, err := database.Create(context.Background(), storage.Info{Name: name})
+	require.NoError(t, err)
+	return &journal{t: t, name: name, database: database, store: store}
+}
+
+// append commits one event for each body, in the form that AppendSuffix completes.
+func (j *journal) append(bodies ...string) {
+	j.t.Helper()
+	next := storage.Batch{Head: j.head}
+	for _, body := range bodies {
+		entry := append(next.Head.Tip[:len(next.Head.Tip):len(next.Head.Tip)], body...)
+		entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size)))
+		next.Head.Size++
+		next.Head.Tip = sha256.Sum256(entry)
+		next.Entries = append(next.Entries, entry)
+		j.hashes = append(j.hashes, next.Head.Tip)
+	}
+	require.NoError(j.t, j.store.Commit(context.Background(), j.head, next))
+	j.entries = append(j.entries, next.Entries...)
+	j.head = next.Head
+}
+
+// check holds what can be asked of a follower against the naive model of the
+// log's first Size events. The follower may be at work.
+func (j *journal) check(f *Follower) {
+	j.t.Helper()
+	now := f.published.Load()
+	require.LessOrEqual(j.t, now.size, j.head.Size)
+	for seq, hash := range j.hashes {
+		found, err := f.Find(hash)
+		if err != nil {
+			require.ErrorIs(j.t, err, storage.ErrNotFound)
+			require.GreaterOrEqual(j.t, uint64(seq), now.size)
+			continue
+		}
+		require.Equal(j.t, uint64(seq), found)
+		require.Less(j.t, uint64(seq), f.Size())
+	}
+	require.Equal(j.t, countNaively(j.t, j.entries[:now.size]), named(now.counts))
+}
+
+var poster = record.Event{Actor: "tester", Ledger: "default"}
+
+// posted is the body of the event that a record becomes.
+func posted(t tester, kind record.Kind, text string) string {
+	t.Helper()
+	r, err := record.Parse(kind, []byte(text))
+	require.NoError(t, err, text)
+	defer r.Release()
+	return string(r.AppendBody(nil, poster))
+}
+
+// refused is the body of the event that logs the refusal of a record.
+func refused(t tester, kind record.Kind, text string, why record.Refusal) string {
+	t.Helper()
+	r, err := record.Parse(kind, []byte(text))
+	require.NoError(t, err, text)
+	defer r.Release()
+	e := poster
+	e.Key = &storage.Hash{1}
+	return string(r.AppendRefusal(nil, e, why, 0))
+}
+
+// foreign is the body of an event that this build knows little of.
+func foreign(kind, checks, detail string) string {
+	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
+}
+
+// plain is the body of the n-th of many different events.
+func plain(t tester, n int) string {
+	t.Helper()
+	return posted(t, record.IPCRecord, fmt.Sprintf(
+		`{"payload":{"seed":%d,"q":"why?"},"system_prompt":"be kind","output":"because %d","model":"m","temperature":0.5,"max_tokens":9}`, n%7, n))
+}
+
+func plains(t tester, from, to int) []string {
+	t.Helper()
+	var bodies []string
+	for n := from; n < to; n++ {
+		bodies = append(bodies, plain(t, n))
+	}
+	return bodies
+}

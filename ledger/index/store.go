@@ -1,0 +1,181 @@
+// Package index is what is derived from the log to answer queries
+// (specification 2.6): one follower per ledger folds its events, in order, into
+// a store of the index's own. It is derived from entries alone and never part of
+// the truth: whatever is wrong with it, it is emptied and folded again.
+//
+// All ledgers of a server share one embedded database. It is never synced: each
+// batch of keys carries the position in the log that it brings the index to, so
+// what a crash leaves is the index as it was at some earlier position.
+package index
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage"
+)
+
+// ErrClosed: the follower or the store has been closed.
+var ErrClosed = errors.New("index: closed")
+
+// config is where a store is and what bounds it.
+type config struct {
+	folder folder
+	log    *slog.Logger
+	// exit ends the process with a status.
+	exit func(status int)
+	// One batch covers at most batchEvents events, and takes no further one when
+	// it has batchBytes bytes of keys and values.
+	batchEvents int
+	batchBytes  int
+}
+
+// Store is the index of all ledgers of a server. Its methods are safe for
+// concurrent use, except that Close waits for no query.
+type Store struct {
+	config config
+	engine *engine.DB
+	lock   *engine.Lock
+	closed atomic.Bool
+
+	mu        sync.Mutex           // held while a follower starts
+	followers map[string]*Follower // running or stopped by an error; under mu
+}
+
+// Open opens the index in a folder of its own, which it makes if absent. An
+// index of another layout, and one that is damaged beyond opening, is emptied.
+// An error means that the folder holds something else, is in use, or cannot be
+// worked with. log takes what happens to the index and must not be nil.
+func Open(dir string, log *slog.Logger) (*Store, error) {
+	return open(config{
+		folder:      folder{vfs.Default, dir},
+		log:         log,
+		exit:        os.Exit,
+		batchEvents: 8192,
+		batchBytes:  1 << 20,
+	})
+}
+
+func open(c config) (*Store, error) {
+	s := &Store{config: c, followers: make(map[string]*Follower)}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("opening the index in %s: %w", c.folder.dir, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	folder, log := s.config.folder, s.config.log
+	lock, err := folder.acquire()
+	if err != nil {
+		return err
+	}
+	emptied, err := folder.prepare()
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	if emptied {
+		log.Info("the index had another layout or was found damaged, it is built anew", "dir", folder.dir)
+	}
+	options := s.config.engineOptions()
+	options.Lock = lock
+	db, err := engine.Open(folder.dir, options)
+	if err != nil && !environmental(err) {
+		log.Warn("the index is damaged, it is built anew", "dir", folder.dir, "error", err)
+		if err = folder.empty(); err == nil {
+			db, err = engine.Open(folder.dir, options)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	s.engine, s.lock = db, lock
+	return nil
+}
+
+// maxName bounds a ledger's name, in bytes, so that one byte holds its length.
+const maxName = 255
+
+// Follow starts to fold a ledger's events, from where the index ends to the
+// log's head and, at each Wake, on from there. The index of another log under
+// that name is emptied first. An error means misuse: no possible name, a ledger
+// that is followed already, a closed store. All other trouble is the
+// follower's: see Follower.Err.
+func (s *Store) Follow(name string, log storage.Reader) (*Follower, error) {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return nil, fmt.Errorf("following ledger %q: not a name", name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return nil, fmt.Errorf("following ledger %q: %w", name, ErrClosed)
+	}
+	if _, followed := s.followers[name]; followed {
+		return nil, fmt.Errorf("following ledger %q: it is followed already", name)
+	}
+	f := newFollower(s, name, log)
+	s.followers[name] = f
+	f.start()
+	return f, nil
+}
+
+// Followers lists those that have not been closed, in no particular order.
+func (s *Store) Followers() []*Follower {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*Follower, 0, len(s.followers))
+	for _, f := range s.followers {
+		list = append(list, f)
+	}
+	return list
+}
+
+// forget lets a closed follower's ledger be followed again.
+func (s *Store) forget(f *Follower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.followers[f.name] == f {
+		delete(s.followers, f.name)
+	}
+}
+
+// Close ends all followers and releases the database. No query may be under way.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	closed := s.closed.Swap(true)
+	s.mu.Unlock()
+	if closed {
+		return fmt.Errorf("closing the index: %w", ErrClosed)
+	}
+	for _, f := range s.Followers() {
+		f.Close()
+	}
+	if err := errors.Join(s.engine.Close(), s.lock.Close()); err != nil {
+		return fmt.Errorf("closing the index in %s: %w", s.config.folder.dir, err)
+	}
+	return nil
+}
+
+// get is the value under a key, the caller's to keep; storage.ErrNotFound if none.
+func (s *Store) get(key []byte) ([]byte, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	value, closer, err := s.engine.Get(key)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, storage.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept := append([]byte(nil), value...)
+	return kept, closer.Close()
+}

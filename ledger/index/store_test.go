@@ -1,0 +1,282 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// filled is an index of a log, closed.
+func filled(t *testing.T, log *journal) *vfs.MemFS {
+	t.Helper()
+	files := vfs.NewMem()
+	s := openTest(t, testConfig(files))
+	log.catchUp(follow(t, s, log))
+	require.NoError(t, s.Close())
+	return files
+}
+
+func TestOpenOnDisk(t *testing.T) {
+	dir := t.TempDir() + "/data/index"
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 10)...)
+	for range 2 {
+		s, err := Open(dir, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		f := follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+		_, err = Open(dir, slog.New(slog.DiscardHandler))
+		require.Error(t, err, "it is in use")
+		require.NoError(t, s.Close())
+	}
+}
+
+// A restart goes on from the cursor: it reads one entry, not the log.
+func TestRestartDoesNotRefold(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 50)...)
+	files := filled(t, log)
+	tamper, err := log.database.Tamper(log.name)
+	require.NoError(t, err)
+	for seq := range uint64(49) {
+		require.NoError(t, tamper.DeleteEntry(seq))
+	}
+	s := openTest(t, testConfig(files))
+	f := follow(t, s, log)
+	require.Equal(t, uint64(50), f.Size())
+	log.check(f)
+	log.append(plain(t, 50))
+	log.catchUp(f)
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+func TestAnotherLayoutIsEmptied(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	files := filled(t, log)
+	c := testConfig(files)
+	poison := newKeyspace("default").eventHash(nil, storage.Hash{7})
+	s := openTest(t, c)
+	require.NoError(t, s.engine.Set(poison, appendSeq(nil, 3), engine.NoSync))
+	require.NoError(t, s.Close())
+
+	s = openTest(t, c)
+	seq, err := follow(t, s, log).Find(storage.Hash{7})
+	require.NoError(t, err)
+	require.Equal(t, uint64(3), seq, "the same layout stays as it is")
+	require.NoError(t, s.Close())
+
+	require.NoError(t, c.folder.writeLayout("colophon index, layout 0\n"))
+	var messages bytes.Buffer
+	c.log = slog.New(slog.NewTextHandler(&messages, nil))
+	s = openTest(t, c)
+	require.Contains(t, messages.String(), "built anew")
+	requireKeys(t, s, 0)
+	f := follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	_, err = f.Find(storage.Hash{7})
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	requireKeys(t, s, 20)
+	require.NoError(t, s.Close())
+	stored, err := c.folder.readLayout()
+	require.NoError(t, err)
+	require.Equal(t, layout, stored)
+}
+
+// An emptying that is cut short at any point is gone on with at the next start.
+func TestEmptyingCutShort(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	for fail := 0; ; fail++ {
+		files := filled(t, log)
+		require.NoError(t, folder{files, "index"}.writeLayout("other"))
+		operations := 0
+		c := testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+				return nil
+			}
+			if operations++; operations > fail {
+				return errorfs.ErrInjected
+			}
+			return nil
+		})))
+		emptied, err := c.folder.prepare()
+		if err == nil {
+			require.True(t, emptied)
+			require.Greater(t, fail, 10)
+			break
+		}
+		require.ErrorIs(t, err, errorfs.ErrInjected)
+		s := openTest(t, testConfig(files))
+		f := follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+		requireKeys(t, s, 20)
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestFolderOfSomethingElseIsRefused(t *testing.T) {
+	files := vfs.NewMem()
+	require.NoError(t, files.MkdirAll("index", 0o700))
+	precious, err := engine.Open("index", testConfig(files).engineOptions())
+	require.NoError(t, err)
+	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
+	require.NoError(t, precious.Close())
+	before, err := files.List("index")
+	require.NoError(t, err)
+
+	_, err = open(testConfig(files))
+	require.ErrorContains(t, err, "holds no index")
+	after, err := files.List("index")
+	require.NoError(t, err)
+	require.ElementsMatch(t, before, after)
+}
+
+// Whatever happens to a file of the index, opening it works, and no answer is
+// wrong: at worst a query fails and the next start builds the index anew.
+func TestDamage(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 3000)...)
+	whole := func() *vfs.MemFS {
+		files := vfs.NewMem()
+		c := testConfig(files)
+		s := openTest(t, c)
+		log.catchUp(follow(t, s, log))
+		require.NoError(t, s.engine.Flush())
+		require.NoError(t, s.Close())
+		return files
+	}
+	names, err := whole().List("index")
+	require.NoError(t, err)
+	damages := map[string]func(files vfs.FS, path string, content []byte){
+		"deleted":   func(files vfs.FS, path string, _ []byte) { require.NoError(t, files.Remove(path)) },
+		"truncated": func(files vfs.FS, path string, content []byte) { overwrite(t, files, path, content[:len(content)/2]) },
+		"emptied":   func(files vfs.FS, path string, _ []byte) { overwrite(t, files, path, nil) },
+		"garbled": func(files vfs.FS, path string, content []byte) {
+			for i := range content {
+				if i%61 == 0 {
+					content[i] ^= 0x55
+				}
+			}
+			overwrite(t, files, path, content)
+		},
+	}
+	for what, damage := range damages {
+		for _, name := range names {
+			if name == lockFile || name == layoutFile && what == "deleted" {
+				continue
+			}
+			t.Run(name+" "+what, func(t *testing.T) {
+				files := whole()
+				damage(files, files.PathJoin("index", name), read(t, files, "index/"+name))
+				requireSound(t, files, log)
+			})
+		}
+	}
+}
+
+// requireSound opens an index twice. What the first start answers must be right,
+// the second must answer everything.
+func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
+	t.Helper()
+	s := openTest(t, testConfig(files))
+	f := follow(t, s, log)
+	if f.Wait(context.Background(), log.head.Size) == nil {
+		for seq, hash := range log.hashes {
+			if found, err := f.Find(hash); err == nil {
+				require.Equal(t, uint64(seq), found)
+			} else {
+				require.NotErrorIs(t, err, storage.ErrNotFound)
+			}
+		}
+	}
+	require.NoError(t, s.Close())
+
+	s = openTest(t, testConfig(files))
+	f = follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+func read(t *testing.T, files *vfs.MemFS, path string) []byte {
+	t.Helper()
+	content, err := files.UnsafeGetFileDataBuffer(path)
+	require.NoError(t, err)
+	return bytes.Clone(content)
+}
+
+func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
+	t.Helper()
+	file, err := files.Create(path, vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = file.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
+
+// A write that fails ends the process, as nothing else keeps the engine from
+// going on with a gap.
+func TestFailedWriteEndsTheProcess(t *testing.T) {
+	var broken atomic.Bool
+	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "MANIFEST") {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	ended := make(chan int, 1)
+	c := testConfig(files)
+	c.exit = func(status int) {
+		ended <- status
+		runtime.Goexit()
+	}
+	log := newJournal(t, "default")
+	log.append(plain(t, 0))
+	s := openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	broken.Store(true)
+	_, err := s.engine.AsyncFlush()
+	require.NoError(t, err)
+	require.Equal(t, 1, <-ended)
+}
+
+// On a full disk the fold waits, and goes on when somebody wants to know and
+// there is room.
+func TestFullDisk(t *testing.T) {
+	files := vfs.NewMem()
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 5)...)
+	var messages bytes.Buffer
+	c := testConfig(files)
+	c.log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s := openTest(t, c)
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes - 1, TotalBytes: 1 << 40})
+	f := follow(t, s, log)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, f.Wait(ctx, 1), context.DeadlineExceeded)
+	require.NoError(t, f.Err())
+
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes, TotalBytes: 1 << 40})
+	require.NoError(t, f.Wait(t.Context(), 5))
+	log.check(f)
+	require.NoError(t, s.Close())
+	require.Equal(t, 1, strings.Count(messages.String(), "nearly full"), messages.String())
+}

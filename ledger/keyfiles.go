@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// KeyFiles keeps signing keys in a folder, one file a ledger, readable by the
+// owner alone.
+type KeyFiles struct {
+	Dir string
+}
+
+// Path is the file that holds a ledger's key.
+func (k KeyFiles) Path(ledger string) string { return filepath.Join(k.Dir, ledger+".key") }
+
+// Load reads a key. A file that others may read is refused.
+func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) {
+	path := k.Path(ledger)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", path, storage.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read or written by others; run: chmod 600 %s", path, path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := proofs.ParseSigner(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return signer, nil
+}
+
+// Save writes a key to a new file and makes file and folder durable.
+func (k KeyFiles) Save(ledger string, signer *proofs.Signer) error {
+	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+		return err
+	}
+	// Under another name first: a key file is whole or not there.
+	temporary, err := os.CreateTemp(k.Dir, ledger+".key.*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.WriteString(signer.Secret() + "\n")
+	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
+		return err
+	}
+	// Link, unlike Rename, does not replace a key that is there.
+	if err := os.Link(temporary.Name(), k.Path(ledger)); err != nil {
+		return err
+	}
+	return syncDir(k.Dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,261 @@
+// Package ledger makes one linear, durable, signed log of events out of what
+// many writers submit at once (specification 2.5). Everything before Submit is
+// stateless and parallel; behind it one goroutine, the sequencer, takes all
+// that is pending as one batch, links it into the chain, extends the tree,
+// signs the checkpoint and commits with one sync.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Sentinels on which callers branch. None of them leaves anything half taken.
+var (
+	// ErrBusy: the queue is full; try again later.
+	ErrBusy = errors.New("ledger: the queue is full")
+	// ErrFrozen: the ledger takes no more writes.
+	ErrFrozen = errors.New("ledger: frozen")
+	// ErrClosed: the ledger is shutting down.
+	ErrClosed = errors.New("ledger: shutting down")
+	// ErrOutcomeUnknown: a commit failed in a way that leaves open whether it
+	// is durable; the process ends and finds out when it starts again.
+	ErrOutcomeUnknown = errors.New("ledger: outcome of the commit unknown")
+	// ErrDamaged: what is stored contradicts itself or the key.
+	ErrDamaged = errors.New("ledger: damaged")
+)
+
+// Config is what a ledger needs beside its store. Zero fields mean defaults.
+type Config struct {
+	Signer *proofs.Signer
+	// Clock is the source of event times; default time.Now.
+	Clock func() time.Time
+	Log   *slog.Logger
+	// Fatal is called when going on could lose or fork the log. It must not
+	// return; default logs and exits with status 1.
+	Fatal func(error)
+	// MaxPending and MaxPendingBytes bound what waits for the sequencer, in
+	// records and in bytes of events and content. Default 8,192 and 64 MiB.
+	MaxPending      int
+	MaxPendingBytes int
+	// CachedTiles bounds the tile cache, 16 KiB a tile. Default 1,024.
+	CachedTiles int
+}
+
+// OnCommit has f called by the sequencer after every commit from now on. f must
+// be quick: the next commit waits for it.
+func (l *Ledger) OnCommit(f func(Commit)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers = append(slices.Clip(l.watchers), f)
+}
+
+// Commit describes one commit.
+type Commit struct {
+	Events   int
+	Duration time.Duration // of storage.Store.Commit
+	At       time.Time     // time of its events
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Fatal == nil {
+		log := c.Log
+		c.Fatal = func(err error) {
+			log.Error("stopping: going on could lose or fork the ledger", "error", err)
+			os.Exit(1)
+		}
+	}
+	if c.MaxPending == 0 {
+		c.MaxPending = 8192
+	}
+	if c.MaxPendingBytes == 0 {
+		c.MaxPendingBytes = 64 << 20
+	}
+	if c.CachedTiles == 0 {
+		c.CachedTiles = 1024
+	}
+	return c
+}
+
+// Ledger is one append-only log.
+type Ledger struct {
+	config Config
+	store  storage.Store
+	info   storage.Info // Frozen is stale; see frozen below
+	cache  *proofs.TileCache
+
+	rejectMismatch bool // set at Open
+
+	head atomic.Pointer[Head] // published by the sequencer, read by all
+
+	mu       sync.Mutex // guards what follows
+	pending  *batch     // gathers while the batch before commits
+	frozen   bool
+	closed   bool
+	failed   bool // the sequencer is gone after an unknown outcome
+	watchers []func(Commit)
+
+	wake chan struct{} // holds a token when pending has work or closed is set
+	done chan struct{} // closed when the sequencer has ended
+
+	// Owned by the sequencer.
+	tree *proofs.Tree
+	tip  proofs.Hash
+	time int64 // of the last event, microseconds
+}
+
+// Head is the published state of the log: what it was when a commit became
+// durable. It never changes.
+type Head struct {
+	storage.Head
+	Root proofs.Hash
+	view *proofs.Snapshot
+}
+
+// Open verifies what is stored (2.5) and starts the sequencer. A ledger without
+// entries gets its first event, ledger_created. The error wraps ErrDamaged when
+// head, chain tip, tree edge and signature do not fit together.
+func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, error) {
+	config = config.withDefaults()
+	info, err := store.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading ledger description: %w", err)
+	}
+	l := &Ledger{
+		config: config,
+		store:  store,
+		info:   info,
+		frozen: info.Frozen,
+		cache:  proofs.NewTileCache(config.CachedTiles),
+		wake:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
+	}
+	l.pending = newBatch()
+	mode, err := store.Setting(ctx, mismatchSetting)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("reading the settings of ledger %q: %w", info.Name, err)
+	}
+	l.rejectMismatch = string(mode) == RejectMismatch
+	if err := l.recover(ctx); err != nil {
+		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
+	}
+	go l.sequence()
+	if l.Head().Size == 0 {
+		if err := l.begin(); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", info.Name, err), l.Close())
+		}
+	}
+	return l, nil
+}
+
+// Name is the ledger's name.
+func (l *Ledger) Name() string { return l.info.Name }
+
+// Info is the ledger's description.
+func (l *Ledger) Info() storage.Info {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info := l.info
+	info.Frozen = l.frozen
+	return info
+}
+
+// The values of a ledger's setting for records whose claims do not hold (2.4).
+const (
+	AcceptMismatch = "accept" // take them, flagged and counted; the default
+	RejectMismatch = "reject" // refuse them, and log the refusal
+)
+
+const mismatchSetting = "on_mismatch"
+
+// OnMismatch is what the ledger does with a record whose claims do not hold
+// when the request does not say.
+func (l *Ledger) OnMismatch() string {
+	if l.rejectMismatch {
+		return RejectMismatch
+	}
+	return AcceptMismatch
+}
+
+// VerifierKey is the key that checkpoints are verified with.
+func (l *Ledger) VerifierKey() string { return l.config.Signer.Verifier().String() }
+
+// Head is the last durable state.
+func (l *Ledger) Head() *Head { return l.head.Load() }
+
+// Queue is the number of records that wait for the sequencer.
+func (l *Ledger) Queue() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pending.items)
+}
+
+// Freeze refuses all later writes for ever. What was accepted before is still
+// committed; the last checkpoint is final (2.8).
+func (l *Ledger) Freeze(ctx context.Context) error {
+	l.mu.Lock()
+	before := l.frozen
+	l.frozen = true
+	l.mu.Unlock()
+	if before {
+		return nil
+	}
+	err := l.drain(ctx)
+	if err == nil {
+		err = l.store.Freeze(ctx)
+	}
+	if err != nil {
+		l.mu.Lock()
+		l.frozen = false
+		l.mu.Unlock()
+		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, err)
+	}
+	return nil
+}
+
+// drain waits until all that is pending or being committed is durable.
+func (l *Ledger) drain(ctx context.Context) error {
+	l.mu.Lock()
+	b := l.pending
+	b.barrier = true
+	l.mu.Unlock()
+	l.signal()
+	select {
+	case <-b.done:
+		return b.err
+	case <-l.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close refuses new writes, commits what was accepted, and ends the sequencer.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.signal()
+	<-l.done
+	return nil
+}
+
+// Writable is nil if writes can be taken; storage.ErrNoSpace while disk space
+// is short.
+func (l *Ledger) Writable(ctx context.Context) error { return l.store.Writable(ctx) }

@@ -1,0 +1,225 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+	"colophon/storage/storagetest"
+)
+
+func TestFirstEventDescribesTheLedger(t *testing.T) {
+	l := memoryLedger(t)
+	require.EqualValues(t, 1, l.Head().Size)
+	entry, err := l.Store().Entry(t.Context(), 0)
+	require.NoError(t, err)
+	r, err := proofs.NewReceipt(entry)
+	require.NoError(t, err)
+	require.Equal(t, string(record.LedgerCreated), r.Kind)
+	require.Zero(t, r.PrevEventHash)
+	require.Contains(t, string(entry), l.VerifierKey())
+	require.Contains(t, string(entry), "test.invalid/default")
+}
+
+func TestConcurrentSubmissionsMakeOneChain(t *testing.T) {
+	l := memoryLedger(t)
+	const writers, each = 16, 50
+	parallel(writers, func(w int) {
+		last := uint64(0)
+		for i := range each {
+			ack := post(t, l, ipc(t, "", fmt.Sprint(w, i)), "")
+			require.Equal(t, ledger.Appended, ack.Outcome)
+			require.Greater(t, ack.Seq, last)
+			last = ack.Seq
+		}
+	})
+	require.EqualValues(t, 1+writers*each, l.Head().Size)
+	require.NoError(t, walk(t, l))
+}
+
+func TestEventsNeverGoBackInTime(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	c := config(t)
+	c.Clock = func() time.Time { now = now.Add(-time.Hour); return now }
+	l := open(t, store(t, memory.New()), c)
+	first := post(t, l, ipc(t, "", "a"), "")
+	second := post(t, l, ipc(t, "", "b"), "")
+	require.Equal(t, first.Time, second.Time)
+	require.NoError(t, walk(t, l))
+}
+
+func TestSameKeySameRecordIsReplayed(t *testing.T) {
+	l := memoryLedger(t)
+	first := post(t, l, ipc(t, "run/1", "a"), "")
+	again := post(t, l, ipc(t, "run/1", "a"), "")
+	require.Equal(t, ledger.Replayed, again.Outcome)
+	require.Equal(t, first.Seq, again.First)
+	require.EqualValues(t, 2, l.Head().Size)
+
+	chosen := post(t, l, ipc(t, "run/1", "a"), "key")
+	require.Equal(t, ledger.Appended, chosen.Outcome, "a chosen key stands before the run's")
+}
+
+func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
+	l := memoryLedger(t)
+	first := post(t, l, ipc(t, "", "a"), "key")
+	conflict := post(t, l, ipc(t, "", "b"), "key")
+	require.Equal(t, ledger.Conflicted, conflict.Outcome)
+	require.Equal(t, first.Seq, conflict.First)
+	r, err := proofs.NewReceipt(conflict.Entry)
+	require.NoError(t, err)
+	require.Equal(t, string(record.RecordRefused), r.Kind)
+	require.Equal(t, ledger.Replayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
+}
+
+func TestWithoutKeyNothingIsDeduplicated(t *testing.T) {
+	l := memoryLedger(t)
+	require.NotEqual(t, post(t, l, ipc(t, "", "a"), "").Seq, post(t, l, ipc(t, "", "a"), "").Seq)
+}
+
+func TestOneKeyAtOnce(t *testing.T) {
+	l := memoryLedger(t)
+	var mu sync.Mutex
+	outcomes := make(map[ledger.Outcome]int)
+	parallel(40, func(i int) {
+		ack, err := l.Submit(submission(t, l, ipc(t, "", fmt.Sprint(i%2)), "key"))
+		require.NoError(t, err)
+		mu.Lock()
+		outcomes[ack.Outcome]++
+		mu.Unlock()
+	})
+	require.Equal(t, map[ledger.Outcome]int{ledger.Appended: 1, ledger.Replayed: 19, ledger.Conflicted: 20}, outcomes)
+	require.NoError(t, walk(t, l))
+}
+
+// gate holds commits until it is opened.
+type gate struct {
+	storage.Store
+	open chan struct{}
+}
+
+func (g *gate) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	if old.Size > 0 {
+		<-g.open
+	}
+	return g.Store.Commit(ctx, old, b)
+}
+
+func TestFullQueueRefusesAndTakesNothing(t *testing.T) {
+	g := &gate{store(t, memory.New()), make(chan struct{})}
+	c := config(t)
+	c.MaxPending = 3
+	l := open(t, g, c)
+	var tickets []ledger.Ticket
+	enqueue := func() {
+		ticket, err := l.Enqueue(t.Context(), submission(t, l, ipc(t, "", fmt.Sprint(len(tickets))), ""))
+		require.NoError(t, err)
+		tickets = append(tickets, ticket)
+	}
+	enqueue()
+	require.Eventually(t, func() bool { return l.Queue() == 0 }, time.Minute, time.Millisecond, "the first is being committed")
+	for range 3 {
+		enqueue()
+	}
+	_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
+	require.ErrorIs(t, err, ledger.ErrBusy)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.Enqueue(ctx, submission(t, l, ipc(t, "", "x"), ""))
+	require.ErrorIs(t, err, context.Canceled)
+	waits := make(chan error)
+	go func() {
+		ticket, err := l.Enqueue(context.Background(), submission(t, l, ipc(t, "", "y"), ""))
+		if err == nil {
+			_, err = ticket.Wait()
+		}
+		waits <- err
+	}()
+	close(g.open)
+	for _, ticket := range tickets {
+		ack, err := ticket.Wait()
+		require.NoError(t, err)
+		require.NoError(t, verify(l, ack))
+	}
+	require.NoError(t, <-waits)
+	require.EqualValues(t, 6, l.Head().Size)
+}
+
+func TestCloseCommitsWhatWasAccepted(t *testing.T) {
+	g := &gate{store(t, memory.New()), make(chan struct{})}
+	l := open(t, g, config(t))
+	var tickets []ledger.Ticket
+	for i := range 5 {
+		ticket, err := l.Enqueue(t.Context(), submission(t, l, ipc(t, "", fmt.Sprint(i)), ""))
+		require.NoError(t, err)
+		tickets = append(tickets, ticket)
+	}
+	closed := make(chan error)
+	go func() { closed <- l.Close() }()
+	require.Eventually(t, func() bool {
+		_, err := l.Submit(submission(t, l, ipc(t, "", "late"), ""))
+		return errors.Is(err, ledger.ErrClosed)
+	}, time.Minute, time.Millisecond)
+	close(g.open)
+	require.NoError(t, <-closed)
+	for _, ticket := range tickets {
+		_, err := ticket.Wait()
+		require.NoError(t, err)
+	}
+}
+
+func TestFreezeIsFinal(t *testing.T) {
+	database := memory.New()
+	s := store(t, database)
+	l := open(t, s, config(t))
+	post(t, l, ipc(t, "", "a"), "")
+	require.NoError(t, l.Freeze(t.Context()))
+	require.NoError(t, l.Freeze(t.Context()), "freezing twice is the same")
+	last := l.Head().Checkpoint
+	_, err := l.Submit(submission(t, l, ipc(t, "", "b"), ""))
+	require.ErrorIs(t, err, ledger.ErrFrozen)
+	require.NoError(t, l.Close())
+
+	again := open(t, s, config(t))
+	require.True(t, again.Info().Frozen)
+	_, err = again.Submit(submission(t, again, ipc(t, "", "b"), ""))
+	require.ErrorIs(t, err, ledger.ErrFrozen)
+	require.Equal(t, last, again.Head().Checkpoint)
+}
+
+func TestShortOfSpaceRefusesAndGoesOn(t *testing.T) {
+	f := storagetest.NewFaulty(store(t, memory.New()))
+	l := open(t, f, config(t))
+	f.SetWritable(storage.ErrNoSpace)
+	_, err := l.Submit(submission(t, l, ipc(t, "run", "a"), ""))
+	require.ErrorIs(t, err, storage.ErrNoSpace)
+	f.SetWritable(nil)
+	ack := post(t, l, ipc(t, "run", "a"), "")
+	require.Equal(t, ledger.Appended, ack.Outcome, "the refused record claimed no key")
+	require.EqualValues(t, 1, ack.Seq)
+}
+
+func TestCheckpointsOfEarlierSizesComeOutAsTheyWere(t *testing.T) {
+	l := memoryLedger(t)
+	signed := map[uint64][]byte{l.Head().Size: l.Head().Checkpoint}
+	for i := range 300 {
+		ack := post(t, l, ipc(t, "", fmt.Sprint(i)), "")
+		signed[ack.Head.Size] = ack.Head.Checkpoint
+	}
+	head := l.Head()
+	for size, want := range signed {
+		got, err := l.Checkpoint(t.Context(), head, size)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}

@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// Prepare makes the submission of a record (2.2, 2.7). key is the idempotency
+// key that the client chose; empty means none: then kind and run_id are the key
+// where there is a run_id. The error is a *record.Error when the record makes
+// too large an entry.
+func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
+	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
+	body := r.AppendBody(make([]byte, 0, 2048), e)
+	if err := record.CheckSize(body); err != nil {
+		return Submission{}, err
+	}
+	return Submission{
+		Body:     body,
+		Contents: r.Contents,
+		Key:      e.Key,
+		Record:   RecordDigest(r),
+		Refusal: func(first uint64) []byte {
+			return r.AppendRefusal(nil, e, record.RefusedKey, first)
+		},
+	}, nil
+}
+
+// PrepareRefusal makes the submission that logs the refusal of a record whose
+// claims do not hold (2.4). It claims no key.
+func (l *Ledger) PrepareRefusal(r *record.Record, actor string) Submission {
+	e := record.Event{Actor: actor, Ledger: l.info.Name}
+	return Submission{Body: r.AppendRefusal(nil, e, record.RefusedMismatch, 0)}
+}
+
+func keyDigest(r *record.Record, key string) *proofs.Hash {
+	var digest proofs.Hash
+	switch {
+	case key != "":
+		digest = HeaderKey(key)
+	case r.RunID != "":
+		digest = RunKey(r.Kind, r.RunID)
+	default:
+		return nil
+	}
+	return &digest
+}

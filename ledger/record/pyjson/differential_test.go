@@ -1,0 +1,98 @@
+package pyjson
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/cpython"
+)
+
+// forms are the compact and the spaced form of a document.
+type forms [2][]byte
+
+// canonicalForms returns the forms of source, nil if it is refused.
+func canonicalForms(d *Document, source []byte) *forms {
+	if d.Parse(source) != nil {
+		return nil
+	}
+	return &forms{d.Root().AppendCanonical(nil, Compact), d.Root().AppendCanonical(nil, Spaced)}
+}
+
+func compareForms(t *testing.T, oracle *cpython.Oracle, count int, source func() []byte) {
+	t.Helper()
+	batch := make([][]byte, count)
+	for i := range batch {
+		batch[i] = source()
+	}
+	var d Document
+	accepted := 0
+	cpython.Compare(t, oracle, "canonical", batch, func(source []byte) *forms {
+		result := canonicalForms(&d, source)
+		if result != nil {
+			accepted++
+		}
+		return result
+	})
+	t.Logf("%d of %d accepted", accepted, count)
+}
+
+func TestCanonicalAgainstCPython(t *testing.T) {
+	oracle := cpython.Start(t)
+	g := cpython.NewGenerator(t, oracle)
+	t.Run("documents", func(t *testing.T) { compareForms(t, oracle, 4000, g.Document) })
+	t.Run("mutations", func(t *testing.T) {
+		compareForms(t, oracle, 8000, func() []byte { return g.Mutate(g.Document()) })
+	})
+	t.Run("numbers", func(t *testing.T) {
+		compareForms(t, oracle, 8000, func() []byte { return []byte(g.Number()) })
+	})
+	t.Run("nesting", func(t *testing.T) {
+		compareForms(t, oracle, 60, func() []byte { return g.Nested(505 + g.IntN(15)) })
+	})
+}
+
+// TestNumbersBeyondStrconv: tokens that strconv.ParseFloat alone reads wrongly
+// or that try the limits of exponents.
+func TestNumbersBeyondStrconv(t *testing.T) {
+	oracle := cpython.Start(t)
+	zeros := func(n int) string { return string(slices.Repeat([]byte{'0'}, n)) }
+	var tokens []string
+	for _, n := range []int{790, 800, 801, 1200, 5000, 99990, 120000} {
+		for _, shift := range []int{-330, -310, -1, 0, 1, 5, 308, 309} {
+			exponent := strconv.Itoa(shift - n)
+			tokens = append(tokens, "1"+zeros(n)+"e"+exponent, "1"+zeros(n)+"1e"+exponent, "12345"+zeros(n)+".5e"+exponent,
+				"0."+zeros(n)+"17976931348623157e"+strconv.Itoa(n+shift))
+		}
+	}
+	tokens = append(tokens, "1e99999999999999999999", "1e-99999999999999999999", "0."+zeros(900)+"e99999999999999999999", "-0e-99999999999999999999")
+	cpython.Compare(t, oracle, "float_repr", tokens, func(token string) *string {
+		f, ok := parseFloat([]byte(token))
+		if !ok {
+			return nil
+		}
+		text := string(AppendFloat(nil, f))
+		return &text
+	})
+}
+
+// TestPowersOfTwo: the interval that reads back as a power of two is lopsided,
+// and some of them lie between two decimals of shortest length.
+func TestPowersOfTwo(t *testing.T) {
+	oracle := cpython.Start(t)
+	var tokens []string
+	for exponent := -1074; exponent < 1024; exponent++ {
+		power := math.Ldexp(1, exponent)
+		for _, f := range []float64{math.Nextafter(power, 0), power, math.Nextafter(power, 2*power)} {
+			tokens = append(tokens, strconv.FormatFloat(f, 'e', 20, 64))
+		}
+	}
+	cpython.Compare(t, oracle, "float_repr", tokens, func(token string) string {
+		f, ok := parseFloat([]byte(token))
+		require.True(t, ok)
+		return string(AppendFloat(nil, f))
+	})
+}

@@ -1,0 +1,143 @@
+package pyjson
+
+import "unicode/utf8"
+
+// Document is a parsed JSON source: a flat tape with one node for each value
+// and each member name, in source order. The zero Document is ready for use
+// and may be used again: after a few documents parsing allocates nothing.
+//
+// A Document belongs to the goroutine that parses; once parsed it may be read
+// by several. Values, and the bytes they hand out, are good until the next
+// Parse or Reset.
+type Document struct {
+	src     []byte   // the caller's
+	nodes   []node   // the tape; nodes[0] is the root
+	text    []byte   // decoded text of the strings with escapes
+	members []member // scratch of sortMembers
+	lone    bool     // some string has a lone surrogate
+}
+
+// node is one value or member name.
+type node struct {
+	start, end uint32 // its bytes in Document.src
+	// link is, for a container, the index of the node after its last
+	// descendant (0 while it is open); for an escaped string, where its text
+	// begins in Document.text.
+	link uint32
+	// size is the number of members or elements of a container, the length of
+	// the text of an escaped string.
+	size uint32
+	// order chains the members of an object by name: in the object it is the
+	// index of the first name, in a name that of the following one, 0 at the
+	// end. No name has index 0.
+	order uint32
+	kind  Kind
+	flags flags
+}
+
+// flags are facts found while scanning.
+type flags uint8
+
+const (
+	verbatim flags = 1 << iota // scalar whose canonical form is its source
+	escaped                    // string whose text is in Document.text
+	plain                      // escaped string whose text needs no escapes
+	lone                       // string with a lone surrogate
+)
+
+// retained is the largest arena, in bytes, that Reset keeps.
+const (
+	retained    = 1 << 20
+	nodeBytes   = 24 // of a node
+	memberBytes = 16 // of a member
+)
+
+// Parse reads src, which must stay as it is while d is in use. It refuses,
+// with a *SyntaxError, whatever specification 1.2 refuses: anything but one
+// JSON value in valid UTF-8, duplicate member names, floats outside the range
+// of a double, and what exceeds the limits of this package. After an error d
+// holds no value.
+func (d *Document) Parse(src []byte) error {
+	d.clear()
+	if err := d.parse(src); err != nil {
+		d.clear()
+		return err
+	}
+	return nil
+}
+
+func (d *Document) parse(src []byte) error {
+	if len(src) > MaxBytes {
+		return &SyntaxError{Offset: MaxBytes, Msg: "document too large"}
+	}
+	if !utf8.Valid(src) {
+		return &SyntaxError{Offset: firstInvalid(src), Msg: "invalid UTF-8"}
+	}
+	d.src = src
+	pos, err := d.value(skipSpace(src, 0), 0)
+	if err != nil {
+		return err
+	}
+	if pos = skipSpace(src, pos); pos < len(src) {
+		return fail(pos, "data after the document")
+	}
+	return nil
+}
+
+// Reset lets go of the source and of buffers that one large document left
+// behind, so that a pool of Documents stays small.
+func (d *Document) Reset() {
+	d.clear()
+	if cap(d.nodes)*nodeBytes > retained {
+		d.nodes = nil
+	}
+	if cap(d.text) > retained {
+		d.text = nil
+	}
+	if cap(d.members)*memberBytes > retained {
+		d.members = nil
+	}
+}
+
+func (d *Document) clear() {
+	d.src, d.nodes, d.text, d.lone = nil, d.nodes[:0], d.text[:0], false
+}
+
+// Root returns the value of the document, the zero Value if there is none.
+func (d *Document) Root() Value {
+	if len(d.nodes) == 0 {
+		return Value{}
+	}
+	return Value{d, 0}
+}
+
+// textOf returns the text of the string at index i.
+func (d *Document) textOf(i uint32) []byte {
+	n := &d.nodes[i]
+	if n.flags&escaped != 0 {
+		return d.text[n.link : n.link+n.size : n.link+n.size]
+	}
+	return d.src[n.start+1 : n.end-1 : n.end-1]
+}
+
+// next returns the index of the node after the value at index i and all that
+// is in it.
+func (d *Document) next(i uint32) uint32 {
+	if n := &d.nodes[i]; n.kind >= Array {
+		return n.link
+	}
+	return i + 1
+}
+
+// firstInvalid returns the offset of the first byte that is not UTF-8.
+func firstInvalid(src []byte) int {
+	pos := 0
+	for pos < len(src) {
+		r, size := utf8.DecodeRune(src[pos:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		pos += size
+	}
+	return pos
+}

@@ -1,0 +1,115 @@
+package pyjson
+
+import (
+	"math"
+	"strconv"
+)
+
+// AppendFloat appends repr(f): the shortest digits that read back as f,
+// positional for 1e-4 <= |f| < 1e16 and zero, else with an exponent.
+func AppendFloat(dst []byte, f float64) []byte {
+	switch magnitude := math.Abs(f); {
+	case math.IsNaN(f):
+		return append(dst, "nan"...)
+	case math.IsInf(f, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-inf"...)
+	case magnitude != 0 && magnitude < 1e-4 || magnitude >= 1e16:
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	case f == math.Trunc(f):
+		return append(strconv.AppendFloat(dst, f, 'f', -1, 64), ".0"...)
+	}
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
+}
+
+// parseFloat returns the double nearest to a JSON number, false if that would
+// be an infinity. What is too small becomes a zero.
+func parseFloat(number []byte) (float64, bool) {
+	const short = 32 // bytes; longer numbers are rare
+	if len(number) > short {
+		var buffer [maxDigits + 32]byte
+		number = normalise(buffer[:0], number)
+	}
+	f, err := strconv.ParseFloat(string(number), 64)
+	return f, err == nil // range is all that can be wrong with it
+}
+
+// maxDigits is the number of leading digits of a decimal, 767 and one to spare,
+// that can decide to which double it rounds; of the rest it only matters
+// whether there is any.
+const maxDigits = 768
+
+// normalise appends a number that rounds to the same double as the given one
+// and stays within what strconv.ParseFloat reads rightly: it forgets digits of
+// an integer part beyond 800, and caps exponents. The result is 0.<digits>e<x>
+// with at most maxDigits+1 digits and a small x.
+func normalise(dst, number []byte) []byte {
+	if number[0] == '-' {
+		dst, number = append(dst, '-'), number[1:]
+	}
+	dst = append(dst, '0', '.')
+	digits := len(dst)
+	var exponent int64 // the number is 0.<digits>×10^exponent
+	point, rest := false, false
+	for ; len(number) > 0 && number[0]|0x20 != 'e'; number = number[1:] {
+		c := number[0]
+		if c == '.' {
+			point = true
+			continue
+		}
+		leading := c == '0' && len(dst) == digits
+		if point && leading {
+			exponent--
+		} else if !point && !leading {
+			exponent++
+		}
+		if len(dst)-digits == maxDigits {
+			rest = rest || c != '0'
+		} else if !leading {
+			dst = append(dst, c)
+		}
+	}
+	if rest {
+		dst = append(dst, '1')
+	}
+	if len(dst) == digits {
+		return append(dst, '0')
+	}
+	if len(number) > 0 {
+		exponent += parseExponent(number[1:])
+	}
+	const beyond = 1000 // far outside the range of doubles
+	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
+}
+
+// parseExponent reads the digits, perhaps signed, of an exponent. A value that
+// no length of mantissa can make up for is cut off.
+func parseExponent(text []byte) int64 {
+	negative := text[0] == '-'
+	if negative || text[0] == '+' {
+		text = text[1:]
+	}
+	var value int64
+	for _, c := range text {
+		value = min(value*10+int64(c-'0'), 4*MaxBytes)
+	}
+	if negative {
+		return -value
+	}
+	return value
+}
+
+// powersOfTen and powersOfFive are exact, up to the 19 digits of a mantissa.
+var (
+	powersOfTen  = powers(10)
+	powersOfFive = powers(5)
+)
+
+func powers(base uint64) (table [20]uint64) {
+	table[0] = 1
+	for i := 1; i < len(table); i++ {
+		table[i] = table[i-1] * base
+	}
+	return table
+}

@@ -1,0 +1,76 @@
+package pyjson
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// AppendLower appends str.lower of text: the lower case of each code point by
+// itself, but U+0130 becomes two code points and a capital sigma at the end of
+// a word becomes a final one.
+func AppendLower(dst, text []byte) []byte {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError:
+			dst = append(dst, text[i:i+size]...) // part of a surrogate, or U+FFFD
+		case r == 'İ':
+			dst = append(dst, "i\u0307"...)
+		case r == 'Σ' && endsWord(text[:i], text[i+size:]):
+			dst = append(dst, "ς"...)
+		default:
+			dst = utf8.AppendRune(dst, unicode.ToLower(r))
+		}
+		i += size
+	}
+	return dst
+}
+
+// endsWord is the Final_Sigma condition: skipping Case_Ignorable code points,
+// a Cased one comes last before and none first after. A code point that is
+// both is skipped.
+func endsWord(before, after []byte) bool {
+	for {
+		r, size := utf8.DecodeLastRune(before)
+		if size == 0 || !ignorable(r) {
+			if !cased(r) {
+				return false
+			}
+			break
+		}
+		before = before[:len(before)-size]
+	}
+	for {
+		r, size := utf8.DecodeRune(after)
+		if size == 0 || !ignorable(r) {
+			return !cased(r)
+		}
+		after = after[size:]
+	}
+}
+
+// cased is the property Cased. (It does not hold for U+FFFD, which also stands
+// for the bytes of a surrogate and for the end of the text.)
+func cased(r rune) bool {
+	return unicode.In(r, unicode.Lower, unicode.Upper, unicode.Title, unicode.Other_Lowercase, unicode.Other_Uppercase)
+}
+
+// ignorable is the property Case_Ignorable: the general categories below and
+// the Word_Break values MidLetter, MidNumLet and Single_Quote.
+func ignorable(r rune) bool {
+	switch r {
+	case '\'', '.', ':', 0xB7, 0x387, 0x55F, 0x5F4, 0x2018, 0x2019, 0x2024, 0x2027,
+		0xFE13, 0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A:
+		return true
+	}
+	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
+}

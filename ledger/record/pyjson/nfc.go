@@ -1,0 +1,151 @@
+package pyjson
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// AppendNFC appends unicodedata.normalize("NFC", text). Lone surrogates pass
+// through.
+//
+// The work is x/text's, except for long runs of combining characters: x/text
+// breaks those with U+034F (stream-safe text format), CPython does not.
+func AppendNFC(dst, text []byte) []byte {
+	if norm.NFC.IsNormal(text) {
+		return append(dst, text...)
+	}
+	done := 0 // text before is normalised
+	for pos := 0; pos < len(text); {
+		end, runes := segment(text, pos)
+		if runes > longSegment {
+			dst = appendShortNFC(dst, text[done:pos])
+			dst = appendLongNFC(dst, text[pos:end])
+			done = end
+		} else if runes == 0 {
+			dst = appendShortNFC(dst, text[done:pos])
+			dst = append(dst, text[pos:end]...)
+			done = end
+		}
+		pos = end
+	}
+	return appendShortNFC(dst, text[done:])
+}
+
+// longSegment is how many code points a segment may have to be left to x/text.
+// A code point decomposes into three combining characters at most, the second
+// and later ones of a segment into two: less than the 30 that x/text allows.
+const longSegment = 12
+
+// segment returns the end of the segment that begins at pos, a piece of text
+// that no normalisation reaches across, and its number of code points: 0 for
+// bytes that are not UTF-8.
+func segment(text []byte, pos int) (end, runes int) {
+	for end = pos; end < len(text); runes++ {
+		if text[end] < utf8.RuneSelf {
+			if runes > 0 {
+				return end, runes
+			}
+			end++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[end:])
+		if r == utf8.RuneError && size == 1 {
+			if runes == 0 {
+				end++
+			}
+			return end, runes
+		}
+		if runes > 0 && norm.NFC.Properties(text[end:]).BoundaryBefore() {
+			return end, runes
+		}
+		end += size
+	}
+	return end, runes
+}
+
+// appendShortNFC appends the normal form of text in which no segment is long.
+func appendShortNFC(dst, text []byte) []byte {
+	// Append would compose what it appends with what is there already.
+	normal := norm.NFC.Append(dst[len(dst):len(dst):cap(dst)], text...)
+	return append(dst, normal...)
+}
+
+// combining is a code point of a decomposed text with its canonical combining
+// class; class 0 is a starter.
+type combining struct {
+	r     rune
+	class uint8
+}
+
+// appendLongNFC appends the normal form of valid UTF-8 by the definition
+// (UAX 15): decompose, order, compose.
+func appendLongNFC(dst, text []byte) []byte {
+	decomposed := decompose(text)
+	for i := 0; i < len(decomposed); {
+		end := i + 1
+		for end < len(decomposed) && decomposed[i].class != 0 && decomposed[end].class != 0 {
+			end++
+		}
+		slices.SortStableFunc(decomposed[i:end], func(a, b combining) int { return int(a.class) - int(b.class) })
+		i = end
+	}
+	for _, c := range compose(decomposed) {
+		dst = utf8.AppendRune(dst, c.r)
+	}
+	return dst
+}
+
+func decompose(text []byte) []combining {
+	var decomposed []combining
+	var buffer [utf8.UTFMax * 4]byte
+	for len(text) > 0 {
+		_, size := utf8.DecodeRune(text)
+		// One code point at a time is never a run that x/text would break.
+		full := norm.NFD.Append(buffer[:0], text[:size]...)
+		for len(full) > 0 {
+			r, size := utf8.DecodeRune(full)
+			decomposed = append(decomposed, combining{r, norm.NFD.Properties(full).CCC()})
+			full = full[size:]
+		}
+		text = text[size:]
+	}
+	return decomposed
+}
+
+// compose composes, in place, each code point with the last starter where
+// nothing between them blocks it: no starter, and none of its own class or a
+// higher one.
+func compose(text []combining) []combining {
+	composed := text[:0]
+	starter := -1 // index in composed
+	for _, c := range text {
+		if starter >= 0 {
+			last := composed[len(composed)-1]
+			adjacent := starter == len(composed)-1
+			if adjacent || last.class < c.class {
+				if r, ok := composePair(composed[starter].r, c.r); ok {
+					composed[starter].r = r
+					continue
+				}
+			}
+		}
+		if c.class == 0 {
+			starter = len(composed)
+		}
+		composed = append(composed, c)
+	}
+	return composed
+}
+
+// composePair returns the primary composite of two code points, if there is
+// one.
+func composePair(first, second rune) (rune, bool) {
+	var pair, buffer [2 * utf8.UTFMax]byte
+	text := utf8.AppendRune(utf8.AppendRune(pair[:0], first), second)
+	composite := norm.NFC.Append(buffer[:0], text...)
+	r, size := utf8.DecodeRune(composite)
+	return r, size == len(composite) && !bytes.Equal(text, composite)
+}

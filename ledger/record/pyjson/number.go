@@ -1,0 +1,135 @@
+package pyjson
+
+import (
+	"math"
+	"math/bits"
+)
+
+// number reads the number that begins at start, with a sign or a digit.
+func (d *Document) number(start int) (int, error) {
+	var t token
+	end, ok := t.scan(d.src, start)
+	if !ok {
+		return 0, fail(end, "malformed number")
+	}
+	n := node{start: uint32(start), end: uint32(end), kind: Float}
+	switch {
+	case t.fraction == 0 && !t.exponent:
+		if t.integer > MaxIntegerDigits {
+			return 0, d.failWithin(start, "integer has more than 4300 digits")
+		}
+		n.kind = Integer
+		if !t.negative || t.mantissa != 0 || t.integer > 1 {
+			n.flags = verbatim
+		}
+	case t.shortest():
+		n.flags = verbatim
+	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // else below 10^(200+99)
+		if _, ok := parseFloat(d.src[start:end]); !ok {
+			return 0, d.failWithin(start, "number out of range of a double")
+		}
+	}
+	d.nodes = append(d.nodes, n)
+	return end, nil
+}
+
+// token is what is known of a number after one look at its bytes.
+type token struct {
+	negative bool
+	integer  int    // digits before the point
+	fraction int    // digits after the point
+	mantissa uint64 // all those digits as one number, modulo 2^64
+	exponent bool   // there is an exponent part
+}
+
+// scan reads a number token and returns the position after it, or false and
+// the position where the token ceases to be a JSON number.
+func (t *token) scan(src []byte, pos int) (int, bool) {
+	if src[pos] == '-' {
+		t.negative = true
+		pos++
+	}
+	first := pos
+	for ; pos < len(src) && isDigit(src[pos]); pos++ {
+		t.mantissa = t.mantissa*10 + uint64(src[pos]-'0')
+	}
+	if t.integer = pos - first; t.integer == 0 || t.integer > 1 && src[first] == '0' {
+		return first, false
+	}
+	if pos < len(src) && src[pos] == '.' {
+		pos++
+		first = pos
+		for ; pos < len(src) && isDigit(src[pos]); pos++ {
+			t.mantissa = t.mantissa*10 + uint64(src[pos]-'0')
+		}
+		if t.fraction = pos - first; t.fraction == 0 {
+			return pos, false
+		}
+	}
+	if pos < len(src) && src[pos]|0x20 == 'e' {
+		t.exponent = true
+		return scanExponent(src, pos+1)
+	}
+	return pos, true
+}
+
+// scanExponent reads what follows the 'e' of a number.
+func scanExponent(src []byte, pos int) (int, bool) {
+	if pos < len(src) && (src[pos] == '+' || src[pos] == '-') {
+		pos++
+	}
+	first := pos
+	for pos < len(src) && isDigit(src[pos]) {
+		pos++
+	}
+	return pos, pos > first
+}
+
+// shortest says whether the token is known to be the repr of the double
+// nearest to it, so that it can be copied as it is. It says no to a few that
+// are; strconv then finds out.
+func (t *token) shortest() bool {
+	if t.exponent || t.integer+t.fraction > 19 {
+		return false // no positional form, or a mantissa that may have wrapped
+	}
+	const exact = 1e15 // fewer digits than this has name one double each
+	if t.mantissa%10 == 0 {
+		return t.fraction == 1 && t.mantissa < exact // "0.0", "120.0"; not "1.10"
+	}
+	if t.fraction > 4 && t.mantissa < powersOfTen[t.fraction-4] {
+		return false // below 1e-4: written with an exponent
+	}
+	return t.mantissa < exact || t.mantissa < 1e17 && nearest(t.mantissa, t.fraction)
+}
+
+// nearest says whether m×10^-k is the shortest decimal that reads back as the
+// double x next to it, and the nearest to x of that length, for
+// 1e15 <= m < 1e17, m not a multiple of 10, 1 <= k <= 19.
+//
+// It divides m by 5^k to 64 bits and rounds the quotient to the 53 of a
+// double. In units of 10^-k, delta is x's distance from m, and half that from
+// x to the ends of what reads back as x. A shorter decimal would be a multiple
+// of ten between these ends. Errors here are below 1e-12 units; whatever is
+// within margin of an edge is left to others. For x a power of two the ends
+// are not equally far; but those from 1e-4 to 1e16 are multiples of ten units,
+// so that delta is at least one.
+func nearest(m uint64, k int) bool {
+	const margin = 1e-6
+	divisor := powersOfFive[k] << bits.LeadingZeros64(powersOfFive[k])
+	high, low := m<<bits.LeadingZeros64(m), uint64(0)
+	if high >= divisor {
+		high, low = high>>1, high<<63
+	}
+	quotient, rest := bits.Div64(high, low, divisor) // at least 2^63
+
+	const dropped = 1 << 11 // from 64 bits to 53
+	// Both of these are in units of the quotient's last bit.
+	rounding := float64(int64(dropped/2) - int64((quotient+dropped/2)%dropped))
+	offset := rounding - float64(rest)/float64(divisor)
+
+	unit := float64(m) / float64(quotient)
+	delta, half := offset*unit, dropped/2*unit
+	digit := float64(m % 10)
+	return math.Abs(delta) < 0.5-margin && math.Abs(delta) < half-margin &&
+		half-delta < digit-margin && half+delta < 10-digit-margin
+}

@@ -1,0 +1,101 @@
+package pyjson
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// AppendPointer appends one reference token to a JSON pointer (RFC 6901).
+// What is not valid UTF-8 in the token becomes U+FFFD, since pointers go into
+// error messages: one for a lone surrogate, one for any other byte.
+func AppendPointer(dst []byte, token []byte) []byte {
+	dst = append(dst, '/')
+	for len(token) > 0 {
+		size := 1
+		switch c := token[0]; {
+		case c == '~':
+			dst = append(dst, "~0"...)
+		case c == '/':
+			dst = append(dst, "~1"...)
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		case surrogateAt(token):
+			dst, size = utf8.AppendRune(dst, utf8.RuneError), 3
+		default:
+			var r rune
+			r, size = utf8.DecodeRune(token)
+			dst = utf8.AppendRune(dst, r)
+		}
+		token = token[size:]
+	}
+	return dst
+}
+
+// LoneSurrogate finds the first string below v, v included, that has a lone
+// surrogate, and returns its JSON pointer relative to v; for a member name,
+// the pointer of the object that holds it.
+func (v Value) LoneSurrogate() (pointer string, found bool) {
+	if v.doc == nil || !v.doc.lone {
+		return "", false
+	}
+	for i, end := v.index, v.doc.next(v.index); i < end; i++ {
+		if v.doc.nodes[i].flags&lone != 0 {
+			return string(v.doc.appendPath(nil, v.index, i)), true
+		}
+	}
+	return "", false
+}
+
+// appendPath appends the pointer, relative to the value at index from, of the
+// node at index to, which is below it or about to be appended there.
+func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
+	for from != to && d.nodes[from].kind >= Array {
+		object := d.nodes[from].kind == Object
+		child, position := from+1, 0
+		for ; ; position++ {
+			if object {
+				if child == to {
+					return dst // a name, or no member yet: the object itself
+				}
+				child++
+			}
+			if child == to || !d.closed(child) || d.next(child) > to {
+				break
+			}
+			child = d.next(child)
+		}
+		if object {
+			dst = AppendPointer(dst, d.textOf(child-1))
+		} else {
+			dst = strconv.AppendInt(append(dst, '/'), int64(position), 10)
+		}
+		from = child
+	}
+	return dst
+}
+
+// closed says whether the value at index i is complete.
+func (d *Document) closed(i uint32) bool {
+	return d.nodes[i].kind < Array || d.nodes[i].link != 0
+}
+
+// fail reports that the source is not JSON.
+func fail(pos int, msg string) error {
+	return &SyntaxError{Offset: pos, Msg: msg}
+}
+
+// failWithin reports that the value at pos, which is about to be appended to
+// the tape, is JSON but refused.
+func (d *Document) failWithin(pos int, msg string) error {
+	if len(d.nodes) == 0 {
+		return fail(pos, msg)
+	}
+	pointer := d.appendPath(nil, 0, uint32(len(d.nodes)))
+	return &SyntaxError{Offset: pos, Pointer: string(pointer), Msg: msg}
+}
+
+// duplicate reports the second of two members of one name.
+func (d *Document) duplicate(name uint32) error {
+	pointer := d.appendPath(nil, 0, name)
+	return &SyntaxError{Offset: int(d.nodes[name].start), Pointer: string(pointer), Msg: "duplicate member name"}
+}

@@ -1,0 +1,63 @@
+// Package pyjson holds CPython's JSON and text rules (specification 1.1, 1.2
+// and the text half of canonical_question in 1.4): what json.loads accepts,
+// what json.dumps writes, and what str.strip, str.splitlines, str.split,
+// str.lower and unicodedata.normalize("NFC") make of a text.
+//
+// Texts are WTF-8 throughout: UTF-8 in which a lone surrogate, which only an
+// escape of a JSON string can bring, takes three bytes, as CPython's
+// "surrogatepass" writes it.
+package pyjson
+
+import "fmt"
+
+// Limits of a document.
+const (
+	// MaxDepth is the largest number of open brackets.
+	MaxDepth = 512
+	// MaxIntegerDigits is the largest number of digits of an integer, that of
+	// CPython's sys.int_max_str_digits.
+	MaxIntegerDigits = 4300
+	// MaxBytes is the largest source; offsets in it take 32 bits.
+	MaxBytes = 1 << 28
+)
+
+// Kind is the kind of a JSON value.
+type Kind uint8
+
+// The kinds. Number tokens without '.', 'e' and 'E' are integers, all others
+// are floats.
+const (
+	Absent Kind = iota // the kind of the zero Value: there is none
+	Null
+	False
+	True
+	Integer
+	Float
+	String
+	Array
+	Object
+)
+
+// Form is one of the two canonical forms, which differ in separators only.
+type Form uint8
+
+// The forms of specification 1.2.
+const (
+	Compact Form = iota // "," and ":": run-DAG hashes, audit events
+	Spaced              // ", " and ": ": IPC payloads
+)
+
+// SyntaxError says why Document.Parse refused a source.
+type SyntaxError struct {
+	Offset  int    // in bytes, of the place where the source went wrong
+	Pointer string // JSON pointer of the value at fault; "" for the document or when the source is not JSON at all
+	Msg     string // lower-case phrase
+}
+
+// Error names offset and, where known, pointer.
+func (e *SyntaxError) Error() string {
+	if e.Pointer == "" {
+		return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Msg)
+	}
+	return fmt.Sprintf("invalid JSON at byte %d (%s): %s", e.Offset, e.Pointer, e.Msg)
+}

@@ -1,0 +1,202 @@
+package pyjson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// The methods of this file read one construct at pos and return the position
+// after it. depth is the number of open brackets.
+
+func (d *Document) value(pos, depth int) (int, error) {
+	if pos == len(d.src) {
+		return 0, fail(pos, "unexpected end")
+	}
+	switch c := d.src[pos]; {
+	case c == '"':
+		return d.string(pos)
+	case c == '{':
+		return d.object(pos, depth+1)
+	case c == '[':
+		return d.array(pos, depth+1)
+	case c == 'n':
+		return d.literal(pos, "null", Null)
+	case c == 't':
+		return d.literal(pos, "true", True)
+	case c == 'f':
+		return d.literal(pos, "false", False)
+	case c == '-' || isDigit(c):
+		return d.number(pos)
+	case c == 0xEF && bytes.HasPrefix(d.src[pos:], []byte("\uFEFF")):
+		return 0, fail(pos, "byte order mark")
+	}
+	return 0, fail(pos, "expected a value")
+}
+
+func (d *Document) literal(pos int, word string, kind Kind) (int, error) {
+	end := pos + len(word)
+	if end > len(d.src) || string(d.src[pos:end]) != word {
+		return 0, fail(pos, "expected a value")
+	}
+	d.nodes = append(d.nodes, node{start: uint32(pos), end: uint32(end), kind: kind, flags: verbatim})
+	return end, nil
+}
+
+func (d *Document) array(pos, depth int) (int, error) {
+	self, err := d.open(Array, pos, depth)
+	if err != nil {
+		return 0, err
+	}
+	if pos = skipSpace(d.src, pos+1); d.at(pos) == ']' {
+		return d.close(self, pos, 0), nil
+	}
+	for count := uint32(1); ; count++ {
+		if pos, err = d.value(pos, depth); err != nil {
+			return 0, err
+		}
+		pos = skipSpace(d.src, pos)
+		switch d.at(pos) {
+		case ',':
+			pos = skipSpace(d.src, pos+1)
+		case ']':
+			return d.close(self, pos, count), nil
+		default:
+			return 0, fail(pos, "expected ',' or ']'")
+		}
+	}
+}
+
+func (d *Document) object(pos, depth int) (int, error) {
+	self, err := d.open(Object, pos, depth)
+	if err != nil {
+		return 0, err
+	}
+	if pos = skipSpace(d.src, pos+1); d.at(pos) == '}' {
+		return d.close(self, pos, 0), nil
+	}
+	sorted := true
+	last := self // the node whose order is to name the next member
+	for count := uint32(1); ; count++ {
+		name := uint32(len(d.nodes))
+		if pos, err = d.name(pos); err != nil {
+			return 0, err
+		}
+		if sorted && last != self {
+			order := bytes.Compare(d.textOf(last), d.textOf(name))
+			if order == 0 {
+				return 0, d.duplicate(name)
+			}
+			sorted = order < 0
+		}
+		d.nodes[last].order, last = name, name
+		if pos, err = d.value(pos, depth); err != nil {
+			return 0, err
+		}
+		pos = skipSpace(d.src, pos)
+		switch d.at(pos) {
+		case ',':
+			pos = skipSpace(d.src, pos+1)
+		case '}':
+			if !sorted {
+				if err := d.sortMembers(self); err != nil {
+					return 0, err
+				}
+			}
+			return d.close(self, pos, count), nil
+		default:
+			return 0, fail(pos, "expected ',' or '}'")
+		}
+	}
+}
+
+// name reads a member name and the colon after it, up to the value.
+func (d *Document) name(pos int) (int, error) {
+	if d.at(pos) != '"' {
+		return 0, fail(pos, "expected a member name")
+	}
+	pos, err := d.string(pos)
+	if err != nil {
+		return 0, err
+	}
+	if pos = skipSpace(d.src, pos); d.at(pos) != ':' {
+		return 0, fail(pos, "expected ':'")
+	}
+	return skipSpace(d.src, pos+1), nil
+}
+
+func (d *Document) open(kind Kind, pos, depth int) (uint32, error) {
+	if depth > MaxDepth {
+		return 0, d.failWithin(pos, "nested too deeply")
+	}
+	self := uint32(len(d.nodes))
+	d.nodes = append(d.nodes, node{start: uint32(pos), kind: kind})
+	return self, nil
+}
+
+// close completes the container self, whose closing bracket is at pos.
+func (d *Document) close(self uint32, pos int, count uint32) int {
+	n := &d.nodes[self]
+	n.end, n.link, n.size = uint32(pos+1), uint32(len(d.nodes)), count
+	return pos + 1
+}
+
+// member is a member name to be sorted; prefix, the first eight bytes of its
+// text, decides most comparisons.
+type member struct {
+	prefix uint64
+	name   uint32 // index of the name's node
+}
+
+// sortMembers chains the members of the object self, chained in source order
+// so far, by name. Byte order of WTF-8 is the order of code points.
+func (d *Document) sortMembers(self uint32) error {
+	d.members = d.members[:0]
+	for name := d.nodes[self].order; name != 0; name = d.nodes[name].order {
+		d.members = append(d.members, member{prefix(d.textOf(name)), name})
+	}
+	slices.SortFunc(d.members, func(a, b member) int {
+		if a.prefix != b.prefix {
+			return cmp.Compare(a.prefix, b.prefix)
+		}
+		// Equal names in source order, so that an error names the later one.
+		return cmp.Or(bytes.Compare(d.textOf(a.name), d.textOf(b.name)), cmp.Compare(a.name, b.name))
+	})
+	last := self
+	for i, m := range d.members {
+		if i > 0 && m.prefix == d.members[i-1].prefix && bytes.Equal(d.textOf(last), d.textOf(m.name)) {
+			return d.duplicate(m.name)
+		}
+		d.nodes[last].order, last = m.name, m.name
+	}
+	d.nodes[last].order = 0
+	return nil
+}
+
+func prefix(text []byte) uint64 {
+	if len(text) >= 8 {
+		return binary.BigEndian.Uint64(text)
+	}
+	var padded [8]byte
+	copy(padded[:], text)
+	return binary.BigEndian.Uint64(padded[:])
+}
+
+// at returns the byte at pos, 0 at the end of the source. (A zero byte is not
+// part of any JSON syntax.)
+func (d *Document) at(pos int) byte {
+	if pos < len(d.src) {
+		return d.src[pos]
+	}
+	return 0
+}
+
+func skipSpace(src []byte, pos int) int {
+	for pos < len(src) && src[pos] <= ' ' && (src[pos] == ' ' || src[pos] == '\n' || src[pos] == '\t' || src[pos] == '\r') {
+		pos++
+	}
+	return pos
+}
+
+func isDigit(c byte) bool { return c-'0' < 10 }

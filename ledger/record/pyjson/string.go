@@ -1,0 +1,159 @@
+package pyjson
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// string reads the string that begins with the quote at start.
+func (d *Document) string(start int) (int, error) {
+	pos := special(d.src, start+1)
+	switch d.at(pos) {
+	case '"':
+		d.nodes = append(d.nodes, node{start: uint32(start), end: uint32(pos + 1), kind: String, flags: verbatim})
+		return pos + 1, nil
+	case '\\':
+		return d.escapedString(start, pos)
+	}
+	return 0, badString(d.src, pos)
+}
+
+// escapedString reads the string that begins with the quote at start and has
+// its first escape at pos, and keeps its decoded text.
+func (d *Document) escapedString(start, pos int) (int, error) {
+	n := node{start: uint32(start), link: uint32(len(d.text)), kind: String, flags: escaped | verbatim | plain}
+	d.text = append(d.text, d.src[start+1:pos]...)
+	for {
+		switch d.at(pos) {
+		case '"':
+			n.end, n.size = uint32(pos+1), uint32(len(d.text))-n.link
+			if n.flags&lone != 0 {
+				d.lone = true
+			}
+			d.nodes = append(d.nodes, n)
+			return pos + 1, nil
+		case '\\':
+			after, ok := d.escape(pos, &n)
+			if !ok {
+				return 0, fail(pos, "invalid escape")
+			}
+			pos = after
+		default:
+			if pos == len(d.src) || d.src[pos] < ' ' {
+				return 0, badString(d.src, pos)
+			}
+			end := special(d.src, pos+1)
+			d.text = append(d.text, d.src[pos:end]...)
+			pos = end
+		}
+	}
+}
+
+// escape decodes the escape at pos, the position of its backslash, into the
+// text of n, and returns the position after it, false if it is malformed.
+func (d *Document) escape(pos int, n *node) (int, bool) {
+	switch c := d.at(pos + 1); c {
+	case 'u':
+		return d.unicodeEscape(pos, n)
+	case '/':
+		n.flags &^= verbatim
+		d.text = append(d.text, '/')
+	default:
+		decoded := shortEscapes[c]
+		if decoded == 0 {
+			return 0, false
+		}
+		n.flags &^= plain
+		d.text = append(d.text, decoded)
+	}
+	return pos + 2, true
+}
+
+// unicodeEscape decodes one \uXXXX, or two that make a surrogate pair.
+func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
+	r, ok := hex4(d.src, pos+2)
+	if !ok {
+		return 0, false
+	}
+	pos += 6
+	n.flags &^= verbatim
+	if needsEscape(r) {
+		n.flags &^= plain
+	}
+	if !isSurrogate(r) {
+		d.text = utf8.AppendRune(d.text, r)
+		return pos, true
+	}
+	if r < 0xDC00 && d.at(pos) == '\\' && d.at(pos+1) == 'u' {
+		if low, ok := hex4(d.src, pos+2); ok && low >= 0xDC00 && low <= 0xDFFF {
+			d.text = utf8.AppendRune(d.text, (r-0xD800)<<10+(low-0xDC00)+0x10000)
+			return pos + 6, true
+		}
+	}
+	n.flags |= lone
+	d.text = appendRune(d.text, r)
+	return pos, true
+}
+
+// shortEscapes maps the letter of a two-byte escape that is canonical to what
+// it stands for.
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+func badString(src []byte, pos int) error {
+	if pos == len(src) {
+		return fail(pos, "unterminated string")
+	}
+	return fail(pos, "unescaped control character")
+}
+
+// hex4 reads four hex digits at pos.
+func hex4(src []byte, pos int) (rune, bool) {
+	if pos+4 > len(src) {
+		return 0, false
+	}
+	b := src[pos : pos+4]
+	r := int32(hexValues[b[0]])<<12 | int32(hexValues[b[1]])<<8 | int32(hexValues[b[2]])<<4 | int32(hexValues[b[3]])
+	return r, r >= 0
+}
+
+// hexValues maps hex digits to their values, all else to -1.
+var hexValues = func() (values [256]int8) {
+	for c := range values {
+		values[c] = -1
+	}
+	for i := range int8(10) {
+		values['0'+i] = i
+	}
+	for i := range int8(6) {
+		values['a'+i], values['A'+i] = 10+i, 10+i
+	}
+	return values
+}()
+
+// needsEscape says whether r is escaped in canonical JSON.
+func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' }
+
+// special returns the position, from pos, of the first byte that ends a run
+// of plain characters in a string: a quote, a backslash or a control
+// character; len(src) if there is none.
+func special(src []byte, pos int) int {
+	for ; pos+8 <= len(src); pos += 8 {
+		if found := specialBytes(binary.LittleEndian.Uint64(src[pos:])); found != 0 {
+			return pos + bits.TrailingZeros64(found)/8
+		}
+	}
+	for pos < len(src) && !needsEscape(rune(src[pos])) {
+		pos++
+	}
+	return pos
+}
+
+// specialBytes sets the top bit of each of the eight bytes that needs an
+// escape. Bytes after the first such one may be marked wrongly.
+func specialBytes(word uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote := word ^ ones*'"'
+	backslash := word ^ ones*'\\'
+	return ((word-ones*' ')&^word | (quote-ones)&^quote | (backslash-ones)&^backslash) & tops
+}

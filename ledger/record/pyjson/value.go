@@ -1,0 +1,108 @@
+package pyjson
+
+import "iter"
+
+// Value is one value of a Document. The zero Value stands for an absent one.
+type Value struct {
+	doc   *Document
+	index uint32 // of its node
+}
+
+// Kind returns the kind of v.
+func (v Value) Kind() Kind {
+	if v.doc == nil {
+		return Absent
+	}
+	return v.doc.nodes[v.index].kind
+}
+
+// Given says whether v is present and not null.
+func (v Value) Given() bool { return v.Kind() > Null }
+
+// Raw returns the bytes of v as they are in the source.
+func (v Value) Raw() []byte {
+	if v.doc == nil {
+		return nil
+	}
+	n := &v.doc.nodes[v.index]
+	return v.doc.src[n.start:n.end:n.end]
+}
+
+// Text returns the decoded text of a string in WTF-8, nil of anything else.
+// It aliases the source or the document.
+func (v Value) Text() []byte {
+	if v.Kind() != String {
+		return nil
+	}
+	return v.doc.textOf(v.index)
+}
+
+// Len returns the number of members of an object or elements of an array, 0
+// of anything else.
+func (v Value) Len() int {
+	if v.Kind() < Array {
+		return 0
+	}
+	return int(v.doc.nodes[v.index].size)
+}
+
+// Member returns the member of an object by name, the zero Value if there is
+// none. Its cost is linear in the number of members.
+func (v Value) Member(name string) Value {
+	for key, value := range v.Members() {
+		if string(key.Text()) == name {
+			return value
+		}
+	}
+	return Value{}
+}
+
+// Members ranges over names (each a String) and values of an object in source
+// order; over nothing if v is not an object.
+func (v Value) Members() iter.Seq2[Value, Value] {
+	return func(yield func(Value, Value) bool) {
+		if v.Kind() != Object {
+			return
+		}
+		d, end := v.doc, v.doc.next(v.index)
+		for i := v.index + 1; i < end; i = d.next(i + 1) {
+			if !yield(Value{d, i}, Value{d, i + 1}) {
+				return
+			}
+		}
+	}
+}
+
+// Elements ranges over the elements of an array; over nothing if v is not an
+// array.
+func (v Value) Elements() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		if v.Kind() != Array {
+			return
+		}
+		d, end := v.doc, v.doc.next(v.index)
+		for i := v.index + 1; i < end; i = d.next(i) {
+			if !yield(Value{d, i}) {
+				return
+			}
+		}
+	}
+}
+
+// Float returns the double nearest to an Integer or Float, false if v is
+// neither or, for an Integer, beyond the range of a double.
+func (v Value) Float() (float64, bool) {
+	if kind := v.Kind(); kind != Integer && kind != Float {
+		return 0, false
+	}
+	return parseFloat(v.Raw())
+}
+
+// AppendInteger appends an Integer in plain decimal ("-0" as "0"), false if v
+// is anything else.
+func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
+	if v.Kind() != Integer {
+		return dst, false
+	}
+	return v.AppendCanonical(dst, Compact), true
+}

@@ -1,0 +1,198 @@
+package record
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Whole records of each kind, to be spoilt by the cases below.
+const (
+	goodIPC = `{"run_id":"r","payload":{"seed":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":10}`
+	goodDAG = `{"inputs":{"question_hash":"` + zeros + `","context_root":"` + zeros + `","conversation_hash":"` + zeros +
+		`","answer_text":"a","audit_mode":"STRICT","verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[]}}`
+	goodSet  = `{"subject":"s","citations":[{"source_id":"x","text":"t","weight":0.5}]}`
+	goodPath = `{"project":"p","route":["a","b"],"content":"c"}`
+)
+
+func TestBadInputIsNamed(t *testing.T) {
+	long := strings.Repeat("x", maxName+1)
+	for _, c := range []struct {
+		kind      Kind
+		good      string
+		from, to  string // what is spoilt, and how
+		malformed bool
+		pointer   string
+	}{
+		{IPCRecord, goodIPC, `"model"`, `"modle"`, true, "/modle"},
+		{IPCRecord, goodIPC, `"o"`, `"o","output":"p"`, true, ""},
+		{IPCRecord, goodIPC, `{"seed":1}`, `{"a":1,"\u0061":2}`, true, "/payload"},
+		{IPCRecord, goodIPC, `0.5`, `NaN`, true, ""},
+		{IPCRecord, goodIPC, `0.5`, `1e999`, true, "/temperature"},
+		{IPCRecord, goodIPC, `"o"`, "\"\xff\"", true, ""},
+		{IPCRecord, goodIPC, `{"seed":1}`, `{"d":` + strings.Repeat("[", 511) + strings.Repeat("]", 511) + `}`, true, "/payload/d" + strings.Repeat("/0", 507)},
+		{IPCRecord, goodIPC, `"r"`, `"r","` + long + `":1`, true, ""},
+		{IPCRecord, goodIPC, `"model":"m",`, ``, false, "/model"},
+		{IPCRecord, goodIPC, `"m"`, `null`, false, "/model"},
+		{IPCRecord, goodIPC, `"m"`, `7`, false, "/model"},
+		{IPCRecord, goodIPC, `"m"`, `"` + long + `"`, false, "/model"},
+		{IPCRecord, goodIPC, `"r"`, `"` + long + `"`, false, "/run_id"},
+		{IPCRecord, goodIPC, `"o"`, `"\ud800"`, false, "/output"},
+		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a":["\udfff"]}`, false, "/payload/a/0"},
+		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a/b":{"\udfff":1}}`, false, "/payload/a~1b"},
+		{IPCRecord, goodIPC, `{"seed":1}`, `[1]`, false, "/payload"},
+		{IPCRecord, goodIPC, `"payload":{"seed":1},`, ``, false, "/payload"},
+		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1.5}`, false, "/payload/seed"},
+		{IPCRecord, goodIPC, `:10`, `:10.0`, false, "/max_tokens"},
+		{IPCRecord, goodIPC, `:10`, `:true`, false, "/max_tokens"},
+		{IPCRecord, goodIPC, `:10`, `:-1`, false, "/max_tokens"},
+		{IPCRecord, goodIPC, `:10`, `:10,"seed":false`, false, "/seed"},
+		{IPCRecord, goodIPC, `0.5`, `"0.5"`, false, "/temperature"},
+		{IPCRecord, goodIPC, `0.5`, `1` + strings.Repeat("0", 400), false, "/temperature"},
+		{IPCRecord, goodIPC, `"o"`, `"o","output_hash":"` + strings.ToUpper(strings.Repeat("a", 64)) + `"`, false, "/output_hash"},
+		{IPCRecord, goodIPC, `"o"`, `"o","ipc_id":"abc"`, false, "/ipc_id"},
+		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-2"`, false, "/payload_schema"},
+		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-1"`, false, "/payload/axes"},
+		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":"yesterday"`, false, "/timestamp"},
+		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":""`, false, "/timestamp"},
+		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":1}`, false, "/labels/a"},
+		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"":"x"}`, false, "/labels/"},
+		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", maxLabel+1) + `"}`, false, "/labels/a"},
+		{IPCRecord, goodIPC, `"o"`, `"o","environment":{"gpu":"x"}`, true, "/environment/gpu"},
+		{IPCRecord, goodIPC, `"o"`, `"o","usage":{"a":"\ud800"}`, false, "/usage/a"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"reject_inputs":{},"inputs"`, false, "/reject_inputs"},
+		{RunDAG, goodDAG, `"answer_text":"a",`, ``, false, "/inputs/answer_text"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"answer_text":"b","inputs"`, false, "/answer_text"},
+		{RunDAG, goodDAG, `"sources":[]`, `"sources":[1]`, false, "/inputs/sources/0"},
+		{RunDAG, goodDAG, `"n_quotes":1`, `"n_quotes":-1`, false, "/inputs/n_quotes"},
+		{RunDAG, goodDAG, `"n_quotes":1`, `"n_quotes":1.0`, false, "/inputs/n_quotes"},
+		{RunDAG, goodDAG, `"sources":[]`, `"sources":[],"surprise":1`, true, "/inputs/surprise"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[]},"inputs"`, false, "/dag/nodes"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"nodes":[{"stage":"x","hash":"` + zeros + `"}]},"inputs"`, false, "/dag/root"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"x","hash":"1"}]},"inputs"`, false, "/dag/nodes/0/hash"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"\ud800","hash":"` + zeros + `"}]},"inputs"`, false, "/dag/nodes/0/stage"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"question_mode":"loose","inputs"`, false, "/question_mode"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"source_roots":[],"inputs"`, false, "/source_roots"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"source_roots":["x"],"inputs"`, false, "/source_roots/0"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"evidence":[{"chunk_root":"` + zeros + `","start":-1,"end":2}],"inputs"`, false, "/evidence/0/start"},
+		{RunDAG, goodDAG, `{"inputs"`, `{"cache_dimensions":{"source_root":"` + zeros + `"},"inputs"`, false, "/cache_dimensions/question_hash"},
+		{RunDAG, goodDAG, `"n_quotes"`, `"preflight_payload":{"node_version":"v9"},"n_quotes"`, false, "/inputs/preflight_payload/node_version"},
+		{RunDAG, `{"run_id":"x"}`, `x`, `y`, false, "/dag"},
+		{CitationSet, goodSet, `0.5`, `1.01`, false, "/citations/0/weight"},
+		{CitationSet, goodSet, `0.5`, `"0.5"`, false, "/citations/0/weight"},
+		{CitationSet, goodSet, `"text":"t",`, ``, false, "/citations/0/chunk_hash"},
+		{CitationSet, goodSet, `"text":"t"`, `"chunk_hash":"` + zeros + `"`, false, "/citations/0/chunk_hash"},
+		{CitationSet, goodSet, `"t"`, `"\udc00"`, false, "/citations/0/text"},
+		{CitationSet, goodSet, `"subject":"s",`, ``, false, "/subject"},
+		{CitationSet, goodSet, `[{`, `[null,{`, false, "/citations/0"},
+		{PathFingerprint, goodPath, `["a","b"]`, `"a"`, false, "/route"},
+		{PathFingerprint, goodPath, `["a","b"]`, `["a",1]`, false, "/route/1"},
+		{PathFingerprint, goodPath, `"c"`, `"c","path_id":"123"`, false, "/path_id"},
+		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-005"`, false, "/hash_version"},
+		{PathFingerprint, goodPath, `"c"`, `"c","content_fingerprint":"0123456g"`, false, "/content_fingerprint"},
+		{"poem", goodPath, `"c"`, `"d"`, false, "/kind"},
+		{IPCRecord, `[]`, `[]`, `[1]`, false, ""},
+		{IPCRecord, goodIPC, `{"run_id"`, `{ {"run_id"`, true, ""},
+	} {
+		body := strings.Replace(c.good, c.from, c.to, 1)
+		require.NotEqual(t, c.good, body, "the case changes nothing: %s", c.from)
+		_, err := Parse(c.kind, []byte(body))
+		var problem *Error
+		require.ErrorAs(t, err, &problem, "%s", body)
+		require.Equal(t, c.malformed, problem.Malformed, "%s: %v", body, err)
+		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%s: %v", body, err)
+		require.NotEmpty(t, problem.Problems[0].Detail)
+	}
+}
+
+func TestGoodRecordsAreTaken(t *testing.T) {
+	for kind, body := range map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath} {
+		parse(t, kind, []byte(body))
+	}
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	_, err := Parse(CitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat("1,", 500)+`1]}`))
+	var problem *Error
+	require.True(t, errors.As(err, &problem))
+	require.Len(t, problem.Problems, maxProblems)
+}
+
+// Every event body is canonical JSON, whatever the record.
+func TestEventBodyIsCanonical(t *testing.T) {
+	full := `{"labels":{"z":"1","a":"2"},"timestamp":"2025-10-31T15:45:34-04:00","usage":{"b":1.50,"a":[]},` +
+		`"environment":{"model_digest":"d","ollama_build_hash":"b","host_platform":"p"},"ipc_id":"` + zeros + `",` + goodIPC[1:]
+	key := Hash{7}
+	for _, c := range []struct {
+		kind Kind
+		body string
+	}{
+		{IPCRecord, goodIPC}, {IPCRecord, full}, {RunDAG, goodDAG}, {CitationSet, goodSet}, {PathFingerprint, goodPath},
+		{RunDAG, strings.Replace(goodDAG, `"STRICT"`, `"\ud800"`, 1)},
+	} {
+		r := parse(t, c.kind, []byte(c.body))
+		event := Event{Actor: "a\u2028\"", Ledger: "default", Key: &key}
+		for _, body := range [][]byte{
+			r.AppendBody(nil, event),
+			r.AppendRefusal(nil, event, RefusedKey, 7),
+			AppendLedgerCreated(nil, event, "origin", "key"),
+		} {
+			body = AppendSuffix(body, 1<<63, time.Unix(0, 0))
+			var d pyjson.Document
+			require.NoError(t, d.Parse(body), "%s", body)
+			require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(body))
+			_, surrogate := d.Root().LoneSurrogate()
+			require.False(t, surrogate, "%s", body)
+		}
+	}
+}
+
+func TestLargeSetIsToBeSplit(t *testing.T) {
+	citation := `{"source_id":"x","text":"t","weight":0.5},`
+	r := parse(t, CitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat(citation, 2000)+citation[:len(citation)-1]+`]}`))
+	err := CheckSize(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}))
+	require.ErrorContains(t, err, "split")
+	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
+}
+
+func TestIncompleteChainIsNoRun(t *testing.T) {
+	for _, c := range []struct{ from, to, missing string }{
+		{`"output":"o",`, ``, "output_hash"},
+		{`"system_prompt":"s",`, ``, "system_prompt_hash"},
+		{`{"seed":1}`, `{}`, ""},
+	} {
+		body := strings.Replace(goodIPC, c.from, c.to, 1)
+		r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`",`+body[1:]))
+		require.Contains(t, string(r.AppendHashes(nil)), `"ipc_id":null`)
+		if c.missing != "" {
+			require.Contains(t, string(r.AppendHashes(nil)), `"`+c.missing+`":null`)
+		}
+		require.Contains(t, string(r.AppendChecks(nil)), `"ipc_id":{"claimed":"`+zeros+`","result":"claimed"}`)
+	}
+}
+
+func TestGivenIsNotNull(t *testing.T) {
+	require.Equal(t,
+		string(parse(t, IPCRecord, []byte(goodIPC)).AppendHashes(nil)),
+		string(parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"r"`, `"r","seed":null,"labels":null,"ipc_id":null`, 1))).AppendHashes(nil)))
+	empty := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `""`, 1)))
+	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", empty.EffectiveHash("output_hash"))
+}
+
+func TestAxisPayload(t *testing.T) {
+	const plain = `{"axes": {"age": {"label": "old", "score": 1.0}}, "policy_hash": "p", "seed": 42, "world_id": "w"}`
+	const loose = `{"world_id":"w","extra":1,"seed":42.0,"policy_hash":"p","axes":{"age":{"score":1,"label":" old\u001c","x":2}}}`
+	post := func(payload, schema string) *Record {
+		return parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `{"seed":1}`, payload+schema, 1)))
+	}
+	want := post(plain, "")
+	got := post(loose, `,"payload_schema":"axis-payload-1"`)
+	require.Equal(t, want.EffectiveHash("input_hash"), got.EffectiveHash("input_hash"))
+	require.Equal(t, want.EffectiveHash("ipc_id"), got.EffectiveHash("ipc_id"))
+	require.NotEqual(t, want.EffectiveHash("input_hash"), post(strings.Replace(loose, "42.0", "42", 1), "").EffectiveHash("input_hash"))
+}

@@ -1,0 +1,80 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// recover loads the stored head and verifies that head, chain tip, tree edge
+// and signature fit together. It repairs nothing.
+func (l *Ledger) recover(ctx context.Context) error {
+	stored, err := l.store.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the head: %w", err)
+	}
+	if origin := l.config.Signer.Origin(); origin != l.info.Origin {
+		return fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, l.info.Origin)
+	}
+	l.tree, err = proofs.OpenTree(stored.Size, l.tileReader(ctx), l.cache)
+	if err != nil {
+		return fmt.Errorf("%w: tree edge at size %d: %w", ErrDamaged, stored.Size, err)
+	}
+	l.tip, l.time = stored.Tip, stored.Time
+	view := l.tree.Snapshot()
+	l.head.Store(&Head{Head: stored, Root: view.Root(), view: view})
+	if stored.Size == 0 {
+		return nil
+	}
+	if err := l.verifyCheckpoint(); err != nil {
+		return err
+	}
+	return l.verifyTip(ctx)
+}
+
+func (l *Ledger) verifyCheckpoint() error {
+	head := l.Head()
+	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, l.config.Signer.Verifier())
+	if err != nil {
+		return fmt.Errorf("%w: stored checkpoint: %w", ErrDamaged, err)
+	}
+	if checkpoint.Size != head.Size || checkpoint.Root != head.Root {
+		return fmt.Errorf("%w: the checkpoint signs size %d and root %x, the tree has size %d and root %x",
+			ErrDamaged, checkpoint.Size, checkpoint.Root, head.Size, head.Root)
+	}
+	return nil
+}
+
+// verifyTip checks that the last entry is the chain's tip and the last leaf.
+func (l *Ledger) verifyTip(ctx context.Context) error {
+	head := l.Head()
+	last := head.Size - 1
+	entry, err := l.store.Entry(ctx, last)
+	if err != nil {
+		return fmt.Errorf("%w: last entry, %d: %w", ErrDamaged, last, err)
+	}
+	if sha256.Sum256(entry) != head.Tip {
+		return fmt.Errorf("%w: entry %d does not hash to the stored chain tip", ErrDamaged, last)
+	}
+	path, err := l.prover(ctx, head).Inclusion(last, head.Size)
+	if err != nil {
+		return fmt.Errorf("%w: path of leaf %d: %w", ErrDamaged, last, err)
+	}
+	if err := proofs.VerifyInclusion(proofs.LeafHash(entry), last, head.Size, path, head.Root); err != nil {
+		return fmt.Errorf("%w: entry %d is not the last leaf: %w", ErrDamaged, last, err)
+	}
+	return nil
+}
+
+// begin writes a ledger's first event (2.2).
+func (l *Ledger) begin() error {
+	body := record.AppendLedgerCreated(nil, record.Event{Actor: Anonymous, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey())
+	_, err := l.Submit(Submission{Body: body})
+	return err
+}
+
+// Anonymous is the actor of events that nobody authenticated for.
+const Anonymous = "anonymous"

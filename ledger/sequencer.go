@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// sequence is the one writer of the log. There is no timer: while one batch
+// commits, the next gathers.
+func (l *Ledger) sequence() {
+	defer close(l.done)
+	for range l.wake {
+		b, closed := l.take()
+		if len(b.items) > 0 {
+			b.err = l.commit(context.Background(), b)
+		}
+		close(b.done)
+		if errors.Is(b.err, ErrOutcomeUnknown) {
+			l.stop(b.err)
+			return
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// take makes the pending batch the sequencer's own. After closed no later batch
+// can have items.
+func (l *Ledger) take() (b *batch, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b = l.pending
+	l.pending = newBatch()
+	close(b.taken)
+	return b, l.closed
+}
+
+// stop ends the ledger after a commit whose outcome is unknown: nothing that
+// waits is acknowledged, nothing new is taken, and the process ends.
+func (l *Ledger) stop(err error) {
+	l.mu.Lock()
+	l.failed = true
+	b := l.pending
+	l.pending = newBatch()
+	l.mu.Unlock()
+	b.err = ErrOutcomeUnknown
+	close(b.taken)
+	close(b.done)
+	l.config.Fatal(err)
+}
+
+// commit makes a batch durable, or nothing of it. An error other than
+// ErrOutcomeUnknown means that nothing was tried and the ledger goes on.
+func (l *Ledger) commit(ctx context.Context, b *batch) error {
+	if err := l.store.Writable(ctx); err != nil {
+		return err
+	}
+	next, err := l.resolve(ctx, b)
+	if err != nil {
+		return err
+	}
+	if len(next.events) == 0 {
+		for _, it := range b.items {
+			it.ack.Head = l.Head()
+		}
+		return nil
+	}
+	at := max(l.config.Clock().UnixMicro(), l.time)
+	l.link(next, time.UnixMicro(at).UTC())
+
+	old := l.Head()
+	head, err := l.seal(at)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the tree has grown: it cannot be taken back
+	}
+	next.storage.Head = head.Head
+	for _, t := range l.tree.TakeDirty() {
+		next.storage.Tiles = append(next.storage.Tiles, storage.Tile(t))
+	}
+	start := time.Now()
+	if err := l.store.Commit(ctx, old.Head, next.storage); err != nil {
+		return fmt.Errorf("%w: committing events %d to %d: %w", ErrOutcomeUnknown, old.Size, head.Size-1, err)
+	}
+	took := time.Since(start)
+	l.time = at
+	l.head.Store(head)
+	for _, it := range b.items {
+		it.ack.Head = head
+	}
+	l.tell(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
+	return nil
+}
+
+func (l *Ledger) tell(c Commit) {
+	l.mu.Lock()
+	watchers := l.watchers
+	l.mu.Unlock()
+	for _, watch := range watchers {
+		watch(c)
+	}
+}
+
+// assembly is a batch in the making.
+type assembly struct {
+	events  []event
+	storage storage.Batch
+}
+
+// event is one event to append: an item's own body or its refusal.
+type event struct {
+	item     *item
+	body     []byte
+	contents []record.Content
+}
+
+// resolve looks up every idempotency key, in the store and among the items
+// before it, and decides what is appended. It changes no state of the ledger.
+func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
+	next := &assembly{events: make([]event, 0, len(b.items))}
+	size := l.Head().Size
+	inFlight := make(map[proofs.Hash]storage.Key)
+	for _, it := range b.items {
+		seq := size + uint64(len(next.events))
+		own := event{item: it, body: it.Body, contents: it.Contents}
+		if it.Key == nil {
+			next.events = append(next.events, own)
+			continue
+		}
+		holder, held := inFlight[*it.Key]
+		if !held {
+			var err error
+			holder, err = l.store.Key(ctx, *it.Key)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return nil, fmt.Errorf("looking up an idempotency key: %w", err)
+			}
+			held = err == nil
+		}
+		switch {
+		case !held:
+			key := storage.Key{Key: *it.Key, Record: it.Record, Seq: seq}
+			inFlight[*it.Key] = key
+			next.storage.Keys = append(next.storage.Keys, key)
+			next.events = append(next.events, own)
+		case holder.Record == it.Record:
+			it.ack.Outcome, it.ack.First = Replayed, holder.Seq
+		default:
+			it.ack.Outcome, it.ack.First = Conflicted, holder.Seq
+			next.events = append(next.events, event{item: it, body: it.Refusal(holder.Seq)})
+		}
+	}
+	return next, nil
+}
+
+// link gives every event its seq, time and place in the chain, and adds its
+// leaf to the tree (1.7).
+func (l *Ledger) link(next *assembly, at time.Time) {
+	suffix := len(record.AppendSuffix(nil, ^uint64(0), at))
+	room := 0
+	for _, e := range next.events {
+		room += 1 + len(l.tip) + len(e.body) + suffix
+	}
+	// Each entry stands behind the byte that the leaf hash begins with, so that
+	// both hashes are taken in place.
+	arena := make([]byte, 0, room)
+	seq := l.Head().Size
+	for _, e := range next.events {
+		start := len(arena)
+		arena = append(arena, 0x00)
+		arena = append(arena, l.tip[:]...)
+		arena = append(arena, e.body...)
+		arena = record.AppendSuffix(arena, seq, at)
+		leaf := arena[start:len(arena):len(arena)]
+		entry := leaf[1:]
+		l.tip = sha256.Sum256(entry)
+		ack := &e.item.ack
+		ack.Seq, ack.Entry, ack.Time = seq, entry, at
+		ack.EventHash, ack.LeafHash = l.tip, sha256.Sum256(leaf)
+		l.tree.Append(ack.LeafHash)
+		next.storage.Entries = append(next.storage.Entries, entry)
+		for slot, c := range e.contents {
+			next.storage.Contents = append(next.storage.Contents,
+				storage.Content{Digest: c.Digest, Seq: seq, Slot: uint16(slot), Bytes: c.Bytes})
+		}
+		seq++
+	}
+}
+
+// seal signs the state that the tree is in now.
+func (l *Ledger) seal(at int64) (*Head, error) {
+	view := l.tree.Snapshot()
+	checkpoint, err := l.config.Signer.Sign(proofs.Checkpoint{Origin: l.info.Origin, Size: view.Size(), Root: view.Root()})
+	if err != nil {
+		return nil, fmt.Errorf("signing the checkpoint: %w", err)
+	}
+	return &Head{
+		Head: storage.Head{Size: view.Size(), Tip: l.tip, Time: at, Checkpoint: checkpoint},
+		Root: view.Root(),
+		view: view,
+	}, nil
+}

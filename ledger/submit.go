@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// Submission is one event on its way to the sequencer. Its slices must not
+// change until the acknowledgement.
+type Submission struct {
+	// Body is the event body up to what the sequencer fills in, as
+	// record.Record.AppendBody makes it, and within record.CheckSize.
+	Body     []byte
+	Contents []record.Content
+	// Key is the digest of the idempotency key; nil when there is none. With
+	// it come the canonical digest of the record and the event to log when the
+	// key is held by another record (2.7): its body, given the holder's seq.
+	Key     *proofs.Hash
+	Record  proofs.Hash
+	Refusal func(first uint64) []byte
+}
+
+// Outcome says what became of a submission.
+type Outcome uint8
+
+// The three outcomes. All are durable when they are reported.
+const (
+	Appended   Outcome = iota // the event is in the log
+	Replayed                  // the same record held the key; nothing was added
+	Conflicted                // another record holds the key; the refusal is in the log
+)
+
+// Ack is the answer to a submission, given after the commit.
+type Ack struct {
+	Outcome Outcome
+	// First is the seq of the event that holds the key; for Replayed and
+	// Conflicted only.
+	First uint64
+	// The event that was appended: the submitted one or, for Conflicted, the
+	// refusal. Zero for Replayed. Entry is prev_event_hash and body.
+	Seq       uint64
+	Entry     []byte
+	EventHash proofs.Hash
+	LeafHash  proofs.Hash
+	Time      time.Time
+	// Head covers the event.
+	Head *Head
+}
+
+// HeaderKey is the digest of an idempotency key that a client chose.
+func HeaderKey(key string) proofs.Hash {
+	return sha256.Sum256([]byte("key\x00" + key))
+}
+
+// RunKey is the digest of the key that a record without one has by its run_id.
+func RunKey(kind record.Kind, runID string) proofs.Hash {
+	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
+}
+
+// RecordDigest tells records apart under one key: by kind and canonical digest.
+func RecordDigest(r *record.Record) proofs.Hash {
+	return sha256.Sum256(append([]byte(string(r.Kind)+"\x00"), r.Digest[:]...))
+}
+
+// batch is what is committed together.
+type batch struct {
+	items   []*item
+	bytes   int
+	barrier bool // commit even if empty: somebody waits for what came before
+
+	taken chan struct{} // closed when the sequencer takes it: there is room again
+	done  chan struct{} // closed when it is durable, or err is set
+	err   error         // set before done is closed
+}
+
+// item is one submission and, once its batch is done, its acknowledgement.
+type item struct {
+	Submission
+	ack Ack
+}
+
+func newBatch() *batch {
+	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Ticket stands for an accepted submission.
+type Ticket struct {
+	item  *item
+	batch *batch
+}
+
+// Wait returns when the event is durable or its batch has failed. It cannot be
+// cut short: until then the sequencer uses what the submission refers to.
+func (t Ticket) Wait() (Ack, error) {
+	<-t.batch.done
+	if t.batch.err != nil {
+		return Ack{}, t.batch.err
+	}
+	return t.item.ack, nil
+}
+
+// Submit hands one event to the sequencer and waits until it is durable. It
+// fails with ErrBusy at once when the queue is full.
+func (l *Ledger) Submit(s Submission) (Ack, error) {
+	ticket, _, err := l.enqueue(s)
+	if err != nil {
+		return Ack{}, err
+	}
+	return ticket.Wait()
+}
+
+// Enqueue hands one event to the sequencer. Where the queue is full it waits
+// for room. Events enqueued one after the other get their seq in that order.
+func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
+	for {
+		ticket, full, err := l.enqueue(s)
+		if err != ErrBusy {
+			return ticket, err
+		}
+		select {
+		case <-full:
+		case <-l.done:
+			return Ticket{}, ErrClosed
+		case <-ctx.Done():
+			return Ticket{}, ctx.Err()
+		}
+	}
+}
+
+// enqueue adds to the pending batch. With ErrBusy comes a channel that is
+// closed when there is room.
+func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
+	size := len(s.Body)
+	for _, c := range s.Contents {
+		size += len(c.Bytes)
+	}
+	l.mu.Lock()
+	b := l.pending
+	switch {
+	case l.failed:
+		l.mu.Unlock()
+		return Ticket{}, nil, ErrOutcomeUnknown
+	case l.closed:
+		l.mu.Unlock()
+		return Ticket{}, nil, ErrClosed
+	case l.frozen:
+		l.mu.Unlock()
+		return Ticket{}, nil, ErrFrozen
+	case len(b.items) >= l.config.MaxPending || len(b.items) > 0 && b.bytes+size > l.config.MaxPendingBytes:
+		l.mu.Unlock()
+		return Ticket{}, b.taken, ErrBusy
+	}
+	it := &item{Submission: s}
+	b.items = append(b.items, it)
+	b.bytes += size
+	l.mu.Unlock()
+	l.signal()
+	return Ticket{it, b}, nil, nil
+}
+
+// signal tells the sequencer that there is something to do.
+func (l *Ledger) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,89 @@
+// Package audit walks a whole log and checks everything that can be checked:
+// the chain, the tree and its tiles, the signed checkpoint, every event, the
+// content that events name and the idempotency keys (specification 1.7, 2.2,
+// 2.3, 2.7, 2.9). It is the oracle of tests and what `fsck` and `audit` run.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"colophon/proofs"
+)
+
+// ErrUnavailable is wrapped by a Source that cannot be asked at the moment, a
+// network that is down for example. It says nothing about the log: Log returns
+// it instead of reporting damage.
+var ErrUnavailable = errors.New("audit: source unavailable")
+
+// Source is the log to be checked. An error from it means that what was asked
+// for is missing or cannot be read, which is damage, unless it wraps
+// ErrUnavailable or the context is done.
+type Source interface {
+	// Head is the last committed head.
+	Head(ctx context.Context) (Head, error)
+	// Tile is the present value of a hash tile, which may have grown since Head.
+	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
+	// Entries yields the entries from a sequence number upwards, in order. A
+	// slice is valid until the next step.
+	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
+	// Content is the bytes stored under a SHA-256.
+	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
+	// Key is the event that an idempotency key led to.
+	Key(ctx context.Context, key proofs.Hash) (seq uint64, err error)
+}
+
+// Head is the state of a log after a commit, as storage has it.
+type Head struct {
+	Size       uint64      // number of entries
+	Tip        proofs.Hash // event_hash of the last entry; zero when there is none
+	Time       int64       // time of the last event, microseconds since 1970 UTC
+	Checkpoint []byte      // signed note; empty when there is no entry
+}
+
+// Options says what to check against.
+type Options struct {
+	// Verifiers are the log's key and those it has retired.
+	Verifiers []*proofs.Verifier
+	// Ledger is the name that events must carry; empty means that of the first.
+	Ledger string
+	// LogOnly leaves out content and idempotency keys, for those who may not see
+	// them.
+	LogOnly bool
+	// Progress, if set, is called now and then and at the end, by the goroutine
+	// that called Log. Both are numbers of entries; total is what the head says.
+	Progress func(done, total uint64)
+}
+
+// Report is what a walk found.
+type Report struct {
+	Size       uint64            // entries found good
+	Contents   uint64            // pieces of content that they name, found good
+	Keys       uint64            // idempotency keys, found good
+	Checkpoint proofs.Checkpoint // what the log signed; zero when that is damaged
+	Damage     *Damage           // the first damage; nil when there is none
+}
+
+// Log walks the log up to the head that it finds, once, in bounded memory. The
+// error says why the walk could not be finished; damage is in the report. It
+// ends at the first damage.
+func Log(ctx context.Context, source Source, options Options) (*Report, error) {
+	head, err := source.Head(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("audit: read the head: %w", err)
+	}
+	w, err := newWalk(ctx, source, options, head)
+	if err != nil {
+		return nil, err
+	}
+	err = w.run()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("audit: %w", ctx.Err())
+	}
+	if err != nil && !errors.As(err, &w.report.Damage) {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return &w.report, nil
+}

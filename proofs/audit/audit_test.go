@@ -1,0 +1,436 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+// walked audits a log with the key that it should have.
+func walked(t testing.TB, m *memory) *Report {
+	t.Helper()
+	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
+	require.NoError(t, err)
+	return report
+}
+
+func TestSoundLogs(t *testing.T) {
+	for _, size := range []int{0, 1, 2, 255, 256, 257, 511, 512, 513, 700} {
+		m := newMemory(t, size)
+		if size == 0 {
+			m.head.Checkpoint = nil
+		}
+		report := walked(t, m)
+		require.Nil(t, report.Damage, "size %d", size)
+		require.Equal(t, uint64(size), report.Size)
+		require.Equal(t, uint64(size), report.Checkpoint.Size)
+		if size == 700 {
+			require.Equal(t, uint64(2*(size-1)/3), report.Contents)
+			require.Greater(t, report.Keys, uint64(len(m.keys)), "holders and refusals")
+		}
+	}
+	require.Nil(t, walked(t, newMemory(t, 0)).Damage, "a signed checkpoint of no entries")
+}
+
+func TestLogOnly(t *testing.T) {
+	m := newMemory(t, 100)
+	m.contents, m.keys = nil, nil
+	require.NotNil(t, walked(t, m).Damage)
+	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}, LogOnly: true, Ledger: "default"})
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	require.Zero(t, report.Contents+report.Keys)
+}
+
+// mutation is one way to damage a log, and how it must be named.
+type mutation struct {
+	name   string
+	change func(t *testing.T, m *memory)
+	kind   Kind
+	seq    uint64
+	tile   string
+}
+
+// testDamage checks that each mutation is found and named, on a sound log of
+// that size.
+func testDamage(t *testing.T, size int, mutations []mutation) {
+	sound := newMemory(t, size)
+	require.Nil(t, walked(t, sound).Damage)
+	for _, c := range mutations {
+		t.Run(c.name, func(t *testing.T) {
+			m := sound.clone()
+			c.change(t, m)
+			report := walked(t, m)
+			require.NotNil(t, report.Damage)
+			require.Equal(t, c.kind, report.Damage.Kind, "%v", report.Damage)
+			require.Equal(t, c.seq, report.Damage.Seq, "%v", report.Damage)
+			require.Equal(t, c.tile, report.Damage.Tile, "%v", report.Damage)
+			require.NotEmpty(t, report.Damage.Message)
+		})
+	}
+}
+
+// flip changes one bit of an entry; in its prev_event_hash if at is below 32.
+func flip(seq, at int) func(*testing.T, *memory) {
+	return func(_ *testing.T, m *memory) {
+		m.entries[seq] = slices.Clone(m.entries[seq])
+		m.entries[seq][at] ^= 1
+	}
+}
+
+func flipTile(level uint8, index uint64, slot int) func(*testing.T, *memory) {
+	return func(t *testing.T, m *memory) {
+		id := tileID{level, index}
+		require.Contains(t, m.tiles, id)
+		m.tiles[id] = slices.Clone(m.tiles[id])
+		m.tiles[id][slot*proofs.HashSize+7] ^= 1
+	}
+}
+
+func setTile(level uint8, index uint64, change func([]byte) []byte) func(*testing.T, *memory) {
+	return func(t *testing.T, m *memory) {
+		id := tileID{level, index}
+		require.Contains(t, m.tiles, id)
+		if value := change(slices.Clone(m.tiles[id])); value != nil {
+			m.tiles[id] = value
+		} else {
+			delete(m.tiles, id)
+		}
+	}
+}
+
+func swap(seq int) func(*testing.T, *memory) {
+	return func(_ *testing.T, m *memory) {
+		m.entries[seq], m.entries[seq+1] = m.entries[seq+1], m.entries[seq]
+	}
+}
+
+// edit replaces text in the body of an entry, and makes chain, tiles and
+// checkpoint fit: what is left to find is in the event.
+func edit(seq int, from, to string) func(*testing.T, *memory) {
+	return func(t *testing.T, m *memory) {
+		require.Contains(t, string(m.entries[seq]), from)
+		m.entries[seq] = bytes.Replace(m.entries[seq], []byte(from), []byte(to), 1)
+		m.relink(seq)
+		m.seal(t)
+	}
+}
+
+// then does one change after another.
+func then(changes ...func(*testing.T, *memory)) func(*testing.T, *memory) {
+	return func(t *testing.T, m *memory) {
+		for _, change := range changes {
+			change(t, m)
+		}
+	}
+}
+
+func retile(t *testing.T, m *memory) { m.retile(t) }
+func seal(t *testing.T, m *memory)   { m.seal(t) }
+
+func relink(seq int) func(*testing.T, *memory) {
+	return func(_ *testing.T, m *memory) { m.relink(seq) }
+}
+
+func TestChangedEntries(t *testing.T) {
+	testDamage(t, 700, []mutation{
+		{"first", flip(0, 42), KindEntry, 0, ""},
+		{"body", flip(100, 42), KindEntry, 100, ""},
+		{"prev", flip(100, 3), KindEntry, 100, ""},
+		{"last of a tile", flip(255, 42), KindEntry, 255, ""},
+		{"first of a tile", flip(256, 42), KindEntry, 256, ""},
+		{"last", flip(699, 42), KindEntry, 699, ""},
+		{"shortened", func(_ *testing.T, m *memory) { m.entries[9] = m.entries[9][:60] }, KindEntry, 9, ""},
+		{"emptied", func(_ *testing.T, m *memory) { m.entries[9] = []byte{} }, KindEntry, 9, ""},
+		{"too long", func(_ *testing.T, m *memory) { m.entries[9] = make([]byte, proofs.MaxEntry+1) }, KindEntry, 9, ""},
+		{"swapped pair", swap(100), KindEntry, 100, ""},
+		{"swapped over a tile's end", swap(255), KindEntry, 255, ""},
+		{"swapped last pair", swap(698), KindEntry, 698, ""},
+		{"rewritten with the chain", then(flip(100, 42), relink(100)), KindEntry, 100, ""},
+		{"changed, and a tile too", then(flip(100, 42), flipTile(1, 0, 0)), KindEntry, 100, ""},
+		{"prev changed, and a tile too, chain after it rewritten", then(flip(100, 3), relink(100), flipTile(1, 0, 0)), KindEntry, 100, ""},
+		{"changed, and the next missing", then(flip(100, 42), flipTile(1, 0, 0),
+			func(_ *testing.T, m *memory) { m.entries[101] = nil }), KindEntry, 100, ""},
+	})
+}
+
+// The whole of the log after an entry is written anew, with the tiles of level 0;
+// the tile above them still leads to the signed root.
+func TestRewrittenLog(t *testing.T) {
+	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
+		above, signed := m.tiles[tileID{1, 0}], m.head.Checkpoint
+		edit(302, `"lab"`, `"lob"`)(t, m)
+		m.tiles[tileID{1, 0}], m.head.Checkpoint = above, signed
+	}, KindEntry, 256, ""}})
+}
+
+func TestBrokenChains(t *testing.T) {
+	testDamage(t, 700, []mutation{
+		{"link changed with the tree", then(flip(100, 3), retile), KindChain, 100, ""},
+		{"link changed with tree and signature", then(flip(100, 3), seal), KindChain, 100, ""},
+		{"link of the first", then(flip(0, 3), seal), KindChain, 0, ""},
+		{"body changed with the tree", then(flip(100, 42), retile), KindChain, 101, ""},
+		{"body changed with the tree, end of a tile", then(flip(255, 42), retile), KindChain, 256, ""},
+		{"swapped pair with tree and signature", then(swap(100), seal), KindChain, 100, ""},
+		{"entry removed with tree and signature", func(t *testing.T, m *memory) {
+			m.entries = slices.Delete(m.entries, 100, 101)
+			m.head.Size--
+			m.seal(t)
+		}, KindChain, 100, ""},
+	})
+}
+
+func TestChangedTiles(t *testing.T) {
+	testDamage(t, 700, []mutation{
+		{"full", flipTile(0, 0, 100), KindTile, 100, "tile/0/000"},
+		{"first hash of a tile", flipTile(0, 1, 0), KindTile, 256, "tile/0/001"},
+		{"last hash of a tile", flipTile(0, 1, 255), KindTile, 511, "tile/0/001"},
+		{"edge", flipTile(0, 2, 3), KindTile, 515, "tile/0/002.p/188"},
+		{"last hash", flipTile(0, 2, 187), KindTile, 699, "tile/0/002.p/188"},
+		{"level 1", flipTile(1, 0, 0), KindTile, 0, "tile/1/000.p/2"},
+		{"level 1, last hash", flipTile(1, 0, 1), KindTile, 256, "tile/1/000.p/2"},
+		{"missing", setTile(0, 1, func([]byte) []byte { return nil }), KindTile, 256, "tile/0/001"},
+		{"missing edge", setTile(0, 2, func([]byte) []byte { return nil }), KindTile, 512, "tile/0/002.p/188"},
+		{"missing level 1", setTile(1, 0, func([]byte) []byte { return nil }), KindTile, 0, "tile/1/000.p/2"},
+		{"short", setTile(0, 1, func(b []byte) []byte { return b[:32*9] }), KindTile, 265, "tile/0/001"},
+		{"short level 1", setTile(1, 0, func(b []byte) []byte { return b[:32] }), KindTile, 256, "tile/1/000.p/2"},
+		{"empty", setTile(0, 1, func([]byte) []byte { return []byte{} }), KindTile, 256, "tile/0/001"},
+		{"ragged", setTile(0, 1, func(b []byte) []byte { return b[:32*9+1] }), KindTile, 256, "tile/0/001"},
+		{"too long", setTile(0, 1, func(b []byte) []byte { return append(b, b[:32]...) }), KindTile, 256, "tile/0/001"},
+		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), KindTile, 700, "tile/0/002.p/188"},
+		{"level 1 longer than the head", setTile(1, 0, func(b []byte) []byte { return append(b, b[:32]...) }), KindTile, 512, "tile/1/000.p/2"},
+		{"two tiles swapped", func(_ *testing.T, m *memory) {
+			m.tiles[tileID{0, 0}], m.tiles[tileID{0, 1}] = m.tiles[tileID{0, 1}], m.tiles[tileID{0, 0}]
+		}, KindTile, 0, "tile/0/000"},
+	})
+}
+
+func TestDamageNamesItsPlace(t *testing.T) {
+	require.EqualError(t, tileDamaged(proofs.TilePath{Level: 1, Index: 2, Width: 7}, 3, "why %d", 1),
+		"tile: tile/1/002.p/7, at entry 131840: why 1")
+	require.EqualError(t, damaged(KindChain, 5, "why"), "chain: at entry 5: why")
+}
+
+// A tree with a full tile on level 1.
+func TestDamageInLargeLog(t *testing.T) {
+	testDamage(t, 65536+300, []mutation{
+		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},
+		{"level 2", flipTile(2, 0, 0), KindTile, 0, "tile/2/000.p/1"},
+		{"entry below a full tile", flip(60_000, 42), KindEntry, 60_000, ""},
+		{"tile below a full tile", flipTile(0, 200, 5), KindTile, 200*256 + 5, "tile/0/200"},
+	})
+}
+
+func TestTruncatedLogs(t *testing.T) {
+	testDamage(t, 700, []mutation{
+		{"last missing", func(_ *testing.T, m *memory) { m.entries = m.entries[:699] }, KindTruncated, 699, ""},
+		{"last unreadable", func(_ *testing.T, m *memory) { m.entries[699] = nil }, KindTruncated, 699, ""},
+		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, KindTruncated, 300, ""},
+		{"all missing", func(_ *testing.T, m *memory) { m.entries = nil }, KindTruncated, 0, ""},
+		{"head of 2^60 entries", func(_ *testing.T, m *memory) { m.head.Size = 1 << 60 }, KindTruncated, 700, ""},
+		{"head of 2^64-1 entries", func(_ *testing.T, m *memory) { m.head.Size = 1<<64 - 1 }, KindTruncated, 700, ""},
+		{"head and entries cut, tiles kept", func(_ *testing.T, m *memory) {
+			m.entries, m.head.Size = m.entries[:650], 650
+		}, KindTile, 650, "tile/0/002.p/138"},
+		{"all but the checkpoint cut", func(t *testing.T, m *memory) {
+			m.entries, m.head.Size = m.entries[:650], 650
+			m.retile(t)
+		}, KindTruncated, 650, ""},
+		{"all but the checkpoint gone", func(_ *testing.T, m *memory) {
+			m.entries, m.tiles, m.head.Size, m.head.Tip, m.head.Time = nil, nil, 0, proofs.Hash{}, 0
+		}, KindTruncated, 0, ""},
+	})
+}
+
+func TestReplacedCheckpoints(t *testing.T) {
+	older := newMemory(t, 650).head.Checkpoint
+	root := newMemory(t, 650).retile(t)
+	testDamage(t, 700, []mutation{
+		{"older", func(_ *testing.T, m *memory) { m.head.Checkpoint = older }, KindCheckpoint, 700, ""},
+		{"missing", func(_ *testing.T, m *memory) { m.head.Checkpoint = nil }, KindCheckpoint, 700, ""},
+		{"malformed", func(_ *testing.T, m *memory) { m.head.Checkpoint = []byte("x") }, KindCheckpoint, 700, ""},
+		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, root) }, KindRoot, 700, ""},
+		{"by another key", func(t *testing.T, m *memory) { m.sign(t, testSigner(t, testOrigin, 2), m.retile(t)) }, KindSignature, 700, ""},
+		{"of another log", func(t *testing.T, m *memory) { m.sign(t, testSigner(t, "other.example", 1), m.retile(t)) }, KindSignature, 700, ""},
+		{"changed", func(_ *testing.T, m *memory) {
+			m.head.Checkpoint = bytes.Replace(m.head.Checkpoint, []byte("\n700\n"), []byte("\n701\n"), 1)
+		}, KindSignature, 700, ""},
+		{"rewritten log and tiles", func(t *testing.T, m *memory) {
+			signed := m.head.Checkpoint
+			edit(101, `"lab"`, `"lob"`)(t, m)
+			m.head.Checkpoint = signed
+		}, KindRoot, 700, ""},
+	})
+}
+
+func TestDamagedHead(t *testing.T) {
+	testDamage(t, 700, []mutation{
+		{"tip", func(_ *testing.T, m *memory) { m.head.Tip[0] ^= 1 }, KindHead, 700, ""},
+		{"time", func(_ *testing.T, m *memory) { m.head.Time++ }, KindHead, 700, ""},
+	})
+}
+
+func TestDamagedContentAndKeys(t *testing.T) {
+	digest := func(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
+	testDamage(t, 300, []mutation{
+		{"altered", func(_ *testing.T, m *memory) { m.contents[digest(99)] = []byte("output 98") }, KindContent, 99, ""},
+		{"missing", func(_ *testing.T, m *memory) { delete(m.contents, digest(99)) }, KindContent, 99, ""},
+		{"shared, missing", func(_ *testing.T, m *memory) { delete(m.contents, sha256.Sum256([]byte("the system prompt"))) }, KindContent, 3, ""},
+		{"size wrong", edit(99, `"size":9`, `"size":8`), KindContent, 99, ""},
+		{"size of shared content wrong", edit(99, `"size":17`, `"size":18`), KindContent, 99, ""},
+		{"digest malformed", edit(99, `"sha256":"`, `"sha256":"F`), KindEntry, 99, ""},
+		{"size malformed", edit(99, `"size":9`, `"size":9.0`), KindEntry, 99, ""},
+		{"key missing", func(_ *testing.T, m *memory) { delete(m.keys, testKey(100)) }, KindKey, 100, ""},
+		{"key of another event", func(_ *testing.T, m *memory) { m.keys[testKey(100)] = 95 }, KindKey, 100, ""},
+		{"key malformed", edit(100, `"idempotency_key":"`, `"idempotency_key":"0`), KindEntry, 100, ""},
+		{"refusal names another", edit(98, `"first_seq":95`, `"first_seq":94`), KindKey, 98, ""},
+		{"refusal names itself", edit(98, `"first_seq":95`, `"first_seq":98`), KindEntry, 98, ""},
+	})
+	m := newMemory(t, 300)
+	delete(m.contents, digest(99))
+	damage := walked(t, m).Damage
+	require.Equal(t, "output", damage.Name)
+	require.EqualError(t, damage, `content: "output", at entry 99: missing: not there`)
+}
+
+// What the log's own key signed is still no event if it breaks the rules.
+func TestDamagedEvents(t *testing.T) {
+	testDamage(t, 300, []mutation{
+		{"not JSON", edit(100, `{"actor"`, `["actor"`), KindEntry, 100, ""},
+		{"not canonical", edit(100, `{"actor"`, `{ "actor"`), KindEntry, 100, ""},
+		{"lone surrogate", edit(100, `"lab"`, `"\ud800"`), KindEntry, 100, ""},
+		{"not an object", func(t *testing.T, m *memory) {
+			m.entries[100] = append(slices.Clone(m.entries[100][:32]), "[]"...)
+			then(relink(100), seal)(t, m)
+		}, KindEntry, 100, ""},
+		{"seq", edit(100, `"seq":100`, `"seq":101`), KindEntry, 100, ""},
+		{"seq a fraction", edit(100, `"seq":100`, `"seq":100.0`), KindEntry, 100, ""},
+		{"version", edit(100, `"v":1`, `"v":2`), KindEntry, 100, ""},
+		{"rules", edit(100, `"rules":1`, `"rules":2`), KindEntry, 100, ""},
+		{"ledger", edit(100, `"default"`, `"other"`), KindEntry, 100, ""},
+		{"no ledger", edit(100, `"ledger":"default",`, ``), KindEntry, 100, ""},
+		{"actor", edit(100, `"actor":"lab"`, `"actor":1`), KindEntry, 100, ""},
+		{"kind", edit(100, `"ipc_record"`, `null`), KindEntry, 100, ""},
+		{"checks", edit(100, `"checks":{}`, `"checks":[]`), KindEntry, 100, ""},
+		{"record", edit(101, `"record":{}`, `"record":[]`), KindEntry, 101, ""},
+		{"earlier", edit(100, `05.000100Z`, `05.000098Z`), KindEntry, 100, ""},
+		{"time without microseconds", edit(100, `05.000100Z`, `05Z`), KindEntry, 100, ""},
+		{"time with a comma", edit(100, `05.000100Z`, `05,000100Z`), KindEntry, 100, ""},
+		{"time of another zone", edit(100, `05.000100Z`, `05.000100+00:00`), KindEntry, 100, ""},
+		{"no such day", edit(100, `2026-01-02`, `2026-02-30`), KindEntry, 100, ""},
+		{"created again", edit(101, `"ipc_record"`, `"ledger_created"`), KindEntry, 101, ""},
+		{"not created", edit(0, `"ledger_created"`, `"ipc_record"`), KindEntry, 0, ""},
+		{"of another origin", edit(0, `"origin":"`, `"origin":"x`), KindEntry, 0, ""},
+		{"of another key", edit(0, `"verifier_key":"`, `"verifier_key":"x`), KindEntry, 0, ""},
+	})
+	require.Nil(t, func() *Damage {
+		m := newMemory(t, 300)
+		edit(100, `05.000100Z`, `05.000099Z`)(t, m)
+		return walked(t, m).Damage
+	}(), "two events at one time")
+
+	report, err := Log(t.Context(), newMemory(t, 3), Options{
+		Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}, Ledger: "another",
+	})
+	require.NoError(t, err)
+	require.Equal(t, KindEntry, report.Damage.Kind)
+}
+
+// The log may grow while it is walked.
+func TestGrowingLog(t *testing.T) {
+	small, large := newMemory(t, 300), newMemory(t, 800)
+	grown := large.clone()
+	grown.head = small.head
+	asked := 0
+	grown.fail = func(what string) error {
+		if what == "head" {
+			asked++
+			if asked == 1 {
+				grown.head = large.head // from the second time on
+			}
+		}
+		return nil
+	}
+	report := walked(t, grown)
+	require.Nil(t, report.Damage)
+	require.Equal(t, uint64(300), report.Size)
+}
+
+// A source that cannot be asked is no damage, wherever it fails.
+func TestUnavailableSource(t *testing.T) {
+	sound := newMemory(t, 300)
+	options := Options{Verifiers: []*proofs.Verifier{sound.signer.Verifier()}}
+	for _, damage := range []func(*testing.T, *memory){
+		func(*testing.T, *memory) {}, flip(100, 42), flipTile(0, 0, 100), flipTile(1, 0, 0),
+	} {
+		for _, what := range []string{"head", "tile", "entry", "content", "key"} {
+			for after := 0; ; after += 1 + after/4 {
+				m := sound.clone()
+				damage(t, m)
+				left := after
+				m.fail = func(asked string) error {
+					if asked == what {
+						if left--; left < 0 {
+							return fmt.Errorf("down: %w", ErrUnavailable)
+						}
+					}
+					return nil
+				}
+				report, err := Log(t.Context(), m, options)
+				if left >= 0 {
+					require.NoError(t, err, "it was asked %d times only", after)
+					break
+				}
+				require.ErrorIs(t, err, ErrUnavailable, "%s, time %d", what, after)
+				require.Nil(t, report)
+			}
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := newMemory(t, 300)
+	reads := 0
+	m.fail = func(string) error {
+		if reads++; reads == 200 {
+			cancel()
+		}
+		return ctx.Err()
+	}
+	_, err := Log(ctx, m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestProgress(t *testing.T) {
+	const size = 10_000
+	var last, calls uint64
+	report, err := Log(t.Context(), newMemory(t, size), Options{
+		Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()},
+		Progress: func(done, total uint64) {
+			require.Equal(t, uint64(size), total)
+			require.GreaterOrEqual(t, done, last)
+			last = done
+			calls++
+		},
+	})
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	require.Equal(t, uint64(size), last)
+	require.Greater(t, calls, uint64(1))
+}
+
+func BenchmarkLog(b *testing.B) {
+	m := newMemory(b, 20_000)
+	for b.Loop() {
+		require.Nil(b, walked(b, m).Damage)
+	}
+	b.ReportMetric(float64(b.N)*20_000/b.Elapsed().Seconds(), "entries/s")
+}

@@ -1,0 +1,220 @@
+package audit
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+const testOrigin = "ledger.example/default"
+
+var errMissing = errors.New("not there")
+
+type tileID struct {
+	level uint8
+	index uint64
+}
+
+// memory is a log in memory that tests damage.
+type memory struct {
+	signer   *proofs.Signer
+	head     Head
+	entries  [][]byte // nil: missing
+	tiles    map[tileID][]byte
+	contents map[proofs.Hash][]byte
+	keys     map[proofs.Hash]uint64
+	// fail, if set, is asked before every read.
+	fail func(what string) error
+}
+
+func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
+	t.Helper()
+	signer, err := proofs.NewKey([ed25519.SeedSize]byte{number}).Signer(origin)
+	require.NoError(t, err)
+	return signer
+}
+
+// newMemory makes a sound log: a ledger_created event, then records. Every
+// third has content, every fifth a key, every seventh refuses the key of the
+// last that has one.
+func newMemory(t testing.TB, size int) *memory {
+	t.Helper()
+	m := &memory{
+		signer:   testSigner(t, testOrigin, 1),
+		contents: make(map[proofs.Hash][]byte), keys: make(map[proofs.Hash]uint64),
+	}
+	var holder uint64
+	for seq := range uint64(size) {
+		e := record.Event{Actor: "anonymous", Ledger: "default"}
+		if seq == 0 {
+			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String()))
+			continue
+		}
+		kind, members := "ipc_record", ""
+		switch {
+		case seq%3 == 0:
+			shared := m.hold("the system prompt")
+			members = fmt.Sprintf(`"content":{"output":%s,"system_prompt":%s}`, m.hold(fmt.Sprintf("output %d", seq)), shared)
+		case seq%5 == 0:
+			holder = seq
+			m.keys[testKey(seq)] = seq
+			members = fmt.Sprintf(`"idempotency_key":"%x"`, testKey(seq))
+		case seq%7 == 0 && holder > 0:
+			kind = "record_refused"
+			members = fmt.Sprintf(`"first_seq":%d,"idempotency_key":"%x"`, holder, testKey(holder))
+		}
+		m.add(fmt.Appendf(nil, `{"actor":"lab","checks":{},"kind":"%s","ledger":"default","record":{%s},"rules":1,`, kind, members))
+	}
+	m.head.Size = uint64(size)
+	m.seal(t)
+	return m
+}
+
+func testKey(seq uint64) proofs.Hash {
+	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
+}
+
+// hold stores content and gives its description in an event.
+func (m *memory) hold(content string) string {
+	digest := sha256.Sum256([]byte(content))
+	m.contents[digest] = []byte(content)
+	return fmt.Sprintf(`{"sha256":"%s","size":%d}`, hex.EncodeToString(digest[:]), len(content))
+}
+
+// add appends the event that a body's beginning makes.
+func (m *memory) add(body []byte) {
+	seq := uint64(len(m.entries))
+	at := time.Date(2026, 1, 2, 3, 4, 5, int(seq)*1000, time.UTC)
+	body = record.AppendSuffix(body, seq, at)
+	m.entries = append(m.entries, proofs.AppendEntry(nil, m.head.Tip, body))
+	m.head.Tip = proofs.EventHash(m.head.Tip, body)
+	m.head.Time = at.UnixMicro()
+}
+
+// seal makes tiles and checkpoint anew from the entries.
+func (m *memory) seal(t testing.TB) {
+	t.Helper()
+	m.sign(t, m.signer, m.retile(t))
+}
+
+// retile makes the tiles anew from the entries and gives the root.
+func (m *memory) retile(t testing.TB) proofs.Hash {
+	t.Helper()
+	tree, err := proofs.OpenTree(0, nil, nil)
+	require.NoError(t, err)
+	for _, entry := range m.entries {
+		tree.Append(proofs.LeafHash(entry))
+	}
+	m.tiles = make(map[tileID][]byte)
+	for _, d := range tree.TakeDirty() {
+		m.tiles[tileID{d.Level, d.Index}] = slices.Clone(d.Hashes)
+	}
+	return tree.Root()
+}
+
+func (m *memory) sign(t testing.TB, signer *proofs.Signer, root proofs.Hash) {
+	t.Helper()
+	signed, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: uint64(len(m.entries)), Root: root})
+	require.NoError(t, err)
+	m.head.Checkpoint = signed
+}
+
+// relink makes the chain hold again after a change at seq.
+func (m *memory) relink(seq int) {
+	tip := proofs.Hash(m.entries[seq][:proofs.HashSize])
+	for i := seq; i < len(m.entries); i++ {
+		m.entries[i] = proofs.AppendEntry(nil, tip, m.entries[i][proofs.HashSize:])
+		tip = sha256.Sum256(m.entries[i])
+	}
+	m.head.Tip = tip
+}
+
+// clone copies a log deeply enough for tests to damage the copy.
+func (m *memory) clone() *memory {
+	c := *m
+	c.entries = slices.Clone(m.entries)
+	c.tiles = maps.Clone(m.tiles)
+	c.contents = maps.Clone(m.contents)
+	c.keys = maps.Clone(m.keys)
+	return &c
+}
+
+func (m *memory) ask(ctx context.Context, what string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if m.fail != nil {
+		return m.fail(what)
+	}
+	return nil
+}
+
+func (m *memory) Head(ctx context.Context) (Head, error) {
+	head := m.head
+	return head, m.ask(ctx, "head")
+}
+
+func (m *memory) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	if err := m.ask(ctx, "tile"); err != nil {
+		return nil, err
+	}
+	value, ok := m.tiles[tileID{level, index}]
+	if !ok {
+		return nil, errMissing
+	}
+	return value, nil
+}
+
+// Entries ends with an error at a missing entry, silently after the last.
+func (m *memory) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for seq := from; seq < uint64(len(m.entries)); seq++ {
+			err := m.ask(ctx, "entry")
+			if err == nil && m.entries[seq] == nil {
+				err = errMissing
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(slices.Clone(m.entries[seq]), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *memory) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
+	if err := m.ask(ctx, "content"); err != nil {
+		return nil, err
+	}
+	content, ok := m.contents[digest]
+	if !ok {
+		return nil, errMissing
+	}
+	return content, nil
+}
+
+func (m *memory) Key(ctx context.Context, key proofs.Hash) (uint64, error) {
+	if err := m.ask(ctx, "key"); err != nil {
+		return 0, err
+	}
+	seq, ok := m.keys[key]
+	if !ok {
+		return 0, errMissing
+	}
+	return seq, nil
+}

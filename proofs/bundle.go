@@ -1,0 +1,41 @@
+package proofs
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// AppendBundle appends one entry to an entry bundle (tlog-tiles): its length as
+// a big-endian uint16, then itself. An entry beyond MaxEntry is ErrTooLong.
+func AppendBundle(dst, entry []byte) ([]byte, error) {
+	if len(entry) > MaxEntry {
+		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
+	}
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(entry)))
+	return append(dst, entry...), nil
+}
+
+// ParseBundle splits an entry bundle into its 1 to 256 entries, which share its
+// memory.
+func ParseBundle(bundle []byte) ([][]byte, error) {
+	var entries [][]byte
+	for rest := bundle; len(rest) > 0; {
+		if len(entries) == FullTile {
+			return nil, fmt.Errorf("%w: bundle of more than %d entries", ErrMalformed, FullTile)
+		}
+		if len(rest) < 2 {
+			return nil, fmt.Errorf("%w: bundle ends within the length of entry %d", ErrMalformed, len(entries))
+		}
+		n := int(binary.BigEndian.Uint16(rest))
+		rest = rest[2:]
+		if n > len(rest) {
+			return nil, fmt.Errorf("%w: bundle ends within entry %d: %d bytes of %d", ErrMalformed, len(entries), len(rest), n)
+		}
+		entries = append(entries, rest[:n:n])
+		rest = rest[n:]
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("%w: bundle without entries", ErrMalformed)
+	}
+	return entries, nil
+}

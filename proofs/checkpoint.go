@@ -1,0 +1,137 @@
+package proofs
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Checkpoint is what a log signs: its tree at one size (tlog-checkpoint).
+type Checkpoint struct {
+	Origin string
+	Size   uint64
+	Root   Hash
+}
+
+// maxCheckpoint bounds a signed note, in bytes: many witnesses fit.
+const maxCheckpoint = 1 << 20
+
+// text is the signed part of the note, without extension lines.
+func (c Checkpoint) text() string {
+	return string(log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal())
+}
+
+// Sign makes the signed note of a checkpoint. Its origin must be the signer's.
+func (s *Signer) Sign(c Checkpoint) ([]byte, error) {
+	if c.Origin != s.Origin() {
+		return nil, fmt.Errorf("%w: checkpoint of %.100q, signer of %.100q", ErrOrigin, c.Origin, s.Origin())
+	}
+	signed, err := note.Sign(&note.Note{Text: c.text()}, s.signer)
+	if err != nil {
+		return nil, fmt.Errorf("sign checkpoint %d: %w", c.Size, err)
+	}
+	return signed, nil
+}
+
+// OpenCheckpoint reads a signed note and checks it: in the one spelling that
+// tlog-checkpoint gives it (ErrMalformed), signed by one of the verifiers
+// (ErrWrongKey), every signature of theirs valid (ErrSignature), its origin the
+// name of one that signed (ErrOrigin). Extension lines and the signatures of
+// others are allowed and without influence.
+func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
+	if len(signed) > maxCheckpoint {
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint of %d bytes", ErrMalformed, len(signed))
+	}
+	opened, err := note.Open(signed, knownKeys(verifiers))
+	var unverified *note.UnverifiedNoteError
+	var invalid *note.InvalidSignatureError
+	switch {
+	case errors.As(err, &unverified):
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint signed by %s, expected %s",
+			ErrWrongKey, signatureNames(unverified.Note.UnverifiedSigs), knownKeys(verifiers))
+	case errors.As(err, &invalid):
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's text is not what %s+%08x signed", ErrSignature, invalid.Name, invalid.Hash)
+	case err != nil:
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint: %w", ErrMalformed, err)
+	}
+	return readCheckpoint(opened)
+}
+
+// readCheckpoint reads a note whose signatures are verified.
+func readCheckpoint(opened *note.Note) (Checkpoint, error) {
+	for _, s := range slices.Concat(opened.Sigs, opened.UnverifiedSigs) {
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
+			return Checkpoint{}, fmt.Errorf("%w: signature of %.100q: %w", ErrMalformed, s.Name, err)
+		}
+	}
+	c, err := parseCheckpoint(opened.Text)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	for _, s := range opened.Sigs {
+		if s.Name == c.Origin {
+			return c, nil
+		}
+	}
+	return Checkpoint{}, fmt.Errorf("%w: its origin is %.100q, it is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
+}
+
+// parseCheckpoint reads the text of a note.
+func parseCheckpoint(text string) (Checkpoint, error) {
+	var read log.Checkpoint
+	if _, err := read.Unmarshal([]byte(text)); err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if len(read.Hash) != HashSize {
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint with a root of %d bytes", ErrMalformed, len(read.Hash))
+	}
+	c := Checkpoint{Origin: read.Origin, Size: read.Size, Root: Hash(read.Hash)}
+	extensions, ok := strings.CutPrefix(text, c.text())
+	if !ok {
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint in an unusual spelling", ErrMalformed)
+	}
+	if strings.HasPrefix(extensions, "\n") || strings.Contains(extensions, "\n\n") {
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint with an empty line", ErrMalformed)
+	}
+	return c, nil
+}
+
+// knownKeys finds verifiers by name and key id. The first of equal ones counts.
+type knownKeys []*Verifier
+
+// Verifier is for note.Open.
+func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
+	for _, v := range k {
+		if v.Name() == name && v.KeyHash() == id {
+			return v, nil
+		}
+	}
+	return nil, &note.UnknownVerifierError{Name: name, KeyHash: id}
+}
+
+// String names the keys for messages.
+func (k knownKeys) String() string {
+	names := make([]string, len(k))
+	for i, v := range k {
+		names[i] = fmt.Sprintf("%s+%08x", v.Name(), v.KeyHash())
+	}
+	return strings.Join(names, " or ")
+}
+
+// signatureNames names keys for messages, not too many.
+func signatureNames(signatures []note.Signature) string {
+	const most = 4
+	var names []string
+	for _, s := range signatures[:min(most, len(signatures))] {
+		names = append(names, fmt.Sprintf("%.100s+%08x", s.Name, s.Hash))
+	}
+	if len(signatures) > most {
+		names = append(names, fmt.Sprintf("%d more", len(signatures)-most))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,122 @@
+package proofs
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// event is what a receipt repeats of an event body (2.2). The slices are
+// canonical JSON.
+type event struct {
+	ledger, kind, time string
+	seq                uint64
+	hashes             []byte // record.hashes, {} when there is none
+	checks             []byte // {} when there is none
+}
+
+// readEvent reads a body, which must be compact canonical JSON (1.7).
+func readEvent(body []byte) (event, error) {
+	var doc pyjson.Document
+	if err := doc.Parse(body); err != nil {
+		return event{}, fmt.Errorf("%w: event: %w", ErrMalformed, err)
+	}
+	root := doc.Root()
+	if pointer, found := root.LoneSurrogate(); found {
+		return event{}, fmt.Errorf("%w: event has a lone surrogate at %q", ErrMalformed, pointer)
+	}
+	if !bytes.Equal(root.AppendCanonical(nil, pyjson.Compact), body) {
+		return event{}, fmt.Errorf("%w: event is not in canonical form", ErrMalformed)
+	}
+	var r reader
+	e := event{
+		ledger: r.text(root.Member("ledger"), "event ledger"),
+		kind:   r.text(root.Member("kind"), "event kind"),
+		time:   r.text(root.Member("time"), "event time"),
+		seq:    r.count(root.Member("seq"), "event seq"),
+		hashes: r.objectOrEmpty(root.Member("record").Member("hashes"), "event record hashes"),
+		checks: r.objectOrEmpty(root.Member("checks"), "event checks"),
+	}
+	return e, r.err
+}
+
+// reader takes typed values out of JSON and keeps the first error, an
+// ErrMalformed that names what was read.
+type reader struct {
+	err error
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	}
+}
+
+// only refuses an object with members of other names, and anything but an object.
+func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
+	if v.Kind() != pyjson.Object {
+		r.fail("%s is not an object", what)
+	}
+	for name := range v.Members() {
+		if !slices.Contains(names, string(name.Text())) {
+			r.fail("%s has an unknown member %.100q", what, name.Text())
+		}
+	}
+	return v
+}
+
+func (r *reader) text(v pyjson.Value, what string) string {
+	if v.Kind() != pyjson.String {
+		r.fail("%s is not a string", what)
+	}
+	return string(v.Text())
+}
+
+// count reads an integer from 0 to 2^64-1.
+func (r *reader) count(v pyjson.Value, what string) uint64 {
+	n, err := strconv.ParseUint(string(v.Raw()), 10, 64)
+	if v.Kind() != pyjson.Integer || err != nil {
+		r.fail("%s is not a count", what)
+	}
+	return n
+}
+
+func (r *reader) hash(v pyjson.Value, what string) Hash {
+	h, err := ParseHash(r.text(v, what))
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%s: %w", what, err)
+	}
+	return h
+}
+
+// hashList reads an audit path.
+func (r *reader) hashList(v pyjson.Value, what string) []Hash {
+	if v.Kind() != pyjson.Array || v.Len() > maxPath {
+		r.fail("%s is not an array of at most %d hashes", what, maxPath)
+		return nil
+	}
+	hashes := make([]Hash, 0, v.Len())
+	for element := range v.Elements() {
+		hashes = append(hashes, r.hash(element, what))
+	}
+	return hashes
+}
+
+// object reads an object as canonical JSON.
+func (r *reader) object(v pyjson.Value, what string) []byte {
+	if v.Kind() != pyjson.Object {
+		r.fail("%s is not an object", what)
+	}
+	return v.AppendCanonical(nil, pyjson.Compact)
+}
+
+// objectOrEmpty is object, {} for an absent one.
+func (r *reader) objectOrEmpty(v pyjson.Value, what string) []byte {
+	if v.Kind() == pyjson.Absent {
+		return []byte("{}")
+	}
+	return r.object(v, what)
+}

@@ -1,0 +1,63 @@
+package proofs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// HashSize is the length of a Hash in bytes.
+const HashSize = sha256.Size
+
+// Hash is a SHA-256 value.
+type Hash = [HashSize]byte
+
+// Domain separation of RFC 6962, section 2.1.
+const (
+	leafPrefix = 0x00
+	nodePrefix = 0x01
+)
+
+// EventHash is the chain's hash of the event that follows prev (1.7); prev is
+// the zero Hash for the first event.
+func EventHash(prev Hash, body []byte) Hash {
+	return sum(prev[:], body)
+}
+
+// LeafHash is the RFC 6962 hash of an entry, prev_event_hash included.
+func LeafHash(entry []byte) Hash {
+	return sum([]byte{leafPrefix}, entry)
+}
+
+// sum hashes head and tail as one, without allocating for entries of the usual
+// length.
+func sum(head, tail []byte) Hash {
+	var usual [4096]byte
+	return sha256.Sum256(append(append(usual[:0], head...), tail...))
+}
+
+// NodeHash is the RFC 6962 hash of an inner node.
+func NodeHash(left, right Hash) Hash {
+	var b [1 + 2*HashSize]byte
+	b[0] = nodePrefix
+	copy(b[1:], left[:])
+	copy(b[1+HashSize:], right[:])
+	return sha256.Sum256(b[:])
+}
+
+// EmptyRoot is the root of a tree without leaves: the hash of nothing.
+func EmptyRoot() Hash {
+	return sha256.Sum256(nil)
+}
+
+// ParseHash reads exactly 64 lower-case hexadecimal digits.
+func ParseHash(text string) (Hash, error) {
+	var h Hash
+	if len(text) == hex.EncodedLen(HashSize) {
+		_, err := hex.Decode(h[:], []byte(text))
+		if err == nil && hex.EncodeToString(h[:]) == text {
+			return h, nil
+		}
+	}
+	return Hash{}, fmt.Errorf("%w: %.100q is not a hash of 64 lower-case hexadecimal digits", ErrMalformed, text)
+}

@@ -1,0 +1,155 @@
+package proofs
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Key is an Ed25519 key pair that has no name yet: an origin may contain the
+// key's fingerprint, so the key comes first.
+type Key struct {
+	private ed25519.PrivateKey
+}
+
+// GenerateKey makes a key from the system's randomness.
+func GenerateKey() Key {
+	var seed [ed25519.SeedSize]byte
+	rand.Read(seed[:]) // never fails: the process ends instead
+	return NewKey(seed)
+}
+
+// NewKey is the key that an RFC 8032 seed gives.
+func NewKey(seed [ed25519.SeedSize]byte) Key {
+	return Key{private: ed25519.NewKeyFromSeed(seed[:])}
+}
+
+// Fingerprint is KeyFingerprint of the public half.
+func (k Key) Fingerprint() string { return KeyFingerprint(k.public()) }
+
+// String never shows the private half.
+func (k Key) String() string { return "Ed25519 key " + k.Fingerprint() }
+
+// GoString never shows the private half.
+func (k Key) GoString() string { return k.String() }
+
+func (k Key) public() ed25519.PublicKey { return k.private.Public().(ed25519.PublicKey) }
+
+// Signer gives the key a name, which is the origin of the log that it signs.
+func (k Key) Signer(origin string) (*Signer, error) {
+	vkey, err := note.NewEd25519VerifierKey(origin, k.public())
+	if err != nil {
+		return nil, fmt.Errorf("name a key %.100q: %w", origin, err)
+	}
+	return newSigner(k, vkey)
+}
+
+// KeyFingerprint is the first 16 hexadecimal digits of a public key's SHA-256.
+func KeyFingerprint(public ed25519.PublicKey) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Signer signs checkpoints of one origin. It is safe for concurrent use.
+type Signer struct {
+	key      Key
+	verifier *Verifier
+	signer   note.Signer
+}
+
+// algorithmEd25519 precedes the key material in encoded note keys.
+const algorithmEd25519 = 1
+
+const signerPrefix = "PRIVATE+KEY+"
+
+func newSigner(k Key, vkey string) (*Signer, error) {
+	s := &Signer{key: k}
+	var err error
+	if s.verifier, err = ParseVerifier(vkey); err != nil {
+		return nil, err
+	}
+	if s.signer, err = note.NewSigner(s.Secret()); err != nil {
+		return nil, fmt.Errorf("%w: signer key: %w", ErrMalformed, err)
+	}
+	return s, nil
+}
+
+// ParseSigner reads what Secret wrote: a signer key of x/mod's sumdb/note.
+func ParseSigner(secret string) (*Signer, error) {
+	if _, err := note.NewSigner(secret); err != nil {
+		return nil, fmt.Errorf("%w: signer key: %w", ErrMalformed, err)
+	}
+	name, seed, err := keyMaterial(strings.TrimPrefix(secret, signerPrefix))
+	if err != nil {
+		return nil, err
+	}
+	return NewKey(seed).Signer(name)
+}
+
+// keyMaterial takes an encoded key, <name>+<id>+<base64>, apart.
+func keyMaterial(encoded string) (name string, material [ed25519.SeedSize]byte, err error) {
+	name, rest, _ := strings.Cut(encoded, "+")
+	_, text, _ := strings.Cut(rest, "+")
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(raw) != 1+len(material) || raw[0] != algorithmEd25519 {
+		return "", material, fmt.Errorf("%w: not an Ed25519 note key", ErrMalformed)
+	}
+	return name, [ed25519.SeedSize]byte(raw[1:]), nil
+}
+
+// Secret is the signer key, PRIVATE+KEY+<name>+<id>+<seed>: whoever has it signs
+// as this log.
+func (s *Signer) Secret() string {
+	material := append([]byte{algorithmEd25519}, s.key.private.Seed()...)
+	return fmt.Sprintf("%s%s+%08x+%s", signerPrefix, s.Origin(), s.verifier.KeyHash(), base64.StdEncoding.EncodeToString(material))
+}
+
+// Origin is the name that it signs under.
+func (s *Signer) Origin() string { return s.verifier.Name() }
+
+// Verifier is the public half.
+func (s *Signer) Verifier() *Verifier { return s.verifier }
+
+// String never shows the secret.
+func (s *Signer) String() string { return "signer of " + s.verifier.String() }
+
+// GoString never shows the secret.
+func (s *Signer) GoString() string { return s.String() }
+
+// Verifier verifies checkpoints signed under one name. It is safe for concurrent
+// use.
+type Verifier struct {
+	note.Verifier
+	public [ed25519.PublicKeySize]byte
+	vkey   string
+}
+
+// ParseVerifier reads a verifier key, <name>+<id>+<public key> (signed-note), of
+// an Ed25519 key in its one spelling.
+func ParseVerifier(vkey string) (*Verifier, error) {
+	v, err := note.NewVerifier(vkey)
+	if err != nil {
+		return nil, fmt.Errorf("%w: verifier key: %w", ErrMalformed, err)
+	}
+	name, public, err := keyMaterial(vkey)
+	if err != nil {
+		return nil, err
+	}
+	respelled, err := note.NewEd25519VerifierKey(name, public[:])
+	if err != nil || respelled != vkey {
+		return nil, fmt.Errorf("%w: verifier key in an unusual spelling", ErrMalformed)
+	}
+	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
+}
+
+// String is the verifier key.
+func (v *Verifier) String() string { return v.vkey }
+
+// Fingerprint is KeyFingerprint of the public key.
+func (v *Verifier) Fingerprint() string { return KeyFingerprint(v.public[:]) }

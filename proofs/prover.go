@@ -1,0 +1,198 @@
+package proofs
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Prover makes proofs of one snapshot of the tree, for it and for every size
+// before it. It is safe for concurrent use and cheap to make; it never waits for
+// the writer.
+type Prover struct {
+	snapshot *Snapshot
+	cache    *TileCache
+	read     TileReader
+}
+
+// NewProver takes nodes from the snapshot's edge, then from cache (which may be
+// nil), then from full tiles that read gives. A tile that was read is used only
+// if it hashes to the node above it.
+func NewProver(snapshot *Snapshot, cache *TileCache, read TileReader) *Prover {
+	return &Prover{snapshot: snapshot, cache: cache, read: read}
+}
+
+// Size is the size of the snapshot, the largest that can be asked for.
+func (p *Prover) Size() uint64 { return p.snapshot.size }
+
+// Root is the root hash of the tree when it had that size.
+func (p *Prover) Root(size uint64) (Hash, error) {
+	switch {
+	case size > p.snapshot.size:
+		return Hash{}, fmt.Errorf("%w: size %d of a tree of %d leaves", ErrRange, size, p.snapshot.size)
+	case size == p.snapshot.size:
+		return p.snapshot.root, nil
+	case size == 0:
+		return EmptyRoot(), nil
+	}
+	return p.fold(size, uint(bits.Len64(size)))
+}
+
+// Inclusion is the RFC 6962 audit path of the leaf at index in the tree of that
+// size, from the leaf's sibling upwards.
+func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
+	if index >= size || size > p.snapshot.size {
+		return nil, fmt.Errorf("%w: leaf %d at size %d of a tree of %d leaves", ErrRange, index, size, p.snapshot.size)
+	}
+	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
+}
+
+// Consistency is the RFC 6962 proof that the tree of size first is the beginning
+// of the tree of size second. Between equal sizes it is empty; first 0 is
+// ErrRange, since every tree begins with nothing.
+func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
+	if first == 0 || first > second || second > p.snapshot.size {
+		return nil, fmt.Errorf("%w: sizes %d and %d of a tree of %d leaves", ErrRange, first, second, p.snapshot.size)
+	}
+	if first == second {
+		return []Hash{}, nil
+	}
+	// The proof is the path of the last complete subtree of the first tree, led
+	// by that subtree's own root unless it is the whole of the first tree.
+	height := uint(bits.TrailingZeros64(first))
+	index := first>>height - 1
+	proof := make([]Hash, 0, 1+pathLength(first-1, second))
+	if index > 0 {
+		nodes := nodeReader{prover: p}
+		root, err := nodes.node(height, index)
+		if err != nil {
+			return nil, err
+		}
+		proof = append(proof, root)
+	}
+	return p.path(proof, height, index, second)
+}
+
+// pathLength is the length of the audit path of a leaf.
+func pathLength(index, size uint64) int {
+	inner := bits.Len64(index ^ (size - 1))
+	return inner + bits.OnesCount64(index>>inner)
+}
+
+// path appends the siblings on the way from a node to the root of the tree of
+// that size.
+func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, error) {
+	nodes := nodeReader{prover: p}
+	for last := (size - 1) >> height; last > 0; height, index, last = height+1, index/2, last/2 {
+		sibling := index ^ 1
+		var h Hash
+		var err error
+		switch {
+		case sibling > last: // the node is carried up alone
+			continue
+		case sibling == last && size&(1<<height-1) != 0: // not complete at this size
+			h, err = p.fold(size, height)
+		default:
+			h, err = nodes.node(height, sibling)
+		}
+		if err != nil {
+			return nil, err
+		}
+		proof = append(proof, h)
+	}
+	return proof, nil
+}
+
+// fold is the root over the last size mod 2^height leaves of the tree of that
+// size; there must be some.
+func (p *Prover) fold(size uint64, height uint) (Hash, error) {
+	rest := size & (1<<height - 1)
+	if size == p.snapshot.size {
+		return p.snapshot.folds[bits.OnesCount64(rest)-1], nil
+	}
+	var root Hash
+	nodes := nodeReader{prover: p}
+	for first := true; rest != 0; rest &= rest - 1 {
+		height := uint(bits.TrailingZeros64(rest))
+		h, err := nodes.node(height, size>>height-1)
+		if err != nil {
+			return Hash{}, err
+		}
+		if !first {
+			h = NodeHash(h, root)
+		}
+		root, first = h, false
+	}
+	return root, nil
+}
+
+// nodeReader reads complete nodes and remembers the tile that it used last, so
+// that a path upwards looks up each of its tiles once.
+type nodeReader struct {
+	prover *Prover
+	id     tileID
+	tile   *tile
+}
+
+// node is the root of the subtree over leaves [index<<height, (index+1)<<height).
+func (n *nodeReader) node(height uint, index uint64) (Hash, error) {
+	r := height % TileHeight
+	inRow := uint64(FullTile >> r)
+	id := tileID{uint8(height / TileHeight), index / inRow}
+	if n.tile == nil || n.id != id {
+		t, err := n.prover.tile(id)
+		if err != nil {
+			return Hash{}, err
+		}
+		n.id, n.tile = id, t
+	}
+	return n.tile.node(r, index%inRow), nil
+}
+
+// Tile is the value of a tile at the snapshot's size, read and checked against
+// the tree above it. It is shared memory, read only.
+func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
+	width := TileWidth(level, index, p.snapshot.size)
+	if width == 0 {
+		return nil, fmt.Errorf("%w: no tile %d/%d in a tree of %d leaves", ErrRange, level, index, p.snapshot.size)
+	}
+	t, err := p.tile(tileID{level, index})
+	if err != nil {
+		return nil, err
+	}
+	return t.hashes(uint64(width)), nil
+}
+
+// tile is a tile that has at least one hash at the snapshot's size.
+func (p *Prover) tile(id tileID) (*tile, error) {
+	if id.index == nodesAt(id.level, p.snapshot.size)/FullTile {
+		return p.snapshot.edge[id.level], nil
+	}
+	if t := p.cache.get(id); t != nil {
+		return t, nil
+	}
+	t, err := p.load(id)
+	if err != nil {
+		return nil, err
+	}
+	p.cache.put(id, t)
+	return t, nil
+}
+
+// load reads a full tile and checks it against the tile above.
+func (p *Prover) load(id tileID) (*tile, error) {
+	hashes, err := readTile(p.read, id.level, id.index, FullTile)
+	if err != nil {
+		return nil, err
+	}
+	t, root := expand(hashes)
+	above := nodeReader{prover: p}
+	want, err := above.node((uint(id.level)+1)*TileHeight, id.index)
+	if err != nil {
+		return nil, err
+	}
+	if root != want {
+		return nil, fmt.Errorf("%w: %v hashes to %x, the tile above has %x",
+			ErrMalformed, TilePath{Level: id.level, Index: id.index, Width: FullTile}, root, want)
+	}
+	return t, nil
+}

@@ -1,0 +1,227 @@
+package proofs
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Receipt is what the ledger hands back for an event (3.1).
+type Receipt struct {
+	Ledger string
+	Seq    uint64
+	Kind   string
+	Time   string // as in the event (2.2)
+
+	EventHash     Hash
+	PrevEventHash Hash
+	LeafHash      Hash
+
+	Hashes []byte // canonical JSON object: the event's record.hashes, else {}
+	Checks []byte // canonical JSON object: the event's checks, else {}
+
+	// Proof is nil in a minimal receipt, which proves nothing.
+	Proof *Proof
+}
+
+// Proof lets a receipt be verified without the ledger.
+type Proof struct {
+	Event      []byte // the whole event body, canonical JSON
+	Inclusion  Inclusion
+	Checkpoint []byte // signed note
+}
+
+// Inclusion places a leaf in a tree (RFC 6962).
+type Inclusion struct {
+	LeafIndex uint64
+	TreeSize  uint64
+	Hashes    []Hash
+}
+
+// NewReceipt makes the minimal receipt of an entry.
+func NewReceipt(entry []byte) (*Receipt, error) {
+	prev, body, err := SplitEntry(entry)
+	if err != nil {
+		return nil, err
+	}
+	e, err := readEvent(body)
+	if err != nil {
+		return nil, err
+	}
+	return &Receipt{
+		Ledger: e.ledger, Seq: e.seq, Kind: e.kind, Time: e.time,
+		EventHash: EventHash(prev, body), PrevEventHash: prev, LeafHash: LeafHash(entry),
+		Hashes: e.hashes, Checks: e.checks,
+	}, nil
+}
+
+// AppendJSON appends the receipt as one JSON object. Hashes, Checks and the
+// event are copied as they are.
+func (r *Receipt) AppendJSON(dst []byte) []byte {
+	dst = slices.Grow(dst, r.jsonSize())
+	dst = pyjson.AppendString(append(dst, `{"ledger":`...), []byte(r.Ledger))
+	dst = strconv.AppendUint(append(dst, `,"seq":`...), r.Seq, 10)
+	dst = pyjson.AppendString(append(dst, `,"kind":`...), []byte(r.Kind))
+	dst = pyjson.AppendString(append(dst, `,"time":`...), []byte(r.Time))
+	dst = appendHash(append(dst, `,"event_hash":`...), r.EventHash)
+	dst = appendHash(append(dst, `,"prev_event_hash":`...), r.PrevEventHash)
+	dst = appendHash(append(dst, `,"leaf_hash":`...), r.LeafHash)
+	dst = append(append(dst, `,"hashes":`...), r.Hashes...)
+	dst = append(append(dst, `,"checks":`...), r.Checks...)
+	if r.Proof != nil {
+		dst = r.Proof.appendJSON(dst)
+	}
+	return append(dst, '}')
+}
+
+func (p *Proof) appendJSON(dst []byte) []byte {
+	dst = append(append(dst, `,"event":`...), p.Event...)
+	dst = p.Inclusion.AppendJSON(append(dst, `,"inclusion":`...))
+	return pyjson.AppendString(append(dst, `,"checkpoint":`...), p.Checkpoint)
+}
+
+// AppendJSON appends {"leaf_index", "tree_size", "hashes"}.
+func (i *Inclusion) AppendJSON(dst []byte) []byte {
+	dst = strconv.AppendUint(append(dst, `{"leaf_index":`...), i.LeafIndex, 10)
+	dst = strconv.AppendUint(append(dst, `,"tree_size":`...), i.TreeSize, 10)
+	dst = AppendHashes(append(dst, `,"hashes":`...), i.Hashes)
+	return append(dst, '}')
+}
+
+// AppendHashes appends a JSON array of hashes in hexadecimal (3.2).
+func AppendHashes(dst []byte, hashes []Hash) []byte {
+	dst = append(dst, '[')
+	for i, h := range hashes {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendHash(dst, h)
+	}
+	return append(dst, ']')
+}
+
+func appendHash(dst []byte, h Hash) []byte {
+	return append(hex.AppendEncode(append(dst, '"'), h[:]), '"')
+}
+
+// jsonSize is about the length of the receipt in JSON.
+func (r *Receipt) jsonSize() int {
+	size := 512 + len(r.Hashes) + len(r.Checks)
+	if r.Proof != nil {
+		size += 256 + len(r.Proof.Event) + 67*len(r.Proof.Inclusion.Hashes) + len(r.Proof.Checkpoint)
+	}
+	return size
+}
+
+// ParseReceipt reads a receipt strictly: a member that is missing, unknown or
+// there twice, or has a value of another type, is ErrMalformed. White space,
+// order of members and other spellings of the same JSON values do not matter.
+func ParseReceipt(text []byte) (*Receipt, error) {
+	var doc pyjson.Document
+	if err := doc.Parse(text); err != nil {
+		return nil, fmt.Errorf("%w: receipt: %w", ErrMalformed, err)
+	}
+	if pointer, found := doc.Root().LoneSurrogate(); found {
+		return nil, fmt.Errorf("%w: receipt has a lone surrogate at %q", ErrMalformed, pointer)
+	}
+	var in reader
+	root := in.only(doc.Root(), "receipt", "ledger", "seq", "kind", "time", "event_hash", "prev_event_hash",
+		"leaf_hash", "hashes", "checks", "event", "inclusion", "checkpoint")
+	r := &Receipt{
+		Ledger:        in.text(root.Member("ledger"), "ledger"),
+		Seq:           in.count(root.Member("seq"), "seq"),
+		Kind:          in.text(root.Member("kind"), "kind"),
+		Time:          in.text(root.Member("time"), "time"),
+		EventHash:     in.hash(root.Member("event_hash"), "event_hash"),
+		PrevEventHash: in.hash(root.Member("prev_event_hash"), "prev_event_hash"),
+		LeafHash:      in.hash(root.Member("leaf_hash"), "leaf_hash"),
+		Hashes:        in.object(root.Member("hashes"), "hashes"),
+		Checks:        in.object(root.Member("checks"), "checks"),
+	}
+	event, inclusion, checkpoint := root.Member("event"), root.Member("inclusion"), root.Member("checkpoint")
+	if event.Kind() != pyjson.Absent || inclusion.Kind() != pyjson.Absent || checkpoint.Kind() != pyjson.Absent {
+		in.only(inclusion, "inclusion", "leaf_index", "tree_size", "hashes")
+		r.Proof = &Proof{
+			Event: in.object(event, "event"),
+			Inclusion: Inclusion{
+				LeafIndex: in.count(inclusion.Member("leaf_index"), "inclusion leaf_index"),
+				TreeSize:  in.count(inclusion.Member("tree_size"), "inclusion tree_size"),
+				Hashes:    in.hashList(inclusion.Member("hashes"), "inclusion hashes"),
+			},
+			Checkpoint: []byte(in.text(checkpoint, "checkpoint")),
+		}
+	}
+	if in.err != nil {
+		return nil, in.err
+	}
+	return r, nil
+}
+
+// Verify checks everything in a receipt against the log's key, in this order,
+// and names what fails first: ErrNoProof, the errors of OpenCheckpoint,
+// ErrChainLink, ErrInclusion, then ErrMalformed if the event that was proved is
+// no event, and ErrField.
+func (r *Receipt) Verify(verifiers ...*Verifier) error {
+	if r.Proof == nil {
+		return fmt.Errorf("%w: minimal receipt of event %d", ErrNoProof, r.Seq)
+	}
+	checkpoint, err := OpenCheckpoint(r.Proof.Checkpoint, verifiers...)
+	if err != nil {
+		return err
+	}
+	if err := r.verifyLink(); err != nil {
+		return err
+	}
+	if err := r.verifyInclusion(checkpoint); err != nil {
+		return err
+	}
+	return r.verifyFields()
+}
+
+// verifyLink checks that the receipt's hashes are those of its event.
+func (r *Receipt) verifyLink() error {
+	if h := EventHash(r.PrevEventHash, r.Proof.Event); h != r.EventHash {
+		return fmt.Errorf("%w: prev_event_hash and event hash to %x, event_hash is %x", ErrChainLink, h, r.EventHash)
+	}
+	if h := LeafHash(AppendEntry(nil, r.PrevEventHash, r.Proof.Event)); h != r.LeafHash {
+		return fmt.Errorf("%w: prev_event_hash and event have the leaf hash %x, leaf_hash is %x", ErrChainLink, h, r.LeafHash)
+	}
+	return nil
+}
+
+func (r *Receipt) verifyInclusion(c Checkpoint) error {
+	in := &r.Proof.Inclusion
+	if in.LeafIndex != r.Seq {
+		return fmt.Errorf("%w: leaf_index is %d, seq is %d", ErrInclusion, in.LeafIndex, r.Seq)
+	}
+	if in.TreeSize != c.Size {
+		return fmt.Errorf("%w: tree_size is %d, the checkpoint's is %d", ErrInclusion, in.TreeSize, c.Size)
+	}
+	return VerifyInclusion(r.LeafHash, in.LeafIndex, in.TreeSize, in.Hashes, c.Root)
+}
+
+// verifyFields checks what the receipt repeats of its event.
+func (r *Receipt) verifyFields() error {
+	e, err := readEvent(r.Proof.Event)
+	switch {
+	case err != nil:
+		return err
+	case r.Ledger != e.ledger:
+		return fmt.Errorf("%w: ledger is %.100q, the event's is %.100q", ErrField, r.Ledger, e.ledger)
+	case r.Seq != e.seq:
+		return fmt.Errorf("%w: seq is %d, the event's is %d", ErrField, r.Seq, e.seq)
+	case r.Kind != e.kind:
+		return fmt.Errorf("%w: kind is %.100q, the event's is %.100q", ErrField, r.Kind, e.kind)
+	case r.Time != e.time:
+		return fmt.Errorf("%w: time is %.100q, the event's is %.100q", ErrField, r.Time, e.time)
+	case !bytes.Equal(r.Hashes, e.hashes):
+		return fmt.Errorf("%w: hashes are %.200s, the event's are %.200s", ErrField, r.Hashes, e.hashes)
+	case !bytes.Equal(r.Checks, e.checks):
+		return fmt.Errorf("%w: checks are %.200s, the event's are %.200s", ErrField, r.Checks, e.checks)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package proofs
+
+// Geometry of hash tiles (tlog-tiles): a tile of level L holds up to 256
+// consecutive hashes of the tree's nodes at height 8·L.
+const (
+	// TileHeight is the number of tree levels that one tile spans.
+	TileHeight = 8
+	// FullTile is the number of hashes in a full tile.
+	FullTile = 1 << TileHeight
+	// MaxSize is the largest tree size that this package builds.
+	MaxSize = 1<<63 - 1
+	// levels is how many tile levels a tree of MaxSize has.
+	levels = 64 / TileHeight
+)
+
+// TileWidth is the number of hashes, 0 to 256, that a tile has when the tree has
+// that size; 0 means that there is no such tile.
+func TileWidth(level uint8, index, size uint64) int {
+	nodes := nodesAt(level, size)
+	switch last := nodes / FullTile; {
+	case index < last:
+		return FullTile
+	case index == last:
+		return int(nodes % FullTile)
+	default:
+		return 0
+	}
+}
+
+// nodesAt is the number of complete nodes at the height where a tile level starts.
+func nodesAt(level uint8, size uint64) uint64 {
+	return size >> (uint(level) * TileHeight)
+}
+
+// tile is a tile expanded: every complete node between its own hashes and its
+// root, row by row, so that a proof through it hashes nothing. Row r holds up to
+// 256>>r nodes; the root is not in it but in the tile above.
+//
+// It only ever grows: a node once written stays. So a reader who knows how wide
+// the tile was when it was published to him shares it with the writer.
+type tile struct {
+	nodes [tileNodes * HashSize]byte
+}
+
+const tileNodes = 2*FullTile - 2
+
+// row is the position of a row's first node.
+func row(r uint) uint64 {
+	return 2*FullTile - 2*FullTile>>r
+}
+
+func (t *tile) node(r uint, i uint64) Hash {
+	at := (row(r) + i) * HashSize
+	return Hash(t.nodes[at : at+HashSize])
+}
+
+// add writes the hash that follows the first width ones, and the nodes that it
+// completes. After the 256th it returns the tile's root and true.
+func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
+	for r := uint(0); r < TileHeight; r++ {
+		at := (row(r) + width) * HashSize
+		copy(t.nodes[at:at+HashSize], h[:])
+		if width%2 == 0 {
+			return Hash{}, false
+		}
+		h = NodeHash(t.node(r, width-1), h)
+		width /= 2
+	}
+	return h, true
+}
+
+// hashes is the tile's stored value at a width. It shares the tile's memory.
+func (t *tile) hashes(width uint64) []byte {
+	end := width * HashSize
+	return t.nodes[:end:end]
+}
+
+// expand builds a tile from its stored value, at most 256 whole hashes. The root
+// is set if it is full.
+func expand(hashes []byte) (t *tile, root Hash) {
+	t = new(tile)
+	for i := uint64(0); i < uint64(len(hashes)/HashSize); i++ {
+		root, _ = t.add(i, Hash(hashes[i*HashSize:]))
+	}
+	return t, root
+}

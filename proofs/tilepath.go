@@ -1,0 +1,98 @@
+package proofs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// TilePath names a hash tile or an entry bundle as tlog-tiles does, relative to
+// the log's prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
+type TilePath struct {
+	Entries bool  // an entry bundle; Level is 0
+	Level   uint8 // 0 to 63
+	Index   uint64
+	Width   int // 1 to 255 for a partial tile, FullTile for a full one
+}
+
+const (
+	maxLevel  = 63
+	maxGroups = 7 // of three digits, for any index that fits 64 bits
+)
+
+// ParseTilePath reads the one spelling that a tile has; anything else is
+// ErrMalformed.
+func ParseTilePath(path string) (TilePath, error) {
+	p, ok := parseTilePath(path)
+	if !ok || p.String() != path {
+		return TilePath{}, fmt.Errorf("%w: tile path %.100q", ErrMalformed, path)
+	}
+	return p, nil
+}
+
+// parseTilePath reads every valid path, and some spellings that are not valid.
+func parseTilePath(path string) (p TilePath, ok bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) < 3 || len(parts) > 2+maxGroups+1 || parts[0] != "tile" {
+		return p, false
+	}
+	if parts[1] == "entries" {
+		p.Entries = true
+	} else if p.Level, ok = parseLevel(parts[1]); !ok {
+		return p, false
+	}
+	groups := parts[2:]
+	p.Width = FullTile
+	if last := len(groups) - 1; last > 0 && strings.HasSuffix(groups[last-1], ".p") {
+		width, err := strconv.ParseUint(groups[last], 10, 8)
+		if err != nil || width == 0 {
+			return p, false
+		}
+		p.Width = int(width)
+		groups = groups[:last]
+		groups[last-1] = strings.TrimSuffix(groups[last-1], ".p")
+	}
+	p.Index, ok = parseIndex(groups)
+	return p, ok
+}
+
+func parseLevel(text string) (uint8, bool) {
+	level, err := strconv.ParseUint(text, 10, 8)
+	return uint8(level), err == nil && level <= maxLevel
+}
+
+func parseIndex(groups []string) (uint64, bool) {
+	var digits strings.Builder
+	for i, g := range groups {
+		if i < len(groups)-1 {
+			g = strings.TrimPrefix(g, "x")
+		}
+		digits.WriteString(g)
+	}
+	index, err := strconv.ParseUint(digits.String(), 10, 64)
+	return index, err == nil
+}
+
+// String is the path.
+func (p TilePath) String() string {
+	b := []byte("tile/entries")
+	if !p.Entries {
+		b = strconv.AppendUint([]byte("tile/"), uint64(p.Level), 10)
+	}
+	digits := strconv.FormatUint(p.Index, 10)
+	digits = strings.Repeat("0", (3-len(digits)%3)%3) + digits
+	for ; len(digits) > 3; digits = digits[3:] {
+		b = append(append(b, "/x"...), digits[:3]...)
+	}
+	b = append(append(b, '/'), digits...)
+	if p.Width != FullTile {
+		b = strconv.AppendInt(append(b, ".p/"...), int64(p.Width), 10)
+	}
+	return string(b)
+}
+
+// In reports whether a tree of that size has the tile, at that width or wider:
+// partial tiles stay available after they have grown.
+func (p TilePath) In(size uint64) bool {
+	return p.Width <= TileWidth(p.Level, p.Index, size)
+}

@@ -1,0 +1,121 @@
+package proofs
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// TlogProof is a receipt as other people's tools read it (c2sp.org/tlog-proof),
+// for files that end in .tlog-proof. Its extra data is the entry, so that it
+// verifies on its own.
+type TlogProof struct {
+	Extra      []byte // the entry; empty when the file has none
+	Index      uint64
+	Hashes     []Hash
+	Checkpoint []byte // signed note
+}
+
+const tlogProofHeader = "c2sp.org/tlog-proof@v1\n"
+
+// TlogProof is the receipt's proof in that format; ErrNoProof for a minimal one.
+func (r *Receipt) TlogProof() (*TlogProof, error) {
+	if r.Proof == nil {
+		return nil, fmt.Errorf("%w: minimal receipt of event %d", ErrNoProof, r.Seq)
+	}
+	return &TlogProof{
+		Extra:      AppendEntry(nil, r.PrevEventHash, r.Proof.Event),
+		Index:      r.Proof.Inclusion.LeafIndex,
+		Hashes:     r.Proof.Inclusion.Hashes,
+		Checkpoint: r.Proof.Checkpoint,
+	}, nil
+}
+
+// Append appends the proof as text.
+func (p *TlogProof) Append(dst []byte) []byte {
+	dst = append(dst, tlogProofHeader...)
+	if len(p.Extra) > 0 {
+		dst = base64.StdEncoding.AppendEncode(append(dst, "extra "...), p.Extra)
+		dst = append(dst, '\n')
+	}
+	dst = strconv.AppendUint(append(dst, "index "...), p.Index, 10)
+	dst = append(dst, '\n')
+	for _, h := range p.Hashes {
+		dst = append(base64.StdEncoding.AppendEncode(dst, h[:]), '\n')
+	}
+	return append(append(dst, '\n'), p.Checkpoint...)
+}
+
+// ParseTlogProof reads what Append writes; any other spelling is ErrMalformed.
+// The checkpoint is not looked at.
+func ParseTlogProof(text []byte) (*TlogProof, error) {
+	head, checkpoint, ok := bytes.Cut(text, []byte("\n\n"))
+	if !ok || len(checkpoint) == 0 {
+		return nil, fmt.Errorf("%w: tlog-proof without checkpoint", ErrMalformed)
+	}
+	p := &TlogProof{Checkpoint: checkpoint}
+	if err := p.parseHead(string(head) + "\n"); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(p.Append(nil), text) {
+		return nil, fmt.Errorf("%w: tlog-proof in an unusual spelling", ErrMalformed)
+	}
+	return p, nil
+}
+
+// parseHead reads the lines before the checkpoint.
+func (p *TlogProof) parseHead(head string) error {
+	rest, ok := strings.CutPrefix(head, tlogProofHeader)
+	if !ok {
+		return fmt.Errorf("%w: first line is not %q", ErrMalformed, tlogProofHeader)
+	}
+	lines := strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
+	var err error
+	if extra, ok := strings.CutPrefix(lines[0], "extra "); ok {
+		if p.Extra, err = base64.StdEncoding.DecodeString(extra); err != nil {
+			return fmt.Errorf("%w: tlog-proof extra: %w", ErrMalformed, err)
+		}
+		lines = lines[1:]
+	}
+	if len(lines) == 0 || len(lines)-1 > maxPath {
+		return fmt.Errorf("%w: tlog-proof of %d lines", ErrMalformed, len(lines))
+	}
+	if p.Index, err = strconv.ParseUint(strings.TrimPrefix(lines[0], "index "), 10, 64); err != nil {
+		return fmt.Errorf("%w: tlog-proof index: %w", ErrMalformed, err)
+	}
+	for _, line := range lines[1:] {
+		h, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(h) != HashSize {
+			return fmt.Errorf("%w: tlog-proof hash %.100q", ErrMalformed, line)
+		}
+		p.Hashes = append(p.Hashes, Hash(h))
+	}
+	return nil
+}
+
+// Verify checks the proof and the entry that it carries: ErrNoProof without one,
+// the errors of OpenCheckpoint, ErrInclusion, ErrMalformed if the entry that was
+// proved holds no event, ErrField if the event's seq is not the index.
+func (p *TlogProof) Verify(verifiers ...*Verifier) error {
+	if len(p.Extra) == 0 {
+		return fmt.Errorf("%w: tlog-proof without the entry as extra data", ErrNoProof)
+	}
+	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)
+	if err != nil {
+		return err
+	}
+	err = VerifyInclusion(LeafHash(p.Extra), p.Index, checkpoint.Size, p.Hashes, checkpoint.Root)
+	if err != nil {
+		return err
+	}
+	r, err := NewReceipt(p.Extra)
+	if err != nil {
+		return err
+	}
+	if r.Seq != p.Index {
+		return fmt.Errorf("%w: index is %d, the event's seq is %d", ErrField, p.Index, r.Seq)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package proofs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/transparency-dev/merkle/proof"
+)
+
+// maxPath is the longest audit path that a tree size of 64 bits allows.
+const maxPath = 64
+
+// VerifyInclusion checks that path shows leaf at index in the tree of that size
+// and root; ErrInclusion if not.
+func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) error {
+	if len(path) > maxPath {
+		return fmt.Errorf("%w: path of %d hashes", ErrInclusion, len(path))
+	}
+	got, err := proof.RootFromInclusionProof(hasher{}, index, size, leaf[:], byteSlices(path))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInclusion, err)
+	}
+	if Hash(got) != root {
+		return fmt.Errorf("%w: the path of leaf %d leads to root %x, the tree of %d leaves has %x",
+			ErrInclusion, index, got, size, root)
+	}
+	return nil
+}
+
+// VerifyConsistency checks that path shows the tree of size first and root1 to
+// be the beginning of the tree of size second and root2; ErrConsistency if not,
+// ErrRange for first 0, from which there is no proof.
+func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) error {
+	if first == 0 || first > second {
+		return fmt.Errorf("%w: consistency of sizes %d and %d", ErrRange, first, second)
+	}
+	if len(path) > maxPath+1 {
+		return fmt.Errorf("%w: path of %d hashes", ErrConsistency, len(path))
+	}
+	err := proof.VerifyConsistency(hasher{}, first, second, byteSlices(path), root1[:], root2[:])
+	var mismatch proof.RootMismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		return fmt.Errorf("%w: the path from size %d to %d leads to root %x, not to %x",
+			ErrConsistency, first, second, mismatch.CalculatedRoot, mismatch.ExpectedRoot)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrConsistency, err)
+	}
+	return nil
+}
+
+func byteSlices(hashes []Hash) [][]byte {
+	slices := make([][]byte, len(hashes))
+	for i := range hashes {
+		slices[i] = hashes[i][:]
+	}
+	return slices
+}
+
+// hasher gives this package's hashes to the merkle library.
+type hasher struct{}
+
+func (hasher) EmptyRoot() []byte { h := EmptyRoot(); return h[:] }
+
+func (hasher) HashLeaf(leaf []byte) []byte { h := LeafHash(leaf); return h[:] }
+
+func (hasher) HashChildren(l, r []byte) []byte { h := NodeHash(Hash(l), Hash(r)); return h[:] }
+
+func (hasher) Size() int { return HashSize }

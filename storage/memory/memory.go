@@ -1,0 +1,206 @@
+// Package memory keeps ledgers in memory, for tests: a whole implementation of
+// the storage contract that forgets everything with the process.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"colophon/storage"
+)
+
+// Database holds ledgers in memory. It implements storage.Database.
+type Database struct {
+	mu      sync.Mutex
+	ledgers map[string]*ledger // under mu
+}
+
+var _ storage.Database = (*Database)(nil)
+
+// New is a database without ledgers.
+func New() *Database {
+	return &Database{ledgers: make(map[string]*ledger)}
+}
+
+// Ledgers implements storage.Database.
+func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var infos []storage.Info
+	for _, name := range slices.Sorted(maps.Keys(d.ledgers)) {
+		infos = append(infos, d.ledgers[name].describe())
+	}
+	return infos, nil
+}
+
+// Ledger implements storage.Database.
+func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("opening ledger %q: %w", name, err)
+	}
+	l, err := d.ledger(name)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (d *Database) ledger(name string) (*ledger, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.ledgers[name]; ok {
+		return l, nil
+	}
+	return nil, fmt.Errorf("opening ledger %q: %w", name, storage.ErrNotFound)
+}
+
+// Create implements storage.Database.
+func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, taken := d.ledgers[info.Name]; taken {
+		return nil, fmt.Errorf("creating ledger %q: %w: the name is taken", info.Name, storage.ErrConflict)
+	}
+	info.Created = info.Created.UTC()
+	l := &ledger{
+		name:     info.Name,
+		info:     info,
+		entries:  make(map[uint64][]byte),
+		tiles:    make(map[tileKey][]byte),
+		contents: make(map[storage.Hash][]byte),
+		keys:     make(map[storage.Hash]storage.Key),
+		settings: make(map[string][]byte),
+	}
+	d.ledgers[info.Name] = l
+	return l, nil
+}
+
+// Close implements storage.Database. There is nothing to release: the ledgers
+// stay, and opening them again stands for the next start of the process.
+func (d *Database) Close() error { return nil }
+
+type tileKey struct {
+	level uint8
+	index uint64
+}
+
+// ledger implements storage.Store. Stored slices are never changed in place.
+type ledger struct {
+	name string
+
+	mu       sync.RWMutex // guards what follows
+	info     storage.Info
+	head     storage.Head
+	entries  map[uint64][]byte
+	tiles    map[tileKey][]byte
+	contents map[storage.Hash][]byte
+	keys     map[storage.Hash]storage.Key
+	settings map[string][]byte
+}
+
+var _ storage.Store = (*ledger)(nil)
+
+func (l *ledger) describe() storage.Info {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.info
+}
+
+// Info implements storage.Store.
+func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return storage.Info{}, fmt.Errorf("describing ledger %q: %w", l.name, err)
+	}
+	return l.describe(), nil
+}
+
+// Commit implements storage.Store. Any error means that nothing was written.
+func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.accepts(ctx, old, b); err != nil {
+		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
+	}
+	for i, e := range b.Entries {
+		l.entries[old.Size+uint64(i)] = clone(e)
+	}
+	for _, t := range b.Tiles {
+		l.tiles[tileKey{t.Level, t.Index}] = clone(t.Hashes)
+	}
+	for _, digest := range b.Erase {
+		delete(l.contents, digest)
+	}
+	for _, c := range b.Contents {
+		if _, held := l.contents[c.Digest]; !held {
+			l.contents[c.Digest] = clone(c.Bytes)
+		}
+	}
+	for _, k := range b.Keys {
+		l.keys[k.Key] = k
+	}
+	l.head = copyHead(b.Head)
+	return nil
+}
+
+// accepts is nil if b may be committed on old. The caller holds l.mu.
+func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if l.info.Frozen {
+		return storage.ErrFrozen
+	}
+	if l.head.Size != old.Size || l.head.Tip != old.Tip {
+		return fmt.Errorf("%w: the head has size %d, the commit builds on size %d",
+			storage.ErrConflict, l.head.Size, old.Size)
+	}
+	return b.Check(old)
+}
+
+// Freeze implements storage.Store.
+func (l *ledger) Freeze(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("freezing ledger %q: %w", l.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.info.Frozen = true
+	return nil
+}
+
+// SetSetting implements storage.Store.
+func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("storing setting %q of ledger %q: %w", name, l.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settings[name] = clone(value)
+	return nil
+}
+
+// Writable implements storage.Store. Memory counts as roomy.
+func (l *ledger) Writable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("checking free space: %w", err)
+	}
+	return nil
+}
+
+// clone copies b; the copy is never nil.
+func clone(b []byte) []byte { return append([]byte{}, b...) }
+
+// copyHead copies h; an empty checkpoint becomes nil.
+func copyHead(h storage.Head) storage.Head {
+	h.Checkpoint = append([]byte(nil), h.Checkpoint...)
+	return h
+}

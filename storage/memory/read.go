@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"colophon/storage"
+)
+
+// read copies what look finds while nothing is written; ErrNotFound if it finds
+// nothing.
+func (l *ledger) read(ctx context.Context, look func() ([]byte, bool)) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	value, ok := look()
+	if !ok {
+		return nil, storage.ErrNotFound
+	}
+	return clone(value), nil
+}
+
+// Head implements storage.Reader.
+func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
+	if err := ctx.Err(); err != nil {
+		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name, err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return copyHead(l.head), nil
+}
+
+// Tile implements storage.Reader.
+func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	hashes, err := l.read(ctx, func() ([]byte, bool) {
+		hashes, ok := l.tiles[tileKey{level, index}]
+		return hashes, ok
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name, err)
+	}
+	return hashes, nil
+}
+
+// Entry implements storage.Reader.
+func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	entry, err := l.entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name, err)
+	}
+	return entry, nil
+}
+
+func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.RLock()
+	size := l.head.Size
+	l.mu.RUnlock()
+	if seq >= size {
+		return nil, storage.ErrNotFound
+	}
+	return l.appendEntry([]byte{}, seq, size)
+}
+
+// Content implements storage.Reader.
+func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	content, err := l.read(ctx, func() ([]byte, bool) {
+		content, ok := l.contents[digest]
+		return content, ok
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading content %x of ledger %q: %w", digest, l.name, err)
+	}
+	return content, nil
+}
+
+// Setting implements storage.Reader.
+func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
+	value, err := l.read(ctx, func() ([]byte, bool) {
+		value, ok := l.settings[name]
+		return value, ok
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading setting %q of ledger %q: %w", name, l.name, err)
+	}
+	return value, nil
+}
+
+// Key implements storage.Reader.
+func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+	if err := ctx.Err(); err != nil {
+		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	claim, ok := l.keys[key]
+	if !ok || claim.Seq >= l.head.Size {
+		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, storage.ErrNotFound)
+	}
+	return claim, nil
+}
+
+// Entries implements storage.Reader. One buffer serves all steps, so that a
+// caller who keeps a slice is found out.
+func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	l.mu.RLock()
+	end := l.head.Size
+	l.mu.RUnlock()
+	return func(yield func(storage.Entry, error) bool) {
+		var buffer []byte
+		err := ctx.Err()
+		for seq := from; seq < end && err == nil; seq++ {
+			if buffer, err = l.appendEntry(buffer[:0], seq, end); err != nil {
+				break
+			}
+			if !yield(storage.Entry{Seq: seq, Bytes: buffer}, nil) {
+				return
+			}
+			err = ctx.Err()
+		}
+		if err != nil {
+			yield(storage.Entry{}, fmt.Errorf("reading entries of ledger %q: %w", l.name, err))
+		}
+	}
+}
+
+func (l *ledger) appendEntry(dst []byte, seq, size uint64) ([]byte, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	entry, ok := l.entries[seq]
+	if !ok {
+		return dst, fmt.Errorf("damaged: entry %d of %d is missing", seq, size)
+	}
+	return append(dst, entry...), nil
+}

@@ -1,0 +1,40 @@
+package pebble
+
+import (
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// change gathers writes that are made together. The first error is kept, and
+// commit reports it.
+type change struct {
+	batch *engine.Batch
+	err   error
+}
+
+// newChange expects about size bytes of keys and values.
+func newChange(db *engine.DB, size int) *change {
+	return &change{batch: db.NewBatchWithSize(size)}
+}
+
+func (c *change) set(key, value []byte) {
+	if c.err == nil {
+		c.err = c.batch.Set(key, value, nil)
+	}
+}
+
+func (c *change) delete(key []byte) {
+	if c.err == nil {
+		c.err = c.batch.Delete(key, nil)
+	}
+}
+
+// commit applies the change, all of it or nothing.
+func (c *change) commit(durability *engine.WriteOptions) error {
+	if c.err != nil {
+		return c.err
+	}
+	if err := c.batch.Commit(durability); err != nil {
+		return err
+	}
+	return c.batch.Close()
+}

@@ -1,0 +1,141 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// damage flips a bit in the middle of each file that matches.
+func damage(t *testing.T, files *vfs.MemFS, pattern string) {
+	names, err := files.List(testDir)
+	require.NoError(t, err)
+	done := 0
+	for _, name := range names {
+		matches, err := path.Match(pattern, name)
+		require.NoError(t, err)
+		if !matches {
+			continue
+		}
+		data, err := files.UnsafeGetFileDataBuffer(files.PathJoin(testDir, name))
+		require.NoError(t, err)
+		if len(data) > 0 {
+			data[len(data)/2] ^= 1
+			done++
+		}
+	}
+	require.Positive(t, done)
+}
+
+// commits makes a few commits and gives their batches.
+func commits(t *testing.T, l *ledger, n int) []storage.Batch {
+	var all []storage.Batch
+	var head storage.Head
+	for range n {
+		b := batch(head, 4, 20<<10)
+		require.NoError(t, l.Commit(t.Context(), head, b))
+		head = b.Head
+		all = append(all, b)
+	}
+	return all
+}
+
+// Damage to a table is the answer of the reads that meet it: an error, no panic,
+// no wrong value, no end of the process.
+func TestDamagedTable(t *testing.T) {
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	all := commits(t, l, 8)
+	require.NoError(t, db.engine.Flush())
+	require.NoError(t, db.Close())
+	damage(t, files, "*.sst")
+
+	config := testConfig(files)
+	config.Fatal = func(msg string) { panic(msg) }
+	db, err := Open(t.Context(), config)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	store, err := db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	failed := 0
+	for _, b := range all {
+		failed += readDamaged(t.Context(), t, store, b)
+	}
+	require.Positive(t, failed)
+
+	var seen int
+	var last error
+	for e, err := range store.Entries(t.Context(), 0) {
+		if last = err; err != nil {
+			break
+		}
+		seen++
+		require.Equal(t, uint64(seen-1), e.Seq)
+	}
+	if seen < 4*len(all) {
+		require.Error(t, last)
+	}
+}
+
+// readDamaged counts the reads of a batch that fail; the others must be right.
+func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b storage.Batch) int {
+	failed := 0
+	right := func(got []byte, err error, want []byte) {
+		if err != nil {
+			require.NotErrorIs(t, err, storage.ErrNotFound)
+			failed++
+			return
+		}
+		require.True(t, bytes.Equal(want, got))
+	}
+	first := b.Head.Size - uint64(len(b.Entries))
+	for i, want := range b.Entries {
+		got, err := store.Entry(ctx, first+uint64(i))
+		right(got, err, want)
+	}
+	text, err := store.Content(ctx, b.Contents[0].Digest)
+	right(text, err, b.Contents[0].Bytes)
+	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
+	right(hashes, err, b.Tiles[0].Hashes)
+	return failed
+}
+
+// Damage inside the write-ahead log is not taken for its end: that would drop
+// acknowledged commits in silence. (In the last commit of a log the two cannot
+// be told apart.)
+func TestDamagedLog(t *testing.T) {
+	crashable := vfs.NewCrashableMem()
+	db, l := one(t, crashable)
+	commits(t, l, 9)
+	left := crashable.CrashClone(vfs.CrashCloneCfg{})
+	require.NoError(t, db.Close())
+	damage(t, left, "*.log")
+	_, err := Open(t.Context(), testConfig(left))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, storage.ErrInUse)
+	require.NotErrorIs(t, err, storage.ErrFormat)
+}
+
+// A database whose folder lost its manifest is not taken for a new one.
+func TestLostManifest(t *testing.T) {
+	files := pebbletest.NewCrashable()
+	db, l := one(t, files.FS())
+	commits(t, l, 1)
+	require.NoError(t, db.Close())
+	names, err := files.FS().List(testDir)
+	require.NoError(t, err)
+	for _, name := range names {
+		if matches, _ := path.Match("MANIFEST-*", name); matches {
+			require.NoError(t, files.FS().Remove(testDir+"/"+name))
+		}
+	}
+	_, err = Open(t.Context(), testConfig(files.FS()))
+	require.ErrorContains(t, err, "manifest")
+}

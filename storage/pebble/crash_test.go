@@ -1,0 +1,255 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// history is the series of commits that the power fails in. It knows what each
+// commit leaves, so that whatever is found can be held against it.
+type history struct {
+	batches []storage.Batch // batches[i] builds on heads[i] and leads to heads[i+1]
+	heads   []storage.Head
+
+	begun, acknowledged atomic.Int64 // commits; the ledger's creation is the first
+}
+
+// newHistory has commits of a few sizes, enough for the memory table (which
+// begins with 256 KiB) to be flushed several times and the log to be changed.
+func newHistory(commits int) *history {
+	h := &history{heads: []storage.Head{{}}}
+	for i := range commits {
+		old := h.heads[i]
+		b := batch(old, 1+i%5, 4000*(1+i%7))
+		if i%4 == 3 {
+			b.Erase = []storage.Hash{digestOf(h.heads[i-1].Size)}
+		}
+		h.batches = append(h.batches, b)
+		h.heads = append(h.heads, b.Head)
+	}
+	return h
+}
+
+// play creates the ledger and makes the commits, with a restart in the middle.
+func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.WriteOptions) error {
+	for _, part := range [][2]int{{0, len(h.batches) / 2}, {len(h.batches) / 2, len(h.batches)}} {
+		db, err := Open(ctx, testConfig(files))
+		if err != nil {
+			return err
+		}
+		db.durability = durability
+		if err := errors.Join(h.playOn(ctx, db, part[0], part[1]), db.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *history) playOn(ctx context.Context, db *Database, from, to int) error {
+	if from == 0 {
+		h.begun.Add(1)
+		if _, err := db.Create(ctx, storage.Info{Name: "default"}); err != nil {
+			return err
+		}
+		h.acknowledged.Add(1)
+	}
+	store, err := db.Ledger(ctx, "default")
+	if err != nil {
+		return err
+	}
+	for i := from; i < to; i++ {
+		h.begun.Add(1)
+		if err := store.Commit(ctx, h.heads[i], h.batches[i]); err != nil {
+			return err
+		}
+		h.acknowledged.Add(1)
+	}
+	return nil
+}
+
+// check opens what a power cut left. Of the steps begun, those acknowledged must
+// be there and whole; one more may be, whole too.
+func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun int64) error {
+	db, err := Open(ctx, testConfig(files))
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.checkDatabase(ctx, db, acknowledged, begun), db.Close())
+}
+
+func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged, begun int64) error {
+	store, err := db.Ledger(ctx, "default")
+	if errors.Is(err, storage.ErrNotFound) && acknowledged == 0 {
+		_, err := db.Create(ctx, storage.Info{Name: "default"})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for step := max(acknowledged, 1); step <= begun; step++ {
+		if head.Size == h.heads[step-1].Size {
+			return h.checkLedger(ctx, store, int(step-1))
+		}
+	}
+	return fmt.Errorf("head of size %d after %d acknowledged steps of %d begun", head.Size, acknowledged, begun)
+}
+
+// checkLedger compares the ledger with what n commits leave, and goes on with
+// the next one.
+func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) error {
+	head, err := store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if want := h.heads[n]; head.Tip != want.Tip || !bytes.Equal(head.Checkpoint, want.Checkpoint) {
+		return fmt.Errorf("the head of size %d is another", head.Size)
+	}
+	var entries [][]byte
+	for _, b := range h.batches[:n] {
+		entries = append(entries, b.Entries...)
+	}
+	next := 0
+	for e, err := range store.Entries(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(e.Bytes, entries[next]) {
+			return fmt.Errorf("entry %d is another", e.Seq)
+		}
+		next++
+	}
+	if next != len(entries) {
+		return fmt.Errorf("%d entries of %d", next, len(entries))
+	}
+	for i := range h.batches {
+		if err := h.checkBeside(ctx, store, i, n); err != nil {
+			return fmt.Errorf("commit %d of %d: %w", i, n, err)
+		}
+	}
+	if n == len(h.batches) {
+		return nil
+	}
+	return store.Commit(ctx, h.heads[n], h.batches[n])
+}
+
+// checkBeside checks tile, key and content of commit i after n commits.
+func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
+	b := h.batches[i]
+	erased := i%4 == 2 && i+1 < n // by the commit that follows
+	var failed error
+	expect := func(what string, want bool, got []byte, err error, value []byte) {
+		switch {
+		case want && err != nil:
+			failed = errors.Join(failed, err)
+		case want && !bytes.Equal(got, value):
+			failed = errors.Join(failed, fmt.Errorf("%s is another", what))
+		case !want && !errors.Is(err, storage.ErrNotFound):
+			failed = errors.Join(failed, fmt.Errorf("%s is there: %w", what, err))
+		}
+	}
+	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
+	expect("tile", i < n, hashes, err, b.Tiles[0].Hashes)
+	key, err := store.Key(ctx, b.Keys[0].Key)
+	expect("key", i < n, key.Record[:], err, b.Keys[0].Record[:])
+	text, err := store.Content(ctx, b.Contents[0].Digest)
+	expect("content", i < n && !erased, text, err, b.Contents[0].Bytes)
+	return failed
+}
+
+// cuts says where the power fails and how much of what is not synced is kept.
+type cuts struct {
+	every    int   // each so many changing operations
+	percents []int // one cut each, with dice of its own
+}
+
+// losses does work that changes files, cuts the power before its operations, has
+// inspect look at what each cut leaves, and says how many there were and what
+// was found wrong.
+func losses(
+	t *testing.T, files *pebbletest.Crashable, c cuts, work func() error, inspect func(cut func() vfs.FS) error,
+) (int, []error) {
+	var made int
+	var wrong []error
+	files.BeforeEach(func(operation int) {
+		if operation%c.every != 0 {
+			return
+		}
+		for i, percent := range c.percents {
+			made++
+			seed := uint64(operation*len(c.percents) + i)
+			if err := inspect(func() vfs.FS { return files.PowerCut(percent, seed).FS() }); err != nil {
+				wrong = append(wrong, fmt.Errorf("power cut before operation %d with %d %% kept: %w", operation, percent, err))
+			}
+		}
+	})
+	err := work()
+	files.BeforeEach(nil) // from here on made and wrong are at rest
+	require.NoError(t, err)
+	return made, wrong
+}
+
+// lossesOf plays a history on a new file system.
+func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions) (int, []error) {
+	files := pebbletest.NewCrashable()
+	ctx := t.Context()
+	work := func() error { return h.play(ctx, files.FS(), durability) }
+	return losses(t, files, c, work, func(cut func() vfs.FS) error {
+		acknowledged := h.acknowledged.Load() // before the cut: begun ones after it
+		left := cut()
+		return h.check(ctx, left, acknowledged, h.begun.Load())
+	})
+}
+
+func TestPowerCutAtEveryOperation(t *testing.T) {
+	h := newHistory(24)
+	made, wrong := lossesOf(t, h, cuts{every: 1, percents: []int{0, 50, 100}}, engine.Sync)
+	require.NoError(t, errors.Join(wrong...))
+	require.Greater(t, made, 3*2*len(h.batches), "each commit writes and syncs")
+}
+
+// A batch of more than half a memory table takes another way through Pebble.
+func TestPowerCutInLargeCommit(t *testing.T) {
+	h := newHistory(1)
+	large := batch(h.heads[1], 10, memTableBytes/16)
+	h.batches, h.heads = append(h.batches, large), append(h.heads, large.Head)
+	after := batch(large.Head, 1, 100)
+	h.batches, h.heads = append(h.batches, after), append(h.heads, after.Head)
+	_, wrong := lossesOf(t, h, cuts{every: 24, percents: []int{0, 50, 100}}, engine.Sync)
+	require.NoError(t, errors.Join(wrong...))
+}
+
+// The tests above can fail: without syncs they find losses.
+func TestPowerCutFindsMissingSync(t *testing.T) {
+	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
+	require.NotEmpty(t, wrong)
+}
+
+// A restart, after a cut and cut itself, loses nothing either. Its few
+// operations matter to the whole database, so each is tried with many dice.
+func TestPowerCutInRestart(t *testing.T) {
+	h := newHistory(8)
+	ctx := t.Context()
+	first := pebbletest.NewCrashable()
+	require.NoError(t, h.play(ctx, first.FS(), engine.Sync))
+	files := first.PowerCut(0, 0)
+	steps := h.acknowledged.Load()
+	work := func() error { return h.check(ctx, files.FS(), steps, steps) }
+	_, wrong := losses(t, files, cuts{every: 1, percents: []int{30, 50, 50, 50, 50, 50, 70, 90}}, work,
+		func(cut func() vfs.FS) error { return h.check(ctx, cut(), steps, steps) })
+	require.NoError(t, errors.Join(wrong...))
+}

@@ -1,0 +1,237 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// Database holds the ledgers of one folder. It implements storage.Database; its
+// methods are safe for concurrent use, except that Close waits for nobody.
+type Database struct {
+	engine  *engine.DB
+	lock    *engine.Lock
+	fs      vfs.FS
+	dir     string // under its one name (makeFolder)
+	minFree uint64 // bytes; 0 means the default mark
+	// durability of every write: engine.Sync. A field only so that the crash
+	// test can show that it notices when this is missing.
+	durability *engine.WriteOptions
+
+	closed atomic.Bool
+
+	mu      sync.Mutex
+	ledgers map[string]*ledger // opened so far, by name; under mu
+}
+
+var errClosed = errors.New("the database is closed")
+
+// usable is nil if work may begin.
+func (d *Database) usable(ctx context.Context) error {
+	if d.closed.Load() {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// get is the value under key, the caller's to keep; storage.ErrNotFound if none.
+func (d *Database) get(key []byte) ([]byte, error) {
+	value, closer, err := d.engine.Get(key)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, storage.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept := append([]byte{}, value...)
+	if err := closer.Close(); err != nil {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// Ledgers lists them by name.
+func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", err)
+	}
+	start, end := keys.Names()
+	names, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", err)
+	}
+	var infos []storage.Info
+	for ok := names.First(); ok; ok = names.Next() {
+		name := string(names.Key()[len(start):])
+		number, err := keys.DecodeNumber(names.Value())
+		if err == nil {
+			var info storage.Info
+			info, err = d.info(keys.Ledger(number))
+			infos = append(infos, info)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("listing ledger %q: %w", name, err), names.Close())
+		}
+	}
+	if err := names.Close(); err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", err)
+	}
+	return infos, nil
+}
+
+// info reads a ledger's description; absent, it is damage.
+func (d *Database) info(number keys.Ledger) (storage.Info, error) {
+	stored, err := d.get(keys.Info(number))
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Info{}, errors.New("its description is missing")
+	}
+	if err != nil {
+		return storage.Info{}, err
+	}
+	return keys.DecodeInfo(stored)
+}
+
+// head reads a ledger's head; absent, it is damage.
+func (d *Database) head(number keys.Ledger) (storage.Head, error) {
+	stored, err := d.get(keys.Head(number))
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Head{}, errors.New("its head is missing")
+	}
+	if err != nil {
+		return storage.Head{}, err
+	}
+	return keys.DecodeHead(stored)
+}
+
+// Ledger opens one; storage.ErrNotFound if there is none of that name.
+func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, err := d.ledger(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("opening ledger %q: %w", name, err)
+	}
+	return l, nil
+}
+
+// ledger is the ledger of that name, opened if need be. The caller holds d.mu.
+func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	if l, opened := d.ledgers[name]; opened {
+		return l, nil
+	}
+	stored, err := d.get(keys.Name(name))
+	if err != nil {
+		return nil, err
+	}
+	number, err := keys.DecodeNumber(stored)
+	if err != nil {
+		return nil, err
+	}
+	info, err := d.info(keys.Ledger(number))
+	if err != nil {
+		return nil, err
+	}
+	head, err := d.head(keys.Ledger(number))
+	if err != nil {
+		return nil, err
+	}
+	return d.remember(keys.Ledger(number), info, head), nil
+}
+
+// remember makes the one handle on a ledger. The caller holds d.mu.
+func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
+	l := &ledger{db: d, number: number, recent: newRecent(recentDigests)}
+	l.info.Store(&info)
+	l.head.Store(&head)
+	d.ledgers[info.Name] = l
+	return l
+}
+
+// Create makes an empty ledger, durably; storage.ErrConflict if the name is
+// taken.
+func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, err := d.create(ctx, info)
+	if err != nil {
+		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, err)
+	}
+	return l, nil
+}
+
+func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	_, err := d.get(keys.Name(info.Name))
+	if err == nil {
+		return nil, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
+	}
+	if !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
+	}
+	number, err := d.nextNumber()
+	if err != nil {
+		return nil, err
+	}
+	description, err := keys.EncodeInfo(info)
+	if err != nil {
+		return nil, err
+	}
+	c := newChange(d.engine, 0)
+	c.set(keys.Last(), keys.Number(uint32(number)))
+	c.set(keys.Name(info.Name), keys.Number(uint32(number)))
+	c.set(keys.Info(number), description)
+	c.set(keys.Head(number), keys.AppendHead(nil, storage.Head{}))
+	if err := c.commit(d.durability); err != nil {
+		return nil, err
+	}
+	stored, err := keys.DecodeInfo(description)
+	if err != nil {
+		return nil, err
+	}
+	return d.remember(number, stored, storage.Head{}), nil
+}
+
+// nextNumber is a ledger number never given before. The caller holds d.mu and
+// stores it under keys.Last together with the ledger.
+func (d *Database) nextNumber() (keys.Ledger, error) {
+	stored, err := d.get(keys.Last())
+	if errors.Is(err, storage.ErrNotFound) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	last, err := keys.DecodeNumber(stored)
+	if err != nil {
+		return 0, err
+	}
+	if last+1 == 0 {
+		return 0, errors.New("all ledger numbers are given")
+	}
+	return keys.Ledger(last + 1), nil
+}
+
+// Close releases everything. No Store may be in use then; one that is used
+// afterwards answers with an error.
+func (d *Database) Close() error {
+	if d.closed.Swap(true) {
+		return fmt.Errorf("closing: %w", errClosed)
+	}
+	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
+		return fmt.Errorf("closing the database in %s: %w", d.dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package pebble
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// failingLog fails syncs or writes of the write-ahead log once it is armed.
+type failingLog struct {
+	armed atomic.Bool
+	kinds []errorfs.OpKind
+}
+
+func (f *failingLog) inject(op errorfs.Op) error {
+	if f.armed.Load() && strings.HasSuffix(op.Path, ".log") {
+		for _, kind := range f.kinds {
+			if op.Kind == kind {
+				return errorfs.ErrInjected
+			}
+		}
+	}
+	return nil
+}
+
+// A commit whose write fails does not come back: the process ends in it. What
+// was acknowledged before is there at the next start, and of the failed commit
+// all or nothing.
+func TestFailedLogIsFatal(t *testing.T) {
+	for name, kinds := range map[string][]errorfs.OpKind{
+		"write": {errorfs.OpFileWrite},
+		"sync":  {errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := vfs.NewCrashableMem()
+			failing := &failingLog{kinds: kinds}
+			reasons := make(chan string, 1)
+			config := testConfig(errorfs.Wrap(memory, errorfs.InjectorFunc(failing.inject)))
+			config.Fatal = func(msg string) {
+				reasons <- msg
+				runtime.Goexit()
+			}
+			db, err := Open(t.Context(), config)
+			require.NoError(t, err)
+			l, err := db.Create(t.Context(), storage.Info{Name: "default"})
+			require.NoError(t, err)
+			first := batch(storage.Head{}, 2, 100)
+			require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
+
+			failing.armed.Store(true)
+			var returned atomic.Bool
+			ended := make(chan struct{})
+			second := batch(first.Head, 2, 100)
+			go func() {
+				defer close(ended)
+				_ = l.Commit(t.Context(), first.Head, second)
+				returned.Store(true)
+			}()
+			<-ended
+			require.False(t, returned.Load(), "nothing is acknowledged, not even a failure")
+			require.Contains(t, <-reasons, errorfs.ErrInjected.Error())
+			head, err := l.Head(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, first.Head, head, "readers never saw it")
+
+			left := openOn(t, memory.CrashClone(vfs.CrashCloneCfg{}))
+			store, err := left.Ledger(t.Context(), "default")
+			require.NoError(t, err)
+			head, err = store.Head(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, first.Head, head)
+			_, err = store.Content(t.Context(), second.Contents[0].Digest)
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			require.NoError(t, left.Close())
+		})
+	}
+}
+
+// A Fatal that returns against its contract does not let the engine go on.
+func TestFatalMustNotReturn(t *testing.T) {
+	l := &logger{out: quiet(), fatal: func(string) {}}
+	require.PanicsWithValue(t, "storage/pebble: Config.Fatal returned after: lost 3",
+		func() { l.Fatalf("lost %d", 3) })
+}
+
+// Errors in the background are reported, and what can be tried again is.
+func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
+	var fail atomic.Bool
+	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if fail.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			fail.Store(false)
+			return errors.New("no table today")
+		}
+		return nil
+	}))
+	db, l := one(t, files)
+	fail.Store(true)
+	all := commits(t, l, 4)
+	require.NoError(t, db.engine.Flush())
+	require.False(t, fail.Load(), "it failed once")
+	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
+}

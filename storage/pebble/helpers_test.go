@@ -1,0 +1,23 @@
+package pebble
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"log/slog"
+	"math/rand/v2"
+
+	"colophon/storage"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// digestOf is a digest that stands for a number.
+func digestOf(n uint64) storage.Hash {
+	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
+}
+
+// fill makes bytes that hardly compress and depend on seed alone.
+func fill(b []byte, seed uint64) {
+	source := rand.NewChaCha8(digestOf(seed))
+	_, _ = source.Read(b) // never fails
+}

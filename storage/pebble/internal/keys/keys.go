@@ -1,0 +1,110 @@
+// Package keys is how storage/pebble names and writes down what it keeps. It is
+// shared with storage/pebble/pebbletest, so that tests change exactly the bytes
+// that the database reads.
+//
+// A key is the ledger's number (4 bytes), one byte for the kind, and the key
+// within that kind. Integers are big-endian, so keys of a kind sort by number.
+// Number 0 is no ledger: under it stands what concerns the whole database.
+package keys
+
+import (
+	"encoding/binary"
+
+	"colophon/storage"
+)
+
+// FormatVersion is the version of everything in this package. A database that
+// was written with another one is not opened.
+const FormatVersion = 1
+
+// Ledger is a ledger's number: given at creation, never given again.
+type Ledger uint32
+
+const database Ledger = 0
+
+// Kinds of keys. Those that arrive in order (content, entries) and those that
+// arrive in random order (places, claims) are kept apart.
+const (
+	kindContent byte = 'c' // event, slot → bytes
+	kindPlace   byte = 'd' // digest → event, slot
+	kindEntry   byte = 'e' // sequence number → entry
+	kindFormat  byte = 'f' // of the database: format version
+	kindHead    byte = 'h' // head
+	kindInfo    byte = 'i' // info
+	kindClaim   byte = 'k' // key digest → record digest, sequence number
+	kindLast    byte = 'l' // of the database: last ledger number given
+	kindName    byte = 'n' // of the database: ledger name → ledger number
+	kindSetting byte = 's' // setting name → value
+	kindTile    byte = 't' // level, index → hashes
+)
+
+// MaxLength is the length of the longest key without a name in it.
+const MaxLength = 4 + 1 + storage.HashBytes
+
+func prefix(dst []byte, ledger Ledger, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint32(dst, uint32(ledger)), kind)
+}
+
+// Format is the key of the database's format version.
+func Format() []byte { return prefix(nil, database, kindFormat) }
+
+// Last is the key of the last ledger number given.
+func Last() []byte { return prefix(nil, database, kindLast) }
+
+// Name is the key under which a ledger's number is found.
+func Name(name string) []byte { return append(prefix(nil, database, kindName), name...) }
+
+// Names is the range of all Name keys, the end excluded.
+func Names() (start, end []byte) {
+	return prefix(nil, database, kindName), prefix(nil, database, kindName+1)
+}
+
+// Info is the key of a ledger's description.
+func Info(ledger Ledger) []byte { return prefix(nil, ledger, kindInfo) }
+
+// Head is the key of a ledger's head.
+func Head(ledger Ledger) []byte { return prefix(nil, ledger, kindHead) }
+
+// Setting is the key of a named setting.
+func Setting(ledger Ledger, name string) []byte {
+	return append(prefix(nil, ledger, kindSetting), name...)
+}
+
+// AppendEntry appends the key of an entry to dst.
+func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindEntry), seq)
+}
+
+// EntrySeq is the sequence number in an entry's key; false if it is none.
+func EntrySeq(key []byte) (uint64, bool) {
+	if len(key) != 4+1+8 || key[4] != kindEntry {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(key[5:]), true
+}
+
+// AppendTile appends the key of a hash tile to dst.
+func AppendTile(dst []byte, ledger Ledger, level uint8, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(prefix(dst, ledger, kindTile), level), index)
+}
+
+// AppendContent appends the key of the content at a place to dst.
+func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
+	dst = binary.BigEndian.AppendUint64(prefix(dst, ledger, kindContent), p.Seq)
+	return binary.BigEndian.AppendUint16(dst, p.Slot)
+}
+
+// AppendPlace appends to dst the key under which a content's place is found.
+func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
+	return append(prefix(dst, ledger, kindPlace), digest[:]...)
+}
+
+// Places is the range of a ledger's place keys, the end excluded.
+func Places(ledger Ledger) (start, end []byte) {
+	return prefix(nil, ledger, kindPlace), prefix(nil, ledger, kindPlace+1)
+}
+
+// AppendClaim appends the key of an idempotency key's claim to dst.
+func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
+	return append(prefix(dst, ledger, kindClaim), key[:]...)
+}

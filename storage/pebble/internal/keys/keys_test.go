@@ -1,0 +1,132 @@
+package keys_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashBytes)) }
+
+// The bytes on disk: a change here is another FormatVersion.
+func TestLayout(t *testing.T) {
+	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
+	place := keys.Place{Seq: 1, Slot: 2}
+	claim := storage.Key{Record: digest(0xab), Seq: 3}
+	head := storage.Head{Size: 1, Tip: digest(0xab), Time: -1, Checkpoint: []byte("c")}
+	for want, got := range map[string][]byte{
+		"00000000" + "66":                                  keys.Format(),
+		"00000000" + "6c":                                  keys.Last(),
+		"00000000" + "6e" + "6162":                         keys.Name("ab"),
+		"00000102" + "69":                                  keys.Info(0x102),
+		"00000102" + "68":                                  keys.Head(0x102),
+		"00000102" + "73" + "6162":                         keys.Setting(0x102, "ab"),
+		"00000102" + "65" + "0000000000000003":             keys.AppendEntry(nil, 0x102, 3),
+		"00000102" + "74" + "04" + "0000000000000003":      keys.AppendTile(nil, 0x102, 4, 3),
+		"00000102" + "63" + "0000000000000001" + "0002":    keys.AppendContent(nil, 0x102, place),
+		"00000102" + "64" + d:                              keys.AppendPlace(nil, 0x102, digest(0xab)),
+		"00000102" + "6b" + d:                              keys.AppendClaim(nil, 0x102, digest(0xab)),
+		"0000000000000001" + "0002":                        keys.AppendPlaceValue(nil, place),
+		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
+		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHead(nil, head),
+		"00000001": keys.Number(keys.FormatVersion),
+	} {
+		require.Equal(t, want, hex.EncodeToString(got))
+	}
+}
+
+func TestRanges(t *testing.T) {
+	start, end := keys.Places(7)
+	for _, key := range [][]byte{keys.AppendPlace(nil, 7, digest(0)), keys.AppendPlace(nil, 7, digest(0xff))} {
+		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+		require.LessOrEqual(t, len(key), keys.MaxLength)
+	}
+	for _, key := range [][]byte{keys.AppendPlace(nil, 6, digest(0xff)), keys.AppendPlace(nil, 8, digest(0)), keys.AppendEntry(nil, 7, 0)} {
+		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+	}
+	start, end = keys.Names()
+	for _, name := range []string{"", "a", "\xff\xff"} {
+		key := keys.Name(name)
+		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+		require.Equal(t, name, string(key[len(start):]))
+	}
+}
+
+// Entries sort by number and are told from every other key.
+func TestEntryOrder(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		seqs := rapid.SliceOfN(rapid.Uint64(), 2, 20).Draw(r, "seqs")
+		var entries [][]byte
+		for _, seq := range seqs {
+			entries = append(entries, keys.AppendEntry(nil, 1, seq))
+		}
+		slices.Sort(seqs)
+		slices.SortFunc(entries, bytes.Compare)
+		for i, entry := range entries {
+			seq, ok := keys.EntrySeq(entry)
+			require.True(r, ok)
+			require.Equal(r, seqs[i], seq)
+		}
+	})
+	for _, other := range [][]byte{nil, keys.Head(1), keys.AppendTile(nil, 1, 0, 0), keys.AppendContent(nil, 1, keys.Place{}), keys.AppendEntry(nil, 1, 5)[:12]} {
+		_, ok := keys.EntrySeq(other)
+		require.False(t, ok)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	info := storage.Info{Name: "a", Origin: "ledger.example/<a>", Created: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), Frozen: true}
+	encoded, err := keys.EncodeInfo(info)
+	require.NoError(t, err)
+	got, err := keys.DecodeInfo(encoded)
+	require.NoError(t, err)
+	require.Equal(t, info, got)
+	info.Created = time.Date(math.MaxInt32, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, err = keys.EncodeInfo(info)
+	require.Error(t, err, "a year that RFC 3339 has no digits for")
+}
+
+// Whatever a decoder accepts, it accepted as it was written.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(keys.Number(1))
+	f.Add(keys.AppendPlaceValue(nil, keys.Place{Seq: 1, Slot: 2}))
+	f.Add(keys.AppendClaimValue(nil, storage.Key{Seq: 3}))
+	f.Add(keys.AppendHead(nil, storage.Head{Size: 4, Checkpoint: []byte("c")}))
+	f.Add([]byte(`{"name":"a","origin":"o","created":"2025-01-02T03:04:05Z","frozen":true}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if head, err := keys.DecodeHead(b); err == nil {
+			require.Equal(t, b, keys.AppendHead(nil, head))
+		}
+		if place, err := keys.DecodePlace(b); err == nil {
+			require.Equal(t, b, keys.AppendPlaceValue(nil, place))
+		}
+		if claim, err := keys.DecodeClaim(digest(1), b); err == nil {
+			require.Equal(t, b, keys.AppendClaimValue(nil, claim))
+			require.Equal(t, digest(1), claim.Key)
+		}
+		if n, err := keys.DecodeNumber(b); err == nil {
+			require.Equal(t, b, keys.Number(n))
+		}
+		if info, err := keys.DecodeInfo(b); err == nil {
+			again, err := keys.EncodeInfo(info)
+			if err != nil {
+				return // a time whose year has five digits in UTC
+			}
+			same, err := keys.DecodeInfo(again)
+			require.NoError(t, err)
+			require.True(t, info.Created.Equal(same.Created))
+			same.Created = info.Created
+			require.Equal(t, info, same)
+		}
+	})
+}

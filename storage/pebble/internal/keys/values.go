@@ -1,0 +1,116 @@
+package keys
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"colophon/storage"
+)
+
+// Lengths in bytes of values, or of their fixed part.
+const (
+	headLength  = 8 + storage.HashBytes + 8
+	placeLength = 8 + 2
+	claimLength = storage.HashBytes + 8
+)
+
+// Place is where content is kept: the event that brought it and its slot.
+type Place struct {
+	Seq  uint64
+	Slot uint16
+}
+
+// AppendHead appends size, tip, time and checkpoint to dst.
+func AppendHead(dst []byte, h storage.Head) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, h.Size)
+	dst = append(dst, h.Tip[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Time))
+	return append(dst, h.Checkpoint...)
+}
+
+// DecodeHead reads what AppendHead wrote. The checkpoint is a copy, nil when it
+// is empty.
+func DecodeHead(b []byte) (storage.Head, error) {
+	if len(b) < headLength {
+		return storage.Head{}, fmt.Errorf("head of %d bytes, at least %d expected", len(b), headLength)
+	}
+	h := storage.Head{
+		Size: binary.BigEndian.Uint64(b),
+		Tip:  storage.Hash(b[8:40]),
+		Time: int64(binary.BigEndian.Uint64(b[40:])),
+	}
+	if len(b) > headLength {
+		h.Checkpoint = append([]byte(nil), b[headLength:]...)
+	}
+	return h, nil
+}
+
+// AppendPlaceValue appends a place to dst.
+func AppendPlaceValue(dst []byte, p Place) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, p.Seq), p.Slot)
+}
+
+// DecodePlace reads what AppendPlaceValue wrote.
+func DecodePlace(b []byte) (Place, error) {
+	if len(b) != placeLength {
+		return Place{}, fmt.Errorf("place of %d bytes, %d expected", len(b), placeLength)
+	}
+	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}, nil
+}
+
+// AppendClaimValue appends to dst what an idempotency key stands for.
+func AppendClaimValue(dst []byte, k storage.Key) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
+}
+
+// DecodeClaim reads what AppendClaimValue wrote under key.
+func DecodeClaim(key storage.Hash, b []byte) (storage.Key, error) {
+	if len(b) != claimLength {
+		return storage.Key{}, fmt.Errorf("claim of %d bytes, %d expected", len(b), claimLength)
+	}
+	return storage.Key{
+		Key:    key,
+		Record: storage.Hash(b[:storage.HashBytes]),
+		Seq:    binary.BigEndian.Uint64(b[storage.HashBytes:]),
+	}, nil
+}
+
+// Number is the value of Format, Last and Name keys.
+func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+// DecodeNumber reads what Number wrote.
+func DecodeNumber(b []byte) (uint32, error) {
+	if len(b) != 4 {
+		return 0, fmt.Errorf("number of %d bytes, 4 expected", len(b))
+	}
+	return binary.BigEndian.Uint32(b), nil
+}
+
+// info is written as JSON: it is small, seldom read, and grows members.
+type info struct {
+	Name    string    `json:"name"`
+	Origin  string    `json:"origin"`
+	Created time.Time `json:"created"`
+	Frozen  bool      `json:"frozen"`
+}
+
+// EncodeInfo writes a ledger's description, its time in UTC.
+func EncodeInfo(i storage.Info) ([]byte, error) {
+	i.Created = i.Created.UTC()
+	b, err := json.Marshal(info(i))
+	if err != nil {
+		return nil, fmt.Errorf("describing ledger %q: %w", i.Name, err)
+	}
+	return b, nil
+}
+
+// DecodeInfo reads what EncodeInfo wrote.
+func DecodeInfo(b []byte) (storage.Info, error) {
+	var i info
+	if err := json.Unmarshal(b, &i); err != nil {
+		return storage.Info{}, fmt.Errorf("reading a ledger's description: %w", err)
+	}
+	return storage.Info(i), nil
+}

@@ -1,0 +1,68 @@
+package pebble
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Metrics is what the database says about itself. Counts begin when it is
+// opened.
+type Metrics struct {
+	DiskBytes    uint64 // all files, obsolete ones included
+	WALBytes     uint64 // live data in the write-ahead log
+	Compactions  int64
+	Flushes      int64
+	Level0Files  int64     // files waiting to be merged downwards
+	FsyncLatency Histogram // of the write-ahead log
+}
+
+// Histogram counts durations.
+type Histogram struct {
+	Count   uint64
+	Sum     time.Duration
+	Buckets []Bucket // by rising bound; what exceeds the last is in Count only
+}
+
+// Bucket counts the durations up to its bound, those of lower buckets included.
+type Bucket struct {
+	UpperBound time.Duration
+	Count      uint64
+}
+
+// Metrics is the present state; an error once the database is closed.
+func (d *Database) Metrics() (Metrics, error) {
+	if d.closed.Load() {
+		return Metrics{}, fmt.Errorf("reading metrics: %w", errClosed)
+	}
+	m := d.engine.Metrics()
+	latency := &dto.Metric{}
+	if err := m.LogWriter.FsyncLatency.Write(latency); err != nil {
+		return Metrics{}, fmt.Errorf("reading the latency of syncs: %w", err)
+	}
+	return Metrics{
+		DiskBytes:    m.DiskSpaceUsage(),
+		WALBytes:     m.WAL.Size,
+		Compactions:  m.Compact.Count,
+		Flushes:      m.Flush.Count,
+		Level0Files:  m.Levels[0].TablesCount,
+		FsyncLatency: histogram(latency.GetHistogram()),
+	}, nil
+}
+
+// histogram copies a histogram of nanoseconds.
+func histogram(h *dto.Histogram) Histogram {
+	copied := Histogram{Count: h.GetSampleCount(), Sum: time.Duration(h.GetSampleSum())}
+	for _, b := range h.GetBucket() {
+		if math.IsInf(b.GetUpperBound(), 1) {
+			continue
+		}
+		copied.Buckets = append(copied.Buckets, Bucket{
+			UpperBound: time.Duration(b.GetUpperBound()),
+			Count:      b.GetCumulativeCount(),
+		})
+	}
+	return copied
+}

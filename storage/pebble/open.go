@@ -1,0 +1,237 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// engineFormat is the version of Pebble's own file formats, fixed here so that
+// a newer library does not change the files unasked.
+const engineFormat = engine.FormatValueSeparation
+
+// Open opens the database in cfg.Dir, or makes an empty one there if the folder
+// is absent or empty. ErrInUse if it is open already, in this process or
+// another; ErrFormat if it has another format version. A folder that holds
+// anything but a database of this package is refused.
+func Open(ctx context.Context, cfg Config) (*Database, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	db, err := open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database in %s: %w", cfg.Dir, err)
+	}
+	return db, nil
+}
+
+func open(cfg Config) (*Database, error) {
+	dir, err := makeFolder(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	format, err := peek(cfg.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockFolder(cfg.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	options := cfg.options()
+	options.Lock = lock
+	options.FormatMajorVersion = format
+	db, err := engine.Open(dir, options)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	d := &Database{
+		engine:     db,
+		lock:       lock,
+		fs:         cfg.FS,
+		dir:        dir,
+		minFree:    cfg.MinFreeBytes,
+		durability: engine.Sync,
+		ledgers:    make(map[string]*ledger),
+	}
+	if err := d.checkFormat(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// makeFolder makes dir and its parents, durably, and returns the one name under
+// which it is locked: on the operating system's file system two paths to one
+// folder must not give two locks.
+func makeFolder(files vfs.FS, dir string) (string, error) {
+	if vfs.Root(files) == vfs.Default {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return "", err
+		}
+		dir = absolute
+	}
+	var parents []string // of folders that do not exist yet, innermost first
+	for at := dir; ; at = files.PathDir(at) {
+		if _, err := files.Stat(at); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		parent := files.PathDir(at)
+		if parent == at {
+			break
+		}
+		parents = append(parents, parent)
+	}
+	if err := files.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	for _, parent := range parents {
+		if err := syncFolder(files, parent); err != nil {
+			return "", err
+		}
+	}
+	if vfs.Root(files) == vfs.Default {
+		return filepath.EvalSymlinks(dir)
+	}
+	return dir, nil
+}
+
+func syncFolder(files vfs.FS, dir string) error {
+	folder, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// peek is the version of Pebble's file formats with which to open the folder at
+// first: that of the database in it, which may turn out to be another program's
+// and is not to be converted, or this build's if there is none yet. It fails,
+// having changed nothing, if the folder holds other things than a Pebble
+// database or what an interrupted first start leaves.
+func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
+	description, err := engine.Peek(dir, files)
+	if err != nil {
+		return 0, err
+	}
+	if description.Exists {
+		return max(description.FormatMajorVersion, engine.FormatMinSupported), nil
+	}
+	names, err := files.List(dir)
+	if err != nil {
+		return 0, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !leftByFirstStart(name) {
+			return 0, fmt.Errorf("the folder is not empty and holds no database (there is %q)", name)
+		}
+	}
+	return engineFormat, nil
+}
+
+// leftByFirstStart reports whether an interrupted first start, or the making of
+// a file system, can have left a file of that name.
+func leftByFirstStart(name string) bool {
+	for _, pattern := range []string{"LOCK", "MANIFEST-*", "OPTIONS-*", "marker.*", "*.log", "*.dbtmp", "lost+found"} {
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lockFolder takes the database's lock file.
+func lockFolder(files vfs.FS, dir string) (*engine.Lock, error) {
+	lock, err := engine.LockDirectory(dir, files)
+	if err == nil {
+		return lock, nil
+	}
+	if heldElsewhere(err) {
+		return nil, fmt.Errorf("%w: %s", storage.ErrInUse, dir)
+	}
+	return nil, fmt.Errorf("locking %s: %w", dir, err)
+}
+
+// heldElsewhere reports whether a failed lock means that somebody has it. POSIX
+// lets fcntl say EAGAIN or EACCES; the latter on the way to the file, which
+// comes with its path, is a matter of permissions. A lock of the same process
+// is known to Pebble by a sentence only.
+func heldElsewhere(err error) bool {
+	var onPath *fs.PathError
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return true
+	case errors.Is(err, syscall.EACCES):
+		return !errors.As(err, &onPath)
+	default:
+		return strings.Contains(err.Error(), "lock held by current process") ||
+			strings.Contains(err.Error(), syscall.EAGAIN.Error())
+	}
+}
+
+// checkFormat compares the stored format version with this build's, and lets
+// Pebble bring its files up to engineFormat. A database without any key is new
+// and gets the version; one with keys but no version is another program's.
+func (d *Database) checkFormat() error {
+	stored, err := d.get(keys.Format())
+	if errors.Is(err, storage.ErrNotFound) {
+		return d.initialise()
+	}
+	if err != nil {
+		return err
+	}
+	version, err := keys.DecodeNumber(stored)
+	if err != nil {
+		return fmt.Errorf("reading the format version: %w", err)
+	}
+	if version != keys.FormatVersion {
+		return fmt.Errorf("%w: the database has version %d, this build reads version %d",
+			storage.ErrFormat, version, keys.FormatVersion)
+	}
+	return d.convert()
+}
+
+func (d *Database) initialise() error {
+	all, err := d.engine.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	empty := !all.First()
+	if err := errors.Join(all.Error(), all.Close()); err != nil {
+		return err
+	}
+	if !empty {
+		return errors.New("the folder holds the database of another program")
+	}
+	if err := d.convert(); err != nil {
+		return err
+	}
+	return d.engine.Set(keys.Format(), keys.Number(keys.FormatVersion), d.durability)
+}
+
+// convert brings an older database to engineFormat; there is no way back.
+func (d *Database) convert() error {
+	if d.engine.FormatMajorVersion() >= engineFormat {
+		return nil
+	}
+	return d.engine.RatchetFormatMajorVersion(engineFormat)
+}

@@ -1,0 +1,164 @@
+package pebble
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+	"colophon/storage/storagetest"
+)
+
+const testDir = "database"
+
+// openOn opens the database on a file system in memory.
+func openOn(t *testing.T, files vfs.FS) *Database {
+	db, err := Open(t.Context(), testConfig(files))
+	require.NoError(t, err)
+	return db
+}
+
+func testConfig(files vfs.FS) Config {
+	return Config{Dir: testDir, FS: files, CacheBytes: 1 << 20, Logger: quiet()}
+}
+
+func inMemory(t *testing.T) storage.Database { return openOn(t, vfs.NewMem()) }
+
+func reopen(t *testing.T, db storage.Database) storage.Database {
+	require.NoError(t, db.Close())
+	return openOn(t, db.(*Database).fs)
+}
+
+func TestConformance(t *testing.T) {
+	storagetest.Run(t, inMemory, storagetest.WithReopen(reopen))
+}
+
+func TestTamper(t *testing.T) {
+	storagetest.RunTampering(t, inMemory,
+		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
+			require.NoError(t, db.Close())
+			files := db.(*Database).fs
+			tamper, err := pebbletest.OpenTamper(files, testDir, ledger)
+			require.NoError(t, err)
+			change(tamper)
+			require.NoError(t, tamper.Close())
+			return openOn(t, files)
+		})
+}
+
+// one is a new ledger in a database of its own, closed when the test ends.
+func one(t *testing.T, files vfs.FS) (*Database, *ledger) {
+	db := openOn(t, files)
+	t.Cleanup(func() {
+		if !db.closed.Load() {
+			require.NoError(t, db.Close())
+		}
+	})
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	return db, store.(*ledger)
+}
+
+// batch is n entries of size bytes on old, the first with content and a key, and
+// all of it different for each old size.
+func batch(old storage.Head, n, size int) storage.Batch {
+	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
+	for i := range n {
+		entry := make([]byte, size)
+		fill(entry, old.Size+uint64(i))
+		b.Entries = append(b.Entries, entry)
+	}
+	digest := digestOf(old.Size)
+	b.Contents = []storage.Content{{Digest: digest, Seq: old.Size, Bytes: b.Entries[0]}}
+	b.Keys = []storage.Key{{Key: digest, Record: digestOf(old.Size + 1), Seq: old.Size}}
+	b.Tiles = []storage.Tile{{Index: old.Size, Hashes: digest[:]}}
+	b.Head.Tip = digestOf(b.Head.Size)
+	return b
+}
+
+func TestCloseTwiceAndUseAfterwards(t *testing.T) {
+	db, l := one(t, vfs.NewMem())
+	ctx := t.Context()
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, db.Close(), errClosed)
+	_, err := db.Ledgers(ctx)
+	require.ErrorIs(t, err, errClosed)
+	_, err = l.Head(ctx)
+	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, l.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1, 1)), errClosed)
+	for _, err := range l.Entries(ctx, 0) {
+		require.ErrorIs(t, err, errClosed)
+	}
+	_, err = db.Metrics()
+	require.ErrorIs(t, err, errClosed)
+}
+
+func TestNumbersAreNeverGivenAgain(t *testing.T) {
+	db, first := one(t, vfs.NewMem())
+	again := reopen(t, db).(*Database)
+	store, err := again.Create(t.Context(), storage.Info{Name: "second"})
+	require.NoError(t, err)
+	require.Equal(t, first.number+1, store.(*ledger).number)
+	require.NoError(t, again.Close())
+}
+
+func TestMissingHeadIsDamage(t *testing.T) {
+	files := vfs.NewMem()
+	db, _ := one(t, files)
+	require.NoError(t, db.Close())
+	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
+	require.NoError(t, err)
+	require.NoError(t, tamper.DeleteHead())
+	require.NoError(t, tamper.Close())
+
+	db = openOn(t, files)
+	_, err = db.Ledger(t.Context(), "default")
+	require.ErrorContains(t, err, "its head is missing")
+	require.NotErrorIs(t, err, storage.ErrNotFound)
+	require.NoError(t, db.Close())
+}
+
+func TestLostContentIsDamage(t *testing.T) {
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 10)))
+	require.NoError(t, db.Close())
+	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
+	require.NoError(t, err)
+	require.NoError(t, tamper.LoseBytes(digestOf(0)))
+	require.NoError(t, tamper.Close())
+
+	db = openOn(t, files)
+	store, err := db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	_, err = store.Content(t.Context(), digestOf(0))
+	require.ErrorContains(t, err, "the bytes in slot 0 of event 0 are missing")
+	require.NotErrorIs(t, err, storage.ErrNotFound)
+	require.NoError(t, db.Close())
+}
+
+func TestMetrics(t *testing.T) {
+	db, l := one(t, vfs.NewMem())
+	var head storage.Head
+	for range 4 {
+		b := batch(head, 10, 100<<10)
+		require.NoError(t, l.Commit(t.Context(), head, b))
+		head = b.Head
+	}
+	require.NoError(t, db.engine.Flush())
+	m, err := db.Metrics()
+	require.NoError(t, err)
+	require.Positive(t, m.DiskBytes)
+	require.Positive(t, m.Flushes)
+	require.GreaterOrEqual(t, m.FsyncLatency.Count, uint64(6), "format, creation and four commits, one sync each")
+	require.NotEmpty(t, m.FsyncLatency.Buckets)
+	last := Bucket{UpperBound: -1}
+	for _, b := range m.FsyncLatency.Buckets {
+		require.Greater(t, b.UpperBound, last.UpperBound)
+		require.GreaterOrEqual(t, b.Count, last.Count)
+		require.LessOrEqual(t, b.Count, m.FsyncLatency.Count)
+		last = b
+	}
+}

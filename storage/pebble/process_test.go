@@ -1,0 +1,163 @@
+package pebble
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// The tests below need other processes: this test binary again, told by the
+// environment what to do and where.
+const (
+	roleVariable = "COLOPHON_TEST_ROLE"
+	dirVariable  = "COLOPHON_TEST_DIR"
+)
+
+func TestMain(m *testing.M) {
+	roles := map[string]func(dir string) error{"open": roleOpen, "commit": roleCommit, "fail": roleFail}
+	role, ok := roles[os.Getenv(roleVariable)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := role(os.Getenv(dirVariable)); err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+}
+
+// process is another process in that role. It ends with the test.
+func process(t *testing.T, role, dir string) *exec.Cmd {
+	executable, err := os.Executable()
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), executable)
+	command.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir)
+	return command
+}
+
+// roleOpen opens the database and says how that went.
+func roleOpen(dir string) error {
+	db, err := Open(context.Background(), Config{Dir: dir, Logger: quiet()})
+	if errors.Is(err, storage.ErrInUse) {
+		fmt.Println("in use:", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+func TestOpenInTwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(t.Context(), Config{Dir: dir, Logger: quiet()})
+	require.NoError(t, err)
+	said, err := process(t, "open", dir).Output()
+	require.NoError(t, err, string(said))
+	require.True(t, strings.HasPrefix(string(said), "in use: "), string(said))
+	require.Contains(t, string(said), dir)
+	require.NoError(t, db.Close())
+	said, err = process(t, "open", dir).Output()
+	require.NoError(t, err, string(said))
+	require.Empty(t, string(said))
+}
+
+// roleCommit commits until it is killed and says each time how far it is.
+func roleCommit(dir string) error {
+	ctx := context.Background()
+	db, err := Open(ctx, Config{Dir: dir, Logger: quiet()})
+	if err != nil {
+		return err
+	}
+	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	if err != nil {
+		return err
+	}
+	for head := (storage.Head{}); ; {
+		b := batch(head, 3, 2000)
+		if err := store.Commit(ctx, head, b); err != nil {
+			return err
+		}
+		head = b.Head
+		fmt.Println(head.Size)
+	}
+}
+
+func TestKilledProcess(t *testing.T) {
+	dir := t.TempDir()
+	committing := process(t, "commit", dir)
+	output, err := committing.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, committing.Start())
+	lines := bufio.NewScanner(output)
+	for range 40 {
+		require.True(t, lines.Scan(), "it goes on until it is killed")
+	}
+	require.NoError(t, committing.Process.Kill())
+	var acknowledged uint64
+	for ok := true; ok; ok = lines.Scan() { // what it said before it died counts too
+		_, err := fmt.Sscan(lines.Text(), &acknowledged)
+		require.NoError(t, err)
+	}
+	require.Error(t, committing.Wait())
+
+	db, err := Open(t.Context(), Config{Dir: dir, Logger: quiet()})
+	require.NoError(t, err)
+	store, err := db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	head, err := store.Head(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, head.Size, acknowledged)
+	require.LessOrEqual(t, head.Size, acknowledged+3)
+	for old := (storage.Head{}); old.Size < head.Size; {
+		b := batch(old, 3, 2000)
+		require.Zero(t, readDamaged(t.Context(), t, store, b))
+		old = b.Head
+	}
+	require.NoError(t, db.Close())
+}
+
+// roleFail commits on a log that fails, with the Fatal of production.
+func roleFail(dir string) error {
+	failing := &failingLog{kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}}
+	files := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(failing.inject))
+	logger := slog.New(slog.NewTextHandler(os.Stdout, nil))
+	ctx := context.Background()
+	db, err := Open(ctx, Config{Dir: dir, FS: files, Logger: logger})
+	if err != nil {
+		return err
+	}
+	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	if err != nil {
+		return err
+	}
+	failing.armed.Store(true)
+	err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1, 100))
+	return fmt.Errorf("the commit came back: %w", err)
+}
+
+func TestFatalEndsTheProcess(t *testing.T) {
+	failing := process(t, "fail", t.TempDir())
+	output, err := failing.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, failing.Start())
+	said, err := io.ReadAll(output)
+	require.NoError(t, err)
+	var exit *exec.ExitError
+	require.ErrorAs(t, failing.Wait(), &exit)
+	require.Equal(t, 1, exit.ExitCode(), string(said))
+	require.Contains(t, string(said), "the process ends")
+	require.Contains(t, string(said), "injected error")
+}

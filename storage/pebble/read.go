@@ -1,0 +1,188 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// fetch is the value under key, the caller's to keep.
+func (l *ledger) fetch(ctx context.Context, key []byte) ([]byte, error) {
+	if err := l.db.usable(ctx); err != nil {
+		return nil, err
+	}
+	return l.db.get(key)
+}
+
+// Head implements storage.Reader. It reads memory only.
+func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
+	if err := l.db.usable(ctx); err != nil {
+		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name(), err)
+	}
+	head := *l.head.Load()
+	head.Checkpoint = bytes.Clone(head.Checkpoint)
+	return head, nil
+}
+
+// Tile implements storage.Reader.
+func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	hashes, err := l.fetch(ctx, keys.AppendTile(nil, l.number, level, index))
+	if err != nil {
+		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name(), err)
+	}
+	return hashes, nil
+}
+
+// Setting implements storage.Reader.
+func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
+	value, err := l.fetch(ctx, keys.Setting(l.number, name))
+	if err != nil {
+		return nil, fmt.Errorf("reading setting %q of ledger %q: %w", name, l.name(), err)
+	}
+	return value, nil
+}
+
+// Entry implements storage.Reader.
+func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	size := l.head.Load().Size
+	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
+	switch {
+	case seq >= size && err == nil:
+		// The engine shows a commit before it is durable; the head does not.
+		err = storage.ErrNotFound
+	case seq < size && errors.Is(err, storage.ErrNotFound):
+		err = fmt.Errorf("damaged: entry %d of %d is missing", seq, size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name(), err)
+	}
+	return entry, nil
+}
+
+// Key implements storage.Reader.
+func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+	claim, err := l.claim(ctx, key)
+	if err != nil {
+		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name(), err)
+	}
+	return claim, nil
+}
+
+func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Key, error) {
+	stored, err := l.fetch(ctx, keys.AppendClaim(nil, l.number, key))
+	if err != nil {
+		return storage.Key{}, err
+	}
+	claim, err := keys.DecodeClaim(key, stored)
+	if err != nil {
+		return storage.Key{}, err
+	}
+	if claim.Seq >= l.head.Load().Size {
+		return storage.Key{}, storage.ErrNotFound // as for entries: not before it is durable
+	}
+	return claim, nil
+}
+
+// Content implements storage.Reader.
+func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	content, err := l.content(ctx, digest)
+	if err != nil {
+		return nil, fmt.Errorf("reading content %x of ledger %q: %w", digest, l.name(), err)
+	}
+	return content, nil
+}
+
+// content follows a digest to its place. Between the two reads a commit may
+// erase the content, or erase it and bring it back elsewhere; a place is never
+// used twice, so only bytes that are missing while their place stands are lost.
+func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	if err := l.db.usable(ctx); err != nil {
+		return nil, err
+	}
+	place, err := l.place(digest)
+	for err == nil {
+		var content []byte
+		content, err = l.db.get(keys.AppendContent(nil, l.number, place))
+		if !errors.Is(err, storage.ErrNotFound) {
+			return content, err
+		}
+		missing := place
+		if place, err = l.place(digest); err == nil && place == missing {
+			return nil, fmt.Errorf("damaged: the bytes in slot %d of event %d are missing", place.Slot, place.Seq)
+		}
+	}
+	return nil, err
+}
+
+// place is where content is kept; storage.ErrNotFound if the ledger has none.
+func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
+	stored, err := l.db.get(keys.AppendPlace(nil, l.number, digest))
+	if err != nil {
+		return keys.Place{}, err
+	}
+	return keys.DecodePlace(stored)
+}
+
+// Entries implements storage.Reader.
+func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	end := l.head.Load().Size
+	return func(yield func(storage.Entry, error) bool) {
+		wanted := true
+		visit := func(e storage.Entry) bool {
+			wanted = yield(e, nil)
+			return wanted
+		}
+		if err := l.walk(ctx, from, end, visit); err != nil && wanted {
+			yield(storage.Entry{}, fmt.Errorf("reading entries of ledger %q: %w", l.name(), err))
+		}
+	}
+}
+
+// walk hands out the entries from ≤ seq < end until visit is false.
+func (l *ledger) walk(ctx context.Context, from, end uint64, visit func(storage.Entry) bool) (err error) {
+	if err := l.db.usable(ctx); err != nil {
+		return err
+	}
+	if from >= end {
+		return nil
+	}
+	entries, err := l.db.engine.NewIter(&engine.IterOptions{
+		LowerBound: keys.AppendEntry(nil, l.number, from),
+		UpperBound: keys.AppendEntry(nil, l.number, end),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, entries.Close()) }()
+	next := from
+	for ok := entries.First(); ok; ok = entries.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
+			break
+		}
+		entry, err := entries.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", next, err)
+		}
+		if !visit(storage.Entry{Seq: next, Bytes: entry}) {
+			return nil
+		}
+		next++
+	}
+	if err := entries.Error(); err != nil {
+		return fmt.Errorf("entry %d: %w", next, err)
+	}
+	if next < end {
+		return fmt.Errorf("damaged: entry %d of %d is missing", next, end)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package pebble
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/storage"
+)
+
+// recent may forget, but holds only what was added and not removed, is bounded,
+// and keeps what was asked for lately.
+func TestRecent(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		const limit = 4
+		set := newRecent(limit)
+		held := make(map[storage.Hash]bool)
+		draw := func(r *rapid.T) storage.Hash { return digestOf(rapid.Uint64Max(20).Draw(r, "digest")) }
+		r.Repeat(map[string]func(*rapid.T){
+			"add": func(r *rapid.T) {
+				digest := draw(r)
+				set.add(digest)
+				held[digest] = true
+				require.True(r, set.has(digest))
+			},
+			"remove": func(r *rapid.T) {
+				digest := draw(r)
+				set.remove(digest)
+				delete(held, digest)
+				require.False(r, set.has(digest))
+			},
+			"has": func(r *rapid.T) {
+				digest := draw(r)
+				if set.has(digest) {
+					require.True(r, held[digest])
+				}
+			},
+			"": func(r *rapid.T) {
+				require.LessOrEqual(r, len(set.young), limit)
+				require.LessOrEqual(r, len(set.old), limit)
+			},
+		})
+	})
+}
+
+func TestRecentKeepsWhatIsAskedFor(t *testing.T) {
+	set := newRecent(4)
+	prompt := digestOf(0)
+	set.add(prompt)
+	for i := range uint64(100) {
+		set.add(digestOf(i + 1))
+		require.True(t, set.has(prompt))
+	}
+	require.False(t, set.has(digestOf(1)))
+}
+
+// Content that is remembered is not looked up, and is still right when it was
+// erased in between.
+func TestContentBeyondMemory(t *testing.T) {
+	_, l := one(t, vfs.NewMem())
+	l.recent = newRecent(2)
+	ctx := t.Context()
+	var head storage.Head
+	step := func(erase []uint64, digests ...uint64) {
+		b := storage.Batch{Head: storage.Head{Size: head.Size + 1}, Entries: [][]byte{{1}}}
+		for _, n := range erase {
+			b.Erase = append(b.Erase, digestOf(n))
+		}
+		for slot, n := range digests {
+			b.Contents = append(b.Contents, storage.Content{
+				Digest: digestOf(n), Seq: head.Size, Slot: uint16(slot), Bytes: []byte{byte(head.Size)},
+			})
+		}
+		require.NoError(t, l.Commit(ctx, head, b))
+		head = b.Head
+	}
+	broughtBy := func(n uint64) byte {
+		text, err := l.Content(ctx, digestOf(n))
+		require.NoError(t, err)
+		return text[0]
+	}
+	step(nil, 0, 1, 2, 3, 4, 5)
+	require.False(t, l.recent.has(digestOf(0)), "forgotten")
+	step(nil, 0)
+	require.True(t, l.recent.has(digestOf(0)), "found and remembered")
+	require.Equal(t, byte(0), broughtBy(0), "not stored again")
+	step([]uint64{0})
+	require.False(t, l.recent.has(digestOf(0)))
+	step(nil, 0)
+	require.Equal(t, byte(3), broughtBy(0), "stored anew")
+	step([]uint64{0, 5}, 0)
+	require.Equal(t, byte(4), broughtBy(0), "erased and brought at once")
+	_, err := l.Content(ctx, digestOf(5))
+	require.ErrorIs(t, err, storage.ErrNotFound)
+}

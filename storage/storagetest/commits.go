@@ -1,0 +1,216 @@
+package storagetest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+func testCommit(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	b := follow(storage.Head{}, "a", "", "c")
+	b.Head.Time = -1
+	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, math.MaxUint64, 1)}
+	b.Contents = []storage.Content{content("x", 2, "text"), content("empty", 0, "")}
+	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 2}}
+	commit(t, store, storage.Head{}, b)
+
+	head, err := store.Head(ctx)
+	require.NoError(t, err)
+	require.Equal(t, b.Head, head)
+	for i, want := range []string{"a", "", "c"} {
+		e, err := store.Entry(ctx, uint64(i))
+		require.NoError(t, err)
+		require.Equal(t, want, string(e))
+	}
+	for _, want := range b.Tiles {
+		hashes, err := store.Tile(ctx, want.Level, want.Index)
+		require.NoError(t, err)
+		require.Equal(t, want.Hashes, hashes)
+	}
+	key, err := store.Key(ctx, hash("k"))
+	require.NoError(t, err)
+	require.Equal(t, b.Keys[0], key)
+	requireContent(t, store, "x", "text")
+	empty, err := store.Content(ctx, hash("empty"))
+	require.NoError(t, err)
+	require.Empty(t, empty)
+}
+
+// requireUntouched checks that a refused batch left no trace.
+func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entries ...string) {
+	t.Helper()
+	ctx := t.Context()
+	got, err := store.Head(ctx)
+	require.NoError(t, err)
+	require.Equal(t, head, got)
+	require.Equal(t, entries, collect(t, store, 0))
+	_, err = store.Entry(ctx, head.Size)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	_, err = store.Tile(ctx, 0, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	_, err = store.Key(ctx, hash("k"))
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	requireContent(t, store, "kept", "text")
+	requireContent(t, store, "x", "")
+}
+
+// laden is a batch with something of everything, erasing "kept".
+func laden(old storage.Head, entries ...string) storage.Batch {
+	b := follow(old, entries...)
+	b.Tiles = []storage.Tile{tile(0, 0, 2)}
+	b.Contents = []storage.Content{content("x", old.Size, "new")}
+	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: old.Size}}
+	b.Erase = []storage.Hash{hash("kept")}
+	return b
+}
+
+func withKept(t *testing.T, store storage.Store) storage.Head {
+	b := follow(storage.Head{}, "a")
+	b.Contents = []storage.Content{content("kept", 0, "text")}
+	return commit(t, store, storage.Head{}, b)
+}
+
+func testConflict(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	head := withKept(t, store)
+
+	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, laden(storage.Head{}, "other")), storage.ErrConflict)
+	forked := head
+	forked.Tip = hash("another history")
+	require.ErrorIs(t, store.Commit(ctx, forked, laden(forked, "b")), storage.ErrConflict)
+	ahead := follow(head, "b").Head
+	require.ErrorIs(t, store.Commit(ctx, ahead, laden(ahead, "c")), storage.ErrConflict)
+	requireUntouched(t, store, head, "a")
+
+	sameTip := head
+	sameTip.Time, sameTip.Checkpoint = 0, nil
+	commit(t, store, sameTip, laden(head, "b"))
+	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "size and tip decide alone")
+	requireContent(t, store, "kept", "")
+}
+
+func testInvalid(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	head := withKept(t, store)
+	for name, spoil := range map[string]func(b *storage.Batch){
+		"size too large":        func(b *storage.Batch) { b.Head.Size++ },
+		"size too small":        func(b *storage.Batch) { b.Head.Size-- },
+		"content of the past":   func(b *storage.Batch) { b.Contents[0].Seq = head.Size - 1 },
+		"content of the future": func(b *storage.Batch) { b.Contents[0].Seq = b.Head.Size },
+		"key of the past":       func(b *storage.Batch) { b.Keys[0].Seq = head.Size - 1 },
+		"key of the future":     func(b *storage.Batch) { b.Keys[0].Seq = b.Head.Size },
+		"empty tile":            func(b *storage.Batch) { b.Tiles[0].Hashes = nil },
+		"half a hash":           func(b *storage.Batch) { b.Tiles[0].Hashes = b.Tiles[0].Hashes[:40] },
+		"tile too long":         func(b *storage.Batch) { b.Tiles[0] = tile(0, 0, storage.TileHashes+1) },
+		"place taken twice": func(b *storage.Batch) {
+			b.Contents = append(b.Contents, content("y", b.Contents[0].Seq, "other"))
+		},
+	} {
+		b := laden(head, "b")
+		spoil(&b)
+		require.Error(t, store.Commit(t.Context(), head, b), name)
+		requireUntouched(t, store, head, "a")
+	}
+	commit(t, store, head, laden(head, "b"))
+}
+
+func testEmptyCommit(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	head := withKept(t, store)
+	signedAgain := head
+	signedAgain.Checkpoint = []byte("another signature")
+	commit(t, store, head, storage.Batch{Head: signedAgain, Erase: []storage.Hash{hash("kept")}})
+	got, err := store.Head(ctx)
+	require.NoError(t, err)
+	require.Equal(t, signedAgain, got)
+	requireContent(t, store, "kept", "")
+}
+
+func testEntries(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	require.Empty(t, collect(t, store, 0))
+	_, err := store.Entry(ctx, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+
+	var head storage.Head
+	var all []string
+	for i := range 300 { // past one byte of the sequence number
+		entry := string(rune('a'+i%26)) + string(make([]byte, i))
+		head = commit(t, store, head, follow(head, entry))
+		all = append(all, entry)
+	}
+	for _, from := range []int{0, 1, 255, 256, 257, 299} {
+		require.Equal(t, all[from:], collect(t, store, uint64(from)))
+	}
+	for _, from := range []uint64{300, 301, math.MaxUint64} {
+		require.Empty(t, collect(t, store, from))
+		_, err := store.Entry(ctx, from)
+		require.ErrorIs(t, err, storage.ErrNotFound)
+	}
+
+	earlier := store.Entries(ctx, 298)
+	commit(t, store, head, follow(head, "later"))
+	for range 2 {
+		var seen []uint64
+		for e, err := range earlier {
+			require.NoError(t, err)
+			seen = append(seen, e.Seq)
+		}
+		require.Equal(t, []uint64{298, 299}, seen, "up to the head at the call")
+	}
+	for e, err := range store.Entries(ctx, 5) {
+		require.NoError(t, err)
+		require.Equal(t, uint64(5), e.Seq)
+		break // leaving early is allowed
+	}
+}
+
+func testTiles(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	_, err := store.Tile(ctx, 0, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	var head storage.Head
+	for _, n := range []int{1, 2, 255, storage.TileHashes} {
+		b := follow(head, "e")
+		b.Tiles = []storage.Tile{tile(0, 0, n)}
+		head = commit(t, store, head, b)
+		hashes, err := store.Tile(ctx, 0, 0)
+		require.NoError(t, err)
+		require.Equal(t, tile(0, 0, n).Hashes, hashes)
+	}
+	for _, other := range []storage.Tile{{Level: 0, Index: 1}, {Level: 1, Index: 0}} {
+		_, err := store.Tile(ctx, other.Level, other.Index)
+		require.ErrorIs(t, err, storage.ErrNotFound)
+	}
+}
+
+func testKeys(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	_, err := store.Key(ctx, hash("k"))
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	first := storage.Key{Key: hash("k"), Record: hash("first"), Seq: 0}
+	b := follow(storage.Head{}, "a")
+	b.Keys = []storage.Key{first}
+	head := commit(t, store, storage.Head{}, b)
+	got, err := store.Key(ctx, hash("k"))
+	require.NoError(t, err)
+	require.Equal(t, first, got)
+
+	later := storage.Key{Key: hash("k"), Record: hash("later"), Seq: 2}
+	b = follow(head, "b", "c")
+	b.Keys = []storage.Key{later}
+	commit(t, store, head, b)
+	got, err = store.Key(ctx, hash("k"))
+	require.NoError(t, err)
+	require.Equal(t, later, got)
+}

@@ -1,0 +1,44 @@
+package storagetest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/memory"
+	"colophon/storage/storagetest"
+)
+
+func TestFaulty(t *testing.T) {
+	ctx := t.Context()
+	under, err := memory.New().Create(ctx, storage.Info{Name: "default"})
+	require.NoError(t, err)
+	store := storagetest.NewFaulty(under)
+	store.FailCommit(2, storagetest.Before)
+	store.FailCommit(3, storagetest.After)
+	batch := func(size uint64) storage.Batch {
+		return storage.Batch{Head: storage.Head{Size: size}, Entries: [][]byte{{byte(size)}}}
+	}
+	size := func() uint64 {
+		head, err := under.Head(ctx)
+		require.NoError(t, err)
+		return head.Size
+	}
+
+	require.NoError(t, store.Commit(ctx, storage.Head{}, batch(1)))
+	require.ErrorIs(t, store.Commit(ctx, storage.Head{Size: 1}, batch(2)), storagetest.ErrInjected)
+	require.Equal(t, uint64(1), size(), "failed before")
+	require.ErrorIs(t, store.Commit(ctx, storage.Head{Size: 1}, batch(2)), storagetest.ErrInjected)
+	require.Equal(t, uint64(2), size(), "failed after")
+	require.NoError(t, store.Commit(ctx, storage.Head{Size: 2}, batch(3)))
+	require.Equal(t, 4, store.Commits())
+
+	store.FailCommit(1, storagetest.After)
+	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, batch(1)), storage.ErrConflict)
+
+	store.SetWritable(storage.ErrNoSpace)
+	require.ErrorIs(t, store.Writable(ctx), storage.ErrNoSpace)
+	store.SetWritable(nil)
+	require.NoError(t, store.Writable(ctx))
+}

@@ -1,0 +1,256 @@
+package storagetest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/storage"
+)
+
+// Small alphabets, so that names, digests, keys and tiles meet again.
+func modelNames() []string { return []string{"one", "two"} }
+func modelWords() []string { return []string{"p", "q", "r", "s", "t"} }
+func modelLevels() []uint8 { return []uint8{0, 1} }
+
+// modelLedger is the naive ledger: what must be read after all commits so far.
+type modelLedger struct {
+	info     storage.Info
+	head     storage.Head
+	entries  []string
+	tiles    map[[2]uint64]int // level and index → number of hashes
+	contents map[string]string
+	keys     map[string]storage.Key
+	settings map[string]string
+}
+
+// machine drives a database and the model side by side.
+type machine struct {
+	t       *testing.T
+	suite   *suite
+	db      storage.Database
+	ledgers map[string]*modelLedger
+}
+
+// testModel runs random histories against the model.
+func testModel(t *testing.T, s *suite) {
+	rapid.Check(t, func(r *rapid.T) {
+		m := &machine{t: t, suite: s, db: s.open(t), ledgers: make(map[string]*modelLedger)}
+		defer func() { require.NoError(t, m.db.Close()) }()
+		m.create(r)
+		actions := map[string]func(*rapid.T){
+			"":         m.check,
+			"create":   m.create,
+			"commit":   m.commit,
+			"commit 2": m.commit, // the name makes it likelier
+			"stale":    m.stale,
+			"freeze":   m.freeze,
+			"setting":  m.setting,
+		}
+		if s.reopen != nil {
+			actions["reopen"] = func(*rapid.T) { m.db = s.reopen(t, m.db) }
+		}
+		r.Repeat(actions)
+	})
+}
+
+// pick is one of the ledgers and its model.
+func (m *machine) pick(r *rapid.T) (storage.Store, *modelLedger) {
+	name := rapid.SampledFrom(slices.Sorted(maps.Keys(m.ledgers))).Draw(r, "ledger")
+	store, err := m.db.Ledger(m.t.Context(), name)
+	require.NoError(r, err)
+	return store, m.ledgers[name]
+}
+
+func (m *machine) create(r *rapid.T) {
+	i := info(rapid.SampledFrom(modelNames()).Draw(r, "name"))
+	_, err := m.db.Create(m.t.Context(), i)
+	if m.ledgers[i.Name] != nil {
+		require.ErrorIs(r, err, storage.ErrConflict)
+		return
+	}
+	require.NoError(r, err)
+	m.ledgers[i.Name] = &modelLedger{
+		info:     i,
+		tiles:    make(map[[2]uint64]int),
+		contents: make(map[string]string),
+		keys:     make(map[string]storage.Key),
+		settings: make(map[string]string),
+	}
+}
+
+func (m *machine) commit(r *rapid.T) {
+	store, model := m.pick(r)
+	next, b := model.draw(r)
+	err := store.Commit(m.t.Context(), model.head, b)
+	if model.info.Frozen {
+		require.ErrorIs(r, err, storage.ErrFrozen)
+		return
+	}
+	require.NoError(r, err)
+	m.ledgers[model.info.Name] = next
+}
+
+// draw makes a random batch that follows, and the model after it.
+func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
+	word := rapid.SampledFrom(modelWords())
+	next := model.clone()
+	b := follow(model.head, rapid.SliceOfN(rapid.StringN(0, 40, 200), 1, 4).Draw(r, "entries")...)
+	for i, e := range b.Entries {
+		next.entries = append(next.entries, string(e))
+		if rapid.Bool().Draw(r, "key") {
+			name := word.Draw(r, "key name")
+			key := storage.Key{Key: hash(name), Record: hash(string(e)), Seq: model.head.Size + uint64(i)}
+			next.keys[name] = key
+			b.Keys = append(b.Keys, key)
+		}
+	}
+	next.head = b.Head
+	for _, digest := range rapid.SliceOfN(word, 0, 2).Draw(r, "erase") {
+		delete(next.contents, digest)
+		b.Erase = append(b.Erase, hash(digest))
+	}
+	for slot, digest := range rapid.SliceOfN(word, 0, 3).Draw(r, "contents") {
+		text := fmt.Sprintf("%s of event %d slot %d", digest, model.head.Size, slot)
+		if _, held := next.contents[digest]; !held {
+			next.contents[digest] = text
+		}
+		c := content(digest, model.head.Size, text)
+		c.Slot = uint16(slot)
+		b.Contents = append(b.Contents, c)
+	}
+	if rapid.Bool().Draw(r, "tile") {
+		level, index := rapid.SampledFrom(modelLevels()).Draw(r, "level"), rapid.Uint64Max(1).Draw(r, "index")
+		at := [2]uint64{uint64(level), index}
+		next.tiles[at] = rapid.IntRange(max(1, next.tiles[at]), storage.TileHashes).Draw(r, "hashes")
+		b.Tiles = []storage.Tile{tile(level, index, next.tiles[at])}
+	}
+	return next, b
+}
+
+func (model *modelLedger) clone() *modelLedger {
+	next := *model
+	next.entries = slices.Clone(model.entries)
+	next.tiles = maps.Clone(model.tiles)
+	next.contents = maps.Clone(model.contents)
+	next.keys = maps.Clone(model.keys)
+	return &next
+}
+
+// stale commits on a head that is not the stored one.
+func (m *machine) stale(r *rapid.T) {
+	store, model := m.pick(r)
+	old := model.head
+	if old.Size > 0 && rapid.Bool().Draw(r, "fork") {
+		old.Tip = hash("another history")
+	} else {
+		old.Size++
+	}
+	b := follow(old, "stale")
+	b.Erase = []storage.Hash{hash("p"), hash("q")}
+	want := storage.ErrConflict
+	if model.info.Frozen {
+		want = storage.ErrFrozen
+	}
+	require.ErrorIs(r, store.Commit(m.t.Context(), old, b), want)
+}
+
+// freeze is drawn as often as the rest but seldom done, for little follows it.
+func (m *machine) freeze(r *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(r, "freeze") > 0 {
+		r.Skip("not this time")
+	}
+	store, model := m.pick(r)
+	require.NoError(r, store.Freeze(m.t.Context()))
+	model.info.Frozen = true
+}
+
+func (m *machine) setting(r *rapid.T) {
+	store, model := m.pick(r)
+	name := rapid.SampledFrom(modelWords()).Draw(r, "setting")
+	value := rapid.SliceOfN(rapid.Byte(), 0, 8).Draw(r, "value")
+	require.NoError(r, store.SetSetting(m.t.Context(), name, value))
+	model.settings[name] = string(value)
+}
+
+// check compares everything that can be read.
+func (m *machine) check(r *rapid.T) {
+	ctx := m.t.Context()
+	infos, err := m.db.Ledgers(ctx)
+	require.NoError(r, err)
+	require.Len(r, infos, len(m.ledgers))
+	for _, i := range infos {
+		model := m.ledgers[i.Name]
+		require.Equal(r, model.info, i)
+		store, err := m.db.Ledger(ctx, i.Name)
+		require.NoError(r, err)
+		got, err := store.Info(ctx)
+		require.NoError(r, err)
+		require.Equal(r, model.info, got)
+		m.checkLog(r, store, model)
+		m.checkWords(r, store, model)
+	}
+}
+
+func (m *machine) checkLog(r *rapid.T, store storage.Store, model *modelLedger) {
+	ctx := m.t.Context()
+	head, err := store.Head(ctx)
+	require.NoError(r, err)
+	require.Equal(r, model.head, head)
+	from := rapid.IntRange(0, len(model.entries)).Draw(r, "from")
+	next := from
+	for e, err := range store.Entries(ctx, uint64(from)) {
+		require.NoError(r, err)
+		require.Equal(r, uint64(next), e.Seq)
+		require.Equal(r, model.entries[next], string(e.Bytes))
+		next++
+	}
+	require.Equal(r, len(model.entries), next)
+	if from < next {
+		e, err := store.Entry(ctx, uint64(from))
+		require.NoError(r, err)
+		require.Equal(r, model.entries[from], string(e))
+	}
+	_, err = store.Entry(ctx, uint64(next))
+	require.ErrorIs(r, err, storage.ErrNotFound)
+	for _, level := range modelLevels() {
+		for index := range uint64(2) {
+			hashes, err := store.Tile(ctx, level, index)
+			if n := model.tiles[[2]uint64{uint64(level), index}]; n == 0 {
+				require.ErrorIs(r, err, storage.ErrNotFound)
+			} else {
+				require.NoError(r, err)
+				require.True(r, bytes.Equal(tile(level, index, n).Hashes, hashes))
+			}
+		}
+	}
+}
+
+// checkWords reads what is found by a word: content, keys and settings.
+func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger) {
+	ctx := m.t.Context()
+	for _, word := range modelWords() {
+		text, err := store.Content(ctx, hash(word))
+		requireFound(r, model.contents, word, string(text), err)
+		key, err := store.Key(ctx, hash(word))
+		requireFound(r, model.keys, word, key, err)
+		value, err := store.Setting(ctx, word)
+		requireFound(r, model.settings, word, string(value), err)
+	}
+}
+
+// requireFound checks that reading a word gave what the model holds.
+func requireFound[V any](r *rapid.T, model map[string]V, word string, got V, err error) {
+	want, held := model[word]
+	if !held {
+		require.ErrorIs(r, err, storage.ErrNotFound)
+		return
+	}
+	require.NoError(r, err)
+	require.Equal(r, want, got)
+}

@@ -1,0 +1,154 @@
+// Package storagetest is what every implementation of the storage contract must
+// pass, and what tests above the contract need: a Store that fails on command,
+// and the shape of a handle that changes what is stored.
+package storagetest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// suite is one run: how to come by databases.
+type suite struct {
+	open   func(t *testing.T) storage.Database
+	reopen func(t *testing.T, db storage.Database) storage.Database // nil if not offered
+}
+
+// Option adds to what Run can test.
+type Option func(*suite)
+
+// WithReopen lets the suite end a database and open it again: reopen must give a
+// database with what the first one held. It closes the first one itself.
+func WithReopen(reopen func(t *testing.T, db storage.Database) storage.Database) Option {
+	return func(s *suite) { s.reopen = reopen }
+}
+
+// Run holds an implementation against the contract. open gives an empty
+// database, a new one at each call; the suite closes it.
+func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Option) {
+	s := &suite{open: open}
+	for _, option := range options {
+		option(s)
+	}
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, s *suite)
+	}{
+		{"Ledgers", testLedgers},
+		{"CreateRace", testCreateRace},
+		{"Freeze", testFreeze},
+		{"Isolation", testIsolation},
+		{"Settings", testSettings},
+		{"Commit", testCommit},
+		{"Conflict", testConflict},
+		{"Invalid", testInvalid},
+		{"EmptyCommit", testEmptyCommit},
+		{"Entries", testEntries},
+		{"Tiles", testTiles},
+		{"Keys", testKeys},
+		{"Deduplication", testDeduplication},
+		{"Erase", testErase},
+		{"Slices", testSlices},
+		{"Context", testContext},
+		{"Readers", testReaders},
+		{"Writers", testWriters},
+		{"Reopen", testReopen},
+		{"Model", testModel},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+	}
+}
+
+// database is an empty one, closed when the test ends.
+func (s *suite) database(t *testing.T) storage.Database {
+	db := s.open(t)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// ledger is a new ledger in a database of its own.
+func (s *suite) ledger(t *testing.T) storage.Store {
+	return create(t, s.database(t), "default")
+}
+
+func create(t *testing.T, db storage.Database, name string) storage.Store {
+	store, err := db.Create(t.Context(), info(name))
+	require.NoError(t, err)
+	return store
+}
+
+// info describes a ledger; its time has all the digits that must be kept.
+func info(name string) storage.Info {
+	return storage.Info{
+		Name:    name,
+		Origin:  "ledger.example/" + name,
+		Created: time.Date(2024, 2, 29, 23, 59, 59, 123_456_000, time.UTC),
+	}
+}
+
+// hash makes digests and keys out of words.
+func hash(word string) storage.Hash { return sha256.Sum256([]byte(word)) }
+
+// follow is a batch with those entries on old, and the head that it leads to.
+func follow(old storage.Head, entries ...string) storage.Batch {
+	b := storage.Batch{Head: old}
+	for _, e := range entries {
+		b.Entries = append(b.Entries, []byte(e))
+		b.Head.Tip = sha256.Sum256(append(b.Head.Tip[:], e...))
+	}
+	b.Head.Size += uint64(len(entries))
+	b.Head.Time++
+	b.Head.Checkpoint = fmt.Appendf(nil, "checkpoint at %d", b.Head.Size)
+	return b
+}
+
+// commit commits b on old and gives the new head.
+func commit(t *testing.T, store storage.Store, old storage.Head, b storage.Batch) storage.Head {
+	require.NoError(t, store.Commit(t.Context(), old, b))
+	return b.Head
+}
+
+// content is a piece of content in slot 0.
+func content(digest string, seq uint64, text string) storage.Content {
+	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
+}
+
+// tile is n hashes, of which each says its position.
+func tile(level uint8, index uint64, n int) storage.Tile {
+	t := storage.Tile{Level: level, Index: index}
+	for i := range n {
+		t.Hashes = append(t.Hashes, make([]byte, storage.HashBytes-8)...)
+		t.Hashes = binary.BigEndian.AppendUint64(t.Hashes, uint64(i)+1)
+	}
+	return t
+}
+
+// collect is all entries from seq on.
+func collect(t *testing.T, r storage.Reader, from uint64) []string {
+	var all []string
+	for e, err := range r.Entries(t.Context(), from) {
+		require.NoError(t, err)
+		require.Equal(t, from+uint64(len(all)), e.Seq)
+		all = append(all, string(e.Bytes))
+	}
+	return all
+}
+
+// requireContent is the check that content is there, or (text "") is not.
+func requireContent(t *testing.T, r storage.Reader, digest, text string) {
+	t.Helper()
+	got, err := r.Content(t.Context(), hash(digest))
+	if text == "" {
+		require.ErrorIs(t, err, storage.ErrNotFound)
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, text, string(got))
+}

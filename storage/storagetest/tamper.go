@@ -1,0 +1,108 @@
+package storagetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// Tamperer changes what one ledger holds behind the contract's back, without
+// asking whether it makes sense. Checksums of the storage itself stay right: it
+// is for those above the storage to notice.
+type Tamperer interface {
+	// Entry replaces or adds the entry at seq; the head stays.
+	Entry(seq uint64, b []byte) error
+	// DeleteEntry takes the entry at seq away.
+	DeleteEntry(seq uint64) error
+	// Tile replaces a hash tile.
+	Tile(level uint8, index uint64, hashes []byte) error
+	// DeleteTile takes a hash tile away.
+	DeleteTile(level uint8, index uint64) error
+	// Head replaces the head.
+	Head(h storage.Head) error
+	// Content replaces the bytes under a digest; ErrNotFound if there are none.
+	Content(digest storage.Hash, b []byte) error
+	// DeleteContent takes them away as if they had never come; ErrNotFound if
+	// there are none.
+	DeleteContent(digest storage.Hash) error
+	// Key replaces or adds a claim.
+	Key(k storage.Key) error
+}
+
+// Tampering lets change tamper with a ledger of db, and gives the database to
+// go on with: db itself, or the same opened again.
+type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
+
+// RunTampering checks that what a Tamperer does is what is read afterwards, and
+// that the holes it makes are reported as damage, not as absence.
+func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
+	db := open(t)
+	store := create(t, db, "default")
+	b := follow(storage.Head{}, "a", "b", "c")
+	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other")}
+	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 0}}
+	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
+	commit(t, store, storage.Head{}, b)
+	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}
+	key := storage.Key{Key: hash("k"), Record: hash("another"), Seq: 2}
+
+	db = tampering(t, db, "default", func(x Tamperer) {
+		require.NoError(t, x.Entry(1, []byte("B")))
+		require.NoError(t, x.DeleteEntry(2))
+		require.NoError(t, x.Entry(3, []byte("D")))
+		require.NoError(t, x.Tile(0, 0, tile(0, 0, 7).Hashes))
+		require.NoError(t, x.DeleteTile(1, 0))
+		require.NoError(t, x.Head(head))
+		require.NoError(t, x.Content(hash("x"), []byte("forged")))
+		require.NoError(t, x.DeleteContent(hash("y")))
+		require.NoError(t, x.Key(key))
+		require.ErrorIs(t, x.Content(hash("z"), nil), storage.ErrNotFound)
+		require.ErrorIs(t, x.DeleteContent(hash("y")), storage.ErrNotFound)
+	})
+	defer func() { require.NoError(t, db.Close()) }()
+
+	ctx := t.Context()
+	store, err := db.Ledger(ctx, "default")
+	require.NoError(t, err)
+	got, err := store.Head(ctx)
+	require.NoError(t, err)
+	require.Equal(t, head, got)
+	requireHole(t, store)
+	e, err := store.Entry(ctx, 3)
+	require.NoError(t, err)
+	require.Equal(t, "D", string(e))
+	hashes, err := store.Tile(ctx, 0, 0)
+	require.NoError(t, err)
+	require.Equal(t, tile(0, 0, 7).Hashes, hashes)
+	_, err = store.Tile(ctx, 1, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	requireContent(t, store, "x", "forged")
+	requireContent(t, store, "y", "")
+	claim, err := store.Key(ctx, hash("k"))
+	require.NoError(t, err)
+	require.Equal(t, key, claim)
+}
+
+// requireHole checks that entry 2 of 4 is reported as missing.
+func requireHole(t *testing.T, store storage.Store) {
+	ctx := t.Context()
+	_, err := store.Entry(ctx, 2)
+	require.ErrorContains(t, err, "entry 2 of 4 is missing")
+	require.NotErrorIs(t, err, storage.ErrNotFound)
+	var seen []string
+	for e, err := range store.Entries(ctx, 0) {
+		if err != nil {
+			require.ErrorContains(t, err, "entry 2 of 4 is missing")
+			require.NotErrorIs(t, err, storage.ErrNotFound)
+			break
+		}
+		seen = append(seen, string(e.Bytes))
+	}
+	require.Equal(t, []string{"a", "B"}, seen)
+	for _, err := range store.Entries(ctx, 2) {
+		require.ErrorContains(t, err, "entry 2 of 4 is missing")
+	}
+	require.Equal(t, []string{"D"}, collect(t, store, 3))
+}
