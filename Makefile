@@ -27,7 +27,8 @@ race: ## Run all tests with the race detector (wants a C compiler)
 	$(GO) test -race ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 5000x)
-	@$(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/ {names = names " " $$1} /^ok/ {split(names, list, " "); for (i in list) print $$2, list[i]; names = ""}' | \
+	@listed=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$listed"; exit 1; }; \
+	echo "$$listed" | awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' | \
 	while read -r package target; do \
 		echo "$$package $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$package" </dev/null || exit 1; \

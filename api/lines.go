@@ -47,11 +47,18 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		if err != nil {
 			return false
 		}
-		if r.buffer.Buffered() == 0 {
+		if !r.atHand() {
 			break
 		}
 	}
 	return true
+}
+
+// atHand says whether the next line can be read without waiting: nobody's line
+// waits for the end of the one behind it.
+func (r *lineReader) atHand() bool {
+	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails: it is there
+	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
 // line appends the next line to c.buffer, without its end. Of one that is too

@@ -21,7 +21,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	var mu sync.Mutex // guards cuts
 	files := pebbletest.NewCrashable()
 	files.BeforeEach(func(operation int) {
-		cut := files.PowerCut([]int{100, 50, 100, 0}[operation%4], uint64(operation))
+		cut := files.PowerCut([]int{100, 0, 100, 50, 100}[operation%5], uint64(operation))
 		mu.Lock()
 		defer mu.Unlock()
 		cuts = append(cuts, cut)
@@ -57,8 +57,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 		requireKeys(t, s, log.head.Size)
 		require.NoError(t, s.Close())
 	}
-	t.Logf("%d of %d power cuts in the middle", middle, len(cuts))
-	require.Greater(t, middle, 10, "of %d power cuts", len(cuts))
+	require.Greater(t, middle, 5, "of %d power cuts", len(cuts))
 }
 
 // requireKeys fails unless the index has one key for each event and one cursor.

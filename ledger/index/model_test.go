@@ -15,34 +15,29 @@ import (
 	"colophon/ledger/record"
 )
 
-// countNaively counts a log as 4.5 says, by other means than the fold. Counters
-// that are 0 are left out.
-func countNaively(t tester, entries [][]byte) map[string]uint64 {
+// countNaively names the counters that an entry adds one to, as 4.5 says, found
+// by other means than the fold's.
+func countNaively(t tester, entry []byte) []string {
 	t.Helper()
-	counted := make(map[string]uint64)
-	for _, entry := range entries {
-		var body struct {
-			Kind   string
-			Checks map[string]struct{ Result string }
-			Record struct{ Reason string }
-		}
-		require.NoError(t, json.Unmarshal(entry[32:], &body))
-		kind := body.Kind
-		switch kind {
-		case "record_refused":
-			reason := oneOf(body.Record.Reason, "mismatch", "idempotency_key_conflict")
-			counted["colophon_ledger_refusals_total "+reason]++
-			continue
-		case "ledger_created", "record_state_changed", "path_validated", "source_registered",
-			"source_revoked", "content_redacted", "key_rotated":
-			continue
-		}
-		kind = oneOf(kind, "ipc_record", "run_dag", "citation_set", "path_fingerprint")
-		counted["colophon_ledger_records_total "+kind]++
-		for field, c := range body.Checks {
-			result := oneOf(c.Result, "match", "mismatch", "computed", "claimed")
-			counted[fmt.Sprintf("colophon_ledger_hash_checks_total %s %s %s", kind, naiveField(field), result)]++
-		}
+	var body struct {
+		Kind   string
+		Checks map[string]struct{ Result string }
+		Record struct{ Reason string }
+	}
+	require.NoError(t, json.Unmarshal(entry[32:], &body))
+	kind := body.Kind
+	switch kind {
+	case "record_refused":
+		return []string{"colophon_ledger_refusals_total " + oneOf(body.Record.Reason, "mismatch", "idempotency_key_conflict")}
+	case "ledger_created", "record_state_changed", "path_validated", "source_registered",
+		"source_revoked", "content_redacted", "key_rotated":
+		return nil
+	}
+	kind = oneOf(kind, "ipc_record", "run_dag", "citation_set", "path_fingerprint")
+	counted := []string{"colophon_ledger_records_total " + kind}
+	for field, c := range body.Checks {
+		result := oneOf(c.Result, "match", "mismatch", "computed", "claimed")
+		counted = append(counted, fmt.Sprintf("colophon_ledger_hash_checks_total %s %s %s", kind, naiveField(field), result))
 	}
 	return counted
 }
@@ -70,7 +65,7 @@ func naiveField(name string) string {
 		"cache_dimensions.verifier_policy_hash")
 }
 
-// named writes counters as countNaively does.
+// named writes counters that are not 0 as countNaively does.
 func named(c counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {

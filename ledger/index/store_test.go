@@ -152,7 +152,7 @@ func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 // wrong: at worst a query fails and the next start builds the index anew.
 func TestDamage(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(plains(t, 0, 3000)...)
+	log.append(plains(t, 0, 500)...)
 	whole := func() *vfs.MemFS {
 		files := vfs.NewMem()
 		c := testConfig(files)

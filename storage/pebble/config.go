@@ -75,12 +75,11 @@ const (
 	memTables     = 2
 )
 
-// options for two cores and for data that is mostly appended: entries and
+// options, all but the file system, for two cores and for data that is mostly appended: entries and
 // content arrive in key order and are moved down the levels rather than
 // rewritten; places and claims arrive in random order and are small.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
-		FS:                          markerFS{c.FS},
 		CacheSize:                   c.CacheBytes,
 		MaxOpenFiles:                512,
 		MemTableSize:                memTableBytes,

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	engine "github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
@@ -17,16 +16,15 @@ import (
 // Database holds the ledgers of one folder. It implements storage.Database; its
 // methods are safe for concurrent use, except that Close waits for nobody.
 type Database struct {
-	engine  *engine.DB
-	lock    *engine.Lock
-	fs      vfs.FS
-	dir     string // under its one name (makeFolder)
-	minFree uint64 // bytes; 0 means the default mark
+	engine *engine.DB
+	lock   *engine.Lock
+	space  space
 	// durability of every write: engine.Sync. A field only so that the crash
 	// test can show that it notices when this is missing.
 	durability *engine.WriteOptions
 
-	closed atomic.Bool
+	closed  atomic.Bool
+	closing chan struct{} // closed by Close, once
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // opened so far, by name; under mu
@@ -230,8 +228,9 @@ func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing: %w", errClosed)
 	}
+	close(d.closing)
 	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
-		return fmt.Errorf("closing the database in %s: %w", d.dir, err)
+		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -21,6 +22,9 @@ import (
 // engineFormat is the version of Pebble's own file formats, fixed here so that
 // a newer library does not change the files unasked.
 const engineFormat = engine.FormatValueSeparation
+
+// spacePause is how often a compaction that waits for room looks for it.
+const spacePause = time.Second
 
 // Open opens the database in cfg.Dir, or makes an empty one there if the folder
 // is absent or empty. ErrInUse if it is open already, in this process or
@@ -54,21 +58,20 @@ func open(cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	d := &Database{
+		lock:       lock,
+		space:      space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes},
+		durability: engine.Sync,
+		closing:    make(chan struct{}),
+		ledgers:    make(map[string]*ledger),
+	}
 	options := cfg.options()
 	options.Lock = lock
 	options.FormatMajorVersion = format
-	db, err := engine.Open(dir, options)
-	if err != nil {
+	options.FS = markerFS{reserveFS{FS: cfg.FS, space: d.space, pause: spacePause, closing: d.closing}}
+	if d.engine, err = engine.Open(dir, options); err != nil {
+		close(d.closing)
 		return nil, errors.Join(err, lock.Close())
-	}
-	d := &Database{
-		engine:     db,
-		lock:       lock,
-		fs:         cfg.FS,
-		dir:        dir,
-		minFree:    cfg.MinFreeBytes,
-		durability: engine.Sync,
-		ledgers:    make(map[string]*ledger),
 	}
 	if err := d.checkFormat(); err != nil {
 		return nil, errors.Join(err, d.Close())

@@ -28,7 +28,7 @@ func inMemory(t *testing.T) storage.Database { return openOn(t, vfs.NewMem()) }
 
 func reopen(t *testing.T, db storage.Database) storage.Database {
 	require.NoError(t, db.Close())
-	return openOn(t, db.(*Database).fs)
+	return openOn(t, db.(*Database).space.fs)
 }
 
 func TestConformance(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTamper(t *testing.T) {
 	storagetest.RunTampering(t, inMemory,
 		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
 			require.NoError(t, db.Close())
-			files := db.(*Database).fs
+			files := db.(*Database).space.fs
 			tamper, err := pebbletest.OpenTamper(files, testDir, ledger)
 			require.NoError(t, err)
 			change(tamper)

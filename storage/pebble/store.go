@@ -74,3 +74,11 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	}
 	return nil
 }
+
+// Writable implements storage.Store.
+func (l *ledger) Writable(ctx context.Context) error {
+	if err := l.db.usable(ctx); err != nil {
+		return fmt.Errorf("checking free space: %w", err)
+	}
+	return l.db.space.check()
+}

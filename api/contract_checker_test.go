@@ -1,0 +1,258 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/stretchr/testify/require"
+
+	"colophon"
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// contract is openapi.yaml, held against requests and responses.
+type contract struct {
+	*openapi3.T
+}
+
+const ndjson = "application/x-ndjson"
+
+func loadContract(t testing.TB) contract {
+	t.Helper()
+	openapi3filter.RegisterBodyDecoder(ndjson, decodeLines)
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
+	doc, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
+	require.NoError(t, err)
+	return contract{doc}
+}
+
+// decodeLines reads NDJSON as the array that the contract describes it as.
+func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef, encoding openapi3filter.EncodingFn) (any, error) {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	lines := []any{}
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return nil, fmt.Errorf("line %d does not end", len(lines)+1)
+		}
+		value, err := openapi3filter.JSONBodyDecoder(bytes.NewReader(line), header, schema, encoding)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(lines)+1, err)
+		}
+		lines = append(lines, value)
+	}
+	return lines, nil
+}
+
+// call is one request by the words of the contract.
+type call struct {
+	method, route string // route as the contract has it: /v1/ledgers/{ledger}
+	path          map[string]string
+	query         string
+	header        map[string]string
+	body          []byte
+}
+
+// request is the HTTP request that c stands for.
+func (c call) request(t testing.TB, base string) *http.Request {
+	t.Helper()
+	url := base + c.route
+	for name, value := range c.path {
+		url = strings.ReplaceAll(url, "{"+name+"}", value)
+	}
+	require.NotContains(t, url, "{")
+	r, err := http.NewRequest(c.method, url+c.query, bytes.NewReader(c.body))
+	require.NoError(t, err)
+	for name, value := range c.header {
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+// reply is a response that has been read.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// input is c as the validators of kin-openapi take it.
+func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidationInput, error) {
+	item := c.Paths.Value(k.route)
+	if item == nil || item.GetOperation(k.method) == nil {
+		return nil, fmt.Errorf("the contract has no %s %s", k.method, k.route)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(k.body))
+	return &openapi3filter.RequestValidationInput{
+		Request:    r,
+		PathParams: k.path,
+		Route:      &routers.Route{Spec: c.T, Path: k.route, PathItem: item, Method: k.method, Operation: item.GetOperation(k.method)},
+		Options: &openapi3filter.Options{
+			IncludeResponseStatus:             true,
+			RejectWhenRequestBodyNotSpecified: true,
+			SkipSettingDefaults:               true,
+		},
+	}, nil
+}
+
+// checkRequest is nil if the contract allows the request.
+func (c contract) checkRequest(k call, r *http.Request) error {
+	input, err := c.input(k, r)
+	if err != nil {
+		return err
+	}
+	for name := range r.URL.Query() {
+		if !documents(input.Route, openapi3.ParameterInQuery, name) {
+			return fmt.Errorf("the contract has no query parameter %q", name)
+		}
+	}
+	return openapi3filter.ValidateRequest(context.Background(), input)
+}
+
+func documents(route *routers.Route, in, name string) bool {
+	return route.Operation.Parameters.GetByInAndName(in, name) != nil || route.PathItem.Parameters.GetByInAndName(in, name) != nil
+}
+
+// undocumented are the headers that every response may have; the contract says
+// so once, in its introduction.
+var undocumented = []string{"Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
+
+// checkResponse is nil if the contract has that status with those headers and
+// that body, and no others.
+func (c contract) checkResponse(k call, r *http.Request, a reply) error {
+	input, err := c.input(k, r)
+	if err != nil {
+		return err
+	}
+	response := input.Route.Operation.Responses.Status(a.status)
+	if response == nil {
+		return fmt.Errorf("the contract has no status %d for %s %s", a.status, k.method, k.route)
+	}
+	for name := range a.header {
+		if _, ok := response.Value.Headers[name]; !ok && !slices.Contains(undocumented, name) {
+			return fmt.Errorf("the contract has no header %s in the %d of %s %s", name, a.status, k.method, k.route)
+		}
+	}
+	if len(response.Value.Content) == 0 && len(a.body) > 0 {
+		return fmt.Errorf("the contract has no body in the %d of %s %s", a.status, k.method, k.route)
+	}
+	output := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: a.status, Header: a.header, Options: input.Options,
+	}
+	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
+}
+
+// server is a real server behind HTTP, held against the contract.
+type server struct {
+	contract
+	api    *api.Server
+	url    string
+	disk   *disk
+	client *http.Client
+}
+
+// maxBody is the test server's limit on bodies, in bytes.
+const maxBody = 64 << 10
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
+	host, err := ledger.OpenHost(t.Context(), s.disk, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	derived, err := index.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", MaxBody: maxBody, MaxLine: maxBody})
+	require.NoError(t, err)
+	listener := httptest.NewServer(s.api)
+	t.Cleanup(func() {
+		listener.Close()
+		require.NoError(t, errors.Join(derived.Close(), host.Close()))
+	})
+	s.url, s.client = listener.URL, listener.Client()
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return s
+}
+
+// do sends a request that the contract allows and wants an answer of that status
+// that it has.
+func (s *server) do(t testing.TB, k call, status int) reply {
+	t.Helper()
+	require.NoError(t, s.checkRequest(k, k.request(t, s.url)), "%s", k.body)
+	return s.send(t, k, status)
+}
+
+// send is do for a request that the contract need not allow.
+func (s *server) send(t testing.TB, k call, status int) reply {
+	t.Helper()
+	response, err := s.client.Do(k.request(t, s.url))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	a := reply{response.StatusCode, response.Header, body}
+	require.Equal(t, status, a.status, "%s %s: %s", k.method, k.route, body)
+	require.NoError(t, s.checkResponse(k, k.request(t, s.url), a), "%s", body)
+	return a
+}
+
+func (a reply) decode(t testing.TB, to any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(a.body, to), "%s", a.body)
+}
+
+// disk is a database in memory that can be full and can lose content.
+type disk struct {
+	storage.Database
+	full, lost atomic.Bool
+}
+
+func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	s, err := d.Database.Ledger(ctx, name)
+	return ailing{s, d}, err
+}
+
+func (d *disk) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	s, err := d.Database.Create(ctx, info)
+	return ailing{s, d}, err
+}
+
+type ailing struct {
+	storage.Store
+	disk *disk
+}
+
+func (a ailing) Writable(ctx context.Context) error {
+	if a.disk.full.Load() {
+		return storage.ErrNoSpace
+	}
+	return a.Store.Writable(ctx)
+}
+
+func (a ailing) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	if a.disk.lost.Load() {
+		return nil, storage.ErrNotFound
+	}
+	return a.Store.Content(ctx, digest)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+)
+
+// read is all lines of an input, and how many of them are errors.
+func read(t testing.TB, text []byte, maxLine int) (lines []string, failures int) {
+	total := 0
+	in := &input{name: "-", stdin: bytes.NewReader(text), maxLine: maxLine, read: func(n int) { total += n }}
+	last := 0
+	for line, err := range in.lines() {
+		require.GreaterOrEqual(t, line.number, last, "numbers do not fall")
+		last = line.number
+		if err != nil {
+			failures++
+			continue
+		}
+		require.LessOrEqual(t, len(line.text), maxLine)
+		lines = append(lines, string(line.text))
+	}
+	require.LessOrEqual(t, total, len(text))
+	return lines, failures
+}
+
+func compressed(t testing.TB, text []byte) [][]byte {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, err := z.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	return [][]byte{zipped.Bytes(), encoder.EncodeAll(text, nil)}
+}
+
+// FuzzInput holds the lines of an input against bytes.Split, and those of the
+// same input compressed, and cut off, against them.
+func FuzzInput(f *testing.F) {
+	f.Add([]byte("one\ntwo\n\nthree"), uint16(10))
+	f.Add([]byte("a line that is too long\nshort\n"), uint16(5))
+	f.Add([]byte("\x1f\x8b"), uint16(1))
+	f.Add([]byte("\x28\xb5\x2f\xfd"), uint16(1))
+	f.Fuzz(func(t *testing.T, text []byte, limit uint16) {
+		maxLine := int(limit) + 1
+		_, _ = read(t, text, maxLine) // whatever it is
+		if bytes.HasPrefix(text, gzipMagic) || bytes.HasPrefix(text, zstdMagic) {
+			return
+		}
+		var want []string
+		tooLong := 0
+		for line := range bytes.SplitSeq(text, []byte("\n")) {
+			switch {
+			case len(line) > maxLine:
+				tooLong++
+			case len(bytes.TrimSpace(line)) > 0:
+				want = append(want, string(line))
+			}
+		}
+		got, failures := read(t, text, maxLine)
+		require.Equal(t, want, got)
+		require.Equal(t, tooLong, failures)
+		for _, form := range compressed(t, text) {
+			got, failures := read(t, form, maxLine)
+			require.Equal(t, want, got)
+			require.Equal(t, tooLong, failures)
+			part, failures := read(t, form[:len(form)-1], maxLine)
+			require.Positive(t, failures, "it breaks off")
+			require.LessOrEqual(t, len(part), len(want))
+			require.Equal(t, want[:len(part)], append([]string{}, part...))
+		}
+	})
+}
+
+// FuzzAnswer: no answer of a server makes the reader panic.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"ledger":"default","seq":1,"kind":"ipc_record","checks":{"input_hash":{"result":"mismatch"}}}`))
+	f.Add([]byte(`{"status":422,"title":"Unprocessable Entity","errors":[{"pointer":"/a","detail":"b"}]}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		a, err := new(answerReader).read(line)
+		if err != nil {
+			return
+		}
+		if a.problem != nil {
+			require.NotEmpty(t, a.problem.Error())
+		}
+	})
+}

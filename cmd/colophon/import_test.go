@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
+)
+
+// answering is a server that gives its n-th batch to the n-th handler.
+func answering(t *testing.T, batches ...http.HandlerFunc) *client {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/ledgers/default", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"name":"default","tree_size":1}`)
+	})
+	mux.HandleFunc("POST /v1/ledgers/default/batch", func(w http.ResponseWriter, r *http.Request) {
+		next := batches[0]
+		batches = batches[1:]
+		next(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		server.Close()
+		require.Empty(t, batches, "every batch was asked for")
+	})
+	c, err := newClient(server.URL)
+	require.NoError(t, err)
+	return c
+}
+
+// receipts answers that many lines with receipts from seq on, having read them.
+func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n int, want string) {
+	for i := range n {
+		if lines.Scan() && i == 0 {
+			require.Contains(t, lines.Text(), want)
+		}
+		_, _ = fmt.Fprintf(w, `{"ledger":"default","seq":%d,"kind":"ipc_record","checks":{}}`+"\n", seq+i)
+	}
+	require.NoError(t, http.NewResponseController(w).Flush())
+}
+
+func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner {
+	require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
+	w.WriteHeader(http.StatusOK)
+	require.NoError(t, http.NewResponseController(w).Flush())
+	return bufio.NewScanner(r.Body)
+}
+
+func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
+	var file bytes.Buffer
+	for i := range 10 {
+		fmt.Fprintf(&file, `{"kind":"ipc_record","record":{"run_id":"run-%d"}}`+"\n", i)
+	}
+	name := filepath.Join(t.TempDir(), "lines.ndjson")
+	require.NoError(t, os.WriteFile(name, file.Bytes(), 0o600))
+	server := answering(t,
+		func(w http.ResponseWriter, _ *http.Request) { // no room at all
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, `{"detail":"no room"}`, http.StatusServiceUnavailable)
+		},
+		func(w http.ResponseWriter, r *http.Request) { // no room after three lines
+			lines := duplex(t, w, r)
+			receipts(t, w, lines, 1, 3, "run-0")
+			_, _ = io.WriteString(w, `{"status":503,"title":"Service Unavailable","detail":"no room"}`+"\n")
+		},
+		func(w http.ResponseWriter, r *http.Request) { // the connection drops within an answer
+			lines := duplex(t, w, r)
+			receipts(t, w, lines, 4, 2, "run-3")
+			_, _ = io.WriteString(w, `{"ledger":"default","seq":`)
+			require.NoError(t, http.NewResponseController(w).Flush())
+			panic(http.ErrAbortHandler)
+		},
+		func(w http.ResponseWriter, r *http.Request) { // it ends early
+			receipts(t, w, duplex(t, w, r), 6, 1, "run-5")
+		},
+		func(w http.ResponseWriter, r *http.Request) {
+			lines := duplex(t, w, r)
+			receipts(t, w, lines, 7, 4, "run-6")
+			require.False(t, lines.Scan())
+		},
+	)
+	var out, errs bytes.Buffer
+	c := &console{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }}
+	options := importOptions{server: server.base, ledger: "default", retries: 4, maxLine: 1 << 20}
+	require.NoError(t, runImport(context.Background(), c, options, []string{name}), errs.String())
+	require.Regexp(t, `total +10 +0 +0 +0`, out.String())
+	require.Contains(t, errs.String(), "503 no room")
+}
+
+func TestImportStopsWhereItIsRefused(t *testing.T) {
+	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"title":"Unsupported Media Type","detail":"no NDJSON here"}`, http.StatusUnsupportedMediaType)
+	})
+	var out, errs bytes.Buffer
+	args := []string{"import", "--server", server.base, "-"}
+	code := run(context.Background(), args, strings.NewReader("{}\n"), &out, &errs, func(string) (string, bool) { return "", false })
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
+}
+
+func TestPauseGrowsWithinBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		failures := rapid.IntRange(1, 1<<20).Draw(t, "failures")
+		wait := pause(failures, errCutOff)
+		require.GreaterOrEqual(t, wait, firstPause/2)
+		require.Less(t, wait, 2*maxPause)
+		require.GreaterOrEqual(t, pause(failures, &problem{Status: 503, RetryAfter: 3 * time.Second}), 3*time.Second)
+		require.Less(t, pause(failures, &problem{Status: 503, RetryAfter: time.Hour}), 2*maxPause)
+	})
+}
+
+// keyOf is the key that the ledger gets to see with a line.
+func keyOf(t require.TestingT, line []byte) string {
+	parsed, err := record.ParseLine(line)
+	require.NoError(t, err)
+	defer parsed.Record.Release()
+	return parsed.Key
+}
+
+func TestKeysOfLinesWithoutOne(t *testing.T) {
+	const body = `{"payload":{"a":1.0},"model":"m","temperature":1,"max_tokens":16,"seed":1}`
+	keys := newKeyer()
+	complete := func(text string) string {
+		line := importLine{text: []byte(text)}
+		keys.complete(&line)
+		return string(line.text)
+	}
+	first := keyOf(t, []byte(complete(`{"kind":"ipc_record","record":`+body+`}`)))
+	require.Regexp(t, `^import:[0-9a-f]{64}:1$`, first)
+	second := keyOf(t, []byte(complete(`{"record":`+strings.Replace(body, `"a"`, `"\u0061"`, 1)+`,"idempotency_key":null,"kind":"ipc_record"}`)))
+	require.Equal(t, strings.TrimSuffix(first, "1")+"2", second, "the same record in another spelling")
+	third := keyOf(t, []byte(complete(`{"kind":"ipc_record","idempotency_key":"","record":`+strings.Replace(body, "1.0", "1", 1)+`}`)))
+	require.NotEqual(t, first[:70], third[:70], "another record")
+
+	for _, line := range []string{
+		`{"kind":"ipc_record","record":` + body + `,"idempotency_key":"own"}`,
+		`{"kind":"ipc_record","record":{"run_id":"r"}}`,
+		`{"kind":"ipc_record","record":{"run_id":7}}`,
+		`{"kind":"ipc_record","record":[]}`,
+		`{"kind":null,"record":{}}`,
+		`{"kind":"ipc_record","record":{},"mood":1}`,
+		`{"kind":"ipc_record","record":{}`,
+		`[]`, `null`, ``,
+	} {
+		require.Equal(t, line, complete(line), "stays as it is")
+	}
+}
+
+func TestEqualLinesCountApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		keys, seen := newKeyer(), make(map[string]bool)
+		for _, seed := range rapid.SliceOf(rapid.IntRange(0, 3)).Draw(t, "seeds") {
+			line := importLine{text: fmt.Appendf(nil, `{"kind":"ipc_record","record":{"payload":{"seed":%d},"model":"m","temperature":1,"max_tokens":16}}`, seed)}
+			keys.complete(&line)
+			key := keyOf(t, line.text)
+			require.False(t, seen[key], "no key comes twice")
+			seen[key] = true
+		}
+	})
+}

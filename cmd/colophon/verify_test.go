@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+func TestEveryVerdictHasItsCode(t *testing.T) {
+	codes := map[error]int{
+		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11,
+		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
+		errRecord: 16, proofs.ErrNoProof: 17, errRecomputed: 18,
+	}
+	require.Len(t, verdicts(), len(codes))
+	for cause, code := range codes {
+		var out bytes.Buffer
+		err := reject(&console{out: &out}, verifyOptions{}, fmt.Errorf("in a test: %w", cause))
+		var exit *exitError
+		require.True(t, errors.As(err, &exit))
+		require.Equal(t, code, exit.code, cause)
+		require.ErrorIs(t, err, cause)
+		require.Contains(t, verifyHelp, "\n  "+strconv.Itoa(code)+"  ")
+	}
+}
+
+func TestKeysAreReadOneALine(t *testing.T) {
+	var text strings.Builder
+	for range 3 {
+		signer, err := proofs.GenerateKey().Signer("ledger.example")
+		require.NoError(t, err)
+		fmt.Fprintf(&text, "\n  %s \r\n", signer.Verifier())
+	}
+	keys, err := parseKeys(text.String(), "test")
+	require.NoError(t, err)
+	require.Len(t, keys, 3)
+	_, err = parseKeys(text.String()+"nonsense\n", "test")
+	require.ErrorContains(t, err, "nonsense")
+}

@@ -1,0 +1,85 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage"
+)
+
+// space is the room for the database.
+type space struct {
+	fs      vfs.FS
+	dir     string
+	minFree uint64 // bytes; 0 means the default mark
+}
+
+const mebibyte = 1 << 20
+
+// Bounds of the default free-space mark, in bytes.
+const (
+	leastMark = memTables * memTableBytes
+	mostMark  = 1 << 30
+)
+
+// defaultMark is 5 % of a file system of that many bytes, within bounds.
+func defaultMark(total uint64) uint64 {
+	return min(max(total/20, leastMark), mostMark)
+}
+
+// check is nil if there is room above the mark, storage.ErrNoSpace if not. A
+// file system that cannot say how much room it has counts as roomy.
+func (s space) check() error {
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("checking free space of %s: %w", s.dir, err)
+	}
+	mark := s.minFree
+	if mark == 0 {
+		mark = defaultMark(usage.TotalBytes)
+	}
+	if usage.AvailBytes < mark {
+		return fmt.Errorf("%w: %d MiB free, %d MiB needed", storage.ErrNoSpace,
+			usage.AvailBytes/mebibyte, (mark+mebibyte-1)/mebibyte)
+	}
+	return nil
+}
+
+// compactionCategory is Pebble's name for tables that a compaction writes. Logs,
+// manifests and flushed tables have other names.
+const compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
+
+// reserveFS keeps what is below the free-space mark for logs, manifests and
+// flushes, whose failure ends the process. A compaction needs room for its
+// output before it gives any back, and can be as large as the database; here it
+// waits before each table until there is room.
+type reserveFS struct {
+	vfs.FS
+	space   space
+	pause   time.Duration   // between looks at the free space
+	closing <-chan struct{} // closed when nobody is to wait any longer
+}
+
+// Create implements vfs.FS.
+func (r reserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category == compactionCategory {
+		for errors.Is(r.space.check(), storage.ErrNoSpace) {
+			select {
+			case <-r.closing:
+				return nil, fmt.Errorf("creating %s: %w", name, syscall.ENOSPC)
+			case <-time.After(r.pause):
+			}
+		}
+	}
+	return r.FS.Create(name, category)
+}
+
+// Unwrap implements vfs.FS.
+func (r reserveFS) Unwrap() vfs.FS { return r.FS }

@@ -1,0 +1,132 @@
+package pebble
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+func TestWritable(t *testing.T) {
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	require.NoError(t, l.Writable(t.Context()), "a file system that does not say")
+	const gibibyte = 1024 * mebibyte
+	for _, c := range []struct {
+		free, total, mark uint64
+		want              string
+	}{
+		{free: gibibyte, total: 100 * gibibyte},
+		{free: gibibyte - 1, total: 100 * gibibyte, want: "1023 MiB free, 1024 MiB needed"},
+		{free: 32 * mebibyte, total: 500 * mebibyte},
+		{free: 12*mebibyte + 5, total: 500 * mebibyte, want: "12 MiB free, 32 MiB needed"},
+		{free: 511 * mebibyte, total: 10 * gibibyte, want: "511 MiB free, 512 MiB needed"},
+		{free: 512 * mebibyte, total: 10 * gibibyte},
+		{free: 12 * mebibyte, total: gibibyte, mark: 64*mebibyte - 1, want: "12 MiB free, 64 MiB needed"},
+		{free: 12 * mebibyte, total: 100 * gibibyte, mark: 1},
+	} {
+		db.space.minFree = c.mark
+		files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: c.free, TotalBytes: c.total})
+		err := l.Writable(t.Context())
+		if c.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, storage.ErrNoSpace)
+		require.ErrorContains(t, err, c.want)
+	}
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 1)), "Commit does not ask")
+}
+
+type brokenFS struct{ vfs.FS }
+
+var errBroken = errors.New("broken")
+
+func (brokenFS) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, errBroken }
+
+func TestWritableWithoutAnswer(t *testing.T) {
+	_, l := one(t, brokenFS{vfs.NewMem()})
+	err := l.Writable(t.Context())
+	require.ErrorIs(t, err, errBroken)
+	require.NotErrorIs(t, err, storage.ErrNoSpace)
+}
+
+// lowFS counts how often it is asked for its free space and says low or plenty.
+type lowFS struct {
+	vfs.FS
+	low      atomic.Bool
+	asked    chan struct{} // one for each question while low, as far as it holds
+	compacts atomic.Int64  // tables of compactions made while low
+}
+
+func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), asked: make(chan struct{}, 4)} }
+
+func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if !l.low.Load() {
+		return vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: 20 * mostMark}, nil
+	}
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * mostMark}, nil
+}
+
+func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category == compactionCategory && l.low.Load() {
+		l.compacts.Add(1)
+	}
+	return l.FS.Create(name, category)
+}
+
+// waiting gives a database of which a compaction waits for room.
+func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
+	files := newLowFS()
+	db, l := one(t, files)
+	files.low.Store(true)
+	var head storage.Head
+	for range 8 {
+		b := batch(head, 1, 100)
+		require.NoError(t, l.Commit(t.Context(), head, b))
+		require.NoError(t, db.engine.Flush(), "a flush waits for nothing")
+		head = b.Head
+	}
+	<-files.asked
+	return files, db, l
+}
+
+func TestCompactionLeavesTheReserve(t *testing.T) {
+	files, db, l := waiting(t)
+	require.Zero(t, files.compacts.Load())
+	files.low.Store(false)
+	require.NoError(t, db.engine.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
+	m, err := db.Metrics()
+	require.NoError(t, err)
+	require.Positive(t, m.Compactions)
+	require.Len(t, readEntries(t, l), 8)
+	require.Zero(t, files.compacts.Load())
+}
+
+func TestCloseEndsTheWaitForRoom(t *testing.T) {
+	files, db, _ := waiting(t)
+	require.NoError(t, db.Close())
+	again := openOn(t, files)
+	store, err := again.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	require.Len(t, readEntries(t, store), 8)
+	require.Zero(t, files.compacts.Load())
+	require.NoError(t, again.Close())
+}
+
+func readEntries(t *testing.T, r storage.Reader) []uint64 {
+	var seqs []uint64
+	for e, err := range r.Entries(t.Context(), 0) {
+		require.NoError(t, err)
+		seqs = append(seqs, e.Seq)
+	}
+	return seqs
+}
