@@ -212,8 +212,8 @@ func (s *server) send(t testing.TB, k call, status int) reply {
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	a := reply{response.StatusCode, response.Header, body}
-	require.Equal(t, status, a.status, "%s %s: %s", k.method, k.route, body)
-	require.NoError(t, s.checkResponse(k, k.request(t, s.url), a), "%s", body)
+	require.Equal(t, status, a.status, "%s %s: %.2000s", k.method, k.route, body)
+	require.NoError(t, s.checkResponse(k, k.request(t, s.url), a), "%.2000s", body)
 	return a
 }
 

@@ -1,19 +1,194 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"colophon/ledger"
 	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+	"colophon/storage/memory"
 )
 
-// walk derives chain, tree and time anew from the entries alone and compares
-// them with what the ledger says.
+// walk derives everything anew from what is stored and compares it with what
+// the ledger says: the oracle of these tests.
 func walk(t testing.TB, l *ledger.Ledger) error {
 	t.Helper()
+	report, err := examine(l.Store(), signer(t).Verifier())
+	if err != nil {
+		return err
+	}
+	if report.Damage != nil {
+		return report.Damage
+	}
+	if head := l.Head(); report.Size != head.Size || report.Checkpoint.Root != head.Root {
+		return fmt.Errorf("the ledger publishes size %d and root %x, stored are %d and %x",
+			head.Size, head.Root, report.Size, report.Checkpoint.Root)
+	}
 	return nil
 }
 
-var _ = fmt.Sprint
-var _ proofs.Hash
+func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, error) {
+	return audit.Log(context.Background(), ledger.AuditSource(log),
+		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
+}
+
+// What is changed behind the ledger's back is named, with its kind and place.
+func TestDamageIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kind   audit.Kind
+		seq    uint64
+		change func(t *testing.T, x *memory.Tamper, s storage.Store)
+	}{
+		{"changed entry", audit.KindEntry, 100, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			b := entry(t, s, 100)
+			b[len(b)/2] ^= 1
+			require.NoError(t, x.Entry(100, b))
+		}},
+		{"changed tile", audit.KindTile, 7, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			b := tile(t, s, 0, 0)
+			b[32*7] ^= 1
+			require.NoError(t, x.Tile(0, 0, b))
+		}},
+		{"changed upper tile", audit.KindTile, 0, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			b := tile(t, s, 1, 0)
+			b[0] ^= 1
+			require.NoError(t, x.Tile(1, 0, b))
+		}},
+		{"swapped pair", audit.KindEntry, 50, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			a, b := entry(t, s, 50), entry(t, s, 51)
+			require.NoError(t, x.Entry(50, b))
+			require.NoError(t, x.Entry(51, a))
+		}},
+		{"truncated log", audit.KindTruncated, 299, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			require.NoError(t, x.DeleteEntry(300))
+			require.NoError(t, x.DeleteEntry(299))
+		}},
+		{"older checkpoint", audit.KindCheckpoint, 301, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			head, err := s.Head(t.Context())
+			require.NoError(t, err)
+			head.Checkpoint = checkpointAt(t, s, 200)
+			require.NoError(t, x.Head(head))
+		}},
+		{"other key's checkpoint", audit.KindSignature, 301, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			head, err := s.Head(t.Context())
+			require.NoError(t, err)
+			other, err := proofs.NewKey([32]byte{9}).Signer("test.invalid/default")
+			require.NoError(t, err)
+			head.Checkpoint, err = other.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 301})
+			require.NoError(t, err)
+			require.NoError(t, x.Head(head))
+		}},
+		{"changed content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			require.NoError(t, x.Content(contentOf(t, s, 30), []byte("forged")))
+		}},
+		{"missing content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			require.NoError(t, x.DeleteContent(contentOf(t, s, 30)))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			database := memory.New()
+			s := store(t, database)
+			l := open(t, s, config(t))
+			for i := range 300 {
+				post(t, l, ipc(t, fmt.Sprint("run/", i), fmt.Sprint("output ", i)), "")
+			}
+			require.NoError(t, l.Close())
+			report, err := examine(s, signer(t).Verifier())
+			require.NoError(t, err)
+			require.Nil(t, report.Damage, "the untouched control passes")
+
+			x, err := database.Tamper(ledger.Default)
+			require.NoError(t, err)
+			c.change(t, x, s)
+			report, err = examine(s, signer(t).Verifier())
+			require.NoError(t, err)
+			require.NotNil(t, report.Damage)
+			require.Equal(t, c.kind, report.Damage.Kind, "%v", report.Damage)
+			require.Equal(t, c.seq, report.Damage.Seq, "%v", report.Damage)
+		})
+	}
+}
+
+// Damage at the edge is found before the first request.
+func TestOpenRefusesADamagedEdge(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, x *memory.Tamper, s storage.Store){
+		"last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			require.NoError(t, x.Entry(10, append(entry(t, s, 10), ' ')))
+		},
+		"no last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) { require.NoError(t, x.DeleteEntry(10)) },
+		"edge tile": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			b := tile(t, s, 0, 0)
+			b[0] ^= 1
+			require.NoError(t, x.Tile(0, 0, b))
+		},
+		"no edge tile": func(t *testing.T, x *memory.Tamper, s storage.Store) { require.NoError(t, x.DeleteTile(0, 0)) },
+		"tip": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			head, err := s.Head(t.Context())
+			require.NoError(t, err)
+			head.Tip[0] ^= 1
+			require.NoError(t, x.Head(head))
+		},
+		"older head": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			head, err := s.Head(t.Context())
+			require.NoError(t, err)
+			head.Size--
+			require.NoError(t, x.Head(head))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := memory.New()
+			s := store(t, database)
+			l := open(t, s, config(t))
+			for i := range 10 {
+				post(t, l, ipc(t, "", fmt.Sprint(i)), "")
+			}
+			require.NoError(t, l.Close())
+			x, err := database.Tamper(ledger.Default)
+			require.NoError(t, err)
+			change(t, x, s)
+			_, err = ledger.Open(t.Context(), s, config(t))
+			require.ErrorIs(t, err, ledger.ErrDamaged)
+		})
+	}
+}
+
+func entry(t *testing.T, s storage.Store, seq uint64) []byte {
+	b, err := s.Entry(t.Context(), seq)
+	require.NoError(t, err)
+	return b
+}
+
+func tile(t *testing.T, s storage.Store, level uint8, index uint64) []byte {
+	b, err := s.Tile(t.Context(), level, index)
+	require.NoError(t, err)
+	return b
+}
+
+// checkpointAt is what the ledger signed at an earlier size.
+func checkpointAt(t *testing.T, s storage.Store, size uint64) []byte {
+	l := open(t, s, config(t))
+	b, err := l.Checkpoint(t.Context(), l.Head(), size)
+	require.NoError(t, err)
+	return b
+}
+
+// contentOf is the digest of an event's output.
+func contentOf(t *testing.T, s storage.Store, seq uint64) storage.Hash {
+	t.Helper()
+	event := entry(t, s, seq)[proofs.HashSize:]
+	var body struct {
+		Record struct {
+			Content map[string]struct{ SHA256 string }
+		}
+	}
+	require.NoError(t, unmarshal(event, &body))
+	h, err := proofs.ParseHash(body.Record.Content["output"].SHA256)
+	require.NoError(t, err)
+	return h
+}

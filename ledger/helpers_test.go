@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -107,6 +108,8 @@ func verify(l *ledger.Ledger, ack ledger.Ack) error {
 	return r.Verify(verifier)
 }
 
+func unmarshal(b []byte, to any) error { return json.Unmarshal(b, to) }
+
 // parallel runs n functions at once and waits.
 func parallel(n int, f func(i int)) {
 	var group sync.WaitGroup
@@ -115,3 +118,5 @@ func parallel(n int, f func(i int)) {
 	}
 	group.Wait()
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

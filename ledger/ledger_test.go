@@ -167,7 +167,7 @@ func TestCloseCommitsWhatWasAccepted(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- l.Close() }()
 	require.Eventually(t, func() bool {
-		_, err := l.Submit(submission(t, l, ipc(t, "", "late"), ""))
+		_, err := l.Enqueue(context.Background(), submission(t, l, ipc(t, "", "late"), ""))
 		return errors.Is(err, ledger.ErrClosed)
 	}, time.Minute, time.Millisecond)
 	close(g.open)

@@ -1,0 +1,195 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+	"colophon/storage/pebble"
+	"colophon/storage/pebble/pebbletest"
+	"colophon/storage/storagetest"
+)
+
+// acknowledged gathers what writers were told is durable.
+type acknowledged struct {
+	mu   sync.Mutex
+	acks []ledger.Ack
+}
+
+func (a *acknowledged) add(ack ledger.Ack) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acks = append(a.acks, ack)
+}
+
+func (a *acknowledged) all() []ledger.Ack {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.acks[:len(a.acks):len(a.acks)]
+}
+
+// A commit that fails is never acknowledged, ends the process, and leaves a
+// ledger that goes on, whether or not it was persisted.
+func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
+	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.Before, "all written": storagetest.After} {
+		t.Run(name, func(t *testing.T) {
+			inner := store(t, memory.New())
+			f := storagetest.NewFaulty(inner)
+			fatal := make(chan error, 1)
+			c := config(t)
+			c.Fatal = func(err error) {
+				fatal <- err
+				runtime.Goexit()
+			}
+			l, err := ledger.Open(t.Context(), f, c)
+			require.NoError(t, err)
+			var before acknowledged
+			for i := range 5 {
+				before.add(post(t, l, ipc(t, fmt.Sprint(i), "x"), ""))
+			}
+			f.FailCommit(1, fault)
+			_, err = l.Submit(submission(t, l, ipc(t, "lost", "x"), ""))
+			require.ErrorIs(t, err, ledger.ErrOutcomeUnknown)
+			require.ErrorIs(t, <-fatal, storagetest.ErrInjected)
+			_, err = l.Submit(submission(t, l, ipc(t, "later", "x"), ""))
+			require.ErrorIs(t, err, ledger.ErrOutcomeUnknown)
+
+			again := open(t, inner, config(t))
+			require.NoError(t, walk(t, again))
+			for _, ack := range before.all() {
+				require.NoError(t, verify(again, ack))
+			}
+			retried := post(t, again, ipc(t, "lost", "x"), "")
+			if fault == storagetest.After {
+				require.Equal(t, ledger.Replayed, retried.Outcome)
+			} else {
+				require.Equal(t, ledger.Appended, retried.Outcome)
+			}
+			require.EqualValues(t, 7, again.Head().Size)
+			require.NoError(t, walk(t, again))
+		})
+	}
+}
+
+// cut is the state of the disk at one point, and what had been acknowledged
+// before it.
+type cut struct {
+	operation int
+	percent   int
+	files     *pebbletest.Crashable
+	acks      []ledger.Ack
+}
+
+// The power fails before each write of a series of commits, with nothing, half
+// or all of what was not synced left: every acknowledged receipt verifies after
+// reopening, the oracle is content, and the ledger goes on.
+func TestPowerCut(t *testing.T) {
+	files := pebbletest.NewCrashable()
+	var acks acknowledged
+	var cuts []cut
+	files.BeforeEach(func(operation int) {
+		for _, percent := range []int{0, 50, 100} {
+			cuts = append(cuts, cut{operation, percent, files.PowerCut(percent, uint64(operation)), acks.all()})
+		}
+	})
+	database, l, err := openOn(t, files)
+	require.NoError(t, err)
+	for i := range 12 {
+		parallel(1+i%4, func(w int) {
+			r := ipc(t, fmt.Sprintf("run/%d/%d", i, w), fmt.Sprint("output ", i, w))
+			ack, err := l.Submit(submission(t, l, r, ""))
+			if err == nil {
+				acks.add(ack)
+			}
+		})
+	}
+	require.NoError(t, l.Close())
+	require.NoError(t, database.Close())
+	files.BeforeEach(nil)
+	require.Len(t, acks.all(), 30)
+	require.Greater(t, len(cuts), 100)
+	for _, c := range cuts {
+		require.NoError(t, c.check(t), "power cut before operation %d with %d %% of unsynced data kept", c.operation, c.percent)
+	}
+	t.Logf("%d power cuts, %d acknowledged events", len(cuts), len(acks.all()))
+}
+
+// openOn opens the ledger on a file system, and makes it if it is not there.
+func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledger.Ledger, error) {
+	ctx := context.Background()
+	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files.FS(), Logger: discard(), Fatal: func(msg string) { panic(msg) }})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := database.Ledger(ctx, ledger.Default)
+	if errors.Is(err, storage.ErrNotFound) {
+		s, err = database.Create(ctx, storage.Info{Name: ledger.Default, Origin: "test.invalid/default"})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, database.Close())
+	}
+	l, err := ledger.Open(ctx, s, config(t))
+	if err != nil {
+		return nil, nil, errors.Join(err, database.Close())
+	}
+	return database, l, nil
+}
+
+// check opens what the cut left and holds it against what was acknowledged.
+func (c cut) check(t testing.TB) error {
+	database, l, err := openOn(t, c.files)
+	if err != nil {
+		return err
+	}
+	err = c.checkLedger(t, l)
+	return errors.Join(err, l.Close(), database.Close())
+}
+
+func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {
+	if err := walk(t, l); err != nil {
+		return err
+	}
+	for _, ack := range c.acks {
+		if err := survived(l, ack); err != nil {
+			return err
+		}
+	}
+	if _, err := l.Submit(submission(t, l, ipc(t, "after", "the cut"), "")); err != nil {
+		return err
+	}
+	return walk(t, l)
+}
+
+// survived checks that an acknowledged event is in the log as it was, and that
+// the tree it was proved in is the beginning of the present one.
+func survived(l *ledger.Ledger, ack ledger.Ack) error {
+	ctx := context.Background()
+	head := l.Head()
+	if head.Size < ack.Head.Size {
+		return fmt.Errorf("size %d, acknowledged were %d", head.Size, ack.Head.Size)
+	}
+	entry, err := l.Store().Entry(ctx, ack.Seq)
+	if err != nil {
+		return err
+	}
+	if string(entry) != string(ack.Entry) {
+		return fmt.Errorf("entry %d is not what was acknowledged", ack.Seq)
+	}
+	if err := verify(l, ack); err != nil { // the receipt of then, against its checkpoint
+		return err
+	}
+	path, err := l.Prover(ctx, head).Consistency(ack.Head.Size, head.Size)
+	if err != nil {
+		return err
+	}
+	return proofs.VerifyConsistency(ack.Head.Size, head.Size, ack.Head.Root, head.Root, path)
+}
