@@ -17,7 +17,11 @@ import (
 func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out outcome) (*proofs.Receipt, error) {
 	ack := out.ack
 	if ack.Outcome == ledger.Replayed {
-		return s.receiptAt(ctx, l, ack.First, ack.Head, ack.Head.Size, out.minimal)
+		r, err := s.receiptAt(ctx, l, ack.First, ack.Head, ack.Head.Size, out.minimal)
+		if err == nil {
+			r.Replayed = true
+		}
+		return r, err
 	}
 	if out.refused || ack.Outcome == ledger.Conflicted {
 		r, err := proofs.NewReceipt(ack.Entry)
@@ -37,6 +41,7 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out outcome) (
 		Hashes:        out.record.AppendHashes(nil),
 		Checks:        out.record.AppendChecks(nil),
 	}
+	r.Shape, r.FailureStage = out.record.RunShape()
 	return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
 }
 

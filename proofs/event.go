@@ -16,6 +16,8 @@ type event struct {
 	seq                uint64
 	hashes             []byte // record.hashes, {} when there is none
 	checks             []byte // {} when there is none
+	shape              []byte // record.shape, nil when there is none
+	failureStage       []byte // record.failure_stage, nil when there is none
 }
 
 // readEvent reads a body, which must be compact canonical JSON (1.7).
@@ -39,8 +41,19 @@ func readEvent(body []byte) (event, error) {
 		seq:    r.count(root.Member("seq"), "event seq"),
 		hashes: r.objectOrEmpty(root.Member("record").Member("hashes"), "event record hashes"),
 		checks: r.objectOrEmpty(root.Member("checks"), "event checks"),
+
+		shape:        canonicalOrNil(root.Member("record").Member("shape")),
+		failureStage: canonicalOrNil(root.Member("record").Member("failure_stage")),
 	}
 	return e, r.err
+}
+
+// canonicalOrNil is a value in canonical JSON, nil for an absent one.
+func canonicalOrNil(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.Absent {
+		return nil
+	}
+	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
 // reader takes typed values out of JSON and keeps the first error, an
@@ -90,6 +103,14 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 		r.err = fmt.Errorf("%s: %w", what, err)
 	}
 	return h
+}
+
+// flag reads true; an absent one is false. False itself is not written.
+func (r *reader) flag(v pyjson.Value, what string) bool {
+	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
+		r.fail("%s is not true", what)
+	}
+	return v.Kind() == pyjson.True
 }
 
 // hashList reads an audit path.

@@ -23,6 +23,14 @@ type Receipt struct {
 
 	Hashes []byte // canonical JSON object: the event's record.hashes, else {}
 	Checks []byte // canonical JSON object: the event's checks, else {}
+	// Shape and FailureStage are canonical JSON, the event's record.shape and
+	// record.failure_stage; nil where the event has none (only run_dag has).
+	Shape, FailureStage []byte
+
+	// Replayed says that the request added nothing: the same record was in the
+	// log under the same idempotency key (2.7). It is about the answer, not the
+	// event, and nothing proves it.
+	Replayed bool
 
 	// Proof is nil in a minimal receipt, which proves nothing.
 	Proof *Proof
@@ -55,7 +63,7 @@ func NewReceipt(entry []byte) (*Receipt, error) {
 	return &Receipt{
 		Ledger: e.ledger, Seq: e.seq, Kind: e.kind, Time: e.time,
 		EventHash: EventHash(prev, body), PrevEventHash: prev, LeafHash: LeafHash(entry),
-		Hashes: e.hashes, Checks: e.checks,
+		Hashes: e.hashes, Checks: e.checks, Shape: e.shape, FailureStage: e.failureStage,
 	}, nil
 }
 
@@ -72,6 +80,15 @@ func (r *Receipt) AppendJSON(dst []byte) []byte {
 	dst = appendHash(append(dst, `,"leaf_hash":`...), r.LeafHash)
 	dst = append(append(dst, `,"hashes":`...), r.Hashes...)
 	dst = append(append(dst, `,"checks":`...), r.Checks...)
+	if r.Shape != nil {
+		dst = append(append(dst, `,"shape":`...), r.Shape...)
+	}
+	if r.FailureStage != nil {
+		dst = append(append(dst, `,"failure_stage":`...), r.FailureStage...)
+	}
+	if r.Replayed {
+		dst = append(dst, `,"replayed":true`...)
+	}
 	if r.Proof != nil {
 		dst = r.Proof.appendJSON(dst)
 	}
@@ -130,7 +147,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 	}
 	var in reader
 	root := in.only(doc.Root(), "receipt", "ledger", "seq", "kind", "time", "event_hash", "prev_event_hash",
-		"leaf_hash", "hashes", "checks", "event", "inclusion", "checkpoint")
+		"leaf_hash", "hashes", "checks", "shape", "failure_stage", "replayed", "event", "inclusion", "checkpoint")
 	r := &Receipt{
 		Ledger:        in.text(root.Member("ledger"), "ledger"),
 		Seq:           in.count(root.Member("seq"), "seq"),
@@ -141,6 +158,9 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		LeafHash:      in.hash(root.Member("leaf_hash"), "leaf_hash"),
 		Hashes:        in.object(root.Member("hashes"), "hashes"),
 		Checks:        in.object(root.Member("checks"), "checks"),
+		Shape:         canonicalOrNil(root.Member("shape")),
+		FailureStage:  canonicalOrNil(root.Member("failure_stage")),
+		Replayed:      in.flag(root.Member("replayed"), "replayed"),
 	}
 	event, inclusion, checkpoint := root.Member("event"), root.Member("inclusion"), root.Member("checkpoint")
 	if event.Kind() != pyjson.Absent || inclusion.Kind() != pyjson.Absent || checkpoint.Kind() != pyjson.Absent {
@@ -222,6 +242,10 @@ func (r *Receipt) verifyFields() error {
 		return fmt.Errorf("%w: hashes are %.200s, the event's are %.200s", ErrField, r.Hashes, e.hashes)
 	case !bytes.Equal(r.Checks, e.checks):
 		return fmt.Errorf("%w: checks are %.200s, the event's are %.200s", ErrField, r.Checks, e.checks)
+	case !bytes.Equal(r.Shape, e.shape):
+		return fmt.Errorf("%w: shape is %.100s, the event's is %.100s", ErrField, r.Shape, e.shape)
+	case !bytes.Equal(r.FailureStage, e.failureStage):
+		return fmt.Errorf("%w: failure_stage is %.100s, the event's is %.100s", ErrField, r.FailureStage, e.failureStage)
 	}
 	return nil
 }

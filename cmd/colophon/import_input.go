@@ -81,9 +81,9 @@ func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 	tooLong := false
 	for {
 		part, err := in.ReadSlice('\n')
-		tooLong = tooLong || len(line)+len(part) > limit+len("\n")
-		if !tooLong {
-			line = append(line, part...)
+		text := bytes.TrimSuffix(part, []byte("\n"))
+		if tooLong = tooLong || len(line)+len(text) > limit; !tooLong {
+			line = append(line, text...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -91,7 +91,7 @@ func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 		case tooLong && (err == nil || errors.Is(err, io.EOF)):
 			return nil, errTooLong // the end, if it is, is met again
 		}
-		return bytes.TrimSuffix(line, []byte("\n")), err
+		return line, err
 	}
 }
 

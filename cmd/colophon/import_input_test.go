@@ -29,15 +29,12 @@ func read(t testing.TB, text []byte, maxLine int) (lines []string, failures int)
 	return lines, failures
 }
 
-func compressed(t testing.TB, text []byte) [][]byte {
+func compressed(t testing.TB, encoder *zstd.Encoder, text []byte) [][]byte {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, err := z.Write(text)
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	require.NoError(t, err)
-	defer encoder.Close()
 	return [][]byte{zipped.Bytes(), encoder.EncodeAll(text, nil)}
 }
 
@@ -48,6 +45,9 @@ func FuzzInput(f *testing.F) {
 	f.Add([]byte("a line that is too long\nshort\n"), uint16(5))
 	f.Add([]byte("\x1f\x8b"), uint16(1))
 	f.Add([]byte("\x28\xb5\x2f\xfd"), uint16(1))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	require.NoError(f, err)
+	defer encoder.Close()
 	f.Fuzz(func(t *testing.T, text []byte, limit uint16) {
 		maxLine := int(limit) + 1
 		_, _ = read(t, text, maxLine) // whatever it is
@@ -67,7 +67,7 @@ func FuzzInput(f *testing.F) {
 		got, failures := read(t, text, maxLine)
 		require.Equal(t, want, got)
 		require.Equal(t, tooLong, failures)
-		for _, form := range compressed(t, text) {
+		for _, form := range compressed(t, encoder, text) {
 			got, failures := read(t, form, maxLine)
 			require.Equal(t, want, got)
 			require.Equal(t, tooLong, failures)

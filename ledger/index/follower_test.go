@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -181,6 +182,42 @@ func TestUnreadableLog(t *testing.T) {
 	require.Equal(t, uint64(12), f.Size())
 	log.check(f)
 	require.NoError(t, s.Close())
+}
+
+// watched is a log that notes from where it is read.
+type watched struct {
+	storage.Reader
+	from []uint64 // of the follower's goroutine until it is closed
+}
+
+func (w *watched) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	w.from = append(w.from, from)
+	return w.Reader.Entries(ctx, from)
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 7)...)
+	for _, bounds := range []struct {
+		events, bytes int
+		from          []uint64
+	}{
+		{3, 1 << 20, []uint64{0, 3, 6}},
+		{100, 1, []uint64{0, 1, 2, 3, 4, 5, 6}},
+		{100, 110, []uint64{0, 2, 4, 6}}, // a key and its value take 53 bytes
+	} {
+		c := testConfig(vfs.NewMem())
+		c.batchEvents, c.batchBytes = bounds.events, bounds.bytes
+		s := openTest(t, c)
+		w := &watched{Reader: log.store}
+		f, err := s.Follow(log.name, w)
+		require.NoError(t, err)
+		require.NoError(t, f.Wait(t.Context(), 7))
+		require.NoError(t, s.Close())
+		// Whether it looked for more at the end depends on when it was closed.
+		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
+		require.Equal(t, bounds.from, read)
+	}
 }
 
 func TestWaitEnds(t *testing.T) {

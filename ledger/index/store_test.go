@@ -3,10 +3,12 @@ package index
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,13 +100,15 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	require.Equal(t, layout, stored)
 }
 
-// An emptying that is cut short at any point is gone on with at the next start.
+// An emptying that is cut short at any point is gone on with at the next start:
+// what is left of the index never counts as one.
 func TestEmptyingCutShort(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
 	for fail := 0; ; fail++ {
 		files := filled(t, log)
-		require.NoError(t, folder{files, "index"}.writeLayout("other"))
+		whole, err := folder{files, "index"}.contents()
+		require.NoError(t, err)
 		operations := 0
 		c := testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
@@ -115,13 +119,17 @@ func TestEmptyingCutShort(t *testing.T) {
 			}
 			return nil
 		})))
-		emptied, err := c.folder.prepare()
+		err = c.folder.empty()
 		if err == nil {
-			require.True(t, emptied)
-			require.Greater(t, fail, 10)
+			require.Greater(t, fail, len(whole))
 			break
 		}
 		require.ErrorIs(t, err, errorfs.ErrInjected)
+		left, err := folder{files, "index"}.contents()
+		require.NoError(t, err)
+		stored, err := folder{files, "index"}.readLayout()
+		require.NoError(t, err)
+		require.True(t, stored == spoilt || len(left) == len(whole) || len(left) == 0, "%q with %q", stored, left)
 		s := openTest(t, testConfig(files))
 		f := follow(t, s, log)
 		log.catchUp(f)
@@ -189,6 +197,23 @@ func TestDamage(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An index that cannot be opened for reasons that are not its own is kept.
+func TestOpenFailsWithoutDamage(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	files := filled(t, log)
+	_, err := open(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpOpen && strings.Contains(op.Path, "MANIFEST") {
+			return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
+		}
+		return nil
+	}))))
+	require.ErrorIs(t, err, syscall.EMFILE)
+	s := openTest(t, testConfig(files))
+	requireKeys(t, s, 20)
+	require.NoError(t, s.Close())
 }
 
 // requireSound opens an index twice. What the first start answers must be right,

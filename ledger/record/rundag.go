@@ -66,6 +66,20 @@ func (g *runDAG) appendMembers(w *builder) {
 	g.appendDimensions(w)
 }
 
+// RunShape is the shape and the failure stage of a run-DAG (1.4) as canonical
+// JSON, as they stand in its event; nil for other kinds.
+func (r *Record) RunShape() (shape, failureStage []byte) {
+	g, ok := r.detail.(*runDAG)
+	if !ok {
+		return nil, nil
+	}
+	shape = pyjson.AppendString(nil, []byte(g.shape))
+	if g.failureStage == nil {
+		return shape, []byte("null")
+	}
+	return shape, pyjson.AppendString(nil, g.failureStage)
+}
+
 func (g *runDAG) appendDimensions(w *builder) {
 	if len(g.dimensions) == 0 {
 		return
