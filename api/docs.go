@@ -46,11 +46,14 @@ type (
 	docsBody struct {
 		Media    string
 		Type     template.HTML
-		Rows     []docsRow // members, where the page shows them in place
+		Rows     []docsRow // members that the page shows in place
 		Examples []docsExample
 	}
-	docsExample struct{ Summary, Text string }
-	docsSchema  struct {
+	docsExample struct {
+		Summary template.HTML
+		Text    string
+	}
+	docsSchema struct {
 		Name        string
 		Description template.HTML
 		Type        template.HTML
@@ -165,7 +168,7 @@ func (c *contract) response(status string, r response) (docsResponse, error) {
 }
 
 func (c *contract) body(name string, m media) (docsBody, error) {
-	view := docsBody{Media: name, Type: c.typeOf(m.Schema)}
+	view := docsBody{Media: name, Type: c.typeOf(m.Schema), Rows: c.members("", m.Schema)}
 	if name == ndjson && m.Schema.Items != nil {
 		view.Type = "each line " + c.typeOf(*m.Schema.Items)
 	}
@@ -177,7 +180,7 @@ func (c *contract) body(name string, m media) (docsBody, error) {
 		if err != nil {
 			return view, fmt.Errorf("example %s: %w", e.name, err)
 		}
-		view.Examples = append(view.Examples, docsExample{e.value.Summary, text})
+		view.Examples = append(view.Examples, docsExample{template.HTML(span(e.value.Summary)), text})
 	}
 	return view, nil
 }

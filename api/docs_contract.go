@@ -77,7 +77,6 @@ type schema struct {
 	Default              yaml.Node
 	Minimum              string
 	Maximum              string
-	MaxLength            string `yaml:"maxLength"`
 	Items                *schema
 	Properties           ordered[schema]
 	Required             []string

@@ -50,7 +50,9 @@ func span(text string) string {
 func (c *contract) typeOf(s schema) template.HTML {
 	switch {
 	case s.Ref != "":
-		return template.HTML(fmt.Sprintf(`<a href="#schema-%[1]s">%[1]s</a>`, template.HTMLEscapeString(baseName(s.Ref))))
+		name := template.HTMLEscapeString(baseName(s.Ref))
+		choice := schema{Enum: c.resolve(s).Enum}
+		return template.HTML(fmt.Sprintf(`<a href="#schema-%s">%s</a>%s`, name, name, template.HTMLEscapeString(limits(choice))))
 	case len(s.AllOf) == 1:
 		return c.typeOf(s.AllOf[0])
 	case len(s.OneOf) > 0:
@@ -85,9 +87,6 @@ func limits(s schema) string {
 		if limit.value != "" {
 			b.WriteString("," + limit.sign + limit.value)
 		}
-	}
-	if s.MaxLength != "" {
-		b.WriteString(", at most " + s.MaxLength + " characters")
 	}
 	if !s.Default.IsZero() {
 		b.WriteString(", default " + s.Default.Value)

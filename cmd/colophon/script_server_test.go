@@ -150,11 +150,12 @@ type feedProcess struct {
 //	feed start NAME FILE LINES FLAG...   gives an import the first lines, in the background
 //	feed rest NAME CODE                  gives it the rest; it must end with that exit code
 //	feed end NAME CODE                   gives it no more; it must end with that exit code
+//	feed interrupt NAME CODE             SIGINT; it must end with that exit code
 //
 // Its output is in NAME.out.
 func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
-		ts.Fatalf("usage: feed start|rest|end NAME ...")
+		ts.Fatalf("usage: feed start|rest|end|interrupt NAME ...")
 	}
 	all := processesOf(ts)
 	if args[0] == "start" {
@@ -169,7 +170,11 @@ func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := f.stdin.Write(f.rest)
 		ts.Check(err)
 	}
-	_ = f.stdin.Close()
+	if args[0] == "interrupt" {
+		ts.Check(f.command.Process.Signal(os.Interrupt))
+	} else {
+		_ = f.stdin.Close()
+	}
 	_ = f.command.Wait() // the exit code is looked at below
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]+".out"), f.output.Bytes(), 0o600))
 	if code := strconv.Itoa(f.command.ProcessState.ExitCode()); code != args[2] {

@@ -70,3 +70,24 @@ func TestRealInputTampered(t *testing.T) {
 	})
 	require.Equal(t, expected.Mismatches, found)
 }
+
+func TestRealInputPinnedRetrieval(t *testing.T) {
+	f, err := os.Open(filepath.Join(sharedData, "pinned-retrieval.cases.json.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	var cases []struct {
+		Sources, Expected json.RawMessage
+		Required          json.RawMessage `json:"required_chunk_hashes"`
+		TopK              json.RawMessage `json:"top_k"`
+	}
+	require.NoError(t, json.NewDecoder(unzipped).Decode(&cases))
+	require.NotEmpty(t, cases)
+	for _, c := range cases {
+		require.JSONEq(t, string(c.Expected), pinned(t, c.Sources, c.Required, c.TopK))
+	}
+}

@@ -254,13 +254,64 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	}
 }
 
+// rows are pinned chunks as JSON has them.
+func rows(chunks []Chunk) []byte {
+	w := &builder{b: []byte("[")}
+	for i, c := range chunks {
+		w.comma(i)
+		w.open()
+		w.text("hash", c.Hash)
+		w.text("text", c.Text)
+		w.text("source_id", c.SourceID)
+		w.close()
+	}
+	return append(w.b, ']')
+}
+
+func pinned(t *testing.T, sources, required, topK json.RawMessage) string {
+	t.Helper()
+	chunks, hashes, most, err := DecodeRetrieval(joinObject(map[string]json.RawMessage{
+		"sources": sources, "required_chunk_hashes": required, "top_k": topK}))
+	require.NoError(t, err)
+	return string(rows(PinnedRetrieval(chunks, hashes, most)))
+}
+
 func TestVectorsCitations(t *testing.T) {
 	v := vectors[struct {
 		Chunks []struct {
 			Text json.RawMessage
 			Hash string
 		}
+		Documents []struct {
+			Citations []struct {
+				ChunkHash string `json:"chunk_hash"`
+				SourceID  string `json:"source_id"`
+				Text      string
+				Weight    json.Number
+				Section   *string
+			}
+			Document json.RawMessage
+		}
+		Pinned []struct {
+			Sources, Chunks json.RawMessage
+			Required        json.RawMessage `json:"required_chunk_hashes"`
+			TopK            json.RawMessage `json:"top_k"`
+		} `json:"pinned_retrieval"`
 	}](t, "citations.json")
+	for _, p := range v.Pinned {
+		require.JSONEq(t, string(p.Chunks), pinned(t, p.Sources, p.Required, p.TopK))
+	}
+	for _, d := range v.Documents {
+		var citations []Citation
+		for _, c := range d.Citations {
+			citation := Citation{[]byte(c.ChunkHash), []byte(c.SourceID), []byte(c.Text), []byte(c.Weight), nil}
+			if c.Section != nil {
+				citation.Section = []byte(*c.Section)
+			}
+			citations = append(citations, citation)
+		}
+		require.JSONEq(t, string(d.Document), string(AppendCitationsDocument(nil, citations)))
+	}
 	for _, c := range v.Chunks {
 		r := parse(t, CitationSet, joinObject(map[string]json.RawMessage{"subject": []byte(`"s"`), "citations": append(append(
 			[]byte(`[{"source_id":"x","weight":1,"text":`), c.Text...), "}]"...)}))

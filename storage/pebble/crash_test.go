@@ -23,6 +23,7 @@ type history struct {
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // commits; the ledger's creation is the first
+	flushes             int64        // of memory tables, while it was played
 }
 
 // newHistory has commits of a few sizes, enough for the memory table (which
@@ -49,7 +50,10 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 			return err
 		}
 		db.durability = durability
-		if err := errors.Join(h.playOn(ctx, db, part[0], part[1]), db.Close()); err != nil {
+		err = h.playOn(ctx, db, part[0], part[1])
+		metrics, unread := db.Metrics()
+		h.flushes += metrics.Flushes
+		if err := errors.Join(err, unread, db.Close()); err != nil {
 			return err
 		}
 	}
@@ -220,6 +224,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	made, wrong := lossesOf(t, h, cuts{every: 1, percents: []int{0, 50, 100}}, engine.Sync)
 	require.NoError(t, errors.Join(wrong...))
 	require.Greater(t, made, 3*2*len(h.batches), "each commit writes and syncs")
+	require.Greater(t, h.flushes, int64(2), "power was cut in flushes too")
 }
 
 // A batch of more than half a memory table takes another way through Pebble.

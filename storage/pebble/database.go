@@ -16,15 +16,15 @@ import (
 // Database holds the ledgers of one folder. It implements storage.Database; its
 // methods are safe for concurrent use, except that Close waits for nobody.
 type Database struct {
-	engine *engine.DB
-	lock   *engine.Lock
-	space  space
+	engine  *engine.DB
+	lock    *engine.Lock
+	space   space
+	reserve *reserveFS
 	// durability of every write: engine.Sync. A field only so that the crash
 	// test can show that it notices when this is missing.
 	durability *engine.WriteOptions
 
-	closed  atomic.Bool
-	closing chan struct{} // closed by Close, once
+	closed atomic.Bool
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // opened so far, by name; under mu
@@ -228,7 +228,7 @@ func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing: %w", errClosed)
 	}
-	close(d.closing)
+	d.reserve.patient.Store(false)
 	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
 		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -22,9 +21,6 @@ import (
 // engineFormat is the version of Pebble's own file formats, fixed here so that
 // a newer library does not change the files unasked.
 const engineFormat = engine.FormatValueSeparation
-
-// spacePause is how often a compaction that waits for room looks for it.
-const spacePause = time.Second
 
 // Open opens the database in cfg.Dir, or makes an empty one there if the folder
 // is absent or empty. ErrInUse if it is open already, in this process or
@@ -58,24 +54,25 @@ func open(cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
 	d := &Database{
 		lock:       lock,
-		space:      space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes},
+		space:      room,
+		reserve:    &reserveFS{FS: cfg.FS, space: room},
 		durability: engine.Sync,
-		closing:    make(chan struct{}),
 		ledgers:    make(map[string]*ledger),
 	}
 	options := cfg.options()
 	options.Lock = lock
 	options.FormatMajorVersion = format
-	options.FS = markerFS{reserveFS{FS: cfg.FS, space: d.space, pause: spacePause, closing: d.closing}}
+	options.FS = markerFS{d.reserve}
 	if d.engine, err = engine.Open(dir, options); err != nil {
-		close(d.closing)
 		return nil, errors.Join(err, lock.Close())
 	}
 	if err := d.checkFormat(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	d.reserve.patient.Store(true)
 	return d, nil
 }
 

@@ -3,6 +3,7 @@ package pebble
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -56,30 +57,32 @@ func (s space) check() error {
 // manifests and flushed tables have other names.
 const compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 
+// spacePause is how long a compaction that waits for room looks away.
+const spacePause = 200 * time.Millisecond
+
 // reserveFS keeps what is below the free-space mark for logs, manifests and
 // flushes, whose failure ends the process. A compaction needs room for its
 // output before it gives any back, and can be as large as the database; here it
-// waits before each table until there is room.
+// waits before each table until there is room. While the database is opened or
+// closed, which waits for compactions, it fails instead and is tried again later.
 type reserveFS struct {
 	vfs.FS
 	space   space
-	pause   time.Duration   // between looks at the free space
-	closing <-chan struct{} // closed when nobody is to wait any longer
+	patient atomic.Bool // false while the database is opened or closed
 }
 
 // Create implements vfs.FS.
-func (r reserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (r *reserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if category == compactionCategory {
 		for errors.Is(r.space.check(), storage.ErrNoSpace) {
-			select {
-			case <-r.closing:
+			if !r.patient.Load() {
 				return nil, fmt.Errorf("creating %s: %w", name, syscall.ENOSPC)
-			case <-time.After(r.pause):
 			}
+			time.Sleep(spacePause)
 		}
 	}
 	return r.FS.Create(name, category)
 }
 
 // Unwrap implements vfs.FS.
-func (r reserveFS) Unwrap() vfs.FS { return r.FS }
+func (r *reserveFS) Unwrap() vfs.FS { return r.FS }

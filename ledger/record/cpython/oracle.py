@@ -7,7 +7,9 @@ bytes in WTF-8.
 """
 
 import base64
+import hashlib
 import json
+import re
 import sys
 import unicodedata
 
@@ -150,6 +152,209 @@ def spaces(block):
 def assigned(block):
     """The code points of a block that CPython's Unicode version knows."""
     return [c for c in range(block * 256, block * 256 + 256) if unicodedata.category(chr(c)) != "Cn"]
+
+
+# Records (specification 1.3 to 1.6). Each operation takes the JSON of a record,
+# or of a part of one, and gives its hashes by name.
+
+
+def sha(text):
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def json_hash(value):
+    return sha(compact(value))
+
+
+def system_prompt(text):
+    return "\n".join(line.strip() for line in text.splitlines()).strip()
+
+
+def output(text):
+    return re.sub(r" {2,}", " ", text.strip())
+
+
+@operation
+def ipc(source):
+    r = load(decode(source))
+    hashes = dict.fromkeys(["input_hash", "system_prompt_hash", "output_hash", "ipc_id"])
+    hashes["input_hash"] = sha(spaced(r["payload"]))
+    if r.get("system_prompt") is not None:
+        hashes["system_prompt_hash"] = sha(system_prompt(r["system_prompt"]))
+    if r.get("output") is not None:
+        hashes["output_hash"] = sha(output(r["output"]))
+    seed = r.get("seed")
+    if seed is None:
+        seed = r["payload"].get("seed")
+    if None not in (hashes["system_prompt_hash"], hashes["output_hash"], seed):
+        chain = f"{hashes['input_hash']}:{hashes['system_prompt_hash']}:{r['model']}:{float(r['temperature'])}:{r['max_tokens']}:{seed}"
+        hashes["ipc_id"] = sha(chain)
+        e = r.get("environment")
+        if e:
+            hashes["ipc_id_advanced"] = sha(f"{chain}:{e['ollama_build_hash']}:{e['model_digest']}:{e['host_platform']}")
+    return hashes
+
+
+def pair_root(leaves):
+    level = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]
+    while len(level) > 1:
+        if len(level) % 2:
+            level.append(level[-1])
+        level = [hashlib.sha256(b"\x03" + a + b).digest() for a, b in zip(level[::2], level[1::2])]
+    return level[0].hex()
+
+
+CLAUSES = ["classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"]
+
+
+def preflight_hash(payload):
+    clauses = {name: payload.get(name) or {} for name in CLAUSES}
+    return json_hash({"stage": "preflight", "node_version": "preflight-node-v1", **clauses})
+
+
+def failure_stage(i):
+    if i["audit_mode"] == "STRICT":
+        return None
+    if not i["sources"]:
+        return "retrieval"
+    return "answer" if i["n_quotes"] else "context"
+
+
+def optional(target, source, name):
+    if source.get(name) is not None:
+        target[name] = source[name]
+    return target
+
+
+def retrieval(i):
+    names = ["document_root", "source_role", "score", "chunk_idx"]
+    summary = json_hash([{name: s.get(name) for name in names} for s in i["sources"]])
+    plan = i.get("retrieval_plan_hash")
+    return summary if plan is None else json_hash({"retrieval_plan_hash": plan, "sources_summary_hash": summary})
+
+
+def default(value, otherwise):
+    return otherwise if value is None else value
+
+
+def build(i, base):
+    verify = json_hash(optional({
+        "audit_mode": i["audit_mode"], "verifier_method": i["verifier_method"], "n_quotes": i["n_quotes"],
+        "n_verified": i["n_verified"], "claim_statuses": default(i.get("claim_statuses"), []),
+        "failure_stage": failure_stage(i)}, i, "violations"))
+    label = json_hash(optional({
+        "audit_mode": i["audit_mode"], "verifier_method": i["verifier_method"],
+        "lookup_path": i.get("lookup_path")}, i, "answer_mode"))
+    nodes = [("question", base["question_hash"])]
+    if base.get("preflight_hash"):
+        nodes.append(("preflight", base["preflight_hash"]))
+    nodes.append(("retrieval", retrieval(i)))
+    answer = i["answer_text"]
+    if base.get("evidence_map_root") is not None:
+        nodes += [("evidence_map", base["evidence_map_root"]), ("prompt", base["conversation_hash"]),
+                  ("raw_answer", sha(default(i.get("raw_answer_text"), answer))),
+                  ("parsed_claim_lattice", json_hash(default(i.get("parsed_lattice"), []))), ("verify", verify),
+                  ("render", sha(default(i.get("rendered_text"), answer)))]
+    else:
+        nodes += [("context", base["context_root"]), ("prompt", base["conversation_hash"]), ("answer", sha(answer)),
+                  ("verify", verify)]
+    return nodes + [("final_label", label)]
+
+
+def build_reject(i, base):
+    label = json_hash(optional({
+        "audit_mode": default(i.get("audit_mode"), "UNGROUNDED"),
+        "verifier_method": default(i.get("verifier_method"), "claim_lattice_pointer"), "lookup_path": "preflight",
+        "rejection_reason": i["rejection_reason"], "answer_text_hash": sha(default(i.get("answer_text"), ""))},
+        i, "violations"))
+    return [("question", base["question_hash"]), ("preflight", base["preflight_hash"]), ("final_label", label)]
+
+
+def question(text, mode):
+    text = " ".join(unicodedata.normalize("NFC", text).split())
+    if mode == "strict":
+        return text
+    text = text.lower()
+    while text and (text[-1] in ".?!,;:？！。、…" or text[-1].isspace()):
+        text = text[:-1]
+    return " ".join(word for word in text.split() if word not in ("the", "a", "an"))
+
+
+DIMENSIONS = ["source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
+              "schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash"]
+
+
+@operation
+def run_dag(source):
+    """The effective hashes and, under "nodes", the stages as stage=hash."""
+    r = load(decode(source))
+    i = r.get("inputs") or r["reject_inputs"]
+    dimensions = r.get("cache_dimensions") or {}
+    names = ["question_hash", "preflight_hash", "context_root", "evidence_map_root", "conversation_hash",
+             "governance_policy_hash", "verifier_policy_hash"]
+    base = {name: default(i.get(name), dimensions.get(name)) for name in names}
+    if r.get("question") is not None:
+        base["question_hash"] = sha(question(r["question"], r.get("question_mode")))
+    for name, content in [("conversation_hash", "messages"), ("governance_policy_hash", "policy"),
+                          ("verifier_policy_hash", "verifier_policy")]:
+        if r.get(content) is not None:
+            base[name] = json_hash(r[content])
+    if i.get("preflight_payload") is not None:
+        base["preflight_hash"] = preflight_hash(i["preflight_payload"])
+    if r.get("source_roots") is not None:
+        base["context_root"] = pair_root(sorted({bytes.fromhex(root) for root in r["source_roots"]}))
+    if r.get("evidence") is not None:
+        ids = sorted("E" + sha(f"{e['chunk_root']}:{e['start']}:{e['end']}")[:8] for e in r["evidence"])
+        base["evidence_map_root"] = pair_root([id.encode() for id in ids])
+    nodes = build(i, base) if r.get("inputs") else build_reject(i, base)
+    hashes = {name: value for name, value in base.items() if value is not None}
+    hashes["root"] = pair_root([bytes.fromhex(hash) for _, hash in nodes])
+    if dimensions:
+        values = [default(base.get(name), dimensions.get(name)) for name in DIMENSIONS]
+        if dimensions.get("verifier_policy_hash") is None:
+            values.pop()
+        hashes["cache_key"] = sha("|".join(values))
+    hashes["nodes"] = ",".join(f"{stage}={hash}" for stage, hash in nodes)
+    return hashes
+
+
+def chunk_hash(text):
+    return "sha256:" + sha(" ".join(text.split()))
+
+
+@operation
+def chunk(text):
+    return chunk_hash(decode(text))
+
+
+@operation
+def pinned_retrieval(source):
+    r = load(decode(source))
+    rows = [{"hash": chunk_hash(c.get("text") or ""), "text": c.get("text") or "", "source_id": s.get("id") or "unknown"}
+            for s in r["sources"] for c in s.get("chunks") or []]
+    required, taken, chosen = set(r["required_chunk_hashes"]), set(), []
+    for row in rows:
+        if row["hash"] in required and row["hash"] not in taken:
+            taken.add(row["hash"])
+            chosen.append(row)
+    others = sorted((row for row in rows if row["hash"] not in taken), key=lambda row: row["hash"])
+    chosen += others[:max(0, r["top_k"] - len(chosen))]
+    return encode(compact(chosen[:r["top_k"]]))
+
+
+@operation
+def path(source):
+    r = load(decode(source))
+
+    def md5(text):
+        return hashlib.md5(text.encode()).hexdigest()[:8]
+
+    def whitespace(text):
+        return re.sub(r"\n{2,}", "\n\n", re.sub(r" +", " ", text)).strip()
+
+    unlinked = re.sub(r"\[.*?\]\(.*?\)", "", re.sub(r"\[\[.*?\]\]", "", r["content"]))
+    return {"path_id": md5(" → ".join(r["route"])), "content_fingerprint": md5(whitespace(unlinked)),
+            "raw_content_fingerprint": md5(whitespace(r["content"]))}
 
 
 def main():

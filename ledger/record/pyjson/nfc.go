@@ -14,7 +14,8 @@ import (
 // The work is x/text's, except for long runs of combining characters: x/text
 // breaks those with U+034F (stream-safe text format), CPython does not.
 func AppendNFC(dst, text []byte) []byte {
-	if norm.NFC.IsNormal(text) {
+	// IsNormal errs on what follows bytes that are not UTF-8.
+	if utf8.Valid(text) && norm.NFC.IsNormal(text) {
 		return append(dst, text...)
 	}
 	done := 0 // text before is normalised

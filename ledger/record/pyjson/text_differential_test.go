@@ -107,3 +107,17 @@ func TestLongCombiningRuns(t *testing.T) {
 	}
 	cpython.Compare(t, oracle, "nfc", texts, nfc)
 }
+
+// TestNFCNextToLoneSurrogates: a surrogate neither combines nor hides from
+// normalisation what stands next to it.
+func TestNFCNextToLoneSurrogates(t *testing.T) {
+	oracle := cpython.Start(t)
+	var texts [][]byte
+	for _, c := range cpython.Assigned(t, oracle) {
+		text := cpython.EncodeWTF8([]rune{c})
+		if p := norm.NFC.Properties(text); p.CCC() != 0 || p.Decomposition() != nil || !p.BoundaryBefore() {
+			texts = append(texts, cpython.EncodeWTF8([]rune{0xDC00, c}), cpython.EncodeWTF8([]rune{c, 0xD800, c}))
+		}
+	}
+	cpython.Compare(t, oracle, "nfc", texts, nfc)
+}

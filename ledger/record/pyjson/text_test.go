@@ -147,6 +147,8 @@ func TestAppendNFC(t *testing.T) {
 		"가" + strings.Repeat("\u11a8", 40): "각" + strings.Repeat("\u11a8", 39),
 		"e\xed\xa0\x80\u0301":              "e\xed\xa0\x80\u0301",
 		"e\u0301\xed\xa0\x80e\u0301":       "é\xed\xa0\x80é",
+		"\xed\xa0\x80\u0341":               "\xed\xa0\x80\u0301",
+		"\xf5\u0341":                       "\xf5\u0301",
 		"e\u0301\xff\xe3\x81":              "é\xff\xe3\x81",
 	} {
 		require.Equal(t, want, string(AppendNFC(nil, []byte(text))), "%+q", text)

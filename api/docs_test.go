@@ -1,0 +1,78 @@
+package api
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon"
+)
+
+func TestDocsShowTheWholeContract(t *testing.T) {
+	html, err := renderDocs()
+	require.NoError(t, err)
+	page := string(html)
+	c, err := parseContract(colophon.OpenAPI)
+	require.NoError(t, err)
+	operations := 0
+	for _, path := range c.Paths {
+		for _, o := range path.value.operations() {
+			require.Contains(t, page, `<section class="operation" id="`+o.OperationID+`">`)
+			require.Contains(t, page, `</span>`+path.name+`</div>`)
+			operations++
+		}
+	}
+	require.Equal(t, operations, strings.Count(page, "curl -sS"))
+	require.Equal(t, operations, strings.Count(page, `<section class="operation"`))
+	for _, s := range c.Components.Schemas {
+		require.Contains(t, page, `id="schema-`+s.name+`"`)
+	}
+}
+
+func TestDocsAreOnePageInThemselves(t *testing.T) {
+	page, err := renderDocs()
+	require.NoError(t, err)
+	ids := make(map[string]bool)
+	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllSubmatch(page, -1) {
+		require.False(t, ids[string(m[1])], "two elements have the id %s", m[1])
+		ids[string(m[1])] = true
+	}
+	links := regexp.MustCompile(`href="([^"]*)"`).FindAllSubmatch(page, -1)
+	require.NotEmpty(t, links)
+	for _, m := range links {
+		if anchor, inside := strings.CutPrefix(string(m[1]), "#"); inside {
+			require.True(t, ids[anchor], "nothing has the id %s", anchor)
+			continue
+		}
+		require.Equal(t, "/openapi.yaml", string(m[1]))
+	}
+	require.NotRegexp(t, `(?i)<script|<link|<img|<iframe|\son[a-z]+=|url\(|@import|ZgotmplZ`, string(page))
+}
+
+func TestMarkdown(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "",
+		"a\nb\n\nc\n":             "<p>a\nb</p><p>c</p>",
+		"- a\n- b\n  c":           "<ul><li>a</li><li>b\n  c</li></ul>",
+		"`x` and **y**":           "<p><code>x</code> and <strong>y</strong></p>",
+		"<b> & `<i>`":             "<p>&lt;b&gt; &amp; <code>&lt;i&gt;</code></p>",
+		"* not a list, 2 * 3 `*`": "<p>* not a list, 2 * 3 <code>*</code></p>",
+	} {
+		require.Equal(t, want, string(markdown(text)))
+	}
+}
+
+func TestBrokenContractsAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"":          "0 documents",
+		"info: [":   "yaml",
+		"paths: []": "not a mapping",
+		"info: {}":  "no servers",
+		"a: {$ref: '#/components/parameters/None'}": "nothing is at #/components/parameters/None",
+	} {
+		_, err := parseContract([]byte(text))
+		require.ErrorContains(t, err, want, "%q", text)
+	}
+}

@@ -1,0 +1,162 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/cpython"
+)
+
+func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
+
+// effective is the hashes that a record comes out with, by name.
+func effective(t *testing.T, kind Kind, body []byte) map[string]*string {
+	t.Helper()
+	r := parse(t, kind, body)
+	defer r.Release()
+	hashes := make(map[string]*string)
+	require.NoError(t, json.Unmarshal(r.AppendHashes(nil), &hashes))
+	return hashes
+}
+
+func compareRecords(t *testing.T, operation string, n int, generate func(g *cpython.Generator) string, compute func(body []byte) map[string]*string) {
+	oracle := cpython.Start(t)
+	g := cpython.NewGenerator(t, oracle)
+	bodies := make([][]byte, n)
+	for i := range bodies {
+		bodies[i] = []byte(generate(g))
+	}
+	cpython.Compare(t, oracle, operation, bodies, compute)
+}
+
+func TestIPCAgainstCPython(t *testing.T) {
+	generate := func(g *cpython.Generator) string {
+		environment := func() string {
+			return `{"ollama_build_hash":` + g.String(8, true) + `,"model_digest":` + g.String(8, true) + `,"host_platform":` + g.String(8, true) + `}`
+		}
+		text := func() string { return g.String(80, true) }
+		seed := func() string { return fmt.Sprint(g.IntN(100) - 50) }
+		return `{"model":` + g.String(10, true) + `,"temperature":` + g.Temperature() + `,"max_tokens":` + fmt.Sprint(g.IntN(5000)) +
+			g.Maybe("system_prompt", text) + g.Maybe("output", text) + g.Maybe("seed", seed) + g.Maybe("environment", environment) +
+			`,"payload":` + g.Object(4, true) + `}`
+	}
+	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
+}
+
+// stagesOf adds the effective stages to the hashes, as the oracle has them.
+func stagesOf(t *testing.T, body []byte) map[string]*string {
+	hashes := effective(t, RunDAG, body)
+	r := parse(t, RunDAG, body)
+	defer r.Release()
+	var stages []string
+	for _, n := range r.detail.(*runDAG).nodes {
+		stages = append(stages, n.stage+"="+string(n.hash))
+	}
+	all := strings.Join(stages, ",")
+	hashes["nodes"] = &all
+	for _, name := range claimOnlyDimensions {
+		delete(hashes, name)
+	}
+	return hashes
+}
+
+func TestRunDAGAgainstCPython(t *testing.T) {
+	compareRecords(t, "run_dag", 2500, randomDAG, func(body []byte) map[string]*string { return stagesOf(t, body) })
+}
+
+// randomDAG is a record with inputs or reject_inputs and, now and then, the
+// content that their hashes are of.
+func randomDAG(g *cpython.Generator) string {
+	text := func() string { return g.String(40, false) }
+	list := func() string { return "[" + g.Value(2, false) + "]" }
+	hash := func() string { return g.Hash() }
+	hashes := func() string { return "[" + g.Hash() + "," + g.Hash() + "," + g.Hash() + "]" }
+	object := func() string { return g.Object(3, false) }
+	clauses := func() string {
+		return `{"stage":"preflight"` + g.Maybe("classifier", object) + g.Maybe("policy_refs", object) + g.Maybe("question_state", object) + `}`
+	}
+	mode := func() string { return `"` + []string{"STRICT", "HYBRID", "UNGROUNDED"}[g.IntN(3)] + `"` }
+	outer := g.Maybe("question", text) + g.Maybe("question_mode", func() string { return []string{`"strict"`, `"equivalence_class"`}[g.IntN(2)] }) +
+		g.Maybe("messages", list) + g.Maybe("policy", object) + g.Maybe("verifier_policy", object) + g.Maybe("cache_dimensions", func() string {
+		return `{"source_root":` + g.Hash() + `,"question_hash":` + g.Hash() + `,"model_profile_hash":` + g.Hash() + `,"conversation_hash":` + g.Hash() +
+			`,"governance_policy_hash":` + g.Hash() + `,"schema_version":` + text() + `,"canonicalization_version":` + text() + `,"chunking_version":"c"` +
+			g.Maybe("verifier_policy_hash", hash) + `}`
+	})
+	if g.IntN(4) == 0 {
+		return `{"reject_inputs":{"question_hash":` + g.Hash() + `,"preflight_hash":` + g.Hash() + g.Maybe("preflight_payload", clauses) +
+			`,"rejection_reason":` + text() + g.Maybe("answer_text", text) + g.Maybe("violations", list) + g.Maybe("audit_mode", mode) +
+			g.Maybe("verifier_method", text) + `}` + outer + `}`
+	}
+	source := func() string {
+		return `{"x":1` + g.Maybe("document_root", hash) + g.Maybe("source_role", text) + g.Maybe("score", g.Temperature) + g.Maybe("chunk_idx", func() string { return fmt.Sprint(g.IntN(9)) }) + `}`
+	}
+	sources := "[]"
+	if g.IntN(3) > 0 {
+		sources = "[" + source() + "," + source() + "]"
+	}
+	return `{"inputs":{"question_hash":` + g.Hash() + `,"context_root":` + g.Hash() + `,"conversation_hash":` + g.Hash() + `,"answer_text":` + text() +
+		`,"audit_mode":` + mode() + `,"verifier_method":` + text() + `,"n_quotes":` + fmt.Sprint(g.IntN(2)) + `,"n_verified":` + fmt.Sprint(g.IntN(3)) +
+		`,"sources":` + sources + g.Maybe("lookup_path", text) + g.Maybe("claim_statuses", list) + g.Maybe("evidence_map_root", hash) +
+		g.Maybe("raw_answer_text", text) + g.Maybe("rendered_text", text) + g.Maybe("parsed_lattice", list) + g.Maybe("retrieval_plan_hash", hash) +
+		g.Maybe("violations", list) + g.Maybe("answer_mode", text) + g.Maybe("preflight_hash", hash) + g.Maybe("preflight_payload", clauses) + `}` +
+		outer + g.Maybe("source_roots", hashes) + g.Maybe("evidence", func() string {
+		return `[{"chunk_root":` + g.Hash() + `,"start":0,"end":` + fmt.Sprint(g.IntN(99)) + `},{"chunk_root":` + g.Hash() + `,"start":7,"end":12345678901234567890}]`
+	}) + `}`
+}
+
+func TestChunksAgainstCPython(t *testing.T) {
+	oracle := cpython.Start(t)
+	g := cpython.NewGenerator(t, oracle)
+	texts := make([][]byte, 1500)
+	for i := range texts {
+		texts[i] = g.Text(60)
+	}
+	cpython.Compare(t, oracle, "chunk", texts, func(text []byte) string { return string(new(Record).chunkHash(text)) })
+}
+
+func TestPinnedRetrievalAgainstCPython(t *testing.T) {
+	oracle := cpython.Start(t)
+	g := cpython.NewGenerator(t, oracle)
+	texts := []string{`"a"`, `"b c"`, `" b  c"`, `""`, `null`, `"d\u001ce"`, `"d e"`, `"é"`}
+	cases := make([][]byte, 500)
+	for i := range cases {
+		var sources []string
+		for range g.IntN(4) {
+			var chunks []string
+			for range g.IntN(6) {
+				chunks = append(chunks, `{"text":`+texts[g.IntN(len(texts))]+`}`)
+			}
+			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.Maybe("id", func() string { return g.String(3, true) })+`}`)
+		}
+		var required []string
+		for range g.IntN(4) {
+			required = append(required, `"`+string(new(Record).chunkHash([]byte([]string{"a", "b c", "", "d e", "z"}[g.IntN(5)])))+`"`)
+		}
+		cases[i] = fmt.Appendf(nil, `{"sources":[%s],"required_chunk_hashes":[%s],"top_k":%d}`, strings.Join(sources, ","), strings.Join(required, ","), g.IntN(9))
+	}
+	cpython.Compare(t, oracle, "pinned_retrieval", cases, func(body []byte) []byte {
+		chunks, required, topK, err := DecodeRetrieval(body)
+		require.NoError(t, err)
+		return rows(PinnedRetrieval(chunks, required, topK))
+	})
+}
+
+func TestPathsAgainstCPython(t *testing.T) {
+	generate := func(g *cpython.Generator) string {
+		content := g.String(60, true)
+		if g.IntN(2) == 0 {
+			var b strings.Builder
+			for range g.IntN(30) {
+				b.WriteString([]string{"[", "]", "[[", "]]", "(", ")", "](", " ", "  ", "\\n", "\\n\\n\\n", "a", "é", "\\u2028", "\\r", "\\t"}[g.IntN(16)])
+			}
+			content = `"` + b.String() + `"`
+		}
+		return `{"project":"p","route":[` + g.String(8, true) + `,` + g.String(8, true) + `],"content":` + content + `}`
+	}
+	compareRecords(t, "path", 2500, generate, func(body []byte) map[string]*string { return effective(t, PathFingerprint, body) })
+}
