@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 )
 
@@ -205,6 +206,13 @@ func TestContractCheckerCanFail(t *testing.T) {
 		k, a := spoil()
 		require.Error(t, s.checkResponse(k, k.request(t, s.url), a), name)
 	}
+	undocumented := k.with("Content-Type", "application/json").asking("?colour=blue")
+	require.Error(t, s.checkRequest(undocumented, undocumented.request(t, s.url)))
+	example := s.Components.Examples["ReceiptMinimal"].Value.Value.(map[string]any)
+	example["surprise"] = true
+	require.Error(t, s.Validate(t.Context(), openapi3.EnableExamplesValidation()), "an example with an unknown member")
+	delete(example, "surprise")
+	require.NoError(t, s.Validate(t.Context(), openapi3.EnableExamplesValidation()), "the unspoilt example")
 	require.NoError(t, s.checkResponse(k, k.request(t, s.url), a), "the unspoilt answer")
 	require.NoError(t, s.checkResponse(events, events.request(t, s.url), lines), "the unspoilt lines")
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -39,6 +40,10 @@ func (p *ipc) appendMembers(w *builder) {
 }
 
 func (p *ipc) appendEnvironment(w *builder) {
+	given := func(value []byte) bool { return value != nil }
+	if !slices.ContainsFunc(p.environment[:], given) {
+		return
+	}
 	w.name("environment")
 	w.open()
 	for i, value := range p.environment {

@@ -32,7 +32,7 @@ func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
 		old := h.heads[i]
-		b := batch(old, 1+i%5, 4000*(1+i%7))
+		b := batch(old, 1+i%5, 8000*(1+i%7))
 		if i%4 == 3 {
 			b.Erase = []storage.Hash{digestOf(h.heads[i-1].Size)}
 		}
@@ -221,9 +221,13 @@ func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions)
 
 func TestPowerCutAtEveryOperation(t *testing.T) {
 	h := newHistory(24)
-	made, wrong := lossesOf(t, h, cuts{every: 1, percents: []int{0, 50, 100}}, engine.Sync)
+	c := cuts{every: 1, percents: []int{0, 50, 100}}
+	if testing.Short() {
+		c.every = 5
+	}
+	made, wrong := lossesOf(t, h, c, engine.Sync)
 	require.NoError(t, errors.Join(wrong...))
-	require.Greater(t, made, 3*2*len(h.batches), "each commit writes and syncs")
+	require.Greater(t, made*c.every, 3*2*len(h.batches), "each commit writes and syncs")
 	require.Greater(t, h.flushes, int64(2), "power was cut in flushes too")
 }
 

@@ -1,0 +1,96 @@
+package colophon_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// arrows says which packages of this module each may import. What is not here
+// may import nothing of ours but what it is listed with.
+var arrows = map[string][]string{
+	"":                             {},
+	"ledger/record/pyjson":         {},
+	"ledger/record":                {"ledger/record/pyjson"},
+	"ledger/record/cpython":        {},
+	"proofs":                       {"ledger/record/pyjson"},
+	"proofs/audit":                 {"proofs", "ledger/record", "ledger/record/pyjson"},
+	"storage":                      {},
+	"storage/memory":               {"storage"},
+	"storage/pebble":               {"storage", "storage/pebble/internal/keys"},
+	"storage/pebble/internal/keys": {"storage"},
+	"storage/pebble/pebbletest":    {"storage", "storage/pebble/internal/keys"},
+	"storage/storagetest":          {"storage"},
+	"ledger":                       {"storage", "proofs", "proofs/audit", "ledger/record"},
+	"ledger/index":                 {"storage", "ledger/record", "ledger/record/pyjson"},
+	"api":                          {"", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
+	"cmd/colophon":                 {"api", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
+}
+
+// foreign says which modules of others the pure packages may build on; auditors
+// import them.
+var foreign = map[string][]string{
+	"ledger/record": {"golang.org/x/text/"},
+	"proofs":        {"golang.org/x/text/", "golang.org/x/mod/sumdb/note", "github.com/transparency-dev/merkle/", "github.com/transparency-dev/formats/"},
+}
+
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+}
+
+func list(t *testing.T, arguments ...string) (packages []listed) {
+	t.Helper()
+	command := exec.Command("go", append([]string{"list", "-json=ImportPath,Standard,Imports"}, arguments...)...)
+	out, err := command.Output()
+	require.NoError(t, err)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+}
+
+// own is the path of a package within the module.
+func own(path string) (string, bool) {
+	if path == "colophon" {
+		return "", true
+	}
+	return strings.CutPrefix(path, "colophon/")
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		from, _ := own(p.ImportPath)
+		allowed, known := arrows[from]
+		require.True(t, known, "say in arrows what %s may import", p.ImportPath)
+		for _, path := range p.Imports {
+			if to, ours := own(path); ours {
+				require.True(t, slices.Contains(allowed, to), "%s must not import %s", p.ImportPath, path)
+			}
+		}
+	}
+}
+
+func TestPurePackages(t *testing.T) {
+	for from, allowed := range foreign {
+		for _, p := range list(t, "-deps", "./"+from) {
+			if _, ours := own(p.ImportPath); ours || p.Standard {
+				continue
+			}
+			ok := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(p.ImportPath, prefix) })
+			require.True(t, ok, "%s must not build on %s", from, p.ImportPath)
+		}
+	}
+}
