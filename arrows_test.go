@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 // import them.
 var foreign = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
-	"proofs":        {"golang.org/x/text/", "golang.org/x/mod/sumdb/note", "github.com/transparency-dev/merkle/", "github.com/transparency-dev/formats/"},
+	"proofs":        {"golang.org/x/text/", "golang.org/x/mod/sumdb/note", "github.com/transparency-dev/merkle", "github.com/transparency-dev/formats/"},
 }
 
 type listed struct {

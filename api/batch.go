@@ -224,12 +224,14 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
 	var encoded []byte
+	logged := false // one of a chunk is enough: they fail for the same reason
 	for i := range c.items {
 		item := &c.items[i]
 		line, err := b.result(ctx, item)
 		if err != nil {
 			p, internal := asProblem(err)
-			if internal {
+			if internal && !logged {
+				logged = true
 				b.server.config.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
 			}
 			p.Line = c.lines[i].number

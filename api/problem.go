@@ -72,7 +72,7 @@ var sentinels = []struct {
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes"},
 	{ledger.ErrName, false, http.StatusUnprocessableEntity, ledger.ErrName.Error()},
 	{ledger.ErrOrigin, false, http.StatusUnprocessableEntity, ledger.ErrOrigin.Error()},
-	{storage.ErrNoSpace, true, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room"},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room"},
 	{storage.ErrConflict, false, http.StatusConflict, "there is a ledger of that name"},
 	{storage.ErrNotFound, false, http.StatusNotFound, "there is no such thing in this ledger"},
 	{proofs.ErrRange, false, http.StatusNotFound, "beyond the head of the ledger"},

@@ -115,9 +115,10 @@ type Ledger struct {
 	done chan struct{} // closed when the sequencer has ended
 
 	// Owned by the sequencer.
-	tree *proofs.Tree
-	tip  proofs.Hash
-	time int64 // of the last event, microseconds
+	tree  *proofs.Tree
+	tip   proofs.Hash
+	time  int64 // of the last event, microseconds
+	short bool  // the last commit was refused for lack of space
 }
 
 // Head is the published state of the log: what it was when a commit became

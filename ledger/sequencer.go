@@ -60,7 +60,7 @@ func (l *Ledger) stop(err error) {
 // commit makes a batch durable, or nothing of it. An error other than
 // ErrOutcomeUnknown means that nothing was tried and the ledger goes on.
 func (l *Ledger) commit(ctx context.Context, b *batch) error {
-	if err := l.store.Writable(ctx); err != nil {
+	if err := l.checkSpace(ctx); err != nil {
 		return err
 	}
 	next, err := l.resolve(ctx, b)
@@ -97,6 +97,20 @@ func (l *Ledger) commit(ctx context.Context, b *batch) error {
 	}
 	l.tell(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
 	return nil
+}
+
+// checkSpace refuses to write while disk space is short, and logs when that
+// begins and ends: once, however many requests it costs.
+func (l *Ledger) checkSpace(ctx context.Context) error {
+	err := l.store.Writable(ctx)
+	switch short := err != nil; {
+	case short && !l.short:
+		l.config.Log.Error("refusing writes", "ledger", l.info.Name, "error", err)
+	case !short && l.short:
+		l.config.Log.Info("taking writes again", "ledger", l.info.Name)
+	}
+	l.short = err != nil
+	return err
 }
 
 func (l *Ledger) tell(c Commit) {
