@@ -42,7 +42,7 @@ func (s *Server) listLedgers(c echo.Context) error {
 	for _, l := range s.host.Ledgers() {
 		rows = append(rows, describe(l))
 	}
-	return c.JSON(http.StatusOK, struct {
+	return answerJSON(c, http.StatusOK, struct {
 		Ledgers []ledgerRow `json:"ledgers"`
 	}{rows})
 }
@@ -55,7 +55,7 @@ func (s *Server) describeLedger(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, describe(l))
+	return answerJSON(c, http.StatusOK, describe(l))
 }
 
 // createLedger makes a ledger with a key of its own.
@@ -80,7 +80,7 @@ func (s *Server) createLedger(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/v1/ledgers/"+l.Name())
-	return c.JSON(http.StatusCreated, describe(l))
+	return answerJSON(c, http.StatusCreated, describe(l))
 }
 
 // decode reads a JSON object of strings strictly: unknown members and what
@@ -133,7 +133,7 @@ func (s *Server) freeze(c echo.Context) error {
 	if err := l.Freeze(c.Request().Context()); err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, describe(l))
+	return answerJSON(c, http.StatusOK, describe(l))
 }
 
 // statsAnswer is the counters of a ledger, folded from its first as_of events.
@@ -171,5 +171,5 @@ func (s *Server) stats(c echo.Context) error {
 	for _, n := range t.Checks {
 		answer.Checks = append(answer.Checks, checkCount(n))
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answerJSON(c, http.StatusOK, answer)
 }

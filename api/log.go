@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -40,7 +39,7 @@ func (s *Server) key(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, struct {
+	return answerJSON(c, http.StatusOK, struct {
 		Origin      string     `json:"origin"`
 		VerifierKey string     `json:"verifier_key"`
 		Retired     []struct{} `json:"retired"`
@@ -203,9 +202,5 @@ func (s *Server) event(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(found)
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, body)
+	return answerJSON(c, http.StatusOK, found)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"runtime"
 
@@ -15,6 +16,16 @@ type hexHash [32]byte
 
 // MarshalText makes JSON show 64 lower-case digits.
 func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// answerJSON answers a value without escaping what HTML would: event bodies come
+// out byte for byte.
+func answerJSON(c echo.Context, status int, value any) error {
+	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	c.Response().WriteHeader(status)
+	encoder := json.NewEncoder(c.Response())
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
 
 // home leads a browser to the documentation.
 func (s *Server) home(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs") }
@@ -33,7 +44,7 @@ func (s *Server) readyz(c echo.Context) error {
 }
 
 func (s *Server) version(c echo.Context) error {
-	return c.JSON(http.StatusOK, struct {
+	return answerJSON(c, http.StatusOK, struct {
 		Version string `json:"version"`
 		Go      string `json:"go"`
 	}{s.config.Version, runtime.Version()})

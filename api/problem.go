@@ -133,7 +133,9 @@ func (s *Server) fail(err error, c echo.Context) {
 		h.Set("Retry-After", retryAfter)
 	}
 	c.Response().WriteHeader(p.Status)
-	_ = json.NewEncoder(c.Response()).Encode(p) // the client is gone if it fails
+	encoder := json.NewEncoder(c.Response())
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(p) // the client is gone if it fails
 }
 
 // recoverPanic turns a panic into a 500 that says nothing of it.

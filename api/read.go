@@ -57,7 +57,7 @@ func (s *Server) record(c echo.Context) error {
 	if _, posted := computeKind(r.Kind); posted {
 		answer.State = live
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answerJSON(c, http.StatusOK, answer)
 }
 
 // eventContent is what an event says of the content beside the log.

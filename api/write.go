@@ -172,9 +172,9 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
 func (out *outcome) problem() *problem {
 	switch {
 	case out.refused:
-		p := fault(http.StatusUnprocessableEntity, "refused: %d claimed hashes differ from the recomputed ones", len(out.record.Mismatches()))
+		p := fault(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.record.Mismatches()))
 		for _, m := range out.record.Mismatches() {
-			p.Errors = append(p.Errors, place{Pointer: m.Pointer(), Field: m.Field,
+			p.Errors = append(p.Errors, place{Pointer: out.record.PointerOf(m), Field: m.Field,
 				Detail:  "the claimed hash differs from the recomputed one",
 				Claimed: string(m.Claimed), Computed: string(m.Computed)})
 		}

@@ -23,6 +23,8 @@ type Check struct {
 	Result Result
 	// Claimed and Computed are as in the receipt; nil when there is none.
 	Claimed, Computed []byte
+
+	pointer string // where the claim stands, if its field does not say
 }
 
 // MetricField is the field's name with the unbounded parts taken out, for use
@@ -55,7 +57,7 @@ func (r *Record) check(name string, claimed, computed []byte) []byte {
 	case bytes.Equal(claimed, computed):
 		r.Checks = append(r.Checks, Check{Field: name, Result: Match})
 	default:
-		r.Checks = append(r.Checks, Check{name, Mismatch, claimed, computed})
+		r.Checks = append(r.Checks, Check{Field: name, Result: Mismatch, Claimed: claimed, Computed: computed})
 	}
 	return computed
 }
@@ -71,13 +73,16 @@ func (r *Record) Mismatches() []Check {
 	return failed
 }
 
-// Pointer is the place of the request where the claim stands, as a JSON pointer.
-func (c Check) Pointer() string {
+// PointerOf is the place of the request where the claim of a check stands, as a
+// JSON pointer.
+func (r *Record) PointerOf(c Check) string {
 	switch {
+	case c.pointer != "":
+		return c.pointer
 	case c.Field == "root":
-		return "/dag/root"
+		return r.pointer + "/dag/root"
 	case strings.HasPrefix(c.Field, stagePrefix):
-		return "/dag/nodes"
+		return r.pointer + "/dag/nodes"
 	}
-	return "/" + strings.ReplaceAll(c.Field, ".", "/")
+	return r.pointer + "/" + strings.ReplaceAll(c.Field, ".", "/")
 }

@@ -165,6 +165,7 @@ func (p *ipc) inputHash(o object) []byte {
 	r := p.r
 	payload := o.typed("payload", pyjson.Object, "an object")
 	o.strictJSON("payload", payload)
+	o.constant("payload_schema", axisPayload)
 	p.payloadSchema = o.text("payload_schema", maxName)
 	if !payload.Given() {
 		if !o.member("payload").Given() && !o.member("input_hash").Given() {
@@ -173,13 +174,10 @@ func (p *ipc) inputHash(o object) []byte {
 		return nil
 	}
 	r.addContent("payload", payload.Raw())
-	switch string(p.payloadSchema) {
-	case "":
-		r.scratch = payload.AppendCanonical(r.scratch[:0], pyjson.Spaced)
-	case axisPayload:
+	if p.payloadSchema != nil {
 		r.scratch = o.appendAxisPayload(r, payload)
-	default:
-		o.d.invalid(o.at("payload_schema"), "must be %q or left out", axisPayload)
+	} else {
+		r.scratch = payload.AppendCanonical(r.scratch[:0], pyjson.Spaced)
 	}
 	return r.hex(sha256.Sum256(r.scratch))
 }

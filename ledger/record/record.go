@@ -55,6 +55,7 @@ type Record struct {
 	Checks   []Check
 	Contents []Content
 
+	pointer  string // where the record stands in the request
 	hashes   []field
 	detail   detail
 	labels   pyjson.Value
@@ -159,7 +160,7 @@ const maxPooled = 1 << 20
 // decode fills r from v; pointer is where v stands in the request.
 func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	d := &r.decoder
-	r.Kind = kind
+	r.Kind, r.pointer = kind, pointer
 	if v.Kind() != pyjson.Object {
 		d.invalid(pointer, "must be an object")
 		return d.err()

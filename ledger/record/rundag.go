@@ -210,12 +210,15 @@ func (g *runDAG) decodeBase(o, arguments, dimensions object) {
 		"preflight_hash":         g.preflightHash(o, arguments),
 	}
 	for _, b := range baseHashes {
-		claim := arguments.hash(b.name)
+		claim, at := arguments.hash(b.name), arguments.at(b.name)
 		repeated := dimensions.hash(b.name)
 		if claim == nil {
-			claim, repeated = repeated, nil
+			claim, at, repeated = repeated, dimensions.at(b.name), nil
 		}
 		effective := g.r.check(b.name, claim, computed[b.name])
+		if claim != nil {
+			g.r.Checks[len(g.r.Checks)-1].pointer = at
+		}
 		if repeated != nil {
 			g.checkRepeated(b.name, repeated, effective, computed[b.name] != nil)
 		}

@@ -57,6 +57,8 @@ func TestBadInputIsNamed(t *testing.T) {
 		{IPCRecord, goodIPC, `"o"`, `"o","output_hash":"` + strings.ToUpper(strings.Repeat("a", 64)) + `"`, false, "/output_hash"},
 		{IPCRecord, goodIPC, `"o"`, `"o","ipc_id":"abc"`, false, "/ipc_id"},
 		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-2"`, false, "/payload_schema"},
+		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":""`, false, "/payload_schema"},
+		{IPCRecord, goodIPC, `"payload":{"seed":1}`, `"input_hash":"` + zeros + `","payload_schema":"x"`, false, "/payload_schema"},
 		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-1"`, false, "/payload/axes"},
 		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":"yesterday"`, false, "/timestamp"},
 		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":""`, false, "/timestamp"},
