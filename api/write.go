@@ -90,6 +90,23 @@ func (s *Server) readBody(c echo.Context) (*bytes.Buffer, error) {
 	return body, nil
 }
 
+// readRecord reads and decodes one record. The caller calls done when neither
+// the record nor what refers to it is used any more.
+func (s *Server) readRecord(c echo.Context, kind record.Kind) (r *record.Record, done func(), err error) {
+	body, err := s.readBody(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r, err = record.Parse(kind, body.Bytes()); err != nil {
+		release(body)
+		return nil, nil, err
+	}
+	return r, func() {
+		r.Release()
+		release(body)
+	}, nil
+}
+
 // contentType refuses any other media type than the one wanted.
 func contentType(r *http.Request, want string) error {
 	got, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
@@ -110,16 +127,11 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		body, err := s.readBody(c)
+		r, done, err := s.readRecord(c, kind)
 		if err != nil {
 			return err
 		}
-		defer release(body)
-		r, err := record.Parse(kind, body.Bytes())
-		if err != nil {
-			return err
-		}
-		defer r.Release()
+		defer done()
 		sub, refused, err := prepare(l, r, o)
 		if err != nil {
 			return err
@@ -200,16 +212,11 @@ func (s *Server) compute(c echo.Context) error {
 	if !ok {
 		return fault(http.StatusNotFound, "kind must be one of ipc_record, run_dag, citation_set, path_fingerprint")
 	}
-	body, err := s.readBody(c)
+	r, done, err := s.readRecord(c, kind)
 	if err != nil {
 		return err
 	}
-	defer release(body)
-	r, err := record.Parse(kind, body.Bytes())
-	if err != nil {
-		return err
-	}
-	defer r.Release()
+	defer done()
 	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendComputed(nil))
 }
 

@@ -53,6 +53,7 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 		err = h.playOn(ctx, db, part[0], part[1])
 		metrics, unread := db.Metrics()
 		h.flushes += metrics.Flushes
+		println("DBG", metrics.Flushes, metrics.WALBytes, db.engine.Metrics().MemTable.Size, db.engine.Metrics().MemTable.Count)
 		if err := errors.Join(err, unread, db.Close()); err != nil {
 			return err
 		}
