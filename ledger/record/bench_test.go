@@ -30,7 +30,7 @@ func benchBodies() map[string][]byte {
 	for i := range 60 {
 		deep = map[string]any{"z": i, "child": deep, "a": "x"}
 	}
-	prose := strings.Repeat("Several famous actors started their careers on Broadway.\n", 22)
+	prose := strings.TrimSpace(strings.Repeat("Several famous actors started their careers on Broadway.\n", 22))
 	short := "ok"
 	bodies := make(map[string][]byte)
 	for name, in := range map[string]struct {
@@ -72,21 +72,18 @@ func ascii(b []byte) []byte {
 	return out
 }
 
-// BenchmarkIPC is all that a record costs before the sequencer (decode, every
-// hash and check, content digests, event body) beside one Unmarshal of the same
-// body by encoding/json.
+// BenchmarkIPC is to decode a record, canonicalise and hash all of it and check
+// every claim, beside one Unmarshal of the same body by encoding/json.
 func BenchmarkIPC(b *testing.B) {
 	for name, body := range benchBodies() {
 		b.Run(name+"/colophon", func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
-			var event []byte
 			for b.Loop() {
 				r, err := Parse(IPCRecord, body)
 				if err != nil {
 					b.Fatal(err)
 				}
-				event = r.AppendBody(event[:0], Event{Actor: "anonymous", Ledger: "default"})
 				r.Release()
 			}
 		})
@@ -103,6 +100,17 @@ func BenchmarkIPC(b *testing.B) {
 	}
 }
 
+// BenchmarkEventBody is to serialise a record for the sequencer.
+func BenchmarkEventBody(b *testing.B) {
+	r, err := Parse(IPCRecord, benchBodies()["typical"])
+	require.NoError(b, err)
+	var event []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		event = r.AppendBody(event[:0], Event{Actor: "anonymous", Ledger: "default"})
+	}
+}
+
 // The cost of a record is held by what can be counted.
 func TestAllocations(t *testing.T) {
 	body := benchBodies()["typical"]
@@ -115,5 +123,5 @@ func TestAllocations(t *testing.T) {
 		event = r.AppendBody(event[:0], Event{Actor: "anonymous", Ledger: "default"})
 		r.Release()
 	})
-	require.LessOrEqual(t, allocations, 16.0)
+	require.LessOrEqual(t, allocations, 4.0)
 }

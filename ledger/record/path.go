@@ -102,8 +102,8 @@ func (r *Record) fingerprint(text []byte) []byte {
 // appendWhitespaceRule is rule W (1.6): runs of U+0020 made one, runs of two or
 // more line feeds made two, the whole stripped.
 func appendWhitespaceRule(dst, text []byte) []byte {
-	single := appendSingle(nil, text, ' ', 1)
-	return append(dst, pyjson.Strip(appendSingle(nil, single, '\n', 2))...)
+	single := appendShortened(nil, text, " ")
+	return append(dst, pyjson.Strip(appendShortened(nil, single, "\n\n"))...)
 }
 
 // appendWithoutLinks is rule L (1.6): wiki links deleted, then Markdown links.

@@ -24,24 +24,24 @@ func appendSystemPrompt(dst, text []byte) []byte {
 // appendOutput is the normal form of an output (1.3): stripped, runs of spaces
 // (U+0020) made one.
 func appendOutput(dst, text []byte) []byte {
-	return appendSingle(dst, pyjson.Strip(text), ' ', 1)
+	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendSingle shortens runs of c to at most limit.
-func appendSingle(dst, text []byte, c byte, limit int) []byte {
-	for len(text) > 0 {
-		i := bytes.IndexByte(text, c)
+// appendShortened shortens every run of one character that is longer than limit
+// to limit, which is that character once or several times.
+func appendShortened(dst, text []byte, limit string) []byte {
+	long := limit + limit[:1]
+	for {
+		i := bytes.Index(text, []byte(long))
 		if i < 0 {
 			return append(dst, text...)
 		}
-		n := i
-		for n < len(text) && text[n] == c {
-			n++
+		dst = append(append(dst, text[:i]...), limit...)
+		for i < len(text) && text[i] == limit[0] {
+			i++
 		}
-		dst = append(dst, text[:i+min(n-i, limit)]...)
-		text = text[n:]
+		text = text[i:]
 	}
-	return dst
 }
 
 // appendWords is the words of a text joined by one space (1.5).

@@ -26,13 +26,12 @@ type history struct {
 	flushes             int64        // of memory tables, while it was played
 }
 
-// newHistory has commits of a few sizes, enough for the memory table (which
-// begins with 256 KiB) to be flushed several times and the log to be changed.
+// newHistory has commits of a few sizes, from one block of the log to many.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
 		old := h.heads[i]
-		b := batch(old, 1+i%5, 8000*(1+i%7))
+		b := batch(old, 1+i%5, 4000*(1+i%7))
 		if i%4 == 3 {
 			b.Erase = []storage.Hash{digestOf(h.heads[i-1].Size)}
 		}
@@ -53,7 +52,6 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 		err = h.playOn(ctx, db, part[0], part[1])
 		metrics, unread := db.Metrics()
 		h.flushes += metrics.Flushes
-		println("DBG", metrics.Flushes, metrics.WALBytes, db.engine.Metrics().MemTable.Size, db.engine.Metrics().MemTable.Count)
 		if err := errors.Join(err, unread, db.Close()); err != nil {
 			return err
 		}
@@ -73,13 +71,26 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 	if err != nil {
 		return err
 	}
+	var flushed <-chan struct{}
+	waitForFlush := func() {
+		if flushed != nil {
+			<-flushed
+		}
+	}
 	for i := from; i < to; i++ {
+		if i%5 == 4 { // beside the commits that follow, as it happens by itself
+			waitForFlush()
+			if flushed, err = db.engine.AsyncFlush(); err != nil {
+				return err
+			}
+		}
 		h.begun.Add(1)
 		if err := store.Commit(ctx, h.heads[i], h.batches[i]); err != nil {
 			return err
 		}
 		h.acknowledged.Add(1)
 	}
+	waitForFlush()
 	return nil
 }
 

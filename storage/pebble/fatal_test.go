@@ -108,3 +108,25 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	require.False(t, fail.Load(), "it failed once")
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
 }
+
+// Each commit costs one sync of the log, whatever is in it.
+func TestOneSyncPerCommit(t *testing.T) {
+	var syncs atomic.Int64
+	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			syncs.Add(1)
+		}
+		return nil
+	}))
+	_, l := one(t, files)
+	var head storage.Head
+	for range 5 {
+		before := syncs.Load()
+		b := batch(head, 3, 1000)
+		b.Erase = []storage.Hash{digestOf(0)}
+		require.NoError(t, l.Commit(t.Context(), head, b))
+		require.Equal(t, before+1, syncs.Load())
+		head = b.Head
+	}
+}
