@@ -1,6 +1,7 @@
 package pyjson
 
 import (
+	"bytes"
 	"iter"
 	"unicode/utf8"
 )
@@ -8,12 +9,16 @@ import (
 // HasLoneSurrogate says whether text has a surrogate, so that it is not valid
 // UTF-8.
 func HasLoneSurrogate(text []byte) bool {
-	for i := 0; i+2 < len(text); i++ {
-		if text[i] == 0xED && surrogateAt(text[i:]) {
+	for {
+		i := bytes.IndexByte(text, 0xED)
+		if i < 0 || i+2 >= len(text) {
+			return false
+		}
+		if surrogateAt(text[i:]) {
 			return true
 		}
+		text = text[i+1:]
 	}
-	return false
 }
 
 // IsSpace is str.isspace of one code point.
