@@ -21,6 +21,7 @@ type Metrics struct {
 
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	appended *prometheus.HistogramVec
 	events   *prometheus.HistogramVec
 	commit   *prometheus.HistogramVec
 }
@@ -38,6 +39,11 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Help:    "Time from the first byte of a request to the last of its answer; for writes it includes the commit.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, []string{"route", "method"}),
+		appended: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "colophon_append_duration_seconds",
+			Help:    "Time from handing a single record to the sequencer to its durable acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+		}, []string{"ledger"}),
 		events: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_commit_events",
 			Help:    "Events a commit.",
@@ -49,7 +55,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		}, []string{"ledger"}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.events, m.commit,
+	registry.MustRegister(m.requests, m.duration, m.appended, m.events, m.commit,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -66,8 +72,8 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // watch adds what can be read off the ledgers and the index at any time.
-func (m *Metrics) watch(host *ledger.Host, store *index.Store) {
-	m.registry.MustRegister(hostCollector{host}, index.NewCollector(store.Followers))
+func (m *Metrics) watch(host *ledger.Host, followers *followers) {
+	m.registry.MustRegister(hostCollector{host, followers}, index.NewCollector(followers.store.Followers))
 }
 
 // Register adds another collector.
@@ -76,17 +82,22 @@ func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) 
 var (
 	treeSize = prometheus.NewDesc("colophon_ledger_tree_size", "Events in the ledger.", []string{"ledger"}, nil)
 	queue    = prometheus.NewDesc("colophon_queue_depth", "Records that wait for the sequencer.", []string{"ledger"}, nil)
+	lag      = prometheus.NewDesc("colophon_index_lag_events", "Events in the ledger that its index has not folded yet.", []string{"ledger"}, nil)
 	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed.", []string{"ledger"}, nil)
 )
 
 // hostCollector reads sizes and ages off the ledgers.
-type hostCollector struct{ host *ledger.Host }
+type hostCollector struct {
+	host      *ledger.Host
+	followers *followers
+}
 
 // Describe implements prometheus.Collector.
 func (h hostCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- treeSize
 	ch <- queue
 	ch <- age
+	ch <- lag
 }
 
 // Collect implements prometheus.Collector.
@@ -96,6 +107,11 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(treeSize, prometheus.GaugeValue, float64(head.Size), l.Name())
 		ch <- prometheus.MustNewConstMetric(queue, prometheus.GaugeValue, float64(l.Queue()), l.Name())
 		ch <- prometheus.MustNewConstMetric(age, prometheus.GaugeValue, time.Since(time.UnixMicro(head.Time)).Seconds(), l.Name())
+		if follower, err := h.followers.of(l); err == nil {
+			// The index may have gone past the head that was read before it.
+			behind := head.Size - min(head.Size, follower.Size())
+			ch <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, float64(behind), l.Name())
+		}
 	}
 }
 

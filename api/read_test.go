@@ -190,7 +190,8 @@ func TestMetaEndpoints(t *testing.T) {
 	}
 	require.Contains(t, string(s.get("/stats").want(http.StatusOK).body), `"ipc_record":3`)
 	metrics := string(s.get(s.http.URL + "/metrics").want(http.StatusOK).body)
-	for _, want := range []string{`colophon_ledger_tree_size{ledger="default"} 4`, "colophon_http_requests_total", "colophon_commit_events_bucket",
+	for _, want := range []string{`colophon_ledger_tree_size{ledger="default"} 4`, "colophon_http_requests_total", "colophon_commit_events_bucket", `colophon_index_lag_events{ledger="default"} `, `colophon_queue_depth{ledger="default"} 0`,
+		"colophon_checkpoint_age_seconds", "colophon_commit_duration_seconds_count",
 		`colophon_ledger_hash_checks_total{field="output_hash",kind="ipc_record",ledger="default",result="computed"} 3`, "go_goroutines"} {
 		require.Contains(t, metrics, want)
 	}

@@ -81,7 +81,7 @@ func New(config Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.config.Metrics.watch(s.host, config.Index)
+	s.config.Metrics.watch(s.host, s.index)
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail
 	s.echo.Use(s.observe, s.recoverPanic, secure)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -136,10 +137,12 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
+		begin := time.Now()
 		ack, err := l.Submit(sub)
 		if err != nil {
 			return err
 		}
+		s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
 		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, ack: ack})
 	}
 }
