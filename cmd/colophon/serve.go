@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"colophon/api"
@@ -163,8 +164,10 @@ func explainOpen(err error, data string) error {
 
 // serve answers requests until ctx is done, then finishes those under way.
 func (n *node) serve(ctx context.Context, c *console, config serveConfig, listener net.Listener) error {
+	metrics := api.NewMetrics(prometheus.NewRegistry())
+	metrics.Register(storageCollector{n.database, n.log})
 	service, err := api.New(api.Config{
-		Host: n.host, Index: n.index, Log: n.log, Version: buildVersion(),
+		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(),
 		MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
 	})
 	if err != nil {
