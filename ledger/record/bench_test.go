@@ -110,18 +110,3 @@ func BenchmarkEventBody(b *testing.B) {
 		event = r.AppendBody(event[:0], Event{Actor: "anonymous", Ledger: "default"})
 	}
 }
-
-// The cost of a record is held by what can be counted.
-func TestAllocations(t *testing.T) {
-	body := benchBodies()["typical"]
-	event := make([]byte, 0, 1<<16)
-	allocations := testing.AllocsPerRun(100, func() {
-		r, err := Parse(IPCRecord, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		event = r.AppendBody(event[:0], Event{Actor: "anonymous", Ledger: "default"})
-		r.Release()
-	})
-	require.LessOrEqual(t, allocations, 4.0)
-}
