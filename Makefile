@@ -31,7 +31,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 500
 	echo "$$listed" | awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' | \
 	while read -r package target; do \
 		echo "$$package $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$package" </dev/null || exit 1; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
 	done
 
 lint: ## Check formatting, go vet and staticcheck

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzLines: however the body arrives, its lines are those that a split at line
+// feeds gives; only one that is too long is replaced by a problem.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("a\nb\n\nc"), uint8(0))
+	f.Add([]byte("\n"), uint8(1))
+	f.Add(bytes.Repeat([]byte("x"), 70_000), uint8(2))
+	f.Fuzz(func(t *testing.T, body []byte, how uint8) {
+		const limit = 100
+		reader := io.Reader(bytes.NewReader(body))
+		switch how % 3 {
+		case 1:
+			reader = iotest.OneByteReader(reader)
+		case 2:
+			reader = iotest.HalfReader(reader)
+		}
+		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
+		lines := newLineReader(open, reader, limit)
+		want := bytes.Split(body, []byte("\n"))
+		if len(want[len(want)-1]) == 0 {
+			want = want[:len(want)-1]
+		}
+		number := 0
+		for more := true; more; {
+			c := new(chunk)
+			more = lines.fill(c)
+			for _, l := range c.lines {
+				require.Less(t, number, len(want))
+				if len(want[number]) > limit {
+					require.Error(t, l.err)
+				} else {
+					require.NoError(t, l.err)
+					require.Equal(t, string(want[number]), string(c.buffer[l.start:l.end]))
+				}
+				number++
+				require.Equal(t, number, l.number)
+			}
+		}
+		require.Equal(t, len(want), number)
+		lines.close()
+	})
+}

@@ -1,0 +1,89 @@
+package record
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// FuzzRecord: whatever comes in, there is an answer; what is accepted makes a
+// canonical event body, and the same one every time.
+func FuzzRecord(f *testing.F) {
+	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`} {
+		f.Add(uint8(i), []byte(body))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		k := Kinds[int(kind)%len(Kinds)]
+		r, err := Parse(k, body)
+		if err != nil {
+			var problem *Error
+			require.ErrorAs(t, err, &problem)
+			require.NotEmpty(t, problem.Problems)
+			for _, p := range problem.Problems {
+				require.True(t, utf8.ValidString(p.Pointer) && utf8.ValidString(p.Detail))
+			}
+			return
+		}
+		event := Event{Actor: "a", Ledger: "l"}
+		first := AppendSuffix(r.AppendBody(nil, event), 1, time.Unix(0, 0))
+		var d pyjson.Document
+		require.NoError(t, d.Parse(first))
+		require.Equal(t, string(first), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
+		r.Release()
+		again, err := Parse(k, body)
+		require.NoError(t, err)
+		require.Equal(t, string(first), string(AppendSuffix(again.AppendBody(nil, event), 1, time.Unix(0, 0))))
+		again.Release()
+	})
+}
+
+// FuzzLine: a line of a batch is a record or a problem.
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(`{"kind":"ipc_record","record":` + goodIPC + `,"idempotency_key":"k"}`))
+	f.Add([]byte(`{"kind":null}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		l, err := ParseLine(line)
+		if err != nil {
+			var problem *Error
+			require.ErrorAs(t, err, &problem)
+			return
+		}
+		require.NotEmpty(t, l.Record.Kind)
+		l.Record.Release()
+	})
+}
+
+// FuzzTextRules holds each rule of part 1 against what it promises of itself and
+// against a naive form of it.
+func FuzzTextRules(f *testing.F) {
+	for _, text := range []string{"", " a  b \r\n c\x1c", "[[a]] [b](c)", "[a] text [b](c)", "[[a\n]]", "The  end? !", "a\n\n\n\nb", "\xed\xa0\x80"} {
+		f.Add([]byte(text))
+	}
+	wiki, markdown := regexp.MustCompile(`\[\[.*?\]\]`), regexp.MustCompile(`\[.*?\]\(.*?\)`)
+	spaces, lines := regexp.MustCompile(` +`), regexp.MustCompile(`\n{2,}`)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for name, rule := range map[string]func(dst, text []byte) []byte{
+			"system prompt": appendSystemPrompt, "output": appendOutput, "words": appendWords, "whitespace": appendWhitespaceRule,
+			"strict question": func(dst, text []byte) []byte { return appendQuestion(dst, text, true) },
+		} {
+			once := rule(nil, text)
+			require.Equal(t, string(once), string(rule(nil, once)), "%s is its own normal form", name)
+			require.Equal(t, "x"+string(once), string(rule([]byte("x"), text)), "%s keeps what stands before", name)
+		}
+		appendQuestion(nil, text, false)
+		if !utf8.Valid(text) {
+			return
+		}
+		naive := markdown.ReplaceAllString(wiki.ReplaceAllString(string(text), ""), "")
+		require.Equal(t, naive, string(appendWithoutLinks(nil, text)))
+		naive = lines.ReplaceAllString(spaces.ReplaceAllString(string(text), " "), "\n\n")
+		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(appendWhitespaceRule(nil, text)))
+		require.False(t, strings.Contains(string(appendOutput(nil, text)), "  "))
+	})
+}
