@@ -67,18 +67,17 @@ func (r *lineReader) line(c *chunk) (tooLong bool, err error) {
 	start := len(c.buffer)
 	for {
 		part, err := r.buffer.ReadSlice('\n')
-		if len(c.buffer)-start+len(part) > r.max+len("\n") {
+		part = bytes.TrimSuffix(part, []byte("\n"))
+		if len(c.buffer)-start+len(part) > r.max {
 			tooLong = true
 			c.buffer = c.buffer[:start]
 		}
 		if !tooLong {
 			c.buffer = append(c.buffer, part...)
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return tooLong, err
 		}
-		c.buffer = append(c.buffer[:start], bytes.TrimSuffix(c.buffer[start:], []byte("\n"))...)
-		return tooLong, err
 	}
 }
 
