@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -128,7 +128,7 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 	}
 	bar := newProgress(c, int64(head.Size), "checking "+info.Name)
 	defer bar.finish()
-	report, err := audit.Log(ctx, storedLog{store}, audit.Options{
+	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
 		Verifiers: keys,
 		Ledger:    info.Name,
 		Progress:  func(done, _ uint64) { bar.set(done) },
@@ -191,30 +191,4 @@ func (f finding) String() string {
 		return fmt.Sprintf("%s: DAMAGED: %s", f.Ledger, f.Damage.text)
 	}
 	return fmt.Sprintf("%s: clean: %d events, %d contents, %d idempotency keys", f.Ledger, f.Events, f.Contents, f.Keys)
-}
-
-// storedLog is a stored ledger as the audit reads it.
-type storedLog struct{ storage.Reader }
-
-// Head implements audit.Source.
-func (s storedLog) Head(ctx context.Context) (audit.Head, error) {
-	head, err := s.Reader.Head(ctx)
-	return audit.Head(head), err
-}
-
-// Entries implements audit.Source.
-func (s storedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for entry, err := range s.Reader.Entries(ctx, from) {
-			if !yield(entry.Bytes, err) {
-				return
-			}
-		}
-	}
-}
-
-// Key implements audit.Source.
-func (s storedLog) Key(ctx context.Context, key proofs.Hash) (uint64, error) {
-	claim, err := s.Reader.Key(ctx, key)
-	return claim.Seq, err
 }

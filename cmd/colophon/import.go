@@ -92,12 +92,11 @@ func runImport(ctx context.Context, c *console, o importOptions, files []string)
 	if err != nil {
 		return err
 	}
-	info, err := checkWritable(ctx, server, o.ledger)
-	if err != nil {
+	if err := checkWritable(ctx, server, o.ledger); err != nil {
 		return err
 	}
 	im := &importer{
-		console: c, options: o, client: server, tally: newTally(info.TreeSize),
+		console: c, options: o, client: server, tally: newTally(),
 		progress: newProgress(c, size, "importing", progressbar.OptionShowBytes(true)),
 		window:   semaphore.NewWeighted(windowBytes),
 	}
@@ -145,21 +144,22 @@ func checkFiles(files []string) (size int64, err error) {
 
 // checkWritable finds out before anything is sent that there is no such ledger,
 // or that it takes no more writes.
-func checkWritable(ctx context.Context, server *client, name string) (info ledgerInfo, err error) {
+func checkWritable(ctx context.Context, server *client, name string) error {
 	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name), nil)
 	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return info, exitf(exitUsage, "the server has no ledger %q; make it with: colophon ledger create %s", name, name)
+		return exitf(exitUsage, "the server has no ledger %q; make it with: colophon ledger create %s", name, name)
 	}
 	if err != nil {
-		return info, err
+		return err
 	}
+	var info ledgerInfo
 	if err := json.Unmarshal(answer, &info); err != nil {
-		return info, fmt.Errorf("reading the server's answer: %w", err)
+		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if info.Frozen {
-		return info, exitf(exitFailed, "ledger %q is frozen: it takes no more records", name)
+		return exitf(exitFailed, "ledger %q is frozen: it takes no more records", name)
 	}
-	return info, nil
+	return nil
 }
 
 // path is where the lines are posted.

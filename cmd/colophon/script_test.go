@@ -31,6 +31,9 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHARED", shared)
+			// Built with the race detector, each process would sleep a second
+			// before it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes
 			env.Defer(processes.killAll)
