@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -69,7 +70,7 @@ func (s *Server) batch(c echo.Context) error {
 
 // decompressor opens a body of that Content-Encoding.
 func decompressor(encoding string) (func(io.Reader) (io.ReadCloser, error), error) {
-	switch encoding {
+	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
 	case "gzip":

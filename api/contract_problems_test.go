@@ -120,7 +120,8 @@ func TestConflictsAndRefusals(t *testing.T) {
 	other := s.record(t, "mismatch")
 	other.body = bytes.Replace(other.body, []byte("0.7"), []byte("0.8"), 1)
 	s.do(t, other, http.StatusConflict)
-	s.do(t, s.record(t, "mismatch").asking("?on_mismatch=reject"), http.StatusUnprocessableEntity)
+	s.do(t, s.record(t, "mismatch").asking("?on_mismatch=reject"), http.StatusOK) // replayed
+	s.do(t, s.record(t, "mismatch").asking("?on_mismatch=reject").with("Idempotency-Key", "another"), http.StatusUnprocessableEntity)
 
 	s.do(t, post("/v1/ledgers", `{"name":"second","origin":null}`), http.StatusCreated)
 	s.do(t, post("/v1/ledgers", `{"name":"second"}`), http.StatusConflict)

@@ -164,9 +164,12 @@ func (s *service) verifier() *proofs.Verifier {
 
 func (s *service) size() uint64 { return s.ledger().Head().Size }
 
-// ipcBody is an IPC record with that run_id and output.
+// ipcBody is an IPC record with that run_id (none if empty) and output.
 func ipcBody(runID, output string) string {
-	return fmt.Sprintf(`{"run_id":%q,"payload":{"seed":1},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":10}`, runID, output)
+	if runID != "" {
+		runID = fmt.Sprintf(`"run_id":%q,`, runID)
+	}
+	return fmt.Sprintf(`{%s"payload":{"seed":1},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":10}`, runID, output)
 }
 
 func ipcLine(runID, output string) string {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -73,7 +74,12 @@ func (s *Server) createLedger(c echo.Context) error {
 		return atPointer(http.StatusUnprocessableEntity, "/on_mismatch", "must be accept or reject")
 	}
 	l, err := s.host.Create(c.Request().Context(), n)
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrName):
+		return atPointer(http.StatusUnprocessableEntity, "/name", ledger.ErrName.Error())
+	case errors.Is(err, ledger.ErrOrigin):
+		return atPointer(http.StatusUnprocessableEntity, "/origin", ledger.ErrOrigin.Error())
+	case err != nil:
 		return err
 	}
 	if err := s.index.add(l); err != nil {
@@ -93,10 +99,10 @@ func (s *Server) decode(c echo.Context, to map[string]*string) error {
 	defer release(body)
 	var document pyjson.Document
 	if err := document.Parse(body.Bytes()); err != nil {
-		return fault(http.StatusBadRequest, "the request is malformed: %v", err)
+		return atPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	if document.Root().Kind() != pyjson.Object {
-		return fault(http.StatusUnprocessableEntity, "the body must be an object")
+		return atPointer(http.StatusUnprocessableEntity, "", "must be an object")
 	}
 	for name, value := range document.Root().Members() {
 		pointer := string(pyjson.AppendPointer(nil, name.Text()))

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -111,9 +112,11 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// hashList answers {"hashes"} in the order of RFC 6962.
-func hashList(c echo.Context, hashes []proofs.Hash) error {
-	body := proofs.AppendHashes([]byte(`{"hashes":`), hashes)
+// hashList answers {"as_of", "hashes"}: a proof in the order of RFC 6962 and the
+// size of the tree that it leads to.
+func hashList(c echo.Context, size uint64, hashes []proofs.Hash) error {
+	body := strconv.AppendUint([]byte(`{"as_of":`), size, 10)
+	body = proofs.AppendHashes(append(body, `,"hashes":`...), hashes)
 	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, append(body, '}'))
 }
 
@@ -140,7 +143,7 @@ func (s *Server) inclusion(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return hashList(c, path)
+	return hashList(c, size, path)
 }
 
 // consistency answers the proof that one tree is the beginning of another.
@@ -166,7 +169,7 @@ func (s *Server) consistency(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return hashList(c, path)
+	return hashList(c, second, path)
 }
 
 // event answers one event by its event_hash.
@@ -183,7 +186,8 @@ func (s *Server) event(c echo.Context) error {
 		return invalid("event_hash", "must be exactly 64 lower-case hexadecimal digits")
 	}
 	ctx := c.Request().Context()
-	follower, err := s.index.at(ctx, l, l.Head())
+	head := l.Head()
+	follower, err := s.index.at(ctx, l, head)
 	if err != nil {
 		return err
 	}
@@ -202,5 +206,6 @@ func (s *Server) event(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	c.Response().Header().Set(asOf, decimal(head.Size))
 	return answerJSON(c, http.StatusOK, found)
 }

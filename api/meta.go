@@ -33,11 +33,19 @@ func (s *Server) home(c echo.Context) error { return c.Redirect(http.StatusFound
 // healthz says that the process answers.
 func (s *Server) healthz(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
-// readyz says that writes can be taken: 503 while disk space is short.
+// readyz says that writes can be taken and queries answered: 503 while disk space
+// is short or an index has stopped.
 func (s *Server) readyz(c echo.Context) error {
 	for _, l := range s.host.Ledgers() {
 		if err := l.Writable(c.Request().Context()); err != nil {
 			return err
+		}
+		follower, err := s.index.of(l)
+		if err != nil {
+			return err
+		}
+		if err := follower.Err(); err != nil {
+			return fault(http.StatusServiceUnavailable, "the index of ledger %q has stopped; the log says why", l.Name())
 		}
 	}
 	return c.String(http.StatusOK, "ready\n")

@@ -131,6 +131,10 @@ func lineOf(seq uint64, entry []byte) (line, error) {
 	return line{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
+// asOf is the header that says at which tree size an answer was taken, where the
+// body does not.
+const asOf = "Colophon-As-Of"
+
 const ndjson = "application/x-ndjson"
 
 // defaultPage is how many rows a page has when the request does not say.
@@ -156,7 +160,7 @@ func (s *Server) events(c echo.Context) error {
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, ndjson)
-	h.Set("Colophon-As-Of", decimal(head.Size))
+	h.Set(asOf, decimal(head.Size))
 	if end := min(from+limit, head.Size); end < head.Size {
 		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, limit))
 	}

@@ -28,7 +28,8 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out outcome) (
 		if err != nil {
 			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
 		}
-		return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
+		const minimal = false // it is the proof that the check ran (2.4)
+		return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{
 		Ledger:        l.Name(),

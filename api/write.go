@@ -54,8 +54,10 @@ func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
 func preference(c echo.Context) string {
 	for _, header := range c.Request().Header.Values("Prefer") {
 		for p := range strings.SplitSeq(header, ",") {
-			if value, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(p)), "return="); ok {
-				return strings.Trim(value, `"`)
+			p, _, _ = strings.Cut(p, ";")
+			name, value, _ := strings.Cut(strings.ToLower(p), "=")
+			if strings.TrimSpace(name) == "return" {
+				return strings.Trim(strings.TrimSpace(value), `"`)
 			}
 		}
 	}
@@ -150,7 +152,7 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 // prepare makes the submission of a record, or of its refusal.
 func prepare(l *ledger.Ledger, r *record.Record, o options) (sub ledger.Submission, refused bool, err error) {
 	if o.reject && len(r.Mismatches()) > 0 {
-		return l.PrepareRefusal(r, ledger.Anonymous), true, nil
+		return l.PrepareRefusal(r, ledger.Anonymous, o.key), true, nil
 	}
 	sub, err = l.Prepare(r, ledger.Anonymous, o.key)
 	return sub, false, err
@@ -186,6 +188,12 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
 // problem is nil where the record was taken.
 func (out *outcome) problem() *problem {
 	switch {
+	case out.ack.Outcome == ledger.Replayed:
+		return nil
+	case out.ack.Outcome == ledger.Conflicted:
+		p := fault(http.StatusConflict, "another record holds this idempotency key: event %d", out.ack.First)
+		p.FirstSeq = &out.ack.First
+		return p
 	case out.refused:
 		p := fault(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.record.Mismatches()))
 		for _, m := range out.record.Mismatches() {
@@ -193,10 +201,6 @@ func (out *outcome) problem() *problem {
 				Detail:  "the claimed hash differs from the recomputed one",
 				Claimed: string(m.Claimed), Computed: string(m.Computed)})
 		}
-		return p
-	case out.ack.Outcome == ledger.Conflicted:
-		p := fault(http.StatusConflict, "another record holds this idempotency key: event %d", out.ack.First)
-		p.FirstSeq = &out.ack.First
 		return p
 	}
 	return nil

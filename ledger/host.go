@@ -21,12 +21,25 @@ const Default = "default"
 var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
 
 // ErrOrigin: not an origin that a checkpoint can have.
-var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, at most 256 bytes, without space, plus sign and control characters")
+var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
+
+// ErrKey: a key is there for another origin than the one asked for.
+var ErrKey = errors.New("ledger: the signing key that is kept for this name has another origin; leave the origin out to use it, or move the key away")
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	originPattern = regexp.MustCompile(`^[!-*,-~]{1,256}$`)
+	originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
 )
+
+const maxOrigin = 256 // bytes
+
+// CheckOrigin is ErrOrigin for what is no origin (2.9).
+func CheckOrigin(origin string) error {
+	if len(origin) > maxOrigin || !originPattern.MatchString(origin) {
+		return ErrOrigin
+	}
+	return nil
+}
 
 // Keys keeps the signing keys of a server's ledgers. A key that Save returned
 // for survives the loss of power.
@@ -92,15 +105,17 @@ type New struct {
 	OnMismatch string
 }
 
-// Create makes a ledger, durably. The error is ErrName, ErrOrigin or
-// storage.ErrConflict where the request is at fault.
+// Create makes a ledger, durably. The error is ErrName, ErrOrigin,
+// ErrKey or storage.ErrConflict where the request is at fault.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	name, origin := n.Name, n.Origin
 	if !namePattern.MatchString(name) {
 		return nil, ErrName
 	}
-	if origin != "" && !originPattern.MatchString(origin) {
-		return nil, ErrOrigin
+	if origin != "" {
+		if err := CheckOrigin(origin); err != nil {
+			return nil, err
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,7 +148,7 @@ func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
 	signer, err := h.keys.Load(name)
 	switch {
 	case err == nil && origin != "" && signer.Origin() != origin:
-		return nil, fmt.Errorf("a key for ledger %q exists and signs for %q, not for %q; move it away", name, signer.Origin(), origin)
+		return nil, fmt.Errorf("ledger %q: %w", name, ErrKey)
 	case err == nil:
 		return signer, nil
 	case !errors.Is(err, storage.ErrNotFound):

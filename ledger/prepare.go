@@ -15,22 +15,29 @@ func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error
 	if err := record.CheckSize(body); err != nil {
 		return Submission{}, err
 	}
-	return Submission{
-		Body:     body,
-		Contents: r.Contents,
-		Key:      e.Key,
-		Record:   RecordDigest(r),
-		Refusal: func(first uint64) []byte {
-			return r.AppendRefusal(nil, e, record.RefusedKey, first)
-		},
-	}, nil
+	s := keyed(r, e)
+	s.Body, s.Contents = body, r.Contents
+	return s, nil
 }
 
 // PrepareRefusal makes the submission that logs the refusal of a record whose
-// claims do not hold (2.4). It claims no key.
-func (l *Ledger) PrepareRefusal(r *record.Record, actor string) Submission {
-	e := record.Event{Actor: actor, Ledger: l.info.Name}
-	return Submission{Body: r.AppendRefusal(nil, e, record.RefusedMismatch, 0)}
+// claims do not hold (2.4), unless the record is in the log already under key.
+func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
+	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
+	s := keyed(r, e)
+	s.Body, s.Refused = r.AppendRefusal(nil, e, record.RefusedMismatch, 0), true
+	return s
+}
+
+// keyed is the part of a submission that its idempotency key needs.
+func keyed(r *record.Record, e record.Event) Submission {
+	return Submission{
+		Key:    e.Key,
+		Record: RecordDigest(r),
+		Refusal: func(first uint64) []byte {
+			return r.AppendRefusal(nil, e, record.RefusedKey, first)
+		},
+	}
 }
 
 func keyDigest(r *record.Record, key string) *proofs.Hash {

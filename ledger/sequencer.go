@@ -158,6 +158,8 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			held = err == nil
 		}
 		switch {
+		case !held && it.Refused:
+			next.events = append(next.events, own)
 		case !held:
 			key := storage.Key{Key: *it.Key, Record: it.Record, Seq: seq}
 			inFlight[*it.Key] = key

@@ -22,6 +22,9 @@ type Submission struct {
 	Key     *proofs.Hash
 	Record  proofs.Hash
 	Refusal func(first uint64) []byte
+	// Refused: Body logs the refusal of the record. The record claims no key,
+	// but one that it holds already replays it all the same.
+	Refused bool
 }
 
 // Outcome says what became of a submission.

@@ -107,8 +107,12 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 		}
 		findings = append(findings, found)
 	}
-	if o.ledger != "" && findings == nil {
+	switch {
+	case findings != nil:
+	case o.ledger != "":
 		return nil, exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+	default:
+		return nil, exitf(exitUsage, "there is no ledger in %s", o.data)
 	}
 	return findings, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/ledger"
 	"colophon/proofs"
 )
 
@@ -30,9 +31,12 @@ same origin. Whoever has the signing key can sign as that ledger.`,
 			if origin == "" {
 				origin = "colophon.invalid/" + key.Fingerprint()
 			}
+			if err := ledger.CheckOrigin(origin); err != nil {
+				return exitf(exitUsage, "--origin %q: %w", origin, err)
+			}
 			signer, err := key.Signer(origin)
 			if err != nil {
-				return exitf(exitUsage, "--origin: %q is no origin: it has no space, no plus sign and at least one character", origin)
+				return err
 			}
 			if out == "" {
 				_, err := fmt.Fprintf(c.out, "signing key (secret)  %s\nverifier key          %s\n", signer.Secret(), signer.Verifier())

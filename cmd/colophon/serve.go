@@ -75,6 +75,9 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	}
 	defer listener.Close()
 	node, err := openNode(ctx, config, log)
+	if errors.Is(err, context.Canceled) {
+		return nil // asked to end before it began
+	}
 	if err != nil {
 		return err
 	}

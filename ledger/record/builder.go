@@ -59,6 +59,12 @@ func (w *builder) close() {
 			w.b = append(w.b, w.scratch[m.start-start:m.end-start]...)
 		}
 	}
+	for i := 1; i < len(members); i++ {
+		if members[i].name == members[i-1].name {
+			// Nothing could read the event any more: better none than that.
+			panic("record: two members named " + members[i].name)
+		}
+	}
 	if len(members) > 0 {
 		w.b = w.b[:len(w.b)-1]
 	}

@@ -43,8 +43,8 @@ func isVersion(name string) bool {
 	return name == "schema_version" || name == "canonicalization_version" || name == "chunking_version"
 }
 
-// cacheKey recomputes the cache key from the effective dimensions and checks
-// its claim.
+// cacheKey recomputes the cache key from the effective dimensions, which are the
+// record's own hashes where those come from content, and checks its claim.
 func (g *runDAG) cacheKey(dimensions object, claimed []byte) []byte {
 	if len(g.dimensions) == 0 {
 		return g.r.check("cache_key", claimed, nil)
@@ -55,8 +55,8 @@ func (g *runDAG) cacheKey(dimensions object, claimed []byte) []byte {
 	values := make([][]byte, len(g.dimensions))
 	for i := range g.dimensions {
 		d := &g.dimensions[i]
-		if effective := g.base[d.name]; effective != nil {
-			d.value = effective
+		if g.fromContent[d.name] {
+			d.value = g.base[d.name]
 		}
 		values[i] = d.value
 	}

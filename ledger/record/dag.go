@@ -13,7 +13,7 @@ import (
 type node struct {
 	stage   string
 	hash    []byte
-	adopted bool // taken from the claim: there was no content to recompute it from
+	adopted bool // a claim: there was no content to recompute it from
 }
 
 // Stages of the known shapes, without preflight (1.4).

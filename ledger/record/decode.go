@@ -2,7 +2,6 @@ package record
 
 import (
 	"strconv"
-	"time"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -104,6 +103,16 @@ func (o object) text(name string, limit int) []byte {
 	return text
 }
 
+// identifier is text that is not empty: an empty one would be a key that
+// strangers share.
+func (o object) identifier(name string, limit int) []byte {
+	text := o.text(name, limit)
+	if text != nil && len(text) == 0 {
+		o.d.invalid(o.at(name), "must not be empty; leave it out")
+	}
+	return text
+}
+
 func (o object) requiredText(name string, limit int) []byte {
 	if !o.member(name).Given() {
 		o.missing(name)
@@ -152,10 +161,17 @@ func (o object) digits(name, prefix string, n int) []byte {
 		return nil
 	}
 	if !isDigits(text, prefix, n) {
-		o.d.invalid(o.at(name), "must be %q followed by exactly %d lower-case hexadecimal digits", prefix, n)
+		o.d.invalid(o.at(name), "must be %sexactly %d lower-case hexadecimal digits", followedBy(prefix), n)
 		return nil
 	}
 	return text
+}
+
+func followedBy(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	return strconv.Quote(prefix) + " followed by "
 }
 
 func isDigits(text []byte, prefix string, n int) bool {
@@ -216,8 +232,7 @@ func (o object) timestamp(name string) []byte {
 	if text == nil {
 		return nil
 	}
-	var t time.Time
-	if err := t.UnmarshalText(text); err != nil {
+	if _, ok := ParseTime(text); !ok {
 		o.d.invalid(o.at(name), "must be an RFC 3339 time such as 2025-11-30T12:00:00Z")
 		return nil
 	}
@@ -261,6 +276,27 @@ func (o object) strictJSON(name string, v pyjson.Value) {
 	if pointer, found := v.LoneSurrogate(); found {
 		o.d.invalid(o.at(name)+pointer, loneSurrogate)
 	}
+}
+
+// deeper says whether v nests deeper than so many brackets.
+func deeper(v pyjson.Value, brackets int) bool {
+	if v.Kind() != pyjson.Object && v.Kind() != pyjson.Array {
+		return false
+	}
+	if brackets == 0 {
+		return true
+	}
+	for e := range v.Elements() {
+		if deeper(e, brackets-1) {
+			return true
+		}
+	}
+	for _, m := range v.Members() {
+		if deeper(m, brackets-1) {
+			return true
+		}
+	}
+	return false
 }
 
 // element is the pointer of the i-th element of a member.

@@ -12,6 +12,10 @@ import (
 // hashed (1.3).
 const axisPayload = "axis-payload-1"
 
+// maxUsageDepth bounds how deep usage nests, in brackets. It stands in the event,
+// and the event in receipts: all of them must stay within what may be parsed.
+const maxUsageDepth = 64
+
 // environmentNames are the members of environment, in the order in which
 // ipc_id_advanced covers them (1.3).
 var environmentNames = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
@@ -68,6 +72,9 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	p.decodeEnvironment(o)
 	p.usage = o.typed("usage", pyjson.Object, "an object")
 	o.strictJSON("usage", p.usage)
+	if deeper(p.usage, maxUsageDepth) {
+		d.invalid(o.at("usage"), "nests deeper than %d brackets; flatten it", maxUsageDepth)
+	}
 
 	input := r.check("input_hash", o.hash("input_hash"), p.inputHash(o))
 	prompt := r.check("system_prompt_hash", o.hash("system_prompt_hash"),
@@ -80,24 +87,23 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	r.setHash("input_hash", input)
 	r.setHash("system_prompt_hash", prompt)
 	r.setHash("output_hash", output)
-	complete := prompt != nil && output != nil && p.seed != nil
-	p.identify(complete, id, advanced, input, prompt)
+	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
 // identify computes and checks ipc_id and ipc_id_advanced. Where the chain is
-// incomplete they are null, and a claim is recorded as such (1.3).
+// incomplete they are null, and a claim stands in the check alone (1.3).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
-	if complete {
+	if complete && p.seed != nil {
 		computed = r.joinedHash(input, prompt, p.model, p.temperature, p.maxTokens, p.seed)
 		if build, model, platform := p.environment[0], p.environment[1], p.environment[2]; build != nil && model != nil && platform != nil {
 			computedAdvanced = r.joinedHash(input, prompt, p.model, p.temperature, p.maxTokens, p.seed, build, model, platform)
 		}
 	}
-	r.setHash("ipc_id", r.checkDependent("ipc_id", id, computed))
+	r.setHash("ipc_id", r.checkChain("ipc_id", id, computed, complete))
 	if advanced != nil || computedAdvanced != nil {
-		r.setHash("ipc_id_advanced", r.checkDependent("ipc_id_advanced", advanced, computedAdvanced))
+		r.setHash("ipc_id_advanced", r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete))
 	}
 }
 
@@ -113,14 +119,14 @@ func (r *Record) joinedHash(parts ...[]byte) []byte {
 	return r.hex(sha256.Sum256(r.scratch))
 }
 
-// checkDependent checks a hash over other hashes. A claim that cannot be
-// recomputed stands in the check alone: the effective hash is null.
-func (r *Record) checkDependent(name string, claimed, computed []byte) []byte {
-	r.check(name, claimed, computed)
-	if computed == nil && claimed != nil {
-		r.Checks[len(r.Checks)-1].Claimed = claimed
+// checkChain checks a hash over the whole chain, and gives the effective one.
+func (r *Record) checkChain(name string, claimed, computed []byte, complete bool) []byte {
+	effective := r.check(name, claimed, computed)
+	if complete || claimed == nil {
+		return effective
 	}
-	return computed
+	r.Checks[len(r.Checks)-1].Claimed = claimed // nothing else shows it
+	return nil
 }
 
 func (p *ipc) decodeTemperature(o object) {

@@ -128,7 +128,7 @@ func (r *Record) decodeLine() (string, error) {
 	d := &r.decoder
 	o := d.object(r.document.Root(), "", "kind", "record", "idempotency_key")
 	kind := o.requiredText("kind", maxName)
-	key := o.text("idempotency_key", maxKey)
+	key := o.identifier("idempotency_key", maxKey)
 	o.requiredObject("record")
 	if d.failed() {
 		return "", d.err()
@@ -186,7 +186,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 
 // common reads the members that every kind has.
 func (r *Record) common(o object) {
-	r.RunID = string(o.text("run_id", maxName))
+	r.RunID = string(o.identifier("run_id", maxName))
 	r.when = o.timestamp("timestamp")
 	r.labels = o.labels("labels")
 }

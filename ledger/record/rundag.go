@@ -127,7 +127,7 @@ func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
 	claimed, claimedRoot := g.decodeDAG(o)
 	arguments := g.arguments(o)
 	dimensions := g.decodeDimensions(o)
-	g.decodeBase(o, arguments, dimensions)
+	g.decodeBase(o, arguments, dimensions, claimed)
 	cacheKey := o.hash("cache_key")
 	answer, hasAnswer := o.wtf("answer_text")
 	if hasAnswer {
@@ -139,7 +139,7 @@ func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
 	case o.member("inputs").Given():
 		g.build(o, arguments, answer, hasAnswer)
 	case o.member("reject_inputs").Given():
-		g.buildReject(arguments)
+		g.buildReject(o, arguments, answer, hasAnswer)
 	case claimed != nil:
 		g.adopt(claimed, answer, hasAnswer)
 	default:
@@ -198,8 +198,9 @@ func (g *runDAG) arguments(o object) object {
 }
 
 // decodeBase recomputes the base hashes from content and checks their claims,
-// which the builders' arguments hold or, failing them, the cache dimensions.
-func (g *runDAG) decodeBase(o, arguments, dimensions object) {
+// which the builders' arguments hold or, failing them, the claimed stages, whose
+// own checks stand for them, or the cache dimensions.
+func (g *runDAG) decodeBase(o, arguments, dimensions object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
 		"context_root":           g.contextRoot(o),
@@ -212,12 +213,21 @@ func (g *runDAG) decodeBase(o, arguments, dimensions object) {
 	for _, b := range baseHashes {
 		claim, at := arguments.hash(b.name), arguments.at(b.name)
 		repeated := dimensions.hash(b.name)
-		if claim == nil {
+		stage := hashOf(claimed, b.stage)
+		var effective []byte
+		switch {
+		case claim == nil && arguments.v.Kind() == pyjson.Absent && stage != nil:
+			if effective = computed[b.name]; effective == nil {
+				effective = stage
+			}
+		case claim == nil:
 			claim, at, repeated = repeated, dimensions.at(b.name), nil
-		}
-		effective := g.r.check(b.name, claim, computed[b.name])
-		if claim != nil {
-			g.r.Checks[len(g.r.Checks)-1].pointer = at
+			fallthrough
+		default:
+			effective = g.r.check(b.name, claim, computed[b.name])
+			if claim != nil {
+				g.r.Checks[len(g.r.Checks)-1].pointer = at
+			}
 		}
 		if repeated != nil {
 			g.checkRepeated(b.name, repeated, effective, computed[b.name] != nil)
@@ -335,11 +345,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions object, c
 	g.r.setHash("root", root)
 	key := g.cacheKey(dimensions, cacheKey)
 	for _, b := range baseHashes {
-		value := g.base[b.name]
-		if value == nil && b.stage != "" {
-			value = g.stageHash(b.stage)
-		}
-		if value != nil {
+		if value := g.base[b.name]; value != nil {
 			g.r.setHash(b.name, value)
 		}
 	}
@@ -348,10 +354,10 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions object, c
 	}
 }
 
-// stageHash is the effective hash of the first stage of that name; nil if none.
-func (g *runDAG) stageHash(stage string) []byte {
-	for _, n := range g.nodes {
-		if n.stage == stage {
+// hashOf is the hash of the first stage of that name; nil if there is none.
+func hashOf(nodes []node, stage string) []byte {
+	for _, n := range nodes {
+		if n.stage == stage && stage != "" {
 			return n.hash
 		}
 	}
@@ -370,31 +376,44 @@ func (g *runDAG) checkStages(claimed []node) {
 		switch {
 		case !built:
 			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
-		case n.adopted:
-			g.r.check(field, claimed[i].hash, nil)
+		case n.adopted && bytes.Equal(n.hash, claimed[i].hash):
+			g.r.check(field, n.hash, nil) // one claim does not prove another
 		default:
 			g.r.check(field, claimed[i].hash, n.hash)
 		}
 		delete(effective, field)
 	}
 	for _, field := range names {
-		if n, left := effective[field]; left {
+		switch n, left := effective[field]; {
+		case left && n.adopted:
+			g.r.check(field, n.hash, nil)
+		case left:
 			g.r.check(field, nil, n.hash)
 		}
 	}
 }
 
-// stageFields names the check of each node. A stage that stands several times
-// is told apart by "#2", "#3", ….
+// stageFields names the check of each node, no two alike. A stage that stands
+// several times is told apart by the first of "#2", "#3", … that no other node
+// has in its name.
 func stageFields(nodes []node) []string {
-	seen := make(map[string]int, len(nodes))
+	taken := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		taken[n.stage] = true
+	}
+	met := make(map[string]int, len(nodes)) // the number that a stage had last
 	fields := make([]string, len(nodes))
 	for i, n := range nodes {
-		seen[n.stage]++
-		fields[i] = stagePrefix + n.stage
-		if seen[n.stage] > 1 {
-			fields[i] += "#" + strconv.Itoa(seen[n.stage])
+		name := n.stage
+		if met[n.stage]++; met[n.stage] > 1 {
+			for taken[name] {
+				name = n.stage + "#" + strconv.Itoa(met[n.stage])
+				met[n.stage]++
+			}
+			met[n.stage]--
+			taken[name] = true
 		}
+		fields[i] = stagePrefix + name
 	}
 	return fields
 }

@@ -8,13 +8,8 @@ import (
 
 // build makes the stages of a quote or pointer run from its inputs (1.4).
 func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
-	own, hasOwn := in.wtf("answer_text")
-	switch {
-	case hasOwn && hasAnswer && string(own) != string(answer):
-		in.d.invalid(o.at("answer_text"), "differs from inputs.answer_text; send it once")
-	case hasOwn:
-		answer = own
-	case !hasAnswer:
+	answer, hasAnswer = in.answer(o, answer, hasAnswer)
+	if !hasAnswer {
 		in.missing("answer_text")
 	}
 	g.decodeLabels(in)
@@ -39,26 +34,39 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 	}
 	g.failureStage = failureStage(in.member("audit_mode").Text(), g.sources, g.quotes)
 
-	g.stage("question", g.base["question_hash"])
-	if hash := g.base["preflight_hash"]; hash != nil {
-		g.stage(preflightStage, hash)
+	g.baseStage("question")
+	if g.base["preflight_hash"] != nil {
+		g.baseStage(preflightStage)
 	}
 	g.stage("retrieval", retrieval)
 	verify, label := g.verifyHash(in), g.labelHash(in)
 	if pointer {
-		g.stage("evidence_map", g.base["evidence_map_root"])
-		g.stage("prompt", g.base["conversation_hash"])
+		g.baseStage("evidence_map")
+		g.baseStage("prompt")
 		g.stage("raw_answer", g.textHash(in, "raw_answer_text", answer))
 		g.stage("parsed_claim_lattice", g.latticeHash(in))
 		g.stage("verify", verify)
 		g.stage("render", g.textHash(in, "rendered_text", answer))
 	} else {
-		g.stage("context", g.base["context_root"])
-		g.stage("prompt", g.base["conversation_hash"])
+		g.baseStage("context")
+		g.baseStage("prompt")
 		g.stage("answer", g.r.hex(sha256.Sum256(answer)))
 		g.stage("verify", verify)
 	}
 	g.stage("final_label", label)
+}
+
+// answer is the answer_text of the builders' arguments or, failing that, the
+// record's; where there are two, they must agree.
+func (o object) answer(record object, text []byte, given bool) ([]byte, bool) {
+	own, hasOwn := o.wtf("answer_text")
+	if hasOwn && given && string(own) != string(text) {
+		o.d.invalid(record.at("answer_text"), "differs from %s; send it once", o.at("answer_text"))
+	}
+	if hasOwn {
+		return own, true
+	}
+	return text, given
 }
 
 // decodeLabels reads the words that a run is labelled with. They are hashed as
@@ -73,6 +81,15 @@ func (g *runDAG) decodeLabels(in object) {
 
 func (g *runDAG) stage(name string, hash []byte) {
 	g.nodes = append(g.nodes, node{stage: name, hash: hash})
+}
+
+// baseStage adds a stage that carries a base hash as it is.
+func (g *runDAG) baseStage(stage string) {
+	for _, b := range baseHashes {
+		if b.stage == stage {
+			g.nodes = append(g.nodes, node{stage: stage, hash: g.base[b.name], adopted: !g.fromContent[b.name]})
+		}
+	}
 }
 
 func (g *runDAG) requireBase(in object, name, content string) {
@@ -169,8 +186,8 @@ func (g *runDAG) objectHash(members func(*builder)) []byte {
 }
 
 // buildReject makes the stages of a run that preflight turned away (1.4).
-func (g *runDAG) buildReject(in object) {
-	answer, _ := in.wtf("answer_text")
+func (g *runDAG) buildReject(o, in object, answer []byte, hasAnswer bool) {
+	answer, _ = in.answer(o, answer, hasAnswer)
 	in.requiredWTF("rejection_reason")
 	in.array("violations")
 	mode, given := in.wtf("audit_mode")
@@ -189,8 +206,8 @@ func (g *runDAG) buildReject(in object) {
 	if in.d.failed() {
 		return
 	}
-	g.stage("question", g.base["question_hash"])
-	g.stage(preflightStage, g.base["preflight_hash"])
+	g.baseStage("question")
+	g.baseStage(preflightStage)
 	g.stage("final_label", g.objectHash(func(w *builder) {
 		w.text("audit_mode", mode)
 		w.text("verifier_method", method)

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		{IPCRecord, goodIPC, `"m"`, `7`, false, "/model"},
 		{IPCRecord, goodIPC, `"m"`, `"` + long + `"`, false, "/model"},
 		{IPCRecord, goodIPC, `"r"`, `"` + long + `"`, false, "/run_id"},
+		{IPCRecord, goodIPC, `"r"`, `""`, false, "/run_id"},
 		{IPCRecord, goodIPC, `"o"`, `"\ud800"`, false, "/output"},
 		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a":["\udfff"]}`, false, "/payload/a/0"},
 		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a/b":{"\udfff":1}}`, false, "/payload/a~1b"},
@@ -166,16 +168,84 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 	for _, c := range []struct{ from, to, missing string }{
 		{`"output":"o",`, ``, "output_hash"},
 		{`"system_prompt":"s",`, ``, "system_prompt_hash"},
-		{`{"seed":1}`, `{}`, ""},
 	} {
 		body := strings.Replace(goodIPC, c.from, c.to, 1)
 		r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`",`+body[1:]))
 		require.Contains(t, string(r.AppendHashes(nil)), `"ipc_id":null`)
-		if c.missing != "" {
-			require.Contains(t, string(r.AppendHashes(nil)), `"`+c.missing+`":null`)
-		}
+		require.Contains(t, string(r.AppendHashes(nil)), `"`+c.missing+`":null`)
 		require.Contains(t, string(r.AppendChecks(nil)), `"ipc_id":{"claimed":"`+zeros+`","result":"claimed"}`)
 	}
+}
+
+// What cannot be recomputed for want of a seed or an environment is as claimed.
+func TestClaimsOfACompleteChainStand(t *testing.T) {
+	body := strings.Replace(goodIPC, `{"seed":1}`, `{}`, 1)
+	r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
+	require.Equal(t, zeros, r.EffectiveHash("ipc_id"))
+	require.Equal(t, zeros, r.EffectiveHash("ipc_id_advanced"))
+	require.Contains(t, string(r.AppendChecks(nil)), `"ipc_id":{"result":"claimed"}`)
+}
+
+func TestTimes(t *testing.T) {
+	for text, want := range map[string]string{
+		"2025-10-31T15:45:34-04:00":        "2025-10-31T19:45:34Z",
+		"2016-12-31t23:59:60z":             "2017-01-01T00:00:00Z",
+		"2024-02-29T00:00:00.123456789Z":   "2024-02-29T00:00:00.123456789Z",
+		"2024-02-29T00:00:00.12345678999Z": "2024-02-29T00:00:00.123456789Z",
+	} {
+		at, ok := ParseTime([]byte(text))
+		require.True(t, ok, text)
+		require.Equal(t, want, at.Format(time.RFC3339Nano))
+	}
+	for _, text := range []string{"", "2025-10-31", "2025-10-31T15:45:34", "2025-10-31T15:45:34,5Z", "2025-10-31T5:45:34Z", "2025-10-31 15:45:34Z",
+		"2025-13-01T00:00:00Z", "2025-02-29T00:00:00Z", "2025-01-01T24:00:00Z", "2025-01-01T00:60:00Z", "2025-01-01T00:00:61Z",
+		"2025-01-01T00:00:60Z", "2025-01-01T00:00:00+24:00", "2025-01-01T00:00:00+1:00", "2025-01-01T00:00:00.Z", "2025-01-01T00:00:00Zx"} {
+		_, ok := ParseTime([]byte(text))
+		require.False(t, ok, text)
+	}
+}
+
+// However stages are named, no two checks are.
+func TestStagesThatStandSeveralTimes(t *testing.T) {
+	stages := []string{"answer", "answer", "answer#2", "answer", "answer#3", "answer#2"}
+	var nodes []string
+	for i, stage := range stages {
+		nodes = append(nodes, `{"stage":"`+stage+`","hash":"`+strings.Repeat(strconv.Itoa(i), 64)+`"}`)
+	}
+	r := parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[`+strings.Join(nodes, ",")+`]}}`))
+	seen := make(map[string]bool)
+	for _, c := range r.Checks {
+		require.False(t, seen[c.Field], c.Field)
+		seen[c.Field] = true
+		if c.Field != "root" {
+			require.Equal(t, Claimed, c.Result)
+		}
+	}
+	var d pyjson.Document
+	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
+}
+
+// The deepest record that is taken makes an event, and a receipt around it, that
+// can be parsed.
+func TestDepthOfEvents(t *testing.T) {
+	usage := func(depth int) []byte {
+		return []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":{"a":`+strings.Repeat("[", depth-1)+strings.Repeat("]", depth-1)+`}`, 1))
+	}
+	_, err := Parse(IPCRecord, usage(maxUsageDepth+1))
+	require.ErrorContains(t, err, "/usage")
+	r := parse(t, IPCRecord, usage(maxUsageDepth))
+	var d pyjson.Document
+	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0)))+`}`)))
+}
+
+// A rejected run's answer may stand beside the builder's arguments.
+func TestAnswerOfARejectedRun(t *testing.T) {
+	const arguments = `"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"r"`
+	within := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))
+	beside := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`},"answer_text":"Sorry."}`))
+	require.Equal(t, within.EffectiveHash("root"), beside.EffectiveHash("root"))
+	_, err := Parse(RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"No."},"answer_text":"Sorry."}`))
+	require.ErrorContains(t, err, "/answer_text")
 }
 
 func TestGivenIsNotNull(t *testing.T) {

@@ -292,7 +292,8 @@ def run_dag(source):
     dimensions = r.get("cache_dimensions") or {}
     names = ["question_hash", "preflight_hash", "context_root", "evidence_map_root", "conversation_hash",
              "governance_policy_hash", "verifier_policy_hash"]
-    base = {name: default(i.get(name), dimensions.get(name)) for name in names}
+    claims = {name: default(i.get(name), dimensions.get(name)) for name in names}
+    base = dict(claims)
     if r.get("question") is not None:
         base["question_hash"] = sha(question(r["question"], r.get("question_mode")))
     for name, content in [("conversation_hash", "messages"), ("governance_policy_hash", "policy"),
@@ -310,7 +311,8 @@ def run_dag(source):
     hashes = {name: value for name, value in base.items() if value is not None}
     hashes["root"] = pair_root([bytes.fromhex(hash) for _, hash in nodes])
     if dimensions:
-        values = [default(base.get(name), dimensions.get(name)) for name in DIMENSIONS]
+        computed = {name for name in names if base[name] is not claims[name]}
+        values = [base[name] if name in computed else dimensions.get(name) for name in DIMENSIONS]
         if dimensions.get("verifier_policy_hash") is None:
             values.pop()
         hashes["cache_key"] = sha("|".join(values))

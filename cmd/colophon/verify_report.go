@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// reject reports what does not hold.
+func reject(c *console, o verifyOptions, cause error) error {
+	for _, v := range verdicts() {
+		if !errors.Is(cause, v.err) {
+			continue
+		}
+		if !o.json {
+			return exitf(v.code, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
+		}
+		outcome := struct {
+			Verified bool   `json:"verified"`
+			Code     int    `json:"code"`
+			Reason   string `json:"reason"`
+			Detail   string `json:"detail"`
+		}{false, v.code, v.name, cause.Error()}
+		if err := writeJSON(c, outcome); err != nil {
+			return err
+		}
+		return &exitError{code: v.code}
+	}
+	return cause
+}
+
+// accepted is what a verified receipt proves.
+type accepted struct {
+	Verified       bool            `json:"verified"`
+	Code           int             `json:"code"`
+	Ledger         string          `json:"ledger"`
+	Seq            uint64          `json:"seq"`
+	Kind           string          `json:"kind"`
+	Time           string          `json:"time"`
+	EventHash      string          `json:"event_hash"`
+	Origin         string          `json:"origin"`
+	TreeSize       uint64          `json:"tree_size"`
+	KeyFingerprint string          `json:"key_fingerprint"`
+	Checks         json.RawMessage `json:"checks"`
+	RecordVerified bool            `json:"record_verified"`
+}
+
+func accept(c *console, o verifyOptions, r *proofs.Receipt, keys []*proofs.Verifier) error {
+	checkpoint, err := proofs.OpenCheckpoint(r.Proof.Checkpoint, keys...)
+	if err != nil {
+		return err
+	}
+	a := accepted{
+		Verified: true, Ledger: r.Ledger, Seq: r.Seq, Kind: r.Kind, Time: r.Time,
+		EventHash: fmt.Sprintf("%x", r.EventHash), Origin: checkpoint.Origin, TreeSize: checkpoint.Size,
+		Checks: r.Checks, RecordVerified: o.record != "",
+	}
+	for _, key := range keys {
+		if key.Name() == checkpoint.Origin {
+			a.KeyFingerprint = key.Fingerprint()
+		}
+	}
+	if o.json {
+		return writeJSON(c, a)
+	}
+	return a.print(c)
+}
+
+func writeJSON(c *console, value any) error {
+	encoder := json.NewEncoder(c.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+func (a *accepted) print(c *console) error {
+	checks, err := summarise(a.Checks)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("VERIFIED: event %d of ledger %s, %s, recorded %s\n", a.Seq, a.Ledger, a.Kind, a.Time) +
+		fmt.Sprintf("  event hash  %s\n", a.EventHash) +
+		fmt.Sprintf("  in the log  %s, at tree size %d\n", a.Origin, a.TreeSize) +
+		fmt.Sprintf("  signed by   key %s\n", a.KeyFingerprint) + checks
+	if a.RecordVerified {
+		text += "  record      is the one recorded, and all that the event says of it was computed again\n"
+	}
+	_, err = fmt.Fprint(c.out, text)
+	return err
+}
+
+// summarise says what the ledger found when it checked the record: how many
+// checks came out how, and each that failed.
+func summarise(checks []byte) (string, error) {
+	var document pyjson.Document
+	if err := document.Parse(checks); err != nil {
+		return "", fmt.Errorf("reading the checks: %w", err)
+	}
+	found := make(map[string]int)
+	var failed strings.Builder
+	for name, check := range document.Root().Members() {
+		result := string(check.Member("result").Text())
+		found[result]++
+		if result == string(record.Mismatch) {
+			fmt.Fprintf(&failed, "  MISMATCH    %s: claimed %s, computed %s\n", name.Text(),
+				check.Member("claimed").Raw(), check.Member("computed").Raw())
+		}
+	}
+	var parts []string
+	for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed} {
+		if n := found[string(result)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, result))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "none")
+	}
+	return fmt.Sprintf("  checks      %s\n", strings.Join(parts, ", ")) + failed.String(), nil
+}

@@ -1,0 +1,64 @@
+package record
+
+import (
+	"strconv"
+	"time"
+)
+
+// ParseTime reads an RFC 3339 time as that document has it: two-digit fields in
+// their ranges, "T" and "Z" in either case, any number of fractional digits
+// after a dot, and second 60 where a leap second can be. What lies beyond
+// nanoseconds is cut.
+func ParseTime(text []byte) (time.Time, bool) {
+	const date = "2006-01-02"
+	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
+		return time.Time{}, false
+	}
+	day, err := time.Parse(date, string(text[:10]))
+	hour, minute, second := twoDigits(text[11:]), twoDigits(text[14:]), twoDigits(text[17:])
+	if err != nil || hour > 23 || minute > 59 || second > 60 || second == 60 && minute != 59 {
+		return time.Time{}, false
+	}
+	rest := text[19:]
+	nanoseconds := 0
+	if rest[0] == '.' {
+		digits := 1
+		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+			digits++
+		}
+		if digits == 1 {
+			return time.Time{}, false
+		}
+		padded := (string(rest[1:digits]) + "000000000")[:9]
+		nanoseconds, _ = strconv.Atoi(padded) // nine digits
+		rest = rest[digits:]
+	}
+	offset, ok := parseOffset(rest)
+	at := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, second, nanoseconds, time.UTC)
+	return at.Add(-offset), ok
+}
+
+// parseOffset reads "Z" or "+hh:mm".
+func parseOffset(text []byte) (time.Duration, bool) {
+	if len(text) == 1 && text[0]|0x20 == 'z' {
+		return 0, true
+	}
+	if len(text) != len("+hh:mm") || text[0] != '+' && text[0] != '-' || text[3] != ':' {
+		return 0, false
+	}
+	hours, minutes := twoDigits(text[1:]), twoDigits(text[4:])
+	offset := time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
+	if text[0] == '-' {
+		offset = -offset
+	}
+	return offset, hours <= 23 && minutes <= 59
+}
+
+// twoDigits is the number that a text begins with; 100, which no field can be,
+// if that is not two digits.
+func twoDigits(text []byte) int {
+	if text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9' {
+		return 100
+	}
+	return int(text[0]-'0')*10 + int(text[1]-'0')
+}
