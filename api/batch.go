@@ -196,7 +196,7 @@ func (b *batch) prepare(item *batchItem, text []byte) {
 			item.err = panicked(r)
 		}
 	}()
-	line, err := record.ParseLine(text)
+	line, err := b.server.config.Limits.ParseLine(text)
 	if err != nil {
 		item.err = err
 		return

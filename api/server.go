@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/record"
 )
 
 // Config is what a server needs. Zero limits mean the defaults of part 3.
@@ -29,6 +30,8 @@ type Config struct {
 	MaxBody int64 // bytes of a request body; default 8 MiB
 	MaxLine int   // bytes of a line of a batch; default 8 MiB
 	MaxPage int   // rows of a page; default 1,000
+	// Limits of what a record puts into its event; default record.DefaultLimits.
+	Limits record.Limits
 	// SpoolMemory bounds, in bytes and a batch, the results held in memory for
 	// a client that does not read yet; the rest goes to a temporary file in
 	// SpoolDir (default: the system's). Default 1 MiB.
@@ -51,6 +54,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxPage == 0 {
 		c.MaxPage = 1000
+	}
+	if c.Limits == (record.Limits{}) {
+		c.Limits = record.DefaultLimits()
 	}
 	if c.SpoolMemory == 0 {
 		c.SpoolMemory = 1 << 20

@@ -100,7 +100,7 @@ func (s *Server) readRecord(c echo.Context, kind record.Kind) (r *record.Record,
 	if err != nil {
 		return nil, nil, err
 	}
-	if r, err = record.Parse(kind, body.Bytes()); err != nil {
+	if r, err = s.config.Limits.Parse(kind, body.Bytes()); err != nil {
 		release(body)
 		return nil, nil, err
 	}

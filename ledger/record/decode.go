@@ -6,12 +6,11 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Limits on what goes into the event itself, in bytes and counts. Content has
-// none but that of the body.
+// Limits on what goes into the event itself, in bytes. Content has none but that
+// of the body; those of labels are settable.
 const (
-	maxName   = 1024 // run_id, subject, project, build, model, source_id, section, …
-	maxLabel  = 128  // a label's name, a label's value
-	maxLabels = 32
+	maxName  = 1024 // run_id, subject, project, build, model, source_id, section, …
+	maxStage = 128  // name of a stage, a mode
 )
 
 // object is one object of a request and the place where it stands. Getters
@@ -245,8 +244,8 @@ func (o object) labels(name string) pyjson.Value {
 	if !v.Given() {
 		return v
 	}
-	if v.Len() > maxLabels {
-		o.d.invalid(o.at(name), "has %d labels, at most %d are allowed", v.Len(), maxLabels)
+	if most := o.d.limits.Labels; v.Len() > most {
+		o.d.invalid(o.at(name), "has %d labels, at most %d are allowed", v.Len(), most)
 		return pyjson.Value{}
 	}
 	for label, value := range v.Members() {
@@ -257,17 +256,18 @@ func (o object) labels(name string) pyjson.Value {
 
 func (o object) label(name string, label []byte, value pyjson.Value) {
 	pointer := string(pyjson.AppendPointer([]byte(o.at(name)), label))
+	most := o.d.limits.LabelBytes
 	switch {
 	case pyjson.HasLoneSurrogate(label):
 		o.d.invalid(o.at(name), "a label's name "+loneSurrogate)
-	case len(label) == 0 || len(label) > maxLabel:
-		o.d.invalid(pointer, "a label's name has 1 to %d bytes", maxLabel)
+	case len(label) == 0 || len(label) > most:
+		o.d.invalid(pointer, "a label's name has 1 to %d bytes", most)
 	case value.Kind() != pyjson.String:
 		o.d.invalid(pointer, "must be a string")
 	case pyjson.HasLoneSurrogate(value.Text()):
 		o.d.invalid(pointer, loneSurrogate)
-	case len(value.Text()) > maxLabel:
-		o.d.invalid(pointer, "is %d bytes long, at most %d are allowed", len(value.Text()), maxLabel)
+	case len(value.Text()) > most:
+		o.d.invalid(pointer, "is %d bytes long, at most %d are allowed", len(value.Text()), most)
 	}
 }
 

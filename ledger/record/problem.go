@@ -48,6 +48,7 @@ func syntaxError(err error) *Error {
 
 // decoder gathers the problems of one request.
 type decoder struct {
+	limits    Limits
 	problems  []Problem
 	malformed bool
 }

@@ -9,6 +9,7 @@ package record
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"sync"
 
 	"colophon/ledger/record/pyjson"
@@ -85,9 +86,26 @@ var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
+// Limits bounds what goes into an event and is a server's choice (part 3).
+type Limits struct {
+	Labels     int // labels of a record
+	LabelBytes int // bytes of a label's name, and of its value
+}
+
+// DefaultLimits are those of a server that is not told otherwise.
+func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128} }
+
+// NoLimits is for records that a server has taken already.
+func NoLimits() Limits { return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt} }
+
+// Parse decodes one record of a kind within the default limits. The error is an
+// *Error.
+func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Parse(kind, body) }
+
 // Parse decodes one record of a kind. The error is an *Error.
-func Parse(kind Kind, body []byte) (*Record, error) {
+func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
+	r.decoder.limits = l
 	if err := r.document.Parse(body); err != nil {
 		r.Release()
 		return nil, syntaxError(err)
@@ -109,9 +127,13 @@ type Line struct {
 // maxKey bounds an idempotency key, in bytes.
 const maxKey = 1024
 
+// ParseLine decodes a line within the default limits. The error is an *Error.
+func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
+
 // ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The error is an *Error.
-func ParseLine(line []byte) (Line, error) {
+func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
+	r.decoder.limits = l
 	if err := r.document.Parse(line); err != nil {
 		r.Release()
 		return Line{}, syntaxError(err)

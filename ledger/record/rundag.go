@@ -172,7 +172,7 @@ func (g *runDAG) decodeDAG(o object) (nodes []node, root []byte) {
 		if !n.member("hash").Given() {
 			n.missing("hash")
 		}
-		nodes = append(nodes, node{stage: string(n.requiredText("stage", maxLabel)), hash: n.hash("hash")})
+		nodes = append(nodes, node{stage: string(n.requiredText("stage", maxStage)), hash: n.hash("hash")})
 	}
 	return nodes, root
 }
@@ -261,7 +261,7 @@ func (g *runDAG) preflightHash(o, arguments object) []byte {
 }
 
 func (g *runDAG) questionHash(o object) []byte {
-	mode := o.text("question_mode", maxLabel)
+	mode := o.text("question_mode", maxStage)
 	if mode != nil && string(mode) != "strict" && string(mode) != "equivalence_class" {
 		o.d.invalid(o.at("question_mode"), `must be "equivalence_class" or "strict"`)
 	}

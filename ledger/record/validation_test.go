@@ -66,7 +66,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":""`, false, "/timestamp"},
 		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":1}`, false, "/labels/a"},
 		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"":"x"}`, false, "/labels/"},
-		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", maxLabel+1) + `"}`, false, "/labels/a"},
+		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", DefaultLimits().LabelBytes+1) + `"}`, false, "/labels/a"},
 		{IPCRecord, goodIPC, `"o"`, `"o","environment":{"gpu":"x"}`, true, "/environment/gpu"},
 		{IPCRecord, goodIPC, `"o"`, `"o","usage":{"a":"\ud800"}`, false, "/usage/a"},
 		{RunDAG, goodDAG, `{"inputs"`, `{"reject_inputs":{},"inputs"`, false, "/reject_inputs"},
@@ -111,6 +111,14 @@ func TestBadInputIsNamed(t *testing.T) {
 		require.Equal(t, c.malformed, problem.Malformed, "%s: %v", body, err)
 		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%s: %v", body, err)
 		require.NotEmpty(t, problem.Problems[0].Detail)
+	}
+}
+
+func TestLabelLimitsAreSettable(t *testing.T) {
+	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
+	for limits, ok := range map[Limits]bool{{2, 2}: true, {1, 2}: false, {2, 1}: false, NoLimits(): true} {
+		_, err := limits.Parse(IPCRecord, body)
+		require.Equal(t, ok, err == nil, "%v: %v", limits, err)
 	}
 }
 
