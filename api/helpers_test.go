@@ -17,7 +17,6 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/proofs"
-	"colophon/storage"
 	"colophon/storage/memory"
 )
 
@@ -29,23 +28,9 @@ type service struct {
 	url  string // of the ledger "default"
 }
 
-type keysInMemory map[string]*proofs.Signer
-
-func (k keysInMemory) Load(name string) (*proofs.Signer, error) {
-	if s, ok := k[name]; ok {
-		return s, nil
-	}
-	return nil, storage.ErrNotFound
-}
-
-func (k keysInMemory) Save(name string, s *proofs.Signer) error {
-	k[name] = s
-	return nil
-}
-
 func start(t testing.TB, change ...func(*Config)) *service {
 	t.Helper()
-	host, err := ledger.OpenHost(t.Context(), memory.New(), keysInMemory{}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)

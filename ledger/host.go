@@ -23,8 +23,13 @@ var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits 
 // ErrOrigin: not an origin that a checkpoint can have.
 var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
 
-// ErrKey: a key is there for another origin than the one asked for.
-var ErrKey = errors.New("ledger: the signing key that is kept for this name has another origin; leave the origin out to use it, or move the key away")
+// Why a ledger cannot be made under a name whose signing key is there.
+var (
+	// ErrKeyOrigin: the staged key has another origin than the one asked for.
+	ErrKeyOrigin = errors.New("ledger: the signing key that is kept for this name has another origin; leave the origin out to use it, or move the key away")
+	// ErrKeyWithoutLedger: the key has signed a ledger that is not there.
+	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
+)
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
@@ -41,13 +46,21 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
-// Keys keeps the signing keys of a server's ledgers. A key that Save returned
-// for survives the loss of power.
+// Keys keeps the signing keys of a server's ledgers. A new key is staged first
+// and confirmed when the ledger that it signs for is in the database, so that a
+// confirmed key without its ledger always means that the database was lost: to
+// sign a second log with it would be a fork. What returned without error
+// survives the loss of power.
 type Keys interface {
 	// Load is the signer of a ledger; storage.ErrNotFound if there is none.
 	Load(ledger string) (*proofs.Signer, error)
-	// Save keeps a new ledger's signer; it never replaces one.
-	Save(ledger string, signer *proofs.Signer) error
+	// Staged is a signer that waits for its ledger; storage.ErrNotFound if none.
+	Staged(ledger string) (*proofs.Signer, error)
+	// Stage keeps a signer for a ledger that is to be made.
+	Stage(ledger string, signer *proofs.Signer) error
+	// Confirm makes the staged signer that of the ledger; storage.ErrNotFound if
+	// there is none.
+	Confirm(ledger string) error
 }
 
 // Host is the ledgers of one server.
@@ -70,6 +83,12 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	}
 	for _, info := range infos {
 		signer, err := keys.Load(info.Name)
+		if errors.Is(err, storage.ErrNotFound) {
+			// Its creation was cut short between database and key.
+			if err = keys.Confirm(info.Name); err == nil {
+				signer, err = keys.Load(info.Name)
+			}
+		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("signing key of ledger %q: %w", info.Name, err), h.Close())
 		}
@@ -106,7 +125,8 @@ type New struct {
 }
 
 // Create makes a ledger, durably. The error is ErrName, ErrOrigin,
-// ErrKey or storage.ErrConflict where the request is at fault.
+// ErrKeyOrigin,
+// ErrKeyWithoutLedger or storage.ErrConflict where the request is at fault.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	name, origin := n.Name, n.Origin
 	if !namePattern.MatchString(name) {
@@ -131,6 +151,9 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating ledger %q: %w", name, err)
 	}
+	if err := h.keys.Confirm(name); err != nil {
+		return nil, fmt.Errorf("keeping the key of ledger %q: %w", name, err)
+	}
 	if n.OnMismatch == RejectMismatch {
 		if err := store.SetSetting(ctx, mismatchSetting, []byte(RejectMismatch)); err != nil {
 			return nil, fmt.Errorf("settings of ledger %q: %w", name, err)
@@ -142,13 +165,18 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	return h.ledgers[name], nil
 }
 
-// signer is the key of a ledger that is about to be made. A key that is there
-// already was left by a creation that was cut short, and is used if it fits.
+// signer is the staged key of a ledger that is about to be made: one that an
+// operator or a creation that was cut short left, or a new one.
 func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
-	signer, err := h.keys.Load(name)
-	switch {
+	switch _, err := h.keys.Load(name); {
+	case err == nil:
+		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyWithoutLedger)
+	case !errors.Is(err, storage.ErrNotFound):
+		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+	}
+	switch signer, err := h.keys.Staged(name); {
 	case err == nil && origin != "" && signer.Origin() != origin:
-		return nil, fmt.Errorf("ledger %q: %w", name, ErrKey)
+		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyOrigin)
 	case err == nil:
 		return signer, nil
 	case !errors.Is(err, storage.ErrNotFound):
@@ -158,10 +186,11 @@ func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
 	if origin == "" {
 		origin = "colophon.invalid/" + name + "/" + key.Fingerprint()
 	}
-	if signer, err = key.Signer(origin); err != nil {
+	signer, err := key.Signer(origin)
+	if err != nil {
 		return nil, err
 	}
-	if err := h.keys.Save(name, signer); err != nil {
+	if err := h.keys.Stage(name, signer); err != nil {
 		return nil, fmt.Errorf("keeping the key of ledger %q: %w", name, err)
 	}
 	return signer, nil

@@ -21,9 +21,18 @@ type KeyFiles struct {
 // Path is the file that holds a ledger's key.
 func (k KeyFiles) Path(ledger string) string { return filepath.Join(k.Dir, ledger+".key") }
 
-// Load reads a key. A file that others may read is refused.
-func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) {
-	path := k.Path(ledger)
+// StagedPath is the file that holds a key whose ledger is to be made.
+func (k KeyFiles) StagedPath(ledger string) string { return k.Path(ledger) + ".new" }
+
+// Load implements Keys. A file that others may read is refused.
+func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) { return readKey(k.Path(ledger)) }
+
+// Staged implements Keys. A file that others may read is refused.
+func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
+	return readKey(k.StagedPath(ledger))
+}
+
+func readKey(path string) (*proofs.Signer, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, storage.ErrNotFound)
@@ -45,8 +54,8 @@ func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) {
 	return signer, nil
 }
 
-// Save writes a key to a new file and makes file and folder durable.
-func (k KeyFiles) Save(ledger string, signer *proofs.Signer) error {
+// Stage implements Keys.
+func (k KeyFiles) Stage(ledger string, signer *proofs.Signer) error {
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return err
 	}
@@ -60,11 +69,28 @@ func (k KeyFiles) Save(ledger string, signer *proofs.Signer) error {
 	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
-	// Link, unlike Rename, does not replace a key that is there.
-	if err := os.Link(temporary.Name(), k.Path(ledger)); err != nil {
+	return move(temporary.Name(), k.StagedPath(ledger))
+}
+
+// Confirm implements Keys.
+func (k KeyFiles) Confirm(ledger string) error {
+	err := move(k.StagedPath(ledger), k.Path(ledger))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", k.Path(ledger), storage.ErrNotFound)
+	}
+	return err
+}
+
+// move gives a file another name in its folder, durably. Unlike os.Rename it
+// never replaces a file.
+func move(from, to string) error {
+	if err := os.Link(from, to); err != nil {
 		return err
 	}
-	return syncDir(k.Dir)
+	if err := os.Remove(from); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
 }
 
 func syncDir(dir string) error {

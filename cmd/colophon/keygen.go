@@ -22,8 +22,7 @@ func newKeygen(c *console) *cobra.Command {
 
 The origin is the name that a ledger signs under, for ever: a URL without scheme
 under a domain that is yours. To give a new ledger NAME this key, write it to
-keys/NAME.key in the data folder before the ledger is made, and make it with the
-same origin. Whoever has the signing key can sign as that ledger.`,
+keys/NAME.key.new in the data folder before the ledger is made. Whoever has the signing key can sign as that ledger.`,
 		Example: `  colophon keygen --origin ledger.example.org/generations --out generations.key`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

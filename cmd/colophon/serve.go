@@ -159,6 +159,8 @@ func explainOpen(err error, data string) error {
 		return exitf(exitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
 	case errors.Is(err, storage.ErrFormat):
 		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
+	case errors.Is(err, ledger.ErrKeyWithoutLedger):
+		return exitf(exitDamaged, "%w\nThe keys are in %s", err, keyFiles(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):
 		return exitf(exitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
 	}

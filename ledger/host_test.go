@@ -1,0 +1,117 @@
+package ledger_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+func host(t *testing.T, database storage.Database, keys ledger.Keys) *ledger.Host {
+	t.Helper()
+	h, err := ledger.OpenHost(t.Context(), database, keys, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+func TestHostKeepsLedgersAndKeys(t *testing.T) {
+	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	h := host(t, database, keys)
+	a, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	b, err := h.Create(t.Context(), ledger.New{Name: "b", Origin: "log.example/b", OnMismatch: ledger.RejectMismatch})
+	require.NoError(t, err)
+	require.NotEqual(t, a.VerifierKey(), b.VerifierKey())
+	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	require.ErrorIs(t, err, storage.ErrConflict)
+	require.NoError(t, h.Close())
+
+	again := host(t, database, keys)
+	require.Len(t, again.Ledgers(), 2)
+	reopened, err := again.Ledger("b")
+	require.NoError(t, err)
+	require.Equal(t, b.VerifierKey(), reopened.VerifierKey())
+	require.Equal(t, "log.example/b", reopened.Info().Origin)
+	require.Equal(t, ledger.RejectMismatch, reopened.OnMismatch())
+	_, err = again.Ledger("c")
+	require.ErrorIs(t, err, storage.ErrNotFound)
+}
+
+func TestNamesAndOrigins(t *testing.T) {
+	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	for _, name := range []string{"", "A", "-a", "a b", "../a", "ä", string(make([]byte, 65))} {
+		_, err := h.Create(t.Context(), ledger.New{Name: name})
+		require.ErrorIs(t, err, ledger.ErrName, name)
+	}
+	for _, origin := range []string{"http://x.example/y", "a b", "a+b", "a//b", "/a", "a\n", "é"} {
+		_, err := h.Create(t.Context(), ledger.New{Name: "n", Origin: origin})
+		require.ErrorIs(t, err, ledger.ErrOrigin, origin)
+	}
+}
+
+// A database that was lost does not begin a second log under the first one's key.
+func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
+	keys := ledger.KeyFiles{Dir: t.TempDir()}
+	_, err := host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	_, err = host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
+	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
+}
+
+// However a creation is cut short, the ledger is made with one key.
+func TestCreationCutShort(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	t.Run("before the database", func(t *testing.T) {
+		keys := ledger.KeyFiles{Dir: t.TempDir()}
+		require.NoError(t, keys.Stage("a", signer))
+		h := host(t, memory.New(), keys)
+		_, err := h.Create(t.Context(), ledger.New{Name: "a", Origin: "log.example/other"})
+		require.ErrorIs(t, err, ledger.ErrKeyOrigin)
+		l, err := h.Create(t.Context(), ledger.New{Name: "a"})
+		require.NoError(t, err)
+		require.Equal(t, signer.Verifier().String(), l.VerifierKey())
+	})
+	t.Run("before the key is confirmed", func(t *testing.T) {
+		database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+		require.NoError(t, keys.Stage("a", signer))
+		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
+		require.NoError(t, err)
+		l, err := host(t, database, keys).Ledger("a")
+		require.NoError(t, err)
+		require.Equal(t, signer.Verifier().String(), l.VerifierKey())
+		require.EqualValues(t, 1, l.Head().Size)
+	})
+	t.Run("key lost", func(t *testing.T) {
+		database := memory.New()
+		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
+		require.NoError(t, err)
+		_, err = ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+		require.ErrorIs(t, err, storage.ErrNotFound)
+	})
+}
+
+func TestKeyFilesAreTheOwnersAlone(t *testing.T) {
+	keys := ledger.KeyFiles{Dir: t.TempDir()}
+	signer, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	require.NoError(t, keys.Stage("a", signer))
+	require.NoError(t, keys.Confirm("a"))
+	info, err := os.Stat(keys.Path("a"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+	left, err := os.ReadDir(keys.Dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.NoError(t, keys.Stage("a", signer))
+	require.Error(t, keys.Confirm("a"), "a key is never replaced")
+	require.NoError(t, os.Chmod(keys.Path("a"), 0o644))
+	_, err = keys.Load("a")
+	require.ErrorContains(t, err, "chmod 600")
+}
