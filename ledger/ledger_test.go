@@ -82,6 +82,24 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 	require.Equal(t, ledger.Replayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
 }
 
+func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
+	l := memoryLedger(t)
+	refuse := func(output string) ledger.Ack {
+		ack, err := l.Submit(l.PrepareRefusal(ipc(t, "run/1", output), ledger.Anonymous, ""))
+		require.NoError(t, err)
+		return ack
+	}
+	require.Equal(t, ledger.Appended, refuse("a").Outcome)
+	require.Equal(t, ledger.Appended, refuse("a").Outcome, "no key was claimed")
+	first := post(t, l, ipc(t, "run/1", "a"), "")
+	require.Equal(t, ledger.Appended, first.Outcome)
+	replay := refuse("a")
+	require.Equal(t, ledger.Replayed, replay.Outcome)
+	require.Equal(t, first.Seq, replay.First)
+	require.Equal(t, ledger.Conflicted, refuse("b").Outcome)
+	require.NoError(t, walk(t, l))
+}
+
 func TestWithoutKeyNothingIsDeduplicated(t *testing.T) {
 	l := memoryLedger(t)
 	require.NotEqual(t, post(t, l, ipc(t, "", "a"), "").Seq, post(t, l, ipc(t, "", "a"), "").Seq)

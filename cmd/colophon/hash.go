@@ -40,7 +40,7 @@ Exit codes: 1 the record is not acceptable, 2 bad arguments or no such file.`,
 }
 
 func printHashes(c *console, kind record.Kind, body []byte) error {
-	r, err := record.Parse(kind, body)
+	r, err := record.NoLimits().Parse(kind, body)
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
 			c.say("%s", place{p.Pointer, p.Detail})

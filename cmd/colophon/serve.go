@@ -19,6 +19,7 @@ import (
 	"colophon/api"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -174,6 +175,7 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, listen
 	service, err := api.New(api.Config{
 		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(),
 		MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
+		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes},
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"colophon/ledger/record"
 )
 
 // serveConfig is everything that can be set about a server. A flag goes before
@@ -43,6 +45,10 @@ type serveConfig struct {
 	MaxLine byteSize `yaml:"max-line"`
 	// MaxPage bounds the rows of a page.
 	MaxPage int `yaml:"max-page"`
+	// MaxLabels bounds the labels of a record.
+	MaxLabels int `yaml:"max-labels"`
+	// MaxLabelBytes bounds a label's name, and its value.
+	MaxLabelBytes int `yaml:"max-label-bytes"`
 	// ShutdownLimit is how long requests that are under way may take to finish
 	// once the server is asked to end; then their connections are closed.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
@@ -56,6 +62,8 @@ func (c serveConfig) withDefaults() serveConfig {
 	setDefault(&c.MaxBody, 8<<20)
 	setDefault(&c.MaxLine, 8<<20)
 	setDefault(&c.MaxPage, 1000)
+	setDefault(&c.MaxLabels, record.DefaultLimits().Labels)
+	setDefault(&c.MaxLabelBytes, record.DefaultLimits().LabelBytes)
 	setDefault(&c.ShutdownLimit, 15*time.Second)
 	return c
 }
@@ -80,6 +88,8 @@ func (c serveConfig) validate() error {
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
 	case c.MaxPage < 0:
 		return fmt.Errorf("max-page: %d is negative", c.MaxPage)
+	case c.MaxLabels < 0 || c.MaxLabelBytes < 0:
+		return fmt.Errorf("max-labels, max-label-bytes: %d and %d: neither may be negative", c.MaxLabels, c.MaxLabelBytes)
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
@@ -105,6 +115,8 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
 	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")
 	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
+	flags.IntVar(&c.MaxLabels, "max-labels", c.MaxLabels, "largest `number` of labels of a record")
+	flags.IntVar(&c.MaxLabelBytes, "max-label-bytes", c.MaxLabelBytes, "largest `length` of a label's name, and of its value")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that requests under way may take when the server ends")
 }
 

@@ -65,7 +65,7 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 			posted = root.Member("record").Raw()
 		}
 	}
-	r, err := record.Parse(kind, posted)
+	r, err := record.NoLimits().Parse(kind, posted)
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
 		return nil, fmt.Errorf("%w: it is no record of kind %.100q: %w", errRecord, kind, err)
 	}
