@@ -39,7 +39,7 @@ func benchBodies() map[string][]byte {
 	}{
 		"typical": {typical, prose},
 		"floats":  {floats, short},
-		"escapes": {map[string]any{"seed": 1}, strings.Repeat("Überraſchung → \"mañana\"\n\t", 24)},
+		"escapes": {map[string]any{"seed": 1}, strings.Repeat("Überraſchung → \"mañana\"\n\t", 31)},
 		"nested":  {map[string]any{"deep": deep}, short},
 	} {
 		body := map[string]any{
