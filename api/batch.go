@@ -1,8 +1,8 @@
 package api
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -152,7 +152,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer lines.close()
 	for {
 		c := &chunk{parsed: make(chan struct{})}
-		more := lines.fill(c)
+		more := b.fill(lines, c)
 		if len(c.lines) > 0 {
 			select {
 			case cores <- struct{}{}:
@@ -175,6 +175,18 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 			return
 		}
 	}
+}
+
+// fill reads the lines of one chunk. A panic here, say of a decompressor, is in
+// no request's goroutine: it would end the server.
+func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			lines.number++
+			c.lines = append(c.lines, lineSpan{number: lines.number, err: panicked(r)})
+		}
+	}()
+	return lines.fill(c)
 }
 
 // parse decodes and prepares every line of a chunk.
@@ -224,7 +236,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 // answer waits for every line of a chunk and spools what became of it.
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
-	var encoded []byte
+	var encoded bytes.Buffer
 	logged := false // one of a chunk is enough: they fail for the same reason
 	for i := range c.items {
 		item := &c.items[i]
@@ -236,17 +248,23 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 				b.server.config.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
 			}
 			p.Line = c.lines[i].number
-			if line, err = json.Marshal(p); err != nil {
-				return err
-			}
+			_ = encodeJSON(&encoded, p) // a problem and a buffer: neither can fail
+			continue
 		}
-		encoded = append(append(encoded, line...), '\n')
+		encoded.Write(line)
+		encoded.WriteByte('\n')
 	}
-	return out.write(encoded)
+	return out.write(encoded.Bytes())
 }
 
 // result is the receipt of one line as JSON; a problem comes as the error.
-func (b *batch) result(ctx context.Context, item *batchItem) ([]byte, error) {
+func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, err error) {
+	// The lines behind this one must be waited for, whatever happens here.
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(r)
+		}
+	}()
 	if item.err != nil {
 		return nil, item.err
 	}

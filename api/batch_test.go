@@ -137,19 +137,41 @@ func TestBrokenCompressionCostsNoGoodLine(t *testing.T) {
 	require.Empty(t, s.batch("").body)
 }
 
-// A connection that drops in the middle of a line leaves whole lines only.
+// A connection that drops before a line's end leaves whole lines only: what came
+// might be the beginning of something else.
 func TestDroppedConnection(t *testing.T) {
 	s := start(t)
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
 	require.NoError(t, err)
-	line := ipcLine("a", "1")
 	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s",
-		ndjson, line, line[:40])
+		ndjson, ipcLine("a", "1"), strings.TrimSuffix(ipcLine("b", "2"), "\n"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.size() == 2 }, patience, time.Millisecond)
 	require.NoError(t, connection.Close())
-	s.post("/ipc-records", ipcBody("after", "o")).want(http.StatusCreated)
-	require.EqualValues(t, 3, s.size())
+	s.http.Close() // waits until the request has ended
+	require.EqualValues(t, 2, s.size())
+}
+
+// Results that cannot be kept for the client end the answer visibly: it must not
+// look whole.
+func TestSpoolThatFails(t *testing.T) {
+	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = "/nonexistent", 1 })
+	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", strings.NewReader(ipcLine("a", "1")))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", ndjson)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	_, err = io.ReadAll(response.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.EqualValues(t, 2, s.size(), "the record is there: the same line again is a replay")
+}
+
+func TestProblemsOfABatchKeepEventsByteForByte(t *testing.T) {
+	s := start(t)
+	a := s.batch(ipcLine("<&>", "1") + ipcLine("<&>", "2"))
+	require.Contains(t, string(a.lines()[1]), `"run_id":"<&>"`)
+	s.verify(a.parsed()[1].Receipt)
 }
 
 // A line is answered while the body is still open.

@@ -138,7 +138,7 @@ func TestTroubleWithTheDisk(t *testing.T) {
 	s.do(t, s.record(t, "mismatch"), http.StatusServiceUnavailable)
 	s.do(t, get("/readyz"), http.StatusServiceUnavailable)
 	s.disk.lost.Store(true)
-	s.do(t, get(prefix+"/records/{seq}/content/{path}", "seq", "1", "path", "output"), http.StatusGone)
+	s.do(t, get(prefix+"/records/{seq}/content/{path}", "seq", "1", "path", "output"), http.StatusInternalServerError)
 }
 
 func TestBatchAnswersAreAsTheContractSays(t *testing.T) {

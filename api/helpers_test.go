@@ -22,15 +22,17 @@ import (
 
 // service is a real server over HTTP, with a ledger in memory.
 type service struct {
-	t    testing.TB
-	host *ledger.Host
-	http *httptest.Server
-	url  string // of the ledger "default"
+	t        testing.TB
+	database *memory.Database
+	host     *ledger.Host
+	http     *httptest.Server
+	url      string // of the ledger "default"
 }
 
 func start(t testing.TB, change ...func(*Config)) *service {
 	t.Helper()
-	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	database := memory.New()
+	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
@@ -50,7 +52,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 		require.NoError(t, folded.Close())
 		require.NoError(t, host.Close())
 	})
-	return &service{t: t, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
+	return &service{t: t, database: database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
 // answer is a response that has been read.

@@ -82,9 +82,6 @@ func (s *Server) createLedger(c echo.Context) error {
 	case err != nil:
 		return err
 	}
-	if err := s.index.add(l); err != nil {
-		return err
-	}
 	c.Response().Header().Set(echo.HeaderLocation, "/v1/ledgers/"+l.Name())
 	return answerJSON(c, http.StatusCreated, describe(l))
 }
@@ -167,13 +164,12 @@ func (s *Server) stats(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	head := l.Head()
-	follower, err := s.index.at(c.Request().Context(), l, head)
+	follower, err := s.indexAt(c.Request().Context(), l, l.Head())
 	if err != nil {
 		return err
 	}
-	t := follower.Tally()
-	answer := statsAnswer{AsOf: t.Size, TreeSize: head.Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
+	t := follower.Tally() // before the size: the index never leads
+	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
 	for _, n := range t.Checks {
 		answer.Checks = append(answer.Checks, checkCount(n))
 	}

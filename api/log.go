@@ -187,13 +187,13 @@ func (s *Server) event(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	head := l.Head()
-	follower, err := s.index.at(ctx, l, head)
+	follower, err := s.indexAt(ctx, l, head)
 	if err != nil {
 		return err
 	}
 	seq, err := follower.Find(hash)
-	if errors.Is(err, storage.ErrNotFound) {
-		return fault(http.StatusNotFound, "no event has that hash")
+	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
+		return fault(http.StatusNotFound, "no event of the first %d has that hash", head.Size)
 	}
 	if err != nil {
 		return err

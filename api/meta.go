@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net/http"
 	"runtime"
 
@@ -17,14 +18,18 @@ type hexHash [32]byte
 // MarshalText makes JSON show 64 lower-case digits.
 func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// answerJSON answers a value without escaping what HTML would: event bodies come
-// out byte for byte.
+// encodeJSON writes a value as one line, without escaping what HTML would: event
+// bodies come out byte for byte.
+func encodeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
 func answerJSON(c echo.Context, status int, value any) error {
 	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
 	c.Response().WriteHeader(status)
-	encoder := json.NewEncoder(c.Response())
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
+	return encodeJSON(c.Response(), value)
 }
 
 // home leads a browser to the documentation.
@@ -40,11 +45,7 @@ func (s *Server) readyz(c echo.Context) error {
 		if err := l.Writable(c.Request().Context()); err != nil {
 			return err
 		}
-		follower, err := s.index.of(l)
-		if err != nil {
-			return err
-		}
-		if err := follower.Err(); err != nil {
+		if err := s.config.Index.Follower(l.Name()).Err(); err != nil {
 			return fault(http.StatusServiceUnavailable, "the index of ledger %q has stopped; the log says why", l.Name())
 		}
 	}

@@ -72,8 +72,8 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // watch adds what can be read off the ledgers and the index at any time.
-func (m *Metrics) watch(host *ledger.Host, followers *followers) {
-	m.registry.MustRegister(hostCollector{host, followers}, index.NewCollector(followers.store.Followers))
+func (m *Metrics) watch(host *ledger.Host, store *index.Store) {
+	m.registry.MustRegister(hostCollector{host, store}, index.NewCollector(store.Followers))
 }
 
 // Register adds another collector.
@@ -88,8 +88,8 @@ var (
 
 // hostCollector reads sizes and ages off the ledgers.
 type hostCollector struct {
-	host      *ledger.Host
-	followers *followers
+	host  *ledger.Host
+	index *index.Store
 }
 
 // Describe implements prometheus.Collector.
@@ -107,11 +107,9 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(treeSize, prometheus.GaugeValue, float64(head.Size), l.Name())
 		ch <- prometheus.MustNewConstMetric(queue, prometheus.GaugeValue, float64(l.Queue()), l.Name())
 		ch <- prometheus.MustNewConstMetric(age, prometheus.GaugeValue, time.Since(time.UnixMicro(head.Time)).Seconds(), l.Name())
-		if follower, err := h.followers.of(l); err == nil {
-			// The index may have gone past the head that was read before it.
-			behind := head.Size - min(head.Size, follower.Size())
-			ch <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, float64(behind), l.Name())
-		}
+		// The index may have gone past the head that was read before it.
+		behind := head.Size - min(head.Size, h.index.Follower(l.Name()).Size())
+		ch <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, float64(behind), l.Name())
 	}
 }
 
@@ -119,18 +117,21 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
+		// Deferred: an answer that fails half-way ends in a panic.
+		defer func() {
+			route, method := c.Path(), c.Request().Method
+			if route == "" {
+				route = "unknown"
+			}
+			if !knownMethod(method) {
+				method = "other"
+			}
+			s.config.Metrics.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
+			s.config.Metrics.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+		}()
 		if err := next(c); err != nil {
 			c.Error(err) // answers it, so that its status is known here
 		}
-		route, method := c.Path(), c.Request().Method
-		if route == "" {
-			route = "unknown"
-		}
-		if !knownMethod(method) {
-			method = "other"
-		}
-		s.config.Metrics.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
-		s.config.Metrics.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
 		return nil
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 
@@ -12,7 +11,6 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
-	"colophon/proofs"
 	"colophon/storage"
 )
 
@@ -70,12 +68,11 @@ var sentinels = []struct {
 	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was taken, try again later"},
 	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was taken, try again later"},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes"},
+	{ledger.ErrUnknown, false, http.StatusNotFound, "there is no ledger of that name; GET /v1/ledgers lists them"},
+	{ledger.ErrExists, false, http.StatusConflict, "there is a ledger of that name"},
 	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error()},
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error()},
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room"},
-	{storage.ErrConflict, false, http.StatusConflict, "there is a ledger of that name"},
-	{storage.ErrNotFound, false, http.StatusNotFound, "there is no such thing in this ledger"},
-	{proofs.ErrRange, false, http.StatusNotFound, "beyond the head of the ledger"},
 }
 
 // asProblem is the problem that answers an error. internal says that the error
@@ -95,8 +92,6 @@ func asProblem(err error) (p *problem, internal bool) {
 		return fault(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes; split it", tooLarge.Limit), false
 	case errors.As(err, &httpError):
 		return fault(httpError.Code, "%v", httpError.Message), false
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault(http.StatusBadRequest, "the body ended early"), false
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
@@ -118,14 +113,22 @@ func recordProblem(e *record.Error) *problem {
 	return p
 }
 
+// statusClientGone is what metrics show for a client that did not wait for its
+// answer; nobody reads it.
+const statusClientGone = 499
+
 // fail is the one exit for errors (Echo's HTTPErrorHandler).
 func (s *Server) fail(err error, c echo.Context) {
 	p, internal := asProblem(err)
+	if c.Request().Context().Err() != nil {
+		p, internal = fault(statusClientGone, "the client is gone"), false
+	}
 	if internal {
 		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
 	}
 	if c.Response().Committed {
-		return
+		// Half an answer must not look like a whole one.
+		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, "application/problem+json")
@@ -133,9 +136,7 @@ func (s *Server) fail(err error, c echo.Context) {
 		h.Set("Retry-After", retryAfter)
 	}
 	c.Response().WriteHeader(p.Status)
-	encoder := json.NewEncoder(c.Response())
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(p) // the client is gone if it fails
+	_ = encodeJSON(c.Response(), p) // the client is gone if it fails
 }
 
 // recoverPanic turns a panic into a 500 that says nothing of it.

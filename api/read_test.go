@@ -104,6 +104,22 @@ func TestEventsAreTheLog(t *testing.T) {
 	s.get("/events/xyz").problem(http.StatusBadRequest)
 }
 
+// Damage is the server's fault, not the client's, and a page that breaks off does
+// not look like a whole one.
+func TestDamageIsNotAbsence(t *testing.T) {
+	s := filled(t, 300)
+	x, err := s.database.Tamper("default")
+	require.NoError(t, err)
+	require.NoError(t, x.DeleteEntry(50))
+	require.NoError(t, x.DeleteTile(0, 0))
+	s.get("/records/50").problem(http.StatusInternalServerError)
+	response, err := http.Get(s.url + "/events")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	_, err = io.ReadAll(response.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
 func TestProofEndpoints(t *testing.T) {
 	s := filled(t, 300)
 	head := s.ledger().Head()

@@ -4,6 +4,8 @@
 package api
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -68,7 +70,6 @@ func (c Config) withDefaults() Config {
 type Server struct {
 	config Config
 	host   *ledger.Host
-	index  *followers
 	echo   *echo.Echo
 	docs   []byte // the page at /docs
 }
@@ -81,18 +82,40 @@ func New(config Config) (*Server, error) {
 	if s.docs, err = renderDocs(); err != nil {
 		return nil, err
 	}
-	s.index = &followers{store: config.Index, metrics: s.config.Metrics, ledger: make(map[string]*index.Follower)}
-	for _, l := range s.host.Ledgers() {
-		if err := s.index.add(l); err != nil {
-			return nil, err
-		}
+	if err := s.host.OnOpen(s.follow); err != nil {
+		return nil, err
 	}
-	s.config.Metrics.watch(s.host, s.index)
+	s.config.Metrics.watch(s.host, config.Index)
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail
 	s.echo.Use(s.observe, s.recoverPanic, secure)
 	s.routes()
 	return s, nil
+}
+
+// follow begins to index a ledger, and goes on with every commit.
+func (s *Server) follow(l *ledger.Ledger) error {
+	follower, err := s.config.Index.Follow(l.Name(), l.Store())
+	if err != nil {
+		return err
+	}
+	l.OnCommit(func(c ledger.Commit) {
+		s.config.Metrics.observeCommit(l.Name(), c)
+		follower.Wake()
+	})
+	// What was committed between the two would be noticed with the next commit
+	// only.
+	follower.Wake()
+	return nil
+}
+
+// indexAt is the index of a ledger when it has covered the head.
+func (s *Server) indexAt(ctx context.Context, l *ledger.Ledger, head *ledger.Head) (*index.Follower, error) {
+	follower := s.config.Index.Follower(l.Name())
+	if err := follower.Wait(ctx, head.Size); err != nil {
+		return nil, fmt.Errorf("waiting for the index of ledger %q: %w", l.Name(), err)
+	}
+	return follower, nil
 }
 
 // ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows

@@ -19,6 +19,7 @@ type spool struct {
 	memory   []byte   // comes before what is in the file
 	file     *os.File // nil until memory has been full
 	from, to int64    // the unread part of the file
+	err      error    // why nothing more can be written; what came before can be read
 	finished bool     // nothing more will be written
 	broken   bool     // nothing more will be read
 }
@@ -29,29 +30,37 @@ func newSpool(limit int, dir string) *spool {
 	return s
 }
 
-// write never waits for the reader.
+// write never waits for the reader. After an error nothing more is taken, so
+// that results are missing at the end only, and drain returns that error.
 func (s *spool) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.changed.Signal()
-	switch {
-	case s.broken:
-		return nil
-	case s.from == s.to && len(s.memory)+len(b) <= s.limit:
+	if s.err != nil || s.broken {
+		return s.err
+	}
+	if s.from == s.to && len(s.memory)+len(b) <= s.limit {
 		s.memory = append(s.memory, b...)
 		return nil
-	case s.file == nil:
+	}
+	if s.err = s.writeFile(b); s.err != nil {
+		s.finished = true
+	}
+	return s.err
+}
+
+func (s *spool) writeFile(b []byte) error {
+	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "colophon-batch-*")
 		if err != nil {
 			return fmt.Errorf("spooling results: %w", err)
 		}
 		s.file = f
 	}
-	n, err := s.file.WriteAt(b, s.to)
-	s.to += int64(n)
-	if err != nil {
+	if _, err := s.file.WriteAt(b, s.to); err != nil {
 		return fmt.Errorf("spooling results: %w", err)
 	}
+	s.to += int64(len(b))
 	return nil
 }
 
@@ -107,6 +116,9 @@ func (s *spool) next(buffer []byte) (b []byte, idle bool, err error) {
 		if s.from += int64(len(b)); s.from == s.to {
 			s.from, s.to = 0, 0
 		}
+	}
+	if b == nil {
+		return nil, true, s.err
 	}
 	return b, len(s.memory) == 0 && s.from == s.to, nil
 }

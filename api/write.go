@@ -2,11 +2,14 @@ package api
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -30,13 +33,10 @@ type options struct {
 	key     string
 }
 
-// maxKey bounds the Idempotency-Key header, in bytes.
-const maxKey = 1024
-
 func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
 	o := options{key: c.Request().Header.Get("Idempotency-Key")}
-	if len(o.key) > maxKey {
-		return o, fault(http.StatusBadRequest, "Idempotency-Key: longer than %d bytes", maxKey)
+	if len(o.key) > record.MaxKey || !utf8.ValidString(o.key) {
+		return o, fault(http.StatusBadRequest, "Idempotency-Key: must be valid UTF-8 of at most %d bytes", record.MaxKey)
 	}
 	mode := l.OnMismatch()
 	if err := query(c, text("on_mismatch", &mode)); err != nil {
@@ -88,6 +88,9 @@ func (s *Server) readBody(c echo.Context) (*bytes.Buffer, error) {
 	body := bodies.Get().(*bytes.Buffer)
 	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), r.Body, s.config.MaxBody)); err != nil {
 		release(body)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fault(http.StatusBadRequest, "the body ended early")
+		}
 		return nil, err
 	}
 	return body, nil

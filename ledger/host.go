@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"colophon/proofs"
 	"colophon/storage"
@@ -22,6 +21,12 @@ var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits 
 
 // ErrOrigin: not an origin that a checkpoint can have.
 var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
+
+// ErrUnknown: the host has no ledger of that name.
+var ErrUnknown = errors.New("ledger: there is no ledger of that name")
+
+// ErrExists: the host has a ledger of that name.
+var ErrExists = errors.New("ledger: there is a ledger of that name")
 
 // Why a ledger cannot be made under a name whose signing key is there.
 var (
@@ -69,49 +74,78 @@ type Host struct {
 	keys     Keys
 	config   func(ledger string) Config
 
-	mu      sync.RWMutex // guards ledgers; held for writing while one is created
+	creating sync.Mutex // held while a ledger is made or opened
+
+	mu      sync.RWMutex // guards what follows; never held during I/O
 	ledgers map[string]*Ledger
+	onOpen  func(*Ledger) error
 }
 
 // OpenHost opens every ledger of a database. config gives what each needs
 // beside its signer. If one cannot be opened none is.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
-	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
+	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
+		onOpen: func(*Ledger) error { return nil }}
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
 	for _, info := range infos {
-		signer, err := keys.Load(info.Name)
-		if errors.Is(err, storage.ErrNotFound) {
-			// Its creation was cut short between database and key.
-			if err = keys.Confirm(info.Name); err == nil {
-				signer, err = keys.Load(info.Name)
-			}
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("signing key of ledger %q: %w", info.Name, err), h.Close())
-		}
-		if err := h.open(ctx, info.Name, signer); err != nil {
+		if _, err := h.open(ctx, info.Name); err != nil {
 			return nil, errors.Join(err, h.Close())
 		}
 	}
 	return h, nil
 }
 
-func (h *Host) open(ctx context.Context, name string, signer *proofs.Signer) error {
+// OnOpen calls f for every ledger, and later for each that is made, before
+// anybody else sees it. It is called once, when the host is new.
+func (h *Host) OnOpen(f func(*Ledger) error) error {
+	h.creating.Lock()
+	defer h.creating.Unlock()
+	for _, l := range h.Ledgers() {
+		if err := f(l); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.onOpen = f
+	return nil
+}
+
+// open opens a ledger that is in the database, and publishes it.
+func (h *Host) open(ctx context.Context, name string) (*Ledger, error) {
+	signer, err := h.keys.Load(name)
+	if errors.Is(err, storage.ErrNotFound) {
+		// Its creation was cut short between database and key.
+		if err = h.keys.Confirm(name); err == nil {
+			signer, err = h.keys.Load(name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+	}
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
-		return fmt.Errorf("opening ledger %q: %w", name, err)
+		return nil, fmt.Errorf("opening ledger %q: %w", name, err)
 	}
 	config := h.config(name)
 	config.Signer = signer
 	l, err := Open(ctx, store, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	h.mu.RLock()
+	onOpen := h.onOpen
+	h.mu.RUnlock()
+	if err := onOpen(l); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.ledgers[name] = l
-	return nil
+	return l, nil
 }
 
 // New describes a ledger to make.
@@ -124,45 +158,51 @@ type New struct {
 	OnMismatch string
 }
 
-// Create makes a ledger, durably. The error is ErrName, ErrOrigin,
-// ErrKeyOrigin,
-// ErrKeyWithoutLedger or storage.ErrConflict where the request is at fault.
+// Create makes a ledger, durably. The error is ErrName, ErrOrigin, ErrKeyOrigin,
+// ErrKeyWithoutLedger or ErrExists where the request is at fault. A creation
+// that has begun is finished even if ctx is done, and one that was cut short is
+// finished by the next that asks for the same name, which gets ErrExists.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
-	name, origin := n.Name, n.Origin
-	if !namePattern.MatchString(name) {
+	if !namePattern.MatchString(n.Name) {
 		return nil, ErrName
 	}
-	if origin != "" {
-		if err := CheckOrigin(origin); err != nil {
+	if n.Origin != "" {
+		if err := CheckOrigin(n.Origin); err != nil {
 			return nil, err
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, exists := h.ledgers[name]; exists {
-		return nil, fmt.Errorf("ledger %q: %w", name, storage.ErrConflict)
+	ctx = context.WithoutCancel(ctx)
+	h.creating.Lock()
+	defer h.creating.Unlock()
+	if _, err := h.Ledger(n.Name); err == nil {
+		return nil, fmt.Errorf("ledger %q: %w", n.Name, ErrExists)
 	}
-	signer, err := h.signer(name, origin)
-	if err != nil {
+	err := h.create(ctx, n)
+	if err != nil && !errors.Is(err, ErrExists) {
 		return nil, err
 	}
-	info := storage.Info{Name: name, Origin: signer.Origin(), Created: time.Now().UTC()}
-	store, err := h.database.Create(ctx, info)
+	l, openErr := h.open(ctx, n.Name)
+	return l, errors.Join(err, openErr)
+}
+
+// create puts a ledger into the database; ErrExists if it is there.
+func (h *Host) create(ctx context.Context, n New) error {
+	switch _, err := h.database.Ledger(ctx, n.Name); {
+	case err == nil:
+		return fmt.Errorf("ledger %q: %w", n.Name, ErrExists)
+	case !errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
+	}
+	signer, err := h.signer(n.Name, n.Origin)
 	if err != nil {
-		return nil, fmt.Errorf("creating ledger %q: %w", name, err)
+		return err
 	}
-	if err := h.keys.Confirm(name); err != nil {
-		return nil, fmt.Errorf("keeping the key of ledger %q: %w", name, err)
+	clock := h.config(n.Name).withDefaults().Clock
+	info := storage.Info{Name: n.Name, Origin: signer.Origin(), Created: clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
+	if _, err := h.database.Create(ctx, info); err != nil {
+		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}
-	if n.OnMismatch == RejectMismatch {
-		if err := store.SetSetting(ctx, mismatchSetting, []byte(RejectMismatch)); err != nil {
-			return nil, fmt.Errorf("settings of ledger %q: %w", name, err)
-		}
-	}
-	if err := h.open(ctx, name, signer); err != nil {
-		return nil, err
-	}
-	return h.ledgers[name], nil
+	return nil
 }
 
 // signer is the staged key of a ledger that is about to be made: one that an
@@ -196,13 +236,13 @@ func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
 	return signer, nil
 }
 
-// Ledger is the ledger of that name; storage.ErrNotFound if there is none.
+// Ledger is the ledger of that name; ErrUnknown if there is none.
 func (h *Host) Ledger(name string) (*Ledger, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	l, ok := h.ledgers[name]
 	if !ok {
-		return nil, fmt.Errorf("ledger %q: %w", name, storage.ErrNotFound)
+		return nil, fmt.Errorf("ledger %q: %w", name, ErrUnknown)
 	}
 	return l, nil
 }

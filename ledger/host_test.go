@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, a.VerifierKey(), b.VerifierKey())
 	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
-	require.ErrorIs(t, err, storage.ErrConflict)
+	require.ErrorIs(t, err, ledger.ErrExists)
 	require.NoError(t, h.Close())
 
 	again := host(t, database, keys)
@@ -40,7 +41,7 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 	require.Equal(t, "log.example/b", reopened.Info().Origin)
 	require.Equal(t, ledger.RejectMismatch, reopened.OnMismatch())
 	_, err = again.Ledger("c")
-	require.ErrorIs(t, err, storage.ErrNotFound)
+	require.ErrorIs(t, err, ledger.ErrUnknown)
 }
 
 func TestNamesAndOrigins(t *testing.T) {
@@ -87,6 +88,24 @@ func TestCreationCutShort(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, signer.Verifier().String(), l.VerifierKey())
 		require.EqualValues(t, 1, l.Head().Size)
+	})
+	t.Run("after the database", func(t *testing.T) {
+		database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+		h := host(t, database, keys)
+		require.NoError(t, keys.Stage("a", signer))
+		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
+		require.NoError(t, err)
+		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+		require.ErrorIs(t, err, ledger.ErrExists)
+		l, err := h.Ledger("a")
+		require.NoError(t, err, "and it is there from now on")
+		require.EqualValues(t, 1, l.Head().Size)
+	})
+	t.Run("by a client that is gone", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()}).Create(ctx, ledger.New{Name: "a"})
+		require.NoError(t, err)
 	})
 	t.Run("key lost", func(t *testing.T) {
 		database := memory.New()

@@ -100,9 +100,9 @@ type Ledger struct {
 	info   storage.Info // Frozen is stale; see frozen below
 	cache  *proofs.TileCache
 
-	rejectMismatch bool // set at Open
-
 	head atomic.Pointer[Head] // published by the sequencer, read by all
+
+	freezing sync.Mutex // held while Freeze is under way
 
 	mu       sync.Mutex // guards what follows
 	pending  *batch     // gathers while the batch before commits
@@ -148,11 +148,6 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		done:   make(chan struct{}),
 	}
 	l.pending = newBatch()
-	mode, err := store.Setting(ctx, mismatchSetting)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("reading the settings of ledger %q: %w", info.Name, err)
-	}
-	l.rejectMismatch = string(mode) == RejectMismatch
 	if err := l.recover(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
@@ -183,12 +178,10 @@ const (
 	RejectMismatch = "reject" // refuse them, and log the refusal
 )
 
-const mismatchSetting = "on_mismatch"
-
 // OnMismatch is what the ledger does with a record whose claims do not hold
 // when the request does not say.
 func (l *Ledger) OnMismatch() string {
-	if l.rejectMismatch {
+	if l.info.RejectMismatch {
 		return RejectMismatch
 	}
 	return AcceptMismatch
@@ -210,11 +203,9 @@ func (l *Ledger) Queue() int {
 // Freeze refuses all later writes for ever. What was accepted before is still
 // committed; the last checkpoint is final (2.8).
 func (l *Ledger) Freeze(ctx context.Context) error {
-	l.mu.Lock()
-	before := l.frozen
-	l.frozen = true
-	l.mu.Unlock()
-	if before {
+	l.freezing.Lock()
+	defer l.freezing.Unlock()
+	if !l.setFrozen(true) {
 		return nil
 	}
 	err := l.drain(ctx)
@@ -222,19 +213,25 @@ func (l *Ledger) Freeze(ctx context.Context) error {
 		err = l.store.Freeze(ctx)
 	}
 	if err != nil {
-		l.mu.Lock()
-		l.frozen = false
-		l.mu.Unlock()
+		l.setFrozen(false)
 		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, err)
 	}
 	return nil
+}
+
+// setFrozen says whether that changed anything.
+func (l *Ledger) setFrozen(frozen bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := l.frozen != frozen
+	l.frozen = frozen
+	return changed
 }
 
 // drain waits until all that is pending or being committed is durable.
 func (l *Ledger) drain(ctx context.Context) error {
 	l.mu.Lock()
 	b := l.pending
-	b.barrier = true
 	l.mu.Unlock()
 	l.signal()
 	select {

@@ -215,6 +215,29 @@ func TestFreezeIsFinal(t *testing.T) {
 	require.Equal(t, last, again.Head().Checkpoint)
 }
 
+// What was accepted before Freeze is committed, and nobody is told that the
+// ledger is frozen before it is.
+func TestFreezeWaitsForWhatIsUnderWay(t *testing.T) {
+	g := &gate{store(t, memory.New()), make(chan struct{})}
+	l := open(t, g, config(t))
+	ticket, err := l.Enqueue(t.Context(), submission(t, l, ipc(t, "", "a"), ""))
+	require.NoError(t, err)
+	frozen := make(chan error, 2)
+	for range 2 {
+		go func() { frozen <- l.Freeze(context.Background()) }()
+	}
+	require.Eventually(t, func() bool { return l.Info().Frozen }, time.Minute, time.Millisecond)
+	require.Empty(t, frozen)
+	close(g.open)
+	require.NoError(t, <-frozen)
+	require.NoError(t, <-frozen)
+	_, err = ticket.Wait()
+	require.NoError(t, err)
+	info, err := g.Info(t.Context())
+	require.NoError(t, err)
+	require.True(t, info.Frozen)
+}
+
 func TestShortOfSpaceRefusesAndGoesOn(t *testing.T) {
 	f := storagetest.NewFaulty(store(t, memory.New()))
 	l := open(t, f, config(t))

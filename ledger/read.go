@@ -16,12 +16,10 @@ func (l *Ledger) tileReader(ctx context.Context) proofs.TileReader {
 	return func(level uint8, index uint64) ([]byte, error) { return l.store.Tile(ctx, level, index) }
 }
 
-func (l *Ledger) prover(ctx context.Context, head *Head) *proofs.Prover {
+// Prover makes proofs at head and at every size before it.
+func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {
 	return proofs.NewProver(head.view, l.cache, l.tileReader(ctx))
 }
-
-// Prover makes proofs at head and at every size before it.
-func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover { return l.prover(ctx, head) }
 
 // Checkpoint is the signed checkpoint for a size up to the head's. One for an
 // earlier size says nothing that the tree at head does not: it is signed anew,
@@ -30,7 +28,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	if size == head.Size {
 		return head.Checkpoint, nil
 	}
-	root, err := l.prover(ctx, head).Root(size)
+	root, err := l.Prover(ctx, head).Root(size)
 	if err != nil {
 		return nil, fmt.Errorf("root at size %d: %w", size, err)
 	}

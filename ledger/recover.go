@@ -59,7 +59,7 @@ func (l *Ledger) verifyTip(ctx context.Context) error {
 	if sha256.Sum256(entry) != head.Tip {
 		return fmt.Errorf("%w: entry %d does not hash to the stored chain tip", ErrDamaged, last)
 	}
-	path, err := l.prover(ctx, head).Inclusion(last, head.Size)
+	path, err := l.Prover(ctx, head).Inclusion(last, head.Size)
 	if err != nil {
 		return fmt.Errorf("%w: path of leaf %d: %w", ErrDamaged, last, err)
 	}

@@ -105,9 +105,9 @@ func (l *Ledger) checkSpace(ctx context.Context) error {
 	err := l.store.Writable(ctx)
 	switch short := err != nil; {
 	case short && !l.short:
-		l.config.Log.Error("refusing writes", "ledger", l.info.Name, "error", err)
+		l.config.Log.Error("refusing writes", "error", err)
 	case !short && l.short:
-		l.config.Log.Info("taking writes again", "ledger", l.info.Name)
+		l.config.Log.Info("taking writes again")
 	}
 	l.short = err != nil
 	return err

@@ -71,9 +71,8 @@ func RecordDigest(r *record.Record) proofs.Hash {
 
 // batch is what is committed together.
 type batch struct {
-	items   []*item
-	bytes   int
-	barrier bool // commit even if empty: somebody waits for what came before
+	items []*item
+	bytes int
 
 	taken chan struct{} // closed when the sequencer takes it: there is room again
 	done  chan struct{} // closed when it is durable, or err is set

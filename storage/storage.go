@@ -38,12 +38,15 @@ var (
 // Hash is a SHA-256 value.
 type Hash = [32]byte
 
-// Info describes a ledger. Name and Origin never change.
+// Info describes a ledger. Only Frozen ever changes.
 type Info struct {
 	Name    string    // lower-case letters, digits and '-', at most 64 bytes
 	Origin  string    // checkpoint origin (2.9)
 	Created time.Time // UTC
 	Frozen  bool      // writes are refused for ever
+	// RejectMismatch: records whose claims do not hold are refused unless the
+	// request says otherwise (2.4). It never changes.
+	RejectMismatch bool
 }
 
 // Head is the state of a log after a commit. The zero Head is that of a ledger

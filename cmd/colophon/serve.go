@@ -29,6 +29,8 @@ func databaseDir(data string) string { return filepath.Join(data, "db") }
 
 func indexDir(data string) string { return filepath.Join(data, "index") }
 
+func spoolDir(data string) string { return filepath.Join(data, "spool") }
+
 func keyFiles(data string) ledger.KeyFiles {
 	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
@@ -130,9 +132,17 @@ func openNode(ctx context.Context, config serveConfig, log *slog.Logger) (*node,
 	return n, nil
 }
 
+// makeSpool makes an empty folder for results that wait for slow clients.
+func makeSpool(data string) error {
+	return errors.Join(os.RemoveAll(spoolDir(data)), os.MkdirAll(spoolDir(data), 0o700))
+}
+
 // open opens what is over the database.
 func (n *node) open(ctx context.Context, config serveConfig) (err error) {
 	ledgerConfig := func(name string) ledger.Config { return ledger.Config{Log: n.log.With("ledger", name)} }
+	if err := makeSpool(config.Data); err != nil {
+		return fmt.Errorf("making a folder for results that wait: %w", err)
+	}
 	if n.host, err = ledger.OpenHost(ctx, n.database, keyFiles(config.Data), ledgerConfig); err != nil {
 		return err
 	}
@@ -145,7 +155,7 @@ func (n *node) open(ctx context.Context, config serveConfig) (err error) {
 
 func (n *node) makeDefault(ctx context.Context) error {
 	_, err := n.host.Ledger(ledger.Default)
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, ledger.ErrUnknown) {
 		_, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
 	}
 	return err
@@ -174,7 +184,7 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, listen
 	metrics.Register(storageCollector{n.database, n.log})
 	service, err := api.New(api.Config{
 		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(),
-		MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
+		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
 		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes},
 	})
 	if err != nil {
@@ -185,12 +195,15 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, listen
 	server.Handler = locked(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
+	// Close does not wait for handlers, and they read the database: nobody may
+	// close it before they have ended.
+	defer underWay.Lock()
 	if err := n.welcome(c, config, listener.Addr()); err != nil {
 		return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
 	}
 	select {
 	case err := <-ended:
-		return fmt.Errorf("serving: %w", err)
+		return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
 	case <-ctx.Done():
 	}
 	n.log.Info("ending: finishing the requests that are under way", "limit", config.ShutdownLimit)
@@ -198,9 +211,7 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, listen
 	defer cancel()
 	if err := server.Shutdown(limited); err != nil {
 		n.log.Warn("closing the connections that are left", "reason", err)
-		err = server.Close()
-		underWay.Lock() // for good: Close does not wait for handlers, and they read the database
-		return err
+		return server.Close()
 	}
 	return nil
 }

@@ -127,6 +127,13 @@ func (s *Store) Follow(name string, log storage.Reader) (*Follower, error) {
 	return f, nil
 }
 
+// Follower is that of a ledger; nil if the ledger is not followed.
+func (s *Store) Follower(name string) *Follower {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.followers[name]
+}
+
 // Followers lists those that have not been closed, in no particular order.
 func (s *Store) Followers() []*Follower {
 	s.mu.Lock()

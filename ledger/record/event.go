@@ -177,9 +177,9 @@ const (
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedFields bounds the failed checks that a refusal lists, so that it
-// always fits an entry; their number is given in full.
-const maxRefusedFields = 64
+// maxRefusedBytes bounds the failed checks that a refusal lists, so that it always
+// fits an entry; their number is given in full.
+const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal: the record's
 // digest and the failed checks. first is the event that holds
@@ -187,7 +187,10 @@ const maxRefusedFields = 64
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *builder) {
-		for _, c := range mismatches[:min(len(mismatches), maxRefusedFields)] {
+		for _, c := range mismatches {
+			if len(w.b) > maxRefusedBytes {
+				return
+			}
 			w.name(c.Field)
 			c.append(w)
 		}

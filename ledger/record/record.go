@@ -124,8 +124,8 @@ type Line struct {
 	Key string
 }
 
-// maxKey bounds an idempotency key, in bytes.
-const maxKey = 1024
+// MaxKey bounds an idempotency key, in bytes.
+const MaxKey = 1024
 
 // ParseLine decodes a line within the default limits. The error is an *Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
@@ -150,7 +150,7 @@ func (r *Record) decodeLine() (string, error) {
 	d := &r.decoder
 	o := d.object(r.document.Root(), "", "kind", "record", "idempotency_key")
 	kind := o.requiredText("kind", maxName)
-	key := o.identifier("idempotency_key", maxKey)
+	key := o.identifier("idempotency_key", MaxKey)
 	o.requiredObject("record")
 	if d.failed() {
 		return "", d.err()

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -170,6 +171,19 @@ func TestLargeSetIsToBeSplit(t *testing.T) {
 	err := CheckSize(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}))
 	require.ErrorContains(t, err, "split")
 	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
+}
+
+// The largest refusal there can be fits an entry.
+func TestRefusalsFit(t *testing.T) {
+	var nodes []string
+	for i := range 200 {
+		nodes = append(nodes, fmt.Sprintf(`{"stage":"%s%03d","hash":"%s"}`, strings.Repeat(`\u0001`, maxStage-3), i, zeros))
+	}
+	dag := `"dag":{"root":"` + zeros + `","nodes":[` + strings.Join(nodes, ",") + `]},`
+	r := parse(t, RunDAG, []byte(`{"run_id":"`+strings.Repeat(`\u0001`, maxName)+`",`+dag+goodDAG[1:]))
+	require.Greater(t, len(r.Mismatches()), 200)
+	key := Hash{1}
+	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: strings.Repeat("\x01", 128), Ledger: "l", Key: &key}, RefusedKey, 1)))
 }
 
 func TestIncompleteChainIsNoRun(t *testing.T) {

@@ -94,6 +94,8 @@ type info struct {
 	Origin  string    `json:"origin"`
 	Created time.Time `json:"created"`
 	Frozen  bool      `json:"frozen"`
+
+	RejectMismatch bool `json:"reject_mismatch"`
 }
 
 // EncodeInfo writes a ledger's description, its time in UTC.
