@@ -3,6 +3,9 @@ GO          ?= go
 FUZZTIME    ?= 10s
 # For a release: make build VERSION=v1.2.3
 VERSION     ?=
+# make run DATA=… LISTEN=…
+DATA         = data
+LISTEN       = 127.0.0.1:8080
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 export CGO_ENABLED ?= 0
@@ -13,8 +16,8 @@ export CGO_ENABLED ?= 0
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## Build, and serve ./data on 127.0.0.1:8080
-	./bin/colophon serve --data data --listen 127.0.0.1:8080
+run: build ## Build, and serve ./data on 127.0.0.1:8080 (DATA and LISTEN say otherwise)
+	./bin/colophon serve --data '$(DATA)' --listen '$(LISTEN)'
 
 build: ## Build bin/colophon
 	$(GO) build -trimpath -ldflags '$(if $(VERSION),-X main.version=$(VERSION))' -o bin/colophon ./cmd/colophon

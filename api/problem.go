@@ -90,6 +90,8 @@ func asProblem(err error) (p *problem, internal bool) {
 		return recordProblem(recordError), false
 	case errors.As(err, &tooLarge):
 		return fault(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes; split it", tooLarge.Limit), false
+	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
+		return fault(httpError.Code, "there is no such route, or not with this method; /docs lists them"), false
 	case errors.As(err, &httpError):
 		return fault(httpError.Code, "%v", httpError.Message), false
 	}

@@ -15,7 +15,8 @@ import (
 type answer struct {
 	problem    *problem // nil for a receipt
 	replayed   bool     // the ledger had the record
-	mismatched bool     // a check failed
+	mismatched []string // the fields whose check failed
+	seq        string
 }
 
 // answerReader reads answers one after the other.
@@ -31,10 +32,10 @@ func (r *answerReader) read(line []byte) (answer, error) {
 	root := r.document.Root()
 	switch {
 	case root.Member("seq").Given():
-		a := answer{replayed: root.Member("replayed").Kind() == pyjson.True}
-		for _, check := range root.Member("checks").Members() {
+		a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw())}
+		for field, check := range root.Member("checks").Members() {
 			if string(check.Member("result").Text()) == string(record.Mismatch) {
-				a.mismatched = true
+				a.mismatched = append(a.mismatched, string(field.Text()))
 			}
 		}
 		return a, nil
@@ -69,7 +70,8 @@ func (c *counts) add(d counts) {
 	c.refused += d.refused
 }
 
-// maxFailures is how many failed lines are described.
+// maxFailures is how many failed lines, and how many mismatched ones, are
+// described.
 const maxFailures = 10
 
 // tally counts lines by kind and remembers the first failures.
@@ -78,6 +80,7 @@ type tally struct {
 	kinds    map[string]*counts
 	answers  int
 	failures []string // at most maxFailures, in the order in which they came
+	notes    []string // mismatched lines; at most maxFailures
 }
 
 func newTally() *tally { return &tally{kinds: make(map[string]*counts)} }
@@ -113,8 +116,12 @@ func (t *tally) count(line importLine, a answer) {
 		c.replayed++
 	default:
 		c.accepted++
-		if a.mismatched {
+		if len(a.mismatched) > 0 {
 			c.mismatched++
+			if len(t.notes) < maxFailures {
+				t.notes = append(t.notes, fmt.Sprintf("%s: taken as event %s, but these claims do not hold: %s",
+					line.place(), a.seq, strings.Join(a.mismatched, ", ")))
+			}
 		}
 	}
 }
@@ -165,6 +172,12 @@ func (t *tally) print(c *console) error {
 	fmt.Fprintf(&table, row, "total", total.accepted, total.replayed, total.mismatched, total.refused)
 	if _, err := io.WriteString(c.out, table.String()); err != nil {
 		return err
+	}
+	for _, note := range t.notes {
+		c.say("%s", note)
+	}
+	if more := total.mismatched - len(t.notes); more > 0 {
+		c.say("and %d more lines with claims that do not hold", more)
 	}
 	for _, failure := range t.failures {
 		c.say("%s", failure)

@@ -247,8 +247,13 @@ func (n *node) welcome(c *console, config serveConfig, address net.Addr) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n")
-	return err
+	if _, err = fmt.Fprintf(c.out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
+		return err
+	}
+	if host, _, _ := net.SplitHostPort(config.Listen); !loopback(host) {
+		n.log.Warn("there is no authentication: everybody who reaches this address may write and read", "address", address.String())
+	}
+	return nil
 }
 
 // close ends the index, drains and closes the ledgers, then closes the database:

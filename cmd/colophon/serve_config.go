@@ -77,7 +77,10 @@ func setDefault[T comparable](to *T, value T) {
 
 // validate says what is wrong and what to do.
 func (c serveConfig) validate() error {
-	host, _, err := net.SplitHostPort(c.Listen)
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
