@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
-	"strconv"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -211,30 +210,44 @@ func (g *runDAG) decodeBase(o, arguments, dimensions object, claimed []node) {
 		"preflight_hash":         g.preflightHash(o, arguments),
 	}
 	for _, b := range baseHashes {
-		claim, at := arguments.hash(b.name), arguments.at(b.name)
-		repeated := dimensions.hash(b.name)
-		stage := hashOf(claimed, b.stage)
-		var effective []byte
-		switch {
-		case claim == nil && arguments.v.Kind() == pyjson.Absent && stage != nil:
-			if effective = computed[b.name]; effective == nil {
-				effective = stage
-			}
-		case claim == nil:
-			claim, at, repeated = repeated, dimensions.at(b.name), nil
-			fallthrough
-		default:
-			effective = g.r.check(b.name, claim, computed[b.name])
-			if claim != nil {
-				g.r.Checks[len(g.r.Checks)-1].pointer = at
+		c := claimOf(b.name, hashOf(claimed, b.stage), arguments, dimensions)
+		effective := computed[b.name]
+		if effective == nil {
+			effective = c.hash
+		}
+		if !c.checked {
+			g.r.check(b.name, c.hash, computed[b.name])
+			if c.hash != nil {
+				g.r.Checks[len(g.r.Checks)-1].pointer = c.pointer
 			}
 		}
-		if repeated != nil {
-			g.checkRepeated(b.name, repeated, effective, computed[b.name] != nil)
+		if c.repeated != nil {
+			g.checkRepeated(b.name, c.repeated, effective, computed[b.name] != nil)
 		}
 		g.base[b.name] = effective
 		g.fromContent[b.name] = computed[b.name] != nil
 	}
+}
+
+// baseClaim is what a record claims of a base hash.
+type baseClaim struct {
+	hash     []byte // nil when it claims nothing
+	pointer  string // where hash stands
+	checked  bool   // it is a stage's, whose own check stands for it
+	repeated []byte // the dimension of the same name, where that is not hash itself
+}
+
+// claimOf takes the claim of the builders' arguments or, where there are none,
+// that of the stage, or else that of the cache dimensions.
+func claimOf(name string, stage []byte, arguments, dimensions object) baseClaim {
+	dimension := dimensions.hash(name)
+	if claim := arguments.hash(name); claim != nil {
+		return baseClaim{hash: claim, pointer: arguments.at(name), repeated: dimension}
+	}
+	if stage != nil && arguments.v.Kind() == pyjson.Absent {
+		return baseClaim{hash: stage, checked: true, repeated: dimension}
+	}
+	return baseClaim{hash: dimension, pointer: dimensions.at(name)}
 }
 
 // checkRepeated checks a dimension against the hash of the same name.
@@ -332,88 +345,4 @@ func (g *runDAG) evidenceMapRoot(o object) []byte {
 		return nil
 	}
 	return g.r.hex(evidenceMapRoot(ids))
-}
-
-// finish checks the claimed DAG and cache key against the effective nodes and
-// names all effective hashes.
-func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions object, cacheKey []byte) {
-	g.shape = shapeOf(g.nodes)
-	if claimed != nil {
-		g.checkStages(claimed)
-	}
-	root := g.r.check("root", claimedRoot, g.r.hex(dagRoot(g.nodes)))
-	g.r.setHash("root", root)
-	key := g.cacheKey(dimensions, cacheKey)
-	for _, b := range baseHashes {
-		if value := g.base[b.name]; value != nil {
-			g.r.setHash(b.name, value)
-		}
-	}
-	if key != nil {
-		g.r.setHash("cache_key", key)
-	}
-}
-
-// hashOf is the hash of the first stage of that name; nil if there is none.
-func hashOf(nodes []node, stage string) []byte {
-	for _, n := range nodes {
-		if n.stage == stage && stage != "" {
-			return n.hash
-		}
-	}
-	return nil
-}
-
-// checkStages compares the claimed nodes with the effective ones, by name.
-func (g *runDAG) checkStages(claimed []node) {
-	effective := make(map[string]node, len(g.nodes))
-	names := stageFields(g.nodes)
-	for i, n := range g.nodes {
-		effective[names[i]] = n
-	}
-	for i, field := range stageFields(claimed) {
-		n, built := effective[field]
-		switch {
-		case !built:
-			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
-		case n.adopted && bytes.Equal(n.hash, claimed[i].hash):
-			g.r.check(field, n.hash, nil) // one claim does not prove another
-		default:
-			g.r.check(field, claimed[i].hash, n.hash)
-		}
-		delete(effective, field)
-	}
-	for _, field := range names {
-		switch n, left := effective[field]; {
-		case left && n.adopted:
-			g.r.check(field, n.hash, nil)
-		case left:
-			g.r.check(field, nil, n.hash)
-		}
-	}
-}
-
-// stageFields names the check of each node, no two alike. A stage that stands
-// several times is told apart by the first of "#2", "#3", … that no other node
-// has in its name.
-func stageFields(nodes []node) []string {
-	taken := make(map[string]bool, len(nodes))
-	for _, n := range nodes {
-		taken[n.stage] = true
-	}
-	met := make(map[string]int, len(nodes)) // the number that a stage had last
-	fields := make([]string, len(nodes))
-	for i, n := range nodes {
-		name := n.stage
-		if met[n.stage]++; met[n.stage] > 1 {
-			for taken[name] {
-				name = n.stage + "#" + strconv.Itoa(met[n.stage])
-				met[n.stage]++
-			}
-			met[n.stage]--
-			taken[name] = true
-		}
-		fields[i] = stagePrefix + name
-	}
-	return fields
 }
