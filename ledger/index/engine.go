@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+
+	"colophon/internal/quiet"
 )
 
 // engineFormat is the version of the engine's own file formats, fixed here so
@@ -54,15 +57,21 @@ func (c config) spoil(damage error) {
 
 // logger hands the engine's messages on. It implements Pebble's Logger.
 type logger struct {
-	out  *slog.Logger
-	exit func(status int)
+	out      *slog.Logger
+	exit     func(status int)
+	failures quiet.Limiter
 }
 
 // Infof takes the engine's running commentary.
 func (l *logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
 
-// Errorf takes failures in the background, which the engine tries again.
-func (l *logger) Errorf(format string, args ...any) { l.out.Error(fmt.Sprintf(format, args...)) }
+// Errorf takes failures in the background, which the engine tries again at once
+// and for as long as they last.
+func (l *logger) Errorf(format string, args ...any) {
+	if ok, skipped := l.failures.Pass(time.Now()); ok {
+		l.out.Error(fmt.Sprintf(format, args...), "like_it_before", skipped)
+	}
+}
 
 // Fatalf ends the process: a write has failed, and the engine would go on and
 // leave a gap that no cursor shows. (Of its write-ahead log it panics by itself.)

@@ -56,7 +56,7 @@ func BenchmarkCommit(b *testing.B) {
 	text := prose(1 << 20)
 	for _, n := range []int{1, 64, 256, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: quiet()})
+			db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 			require.NoError(b, err)
 			store, err := db.Create(b.Context(), storage.Info{Name: "default"})
 			require.NoError(b, err)

@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // digestOf is a digest that stands for a number.
 func digestOf(n uint64) storage.Hash {

@@ -21,7 +21,7 @@ import (
 func TestOpenOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
 	for range 2 { // made, then found
-		db, err := Open(t.Context(), Config{Dir: dir, Logger: quiet()})
+		db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 		require.NoError(t, err)
 		require.NoError(t, db.Close())
 	}
@@ -42,15 +42,15 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 	root := t.TempDir()
 	dir, alias := filepath.Join(root, "real"), filepath.Join(root, "alias")
 	require.NoError(t, os.Symlink(root, alias))
-	db, err := Open(t.Context(), Config{Dir: dir, Logger: quiet()})
+	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
 	for _, name := range []string{dir, dir + "/.", filepath.Join(alias, "real")} {
-		_, err = Open(t.Context(), Config{Dir: name, Logger: quiet()})
+		_, err = Open(t.Context(), Config{Dir: name, Logger: silent()})
 		require.ErrorIs(t, err, storage.ErrInUse)
 		require.ErrorContains(t, err, dir)
 	}
 	require.NoError(t, db.Close())
-	db, err = Open(t.Context(), Config{Dir: filepath.Join(alias, "real"), Logger: quiet()})
+	db, err = Open(t.Context(), Config{Dir: filepath.Join(alias, "real"), Logger: silent()})
 	require.NoError(t, err, "free again")
 	require.NoError(t, db.Close())
 }
@@ -108,7 +108,7 @@ func TestOpenRefusesForeignFolder(t *testing.T) {
 
 func TestOpenRefusesForeignDatabase(t *testing.T) {
 	files := vfs.NewMem()
-	foreign, err := engine.Open(testDir, &engine.Options{FS: files, Logger: &logger{out: quiet()}})
+	foreign, err := engine.Open(testDir, &engine.Options{FS: files, Logger: &logger{out: silent()}})
 	require.NoError(t, err)
 	require.NoError(t, foreign.Set([]byte("colour"), []byte("green"), engine.Sync))
 	format := foreign.FormatMajorVersion()
@@ -116,7 +116,7 @@ func TestOpenRefusesForeignDatabase(t *testing.T) {
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorContains(t, err, "another program")
 
-	foreign, err = engine.Open(testDir, &engine.Options{FS: files, Logger: &logger{out: quiet()}})
+	foreign, err = engine.Open(testDir, &engine.Options{FS: files, Logger: &logger{out: silent()}})
 	require.NoError(t, err)
 	require.Equal(t, format, foreign.FormatMajorVersion(), "its files were not converted")
 	require.NoError(t, foreign.Close())
@@ -125,7 +125,7 @@ func TestOpenRefusesForeignDatabase(t *testing.T) {
 func TestOpenRefusesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
-	_, err := Open(t.Context(), Config{Dir: file, Logger: quiet()})
+	_, err := Open(t.Context(), Config{Dir: file, Logger: silent()})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, storage.ErrInUse)
 }

@@ -21,7 +21,7 @@ func openOn(t *testing.T, files vfs.FS) *Database {
 }
 
 func testConfig(files vfs.FS) Config {
-	return Config{Dir: testDir, FS: files, CacheBytes: 1 << 20, Logger: quiet()}
+	return Config{Dir: testDir, FS: files, CacheBytes: 1 << 20, Logger: silent()}
 }
 
 func inMemory(t *testing.T) storage.Database { return openOn(t, vfs.NewMem()) }

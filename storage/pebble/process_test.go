@@ -49,7 +49,7 @@ func process(t *testing.T, role, dir string) *exec.Cmd {
 
 // roleOpen opens the database and says how that went.
 func roleOpen(dir string) error {
-	db, err := Open(context.Background(), Config{Dir: dir, Logger: quiet()})
+	db, err := Open(context.Background(), Config{Dir: dir, Logger: silent()})
 	if errors.Is(err, storage.ErrInUse) {
 		fmt.Println("in use:", err)
 		return nil
@@ -62,7 +62,7 @@ func roleOpen(dir string) error {
 
 func TestOpenInTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
-	db, err := Open(t.Context(), Config{Dir: dir, Logger: quiet()})
+	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
 	said, err := process(t, "open", dir).Output()
 	require.NoError(t, err, string(said))
@@ -77,7 +77,7 @@ func TestOpenInTwoProcesses(t *testing.T) {
 // roleCommit commits until it is killed and says each time how far it is.
 func roleCommit(dir string) error {
 	ctx := context.Background()
-	db, err := Open(ctx, Config{Dir: dir, Logger: quiet()})
+	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	require.Error(t, committing.Wait())
 
-	db, err := Open(t.Context(), Config{Dir: dir, Logger: quiet()})
+	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
 	store, err := db.Ledger(t.Context(), "default")
 	require.NoError(t, err)
