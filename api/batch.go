@@ -128,7 +128,8 @@ type batchItem struct {
 func (b *batch) run(ctx context.Context, w io.Writer, controller *http.ResponseController) error {
 	read := make(chan *chunk, queued)
 	waiting := make(chan *chunk, queued)
-	out := newSpool(b.server.config.SpoolMemory, b.server.config.SpoolDir)
+	room := func() error { return b.ledger.Writable(ctx) }
+	out := newSpool(b.server.config.SpoolMemory, b.server.config.SpoolDir, room)
 	written := make(chan error, 1)
 	go b.read(ctx, read)
 	go b.enqueue(ctx, read, waiting)

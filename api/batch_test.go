@@ -62,15 +62,19 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 	for i, l := range got {
 		statuses = append(statuses, l.Status)
 		if l.Status != 0 {
-			require.Equal(t, i+1, l.Line)
+			line := i + 1
+			if i > 1 {
+				line++ // the empty third line is counted, and asks for nothing
+			}
+			require.Equal(t, line, l.Line)
 			require.NotEmpty(t, l.Detail)
 		} else {
 			require.NotNil(t, l.Seq)
 		}
 	}
-	require.Equal(t, []int{0, 400, 400, 413, 422, 422, 0, 0, 409, 0, 400, 0}, statuses)
-	require.Equal(t, "/record/model", got[5].Errors[0].Pointer)
-	require.Equal(t, *got[0].Seq, *got[7].Seq, "replayed")
+	require.Equal(t, []int{0, 400, 413, 422, 422, 0, 0, 409, 0, 400, 0}, statuses)
+	require.Equal(t, "/record/model", got[4].Errors[0].Pointer)
+	require.Equal(t, *got[0].Seq, *got[6].Seq, "replayed")
 	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
 }
 

@@ -34,7 +34,7 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		}
 		r.plain, r.buffer = plain, bufio.NewReaderSize(plain, 64<<10)
 	}
-	for len(c.lines) < chunkLines && len(c.buffer) < chunkBytes {
+	for n := 0; n < chunkLines && len(c.buffer) < chunkBytes; n++ {
 		start := len(c.buffer)
 		tooLong, err := r.line(c)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -81,8 +81,12 @@ func (r *lineReader) line(c *chunk) (tooLong bool, err error) {
 	}
 }
 
+// add counts a line and keeps it, unless it is empty: that asks for nothing.
 func (r *lineReader) add(c *chunk, start int, tooLong bool) {
 	r.number++
+	if len(c.buffer) == start && !tooLong {
+		return
+	}
 	span := lineSpan{start: start, end: len(c.buffer), number: r.number}
 	if tooLong {
 		span.err = fault(http.StatusRequestEntityTooLarge, "the line is longer than %d bytes; nothing of it was taken", r.max)

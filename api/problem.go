@@ -122,7 +122,7 @@ const statusClientGone = 499
 // fail is the one exit for errors (Echo's HTTPErrorHandler).
 func (s *Server) fail(err error, c echo.Context) {
 	p, internal := asProblem(err)
-	if c.Request().Context().Err() != nil {
+	if internal && c.Request().Context().Err() != nil {
 		p, internal = fault(statusClientGone, "the client is gone"), false
 	}
 	if internal {

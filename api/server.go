@@ -32,6 +32,9 @@ type Config struct {
 	MaxBody int64 // bytes of a request body; default 8 MiB
 	MaxLine int   // bytes of a line of a batch; default 8 MiB
 	MaxPage int   // rows of a page; default 1,000
+	// BodyTimeout is how long the body of a request, except a batch, may take.
+	// Default 1 minute.
+	BodyTimeout time.Duration
 	// Limits of what a record puts into its event; default record.DefaultLimits.
 	Limits record.Limits
 	// SpoolMemory bounds, in bytes and a batch, the results held in memory for
@@ -57,6 +60,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxPage == 0 {
 		c.MaxPage = 1000
 	}
+	if c.BodyTimeout == 0 {
+		c.BodyTimeout = time.Minute
+	}
 	if c.Limits == (record.Limits{}) {
 		c.Limits = record.DefaultLimits()
 	}
@@ -71,13 +77,15 @@ type Server struct {
 	config Config
 	host   *ledger.Host
 	echo   *echo.Echo
-	docs   []byte // the page at /docs
+	// origins refuses what a web page of another origin makes a browser send.
+	origins *http.CrossOriginProtection
+	docs    []byte // the page at /docs
 }
 
 // New makes a server over a host and an index that are open. It follows every
 // ledger of the host; the index is closed before the host.
 func New(config Config) (*Server, error) {
-	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New()}
+	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
 	var err error
 	if s.docs, err = renderDocs(); err != nil {
 		return nil, err
@@ -121,6 +129,11 @@ func (s *Server) indexAt(ctx context.Context, l *ledger.Ledger, head *ledger.Hea
 // ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows
 // the original, leaves the body out.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A browser lets any web page post to a server on loopback.
+	if err := s.origins.Check(r); err != nil {
+		s.fail(fault(http.StatusForbidden, "refused: the request comes from a web page of another origin"), s.echo.NewContext(r, w))
+		return
+	}
 	if r.Method == http.MethodHead {
 		get := r.WithContext(r.Context())
 		get.Method = http.MethodGet

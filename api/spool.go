@@ -13,6 +13,7 @@ import (
 type spool struct {
 	limit int
 	dir   string
+	room  func() error // nil while a file may grow
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond
@@ -24,8 +25,11 @@ type spool struct {
 	broken   bool     // nothing more will be read
 }
 
-func newSpool(limit int, dir string) *spool {
-	s := &spool{limit: limit, dir: dir}
+// maxSpool bounds the unread results of one batch, in bytes.
+const maxSpool = 1 << 30
+
+func newSpool(limit int, dir string, room func() error) *spool {
+	s := &spool{limit: limit, dir: dir, room: room}
 	s.changed.L = &s.mu
 	return s
 }
@@ -50,6 +54,12 @@ func (s *spool) write(b []byte) error {
 }
 
 func (s *spool) writeFile(b []byte) error {
+	if err := s.room(); err != nil {
+		return fmt.Errorf("spooling results: %w", err)
+	}
+	if s.to > maxSpool {
+		return errors.New("spooling results: the client does not read them")
+	}
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "colophon-batch-*")
 		if err != nil {

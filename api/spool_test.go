@@ -12,9 +12,11 @@ import (
 
 func noFlush() error { return nil }
 
+func roomy() error { return nil }
+
 func TestSpoolKeepsOrder(t *testing.T) {
 	dir := t.TempDir()
-	s := newSpool(100, dir)
+	s := newSpool(100, dir, roomy)
 	random := rand.New(rand.NewPCG(1, 2))
 	var want, got bytes.Buffer
 	done := make(chan error)
@@ -40,7 +42,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestSpoolOfAClientThatIsGone(t *testing.T) {
 	dir := t.TempDir()
-	s := newSpool(10, dir)
+	s := newSpool(10, dir, roomy)
 	for range 10 {
 		require.NoError(t, s.write([]byte("12345678")))
 	}

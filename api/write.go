@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -85,9 +86,15 @@ func (s *Server) readBody(c echo.Context) (*bytes.Buffer, error) {
 	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
 		return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
 	}
+	// net/http takes the deadline off again before the next request. Not every
+	// ResponseWriter has one; those of tests have no slow clients.
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 	body := bodies.Get().(*bytes.Buffer)
 	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), r.Body, s.config.MaxBody)); err != nil {
 		release(body)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, fault(http.StatusRequestTimeout, "the body did not come within %s", s.config.BodyTimeout)
+		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, fault(http.StatusBadRequest, "the body ended early")
 		}
@@ -188,6 +195,9 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
 	return c.Blob(status, echo.MIMEApplicationJSON, receipt.AppendJSON(nil))
 }
 
+// maxListed bounds the failed checks that a problem lists; it gives their number.
+const maxListed = 100
+
 // problem is nil where the record was taken.
 func (out *outcome) problem() *problem {
 	switch {
@@ -199,7 +209,8 @@ func (out *outcome) problem() *problem {
 		return p
 	case out.refused:
 		p := fault(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.record.Mismatches()))
-		for _, m := range out.record.Mismatches() {
+		mismatches := out.record.Mismatches()
+		for _, m := range mismatches[:min(len(mismatches), maxListed)] {
 			p.Errors = append(p.Errors, place{Pointer: out.record.PointerOf(m), Field: m.Field,
 				Detail:  "the claimed hash differs from the recomputed one",
 				Claimed: string(m.Claimed), Computed: string(m.Computed)})

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -130,6 +132,32 @@ func TestTwoClientsWithOneKeyAtOnce(t *testing.T) {
 	group.Wait()
 	require.Equal(t, map[int]int{http.StatusCreated: 1, http.StatusOK: 15}, statuses)
 	require.EqualValues(t, 2, s.size())
+}
+
+// A web page cannot make a browser write to a server on loopback.
+func TestOtherOriginsAreRefused(t *testing.T) {
+	s := start(t)
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"},
+		{"Origin", "https://evil.example"},
+	} {
+		s.post("/ipc-records", ipcBody("r", "o"), headers...).problem(http.StatusForbidden)
+		s.do(http.MethodPost, "/freeze", "", headers...).problem(http.StatusForbidden)
+		s.get("/log/checkpoint", headers...).want(http.StatusOK)
+	}
+	require.False(t, s.ledger().Info().Frozen)
+	s.post("/ipc-records", ipcBody("r", "o"), "Sec-Fetch-Site", "same-origin").want(http.StatusCreated)
+}
+
+// A body that does not come is not waited for.
+func TestSlowBody(t *testing.T) {
+	s := start(t, func(c *Config) { c.BodyTimeout = time.Millisecond })
+	r, w := io.Pipe()
+	defer w.Close()
+	request, err := http.NewRequest(http.MethodPost, s.url+"/ipc-records", r)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	s.send(request).problem(http.StatusRequestTimeout)
 }
 
 func TestComputeRecordsNothing(t *testing.T) {

@@ -32,7 +32,7 @@ func (s auditSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte,
 }
 
 // Key implements audit.Source.
-func (s auditSource) Key(ctx context.Context, key proofs.Hash) (uint64, error) {
+func (s auditSource) Key(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
 	claim, err := s.Reader.Key(ctx, key)
-	return claim.Seq, err
+	return audit.Claim{Seq: claim.Seq, Record: claim.Record}, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -86,6 +87,13 @@ func TestDamageIsNamed(t *testing.T) {
 		}},
 		{"changed content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			require.NoError(t, x.Content(contentOf(t, s, 30), []byte("forged")))
+		}},
+		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+			k, err := s.Key(t.Context(), ledger.RunKey(record.IPCRecord, "run/29"))
+			require.NoError(t, err)
+			require.EqualValues(t, 30, k.Seq)
+			k.Record[0] ^= 1
+			require.NoError(t, x.Key(k))
 		}},
 		{"missing content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			require.NoError(t, x.DeleteContent(contentOf(t, s, 30)))

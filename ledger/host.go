@@ -174,6 +174,11 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	ctx = context.WithoutCancel(ctx)
 	h.creating.Lock()
 	defer h.creating.Unlock()
+	for _, l := range h.Ledgers() {
+		if err := l.Writable(ctx); err != nil { // all are in one database
+			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
+		}
+	}
 	if _, err := h.Ledger(n.Name); err == nil {
 		return nil, fmt.Errorf("ledger %q: %w", n.Name, ErrExists)
 	}

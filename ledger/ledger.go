@@ -45,7 +45,9 @@ type Config struct {
 	// return; default logs and exits with status 1.
 	Fatal func(error)
 	// MaxPending and MaxPendingBytes bound what waits for the sequencer, in
-	// records and in bytes of events and content. Default 8,192 and 64 MiB.
+	// records and in bytes of events and content; a commit is no larger, or a
+	// single record. Default 8,192 and 8 MiB, which the storage's reserve of disk
+	// space has room for.
 	MaxPending      int
 	MaxPendingBytes int
 	// CachedTiles bounds the tile cache, 16 KiB a tile. Default 1,024.
@@ -85,7 +87,7 @@ func (c Config) withDefaults() Config {
 		c.MaxPending = 8192
 	}
 	if c.MaxPendingBytes == 0 {
-		c.MaxPendingBytes = 64 << 20
+		c.MaxPendingBytes = 8 << 20
 	}
 	if c.CachedTiles == 0 {
 		c.CachedTiles = 1024

@@ -33,7 +33,7 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 func keyed(r *record.Record, e record.Event) Submission {
 	return Submission{
 		Key:    e.Key,
-		Record: RecordDigest(r),
+		Record: record.KeyedDigest(r.Kind, r.Digest),
 		Refusal: func(first uint64) []byte {
 			return r.AppendRefusal(nil, e, record.RefusedKey, first)
 		},

@@ -64,11 +64,6 @@ func RunKey(kind record.Kind, runID string) proofs.Hash {
 	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
 }
 
-// RecordDigest tells records apart under one key: by kind and canonical digest.
-func RecordDigest(r *record.Record) proofs.Hash {
-	return sha256.Sum256(append([]byte(string(r.Kind)+"\x00"), r.Digest[:]...))
-}
-
 // batch is what is committed together.
 type batch struct {
 	items []*item

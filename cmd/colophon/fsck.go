@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,6 +96,9 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 	if err != nil {
 		return nil, err
 	}
+	if err := keysWithoutLedger(o.data, infos); err != nil {
+		return nil, err
+	}
 	var findings []finding
 	for _, info := range infos {
 		if o.ledger != "" && info.Name != o.ledger {
@@ -115,6 +121,22 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 		return nil, exitf(exitUsage, "there is no ledger in %s", o.data)
 	}
 	return findings, nil
+}
+
+// keysWithoutLedger is an error if a ledger is missing whose key is there.
+func keysWithoutLedger(data string, infos []storage.Info) error {
+	const suffix = ".key"
+	files, err := filepath.Glob(filepath.Join(keyFiles(data).Dir, "*"+suffix))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), suffix)
+		if !slices.ContainsFunc(infos, func(info storage.Info) bool { return info.Name == name }) {
+			return exitf(exitFailed, "ledger %q is missing: its key %s is there, and has signed it", name, file)
+		}
+	}
+	return nil
 }
 
 func checkLedger(ctx context.Context, c *console, o fsckOptions, database storage.Database, info storage.Info) (finding, error) {

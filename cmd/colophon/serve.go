@@ -168,6 +168,8 @@ func explainOpen(err error, data string) error {
 		return exitf(exitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
 	case errors.Is(err, ledger.ErrDamaged):
 		return exitf(exitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
+	case errors.Is(err, storage.ErrNoSpace):
+		return exitf(exitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
 	case errors.Is(err, storage.ErrFormat):
 		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):

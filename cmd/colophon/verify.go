@@ -137,6 +137,11 @@ func verify(c *console, o verifyOptions) error {
 
 // readKeys reads the verifier key that is given, or the keys in the file named.
 func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
+	// A key is never taken for the name of a file: whoever sends a receipt could
+	// send a file of that name with it.
+	if _, err := proofs.ParseVerifier(given); err == nil {
+		return parseKeys(given, "--key")
+	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
 		return parseKeys(given, "--key")
 	}

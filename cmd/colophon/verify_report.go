@@ -61,7 +61,7 @@ func accept(c *console, o verifyOptions, r *proofs.Receipt, keys []*proofs.Verif
 		Checks: r.Checks, RecordVerified: o.record != "",
 	}
 	for _, key := range keys {
-		if key.Name() == checkpoint.Origin {
+		if _, err := proofs.OpenCheckpoint(r.Proof.Checkpoint, key); err == nil {
 			a.KeyFingerprint = key.Fingerprint()
 		}
 	}
@@ -107,7 +107,8 @@ func summarise(checks []byte) (string, error) {
 		result := string(check.Member("result").Text())
 		found[result]++
 		if result == string(record.Mismatch) {
-			fmt.Fprintf(&failed, "  MISMATCH    %s: claimed %s, computed %s\n", name.Text(),
+			// %q: names are the writer's choice, and a terminal would obey some.
+			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,4 +45,20 @@ func TestKeysAreReadOneALine(t *testing.T) {
 	require.Len(t, keys, 3)
 	_, err = parseKeys(text.String()+"nonsense\n", "test")
 	require.ErrorContains(t, err, "nonsense")
+}
+
+// A key is a key even where somebody has made a file of its name.
+func TestAKeyIsNoFileName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	key := func() string {
+		signer, err := proofs.GenerateKey().Signer("log.example/a")
+		require.NoError(t, err)
+		return signer.Verifier().String()
+	}
+	own, other := key(), key()
+	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
+	require.NoError(t, os.WriteFile(own, []byte(other), 0o600))
+	keys, err := new(console).readKeys(own)
+	require.NoError(t, err)
+	require.Equal(t, own, keys[0].String())
 }

@@ -140,8 +140,9 @@ func (f folder) sync() error {
 }
 
 // minFreeBytes is the free space below which nothing is folded: on a disk that
-// is full the engine could only end the process, and with it the ledger.
-const minFreeBytes = 64 << 20
+// is full the engine could only end the process, and with it the ledger. It is
+// less than the least mark of the log, so that what was committed is folded.
+const minFreeBytes = 24 << 20
 
 // roomy reports whether there is room to fold. A file system that cannot say
 // how much it has counts as roomy.

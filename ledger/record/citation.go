@@ -54,6 +54,9 @@ func (r *Record) decodeCitations(d *decoder, v pyjson.Value, pointer string) {
 		o.missing("citations")
 	}
 	for e := range list.Elements() {
+		if d.full() {
+			return
+		}
 		i := len(s.citations)
 		c := d.object(e, o.element("citations", i), "chunk_hash", "source_id", "text", "weight", "section")
 		s.citations = append(s.citations, r.decodeCitation(c, citationsPrefix+strconv.Itoa(i)))

@@ -66,6 +66,9 @@ func (o object) route(name string) [][]byte {
 	}
 	var route [][]byte
 	for e := range o.array(name).Elements() {
+		if o.d.full() {
+			return nil
+		}
 		at := o.element(name, len(route))
 		switch {
 		case e.Kind() != pyjson.String:

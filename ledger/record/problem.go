@@ -55,6 +55,9 @@ type decoder struct {
 
 func (d *decoder) failed() bool { return len(d.problems) > 0 }
 
+// full says that no further problem would be reported: it is time to stop.
+func (d *decoder) full() bool { return len(d.problems) >= maxProblems }
+
 // err is nil when nothing is wrong. A malformed request is reported as such
 // even if its values are wrong too.
 func (d *decoder) err() error {

@@ -38,6 +38,12 @@ var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 // Hash is a SHA-256 value.
 type Hash = [32]byte
 
+// KeyedDigest tells records apart under one idempotency key (2.7): by kind and
+// canonical digest.
+func KeyedDigest(kind Kind, digest Hash) Hash {
+	return sha256.Sum256(append([]byte(string(kind)+"\x00"), digest[:]...))
+}
+
 // Content is text or JSON that is kept beside the log, byte for byte (2.3).
 type Content struct {
 	Name   string
@@ -164,6 +170,7 @@ func (r *Record) decodeLine() (string, error) {
 // Release gives the record's memory back. Neither the record nor anything taken
 // from it may be used afterwards.
 func (r *Record) Release() {
+	r.document.Reset()
 	document, scratch, arena := r.document, r.scratch[:0], r.arena[:0]
 	clear(r.Contents) // they refer to the request
 	checks, contents, hashes, w := r.Checks[:0], r.Contents[:0], r.hashes[:0], r.builder

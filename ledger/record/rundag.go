@@ -167,6 +167,9 @@ func (g *runDAG) decodeDAG(o object) (nodes []node, root []byte) {
 		o.d.invalid(dag.at("nodes"), "must have at least one stage")
 	}
 	for e := range list.Elements() {
+		if o.d.full() {
+			return nil, nil
+		}
 		n := o.d.object(e, dag.element("nodes", len(nodes)), "stage", "hash")
 		if !n.member("hash").Given() {
 			n.missing("hash")
@@ -333,6 +336,9 @@ func (g *runDAG) evidenceMapRoot(o object) []byte {
 	g.r.addContent("evidence", list.Raw())
 	var ids [][]byte
 	for e := range list.Elements() {
+		if o.d.full() {
+			return nil
+		}
 		item := o.d.object(e, o.element("evidence", len(ids)), "chunk_root", "start", "end")
 		if !item.member("chunk_root").Given() {
 			item.missing("chunk_root")

@@ -31,8 +31,14 @@ type Source interface {
 	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 	// Content is the bytes stored under a SHA-256.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
-	// Key is the event that an idempotency key led to.
-	Key(ctx context.Context, key proofs.Hash) (seq uint64, err error)
+	// Key is the claim of an idempotency key.
+	Key(ctx context.Context, key proofs.Hash) (Claim, error)
+}
+
+// Claim is what an idempotency key stands for.
+type Claim struct {
+	Seq    uint64      // the event that it led to
+	Record proofs.Hash // which record that was: record.KeyedDigest
 }
 
 // Head is the state of a log after a commit, as storage has it.

@@ -184,8 +184,17 @@ func (w *walk) checkKey(seq uint64, e pyjson.Value) error {
 	if err != nil {
 		return unread(err, damaged(KindKey, seq, "key %x is missing: %v", key, err))
 	}
-	if got != holder {
-		return damaged(KindKey, seq, "key %x leads to event %d, not to %d", key, got, holder)
+	if got.Seq != holder {
+		return damaged(KindKey, seq, "key %x leads to event %d, not to %d", key, got.Seq, holder)
+	}
+	if holder == seq {
+		digest, err := proofs.ParseHash(string(e.Member("record").Member("digest").Text()))
+		if err != nil {
+			return damaged(KindEntry, seq, "its record's digest: %v", err)
+		}
+		if want := record.KeyedDigest(record.Kind(e.Member("kind").Text()), digest); got.Record != want {
+			return damaged(KindKey, seq, "key %x stands for the record %x, the event is about %x", key, got.Record, want)
+		}
 	}
 	w.report.Keys++
 	return nil

@@ -35,7 +35,7 @@ type memory struct {
 	entries  [][]byte // nil: missing
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
-	keys     map[proofs.Hash]uint64
+	keys     map[proofs.Hash]Claim
 	// fail, if set, is asked before every read.
 	fail func(what string) error
 }
@@ -54,7 +54,7 @@ func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
 	m := &memory{
 		signer:   testSigner(t, testOrigin, 1),
-		contents: make(map[proofs.Hash][]byte), keys: make(map[proofs.Hash]uint64),
+		contents: make(map[proofs.Hash][]byte), keys: make(map[proofs.Hash]Claim),
 	}
 	var holder uint64
 	for seq := range uint64(size) {
@@ -70,8 +70,9 @@ func newMemory(t testing.TB, size int) *memory {
 			members = fmt.Sprintf(`"content":{"output":%s,"system_prompt":%s}`, m.hold(fmt.Sprintf("output %d", seq)), shared)
 		case seq%5 == 0:
 			holder = seq
-			m.keys[testKey(seq)] = seq
-			members = fmt.Sprintf(`"idempotency_key":"%x"`, testKey(seq))
+			digest := testKey(seq + 1)
+			m.keys[testKey(seq)] = Claim{Seq: seq, Record: record.KeyedDigest("ipc_record", digest)}
+			members = fmt.Sprintf(`"digest":"%x","idempotency_key":"%x"`, digest, testKey(seq))
 		case seq%7 == 0 && holder > 0:
 			kind = "record_refused"
 			members = fmt.Sprintf(`"first_seq":%d,"idempotency_key":"%x"`, holder, testKey(holder))
@@ -208,13 +209,13 @@ func (m *memory) Content(ctx context.Context, digest proofs.Hash) ([]byte, error
 	return content, nil
 }
 
-func (m *memory) Key(ctx context.Context, key proofs.Hash) (uint64, error) {
+func (m *memory) Key(ctx context.Context, key proofs.Hash) (Claim, error) {
 	if err := m.ask(ctx, "key"); err != nil {
-		return 0, err
+		return Claim{}, err
 	}
-	seq, ok := m.keys[key]
+	claim, ok := m.keys[key]
 	if !ok {
-		return 0, errMissing
+		return Claim{}, errMissing
 	}
-	return seq, nil
+	return claim, nil
 }

@@ -3,6 +3,7 @@ package pebble
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,7 +35,14 @@ func defaultMark(total uint64) uint64 {
 
 // check is nil if there is room above the mark, storage.ErrNoSpace if not. A
 // file system that cannot say how much room it has counts as roomy.
-func (s space) check() error {
+func (s space) check() error { return s.above(math.MaxUint64) }
+
+// checkOpening is check for opening the database, which writes out what its
+// write-ahead log holds: with less room than that the engine would try for ever.
+func (s space) checkOpening() error { return s.above(leastMark) }
+
+// above is nil if there is room above the mark, or above most where that is less.
+func (s space) above(most uint64) error {
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return nil
@@ -46,6 +54,7 @@ func (s space) check() error {
 	if mark == 0 {
 		mark = defaultMark(usage.TotalBytes)
 	}
+	mark = min(mark, most)
 	if usage.AvailBytes < mark {
 		return fmt.Errorf("%w: %d MiB free, %d MiB needed", storage.ErrNoSpace,
 			usage.AvailBytes/mebibyte, (mark+mebibyte-1)/mebibyte)

@@ -114,6 +114,9 @@ func TestCompactionLeavesTheReserve(t *testing.T) {
 func TestCloseEndsTheWaitForRoom(t *testing.T) {
 	files, db, _ := waiting(t)
 	require.NoError(t, db.Close())
+	_, err := Open(t.Context(), testConfig(files))
+	require.ErrorIs(t, err, storage.ErrNoSpace, "the engine would try for ever to write out its log")
+	files.low.Store(false)
 	again := openOn(t, files)
 	store, err := again.Ledger(t.Context(), "default")
 	require.NoError(t, err)
