@@ -56,7 +56,7 @@ func open(cfg Config) (*Database, error) {
 	}
 	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
 	if err := room.checkOpening(); errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(fmt.Errorf("opening the database in %s: %w", dir, err), lock.Close())
+		return nil, errors.Join(err, lock.Close())
 	}
 	d := &Database{
 		lock:       lock,
