@@ -30,9 +30,8 @@ func appendOutput(dst, text []byte) []byte {
 // appendShortened shortens every run of one character that is longer than limit
 // to limit, which is that character once or several times.
 func appendShortened(dst, text []byte, limit string) []byte {
-	long := limit + limit[:1]
 	for {
-		i := bytes.Index(text, []byte(long))
+		i := indexRun(text, limit[0], len(limit)+1)
 		if i < 0 {
 			return append(dst, text...)
 		}
@@ -42,6 +41,29 @@ func appendShortened(dst, text []byte, limit string) []byte {
 		}
 		text = text[i:]
 	}
+}
+
+// indexRun is where the first run of at least n bytes c begins, -1 if there is
+// none. It looks at every n-th byte only: no such run lies between two of them.
+// (bytes.Index stops at every single c, and texts are full of spaces.)
+func indexRun(text []byte, c byte, n int) int {
+	for i := n - 1; i < len(text); i += n {
+		if text[i] != c {
+			continue
+		}
+		start, end := i, i+1
+		for start > 0 && text[start-1] == c {
+			start--
+		}
+		for end < len(text) && text[end] == c {
+			end++
+		}
+		if end-start >= n {
+			return start
+		}
+		i = end // no run of c begins before the byte behind it
+	}
+	return -1
 }
 
 // appendWords is the words of a text joined by one space (1.5).

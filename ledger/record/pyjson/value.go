@@ -49,9 +49,17 @@ func (v Value) Len() int {
 // Member returns the member of an object by name, the zero Value if there is
 // none. Its cost is linear in the number of members.
 func (v Value) Member(name string) Value {
-	for key, value := range v.Members() {
-		if string(key.Text()) == name {
-			return value
+	if v.Kind() != Object {
+		return Value{}
+	}
+	d, end := v.doc, v.doc.next(v.index)
+	for i := v.index + 1; i < end; i = d.next(i + 1) {
+		n := &d.nodes[i]
+		if n.flags&escaped == 0 && int(n.end-n.start) != len(`""`)+len(name) {
+			continue // most names differ in length already
+		}
+		if string(d.textOf(i)) == name {
+			return Value{d, i + 1}
 		}
 	}
 	return Value{}
