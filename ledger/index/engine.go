@@ -1,15 +1,12 @@
 package index
 
 import (
-	"fmt"
-	"log/slog"
 	"sync"
-	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 
-	"colophon/internal/quiet"
+	"colophon/internal/enginelog"
 )
 
 // engineFormat is the version of the engine's own file formats, fixed here so
@@ -32,7 +29,7 @@ func (c config) engineOptions() *engine.Options {
 		MemTableSize:          memTableBytes,
 		MaxOpenFiles:          256,
 		L0CompactionThreshold: 4,
-		Logger:                &logger{out: c.log, exit: c.exit},
+		Logger:                enginelog.New(c.log, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once
 	o.EventListener = &engine.EventListener{
@@ -55,29 +52,9 @@ func (c config) spoil(damage error) {
 	}
 }
 
-// logger hands the engine's messages on. It implements Pebble's Logger.
-type logger struct {
-	out      *slog.Logger
-	exit     func(status int)
-	failures quiet.Limiter
-}
-
-// Infof takes the engine's running commentary.
-func (l *logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
-
-// Errorf takes failures in the background, which the engine tries again at once
-// and for as long as they last.
-func (l *logger) Errorf(format string, args ...any) {
-	if ok, skipped := l.failures.Pass(time.Now()); ok {
-		l.out.Error(fmt.Sprintf(format, args...), "like_it_before", skipped)
-	}
-}
-
-// Fatalf ends the process: a write has failed, and the engine would go on and
-// leave a gap that no cursor shows. (Of its write-ahead log it panics by itself.)
-func (l *logger) Fatalf(format string, args ...any) {
-	msg := fmt.Sprintf(format, args...)
-	l.out.Error("the index's storage failed, the process ends", "reason", msg)
-	l.exit(1)
-	panic("ledger/index: exit returned after: " + msg)
+// fail ends the process: a write has failed, and the engine would go on and leave
+// a gap that no cursor shows. (Of its write-ahead log it panics by itself.)
+func (c config) fail(msg string) {
+	c.log.Error("the index's storage failed, the process ends", "reason", msg)
+	c.exit(1)
 }

@@ -11,6 +11,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/internal/enginelog"
 )
 
 // Config says where the database is and what it may use.
@@ -90,7 +92,7 @@ func (c Config) options() *engine.Options {
 		LBaseMaxBytes:               64 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		WALBytesPerSync:             1 << 20,
-		Logger:                      &logger{out: c.Logger, fatal: c.Fatal},
+		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
 	}
 	o.EventListener = &engine.EventListener{
 		// Damage is the answer of the read that met it, not the end of the process.

@@ -86,7 +86,7 @@ func TestFailedLogIsFatal(t *testing.T) {
 
 // A Fatal that returns against its contract does not let the engine go on.
 func TestFatalMustNotReturn(t *testing.T) {
-	l := &logger{out: silent(), fatal: func(string) {}}
+	l := testConfigLogger(func(string) {})
 	require.PanicsWithValue(t, "storage/pebble: Config.Fatal returned after: lost 3",
 		func() { l.Fatalf("lost %d", 3) })
 }

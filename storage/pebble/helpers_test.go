@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 
+	engine "github.com/cockroachdb/pebble/v2"
+
 	"colophon/storage"
 )
 
@@ -20,4 +22,9 @@ func digestOf(n uint64) storage.Hash {
 func fill(b []byte, seed uint64) {
 	source := rand.NewChaCha8(digestOf(seed))
 	_, _ = source.Read(b) // never fails
+}
+
+// testConfigLogger is the engine's logger of a database with that Config.Fatal.
+func testConfigLogger(fatal func(string)) engine.Logger {
+	return Config{Logger: silent(), Fatal: fatal}.options().Logger
 }

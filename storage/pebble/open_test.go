@@ -108,7 +108,7 @@ func TestOpenRefusesForeignFolder(t *testing.T) {
 
 func TestOpenRefusesForeignDatabase(t *testing.T) {
 	files := vfs.NewMem()
-	foreign, err := engine.Open(testDir, &engine.Options{FS: files, Logger: &logger{out: silent()}})
+	foreign, err := engine.Open(testDir, &engine.Options{FS: files, Logger: testConfigLogger(nil)})
 	require.NoError(t, err)
 	require.NoError(t, foreign.Set([]byte("colour"), []byte("green"), engine.Sync))
 	format := foreign.FormatMajorVersion()
@@ -116,7 +116,7 @@ func TestOpenRefusesForeignDatabase(t *testing.T) {
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorContains(t, err, "another program")
 
-	foreign, err = engine.Open(testDir, &engine.Options{FS: files, Logger: &logger{out: silent()}})
+	foreign, err = engine.Open(testDir, &engine.Options{FS: files, Logger: testConfigLogger(nil)})
 	require.NoError(t, err)
 	require.Equal(t, format, foreign.FormatMajorVersion(), "its files were not converted")
 	require.NoError(t, foreign.Close())

@@ -1,4 +1,4 @@
-package quiet
+package enginelog
 
 import (
 	"testing"
@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOneMessageAnInterval(t *testing.T) {
-	var l Limiter
+func TestOneMessageAninterval(t *testing.T) {
+	var l limiter
 	at := time.Unix(0, 0)
 	for _, c := range []struct {
 		after   time.Duration
 		ok      bool
 		skipped int
-	}{{0, true, 0}, {0, false, 0}, {Interval - 1, false, 0}, {1, true, 2}, {Interval, true, 0}} {
+	}{{0, true, 0}, {0, false, 0}, {interval - 1, false, 0}, {1, true, 2}, {interval, true, 0}} {
 		at = at.Add(c.after)
-		ok, skipped := l.Pass(at)
+		ok, skipped := l.pass(at)
 		require.Equal(t, c.ok, ok)
 		require.Equal(t, c.skipped, skipped)
 	}
