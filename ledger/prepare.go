@@ -29,6 +29,27 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 	return s
 }
 
+// PrepareVerb makes the submission of a verb (2.8). key is the idempotency key
+// that the client chose; empty means none, and every request is an event of its
+// own. The error is a *record.Error when the verb makes too large an entry.
+func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
+	e := record.Event{Actor: actor, Ledger: l.info.Name}
+	if key != "" {
+		digest := HeaderKey(key)
+		e.Key = &digest
+	}
+	body := v.AppendBody(nil, e)
+	if err := v.CheckSize(body); err != nil {
+		return Submission{}, err
+	}
+	return Submission{
+		Body:    body,
+		Key:     e.Key,
+		Record:  record.KeyedDigest(v.Kind, v.Digest),
+		Refusal: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
+	}, nil
+}
+
 // keyed is the part of a submission that its idempotency key needs.
 func keyed(r *record.Record, e record.Event) Submission {
 	return Submission{

@@ -12,8 +12,8 @@ import (
 // Submission is one event on its way to the sequencer. Its slices must not
 // change until the acknowledgement.
 type Submission struct {
-	// Body is the event body up to what the sequencer fills in, as
-	// record.Record.AppendBody makes it, and within record.CheckSize.
+	// Body is the event body up to what the sequencer fills in, as AppendBody of
+	// a record.Record or a record.Verb makes it, and within record.MaxEntry.
 	Body     []byte
 	Contents []record.Content
 	// Key is the digest of the idempotency key; nil when there is none. With

@@ -134,6 +134,15 @@ func (r *Receipt) jsonSize() int {
 	return size
 }
 
+// receiptMembers are the members of a receipt.
+var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "prev_event_hash", "leaf_hash",
+	"hashes", "checks", "shape", "failure_stage", "replayed", "event", "inclusion", "checkpoint"}
+
+// DerivedMembers are what an answer may carry beside its receipt: facts that
+// follow from other events (3.1). No proof covers them, and ParseReceipt skips
+// them.
+var DerivedMembers = []string{"drift", "divergence", "category", "validated", "conflicts", "unregistered_sources"}
+
 // ParseReceipt reads a receipt strictly: a member that is missing, unknown or
 // there twice, or has a value of another type, is ErrMalformed. White space,
 // order of members and other spellings of the same JSON values do not matter.
@@ -146,8 +155,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		return nil, fmt.Errorf("%w: receipt has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	var in reader
-	root := in.only(doc.Root(), "receipt", "ledger", "seq", "kind", "time", "event_hash", "prev_event_hash",
-		"leaf_hash", "hashes", "checks", "shape", "failure_stage", "replayed", "event", "inclusion", "checkpoint")
+	root := in.only(doc.Root(), "receipt", slices.Concat(receiptMembers, DerivedMembers)...)
 	r := &Receipt{
 		Ledger:        in.text(root.Member("ledger"), "ledger"),
 		Seq:           in.count(root.Member("seq"), "seq"),

@@ -273,6 +273,20 @@ func TestParseReceiptRefuses(t *testing.T) {
 	}
 }
 
+// What a server derives from other events may stand beside a receipt, and is no
+// part of it.
+func TestDerivedMembersAreSkipped(t *testing.T) {
+	l := newTestLog(t, 5)
+	text := l.receipt(t, 1, 5).AppendJSON(nil)
+	for _, name := range DerivedMembers {
+		answer := strings.Replace(string(text), "{", `{"`+name+`":{"cause":"model"},`, 1)
+		r, err := ParseReceipt([]byte(answer))
+		require.NoError(t, err, name)
+		require.NoError(t, r.Verify(l.signer.Verifier()))
+		require.Equal(t, text, r.AppendJSON(nil))
+	}
+}
+
 // Other spellings of the same values are the same receipt.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)

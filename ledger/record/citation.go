@@ -45,7 +45,7 @@ func (s *citationSet) appendMembers(w *builder) {
 
 // decodeCitations reads a citation set and checks each chunk hash (1.5).
 func (r *Record) decodeCitations(d *decoder, v pyjson.Value, pointer string) {
-	o := d.object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels")
+	o := d.object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels", "producer")
 	r.common(o)
 	s := &citationSet{subject: o.requiredText("subject", maxName)}
 	r.detail = s

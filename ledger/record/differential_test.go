@@ -34,6 +34,11 @@ func compareRecords(t *testing.T, operation string, n int, generate func(g *cpyt
 	cpython.Compare(t, oracle, operation, bodies, compute)
 }
 
+// producerOf is now and then a record's producer, which no hash covers.
+func producerOf(g *cpython.Generator) string {
+	return g.Maybe("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
+}
+
 func TestIPCAgainstCPython(t *testing.T) {
 	generate := func(g *cpython.Generator) string {
 		environment := func() string {
@@ -42,7 +47,7 @@ func TestIPCAgainstCPython(t *testing.T) {
 		text := func() string { return g.String(80, true) }
 		seed := func() string { return fmt.Sprint(g.IntN(100) - 50) }
 		return `{"model":` + g.String(10, true) + `,"temperature":` + g.Temperature() + `,"max_tokens":` + fmt.Sprint(g.IntN(5000)) +
-			g.Maybe("system_prompt", text) + g.Maybe("output", text) + g.Maybe("seed", seed) + g.Maybe("environment", environment) +
+			g.Maybe("system_prompt", text) + g.Maybe("output", text) + g.Maybe("seed", seed) + g.Maybe("environment", environment) + producerOf(g) +
 			`,"payload":` + g.Object(4, true) + `}`
 	}
 	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
@@ -81,7 +86,7 @@ func randomDAG(g *cpython.Generator) string {
 		return `{"stage":"preflight"` + g.Maybe("classifier", object) + g.Maybe("policy_refs", object) + g.Maybe("question_state", object) + `}`
 	}
 	mode := func() string { return `"` + []string{"STRICT", "HYBRID", "UNGROUNDED"}[g.IntN(3)] + `"` }
-	outer := g.Maybe("question", text) + g.Maybe("question_mode", func() string { return []string{`"strict"`, `"equivalence_class"`}[g.IntN(2)] }) +
+	outer := producerOf(g) + g.Maybe("question", text) + g.Maybe("question_mode", func() string { return []string{`"strict"`, `"equivalence_class"`}[g.IntN(2)] }) +
 		g.Maybe("messages", list) + g.Maybe("policy", object) + g.Maybe("verifier_policy", object) + g.Maybe("cache_dimensions", func() string {
 		return `{"source_root":` + g.Hash() + `,"question_hash":` + g.Hash() + `,"model_profile_hash":` + g.Hash() + `,"conversation_hash":` + g.Hash() +
 			`,"governance_policy_hash":` + g.Hash() + `,"schema_version":` + text() + `,"canonicalization_version":` + text() + `,"chunking_version":"c"` +
@@ -156,7 +161,7 @@ func TestPathsAgainstCPython(t *testing.T) {
 			}
 			content = `"` + b.String() + `"`
 		}
-		return `{"project":"p","route":[` + g.String(8, true) + `,` + g.String(8, true) + `],"content":` + content + `}`
+		return `{"project":"p","route":[` + g.String(8, true) + `,` + g.String(8, true) + `],"content":` + content + producerOf(g) + `}`
 	}
 	compareRecords(t, "path", 2500, generate, func(body []byte) map[string]*string { return effective(t, PathFingerprint, body) })
 }

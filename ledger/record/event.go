@@ -60,6 +60,9 @@ func appendEvent(w *builder, kind Kind, e Event, checks, members func(*builder))
 	return w.b
 }
 
+// noChecks is for events that are not about a record's claims.
+func noChecks(*builder) {}
+
 // AppendSuffix completes an event body.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 	dst = append(dst, `"seq":`...)
@@ -71,13 +74,15 @@ func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 
 // CheckSize refuses a body, as AppendBody made it, that cannot become an entry
 // of at most MaxEntry bytes. The error is an *Error.
-func CheckSize(body []byte) error {
+func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
+
+func checkSize(body []byte, pointer, advice string) error {
 	size := len(Hash{}) + len(body) + maxSuffix
 	if size <= MaxEntry {
 		return nil
 	}
 	d := new(decoder)
-	d.invalid("", "makes a log entry of %d bytes, at most %d are allowed; split it into several records", size, MaxEntry)
+	d.invalid(pointer, "makes a log entry of %d bytes, at most %d are allowed; %s", size, MaxEntry, advice)
 	return d.err()
 }
 
@@ -101,6 +106,7 @@ func (r *Record) appendMembers(w *builder, key *Hash) {
 		w.digest("idempotency_key", *key)
 	}
 	w.value("labels", r.labels)
+	r.producer.append(w)
 	if r.RunID != "" {
 		w.text("run_id", []byte(r.RunID))
 	}
@@ -161,8 +167,7 @@ func (r *Record) hashesMember(w *builder) {
 
 // AppendLedgerCreated appends the body of a ledger's first event.
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
-	none := func(*builder) {}
-	return appendEvent(&builder{b: dst}, LedgerCreated, e, none, func(w *builder) {
+	return appendEvent(&builder{b: dst}, LedgerCreated, e, noChecks, func(w *builder) {
 		w.text("origin", []byte(origin))
 		w.text("verifier_key", []byte(verifierKey))
 	})
@@ -195,20 +200,34 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 			c.append(w)
 		}
 	}
+	refused := refused{kind: r.Kind, digest: r.Digest, why: why, mismatches: len(mismatches), first: first}
 	return appendEvent(&builder{b: dst}, RecordRefused, e, checks, func(w *builder) {
-		w.integer("mismatches", len(mismatches))
-		w.digest("digest", r.Digest)
-		w.text("kind", []byte(r.Kind))
-		w.text("reason", []byte(why))
+		refused.append(w, e.Key)
 		if r.RunID != "" {
 			w.text("run_id", []byte(r.RunID))
 		}
-		if why == RefusedKey {
-			w.digest("idempotency_key", *e.Key)
-			w.name("first_seq")
-			w.b = strconv.AppendUint(w.b, first, 10)
-		}
 	})
+}
+
+// refused is what the event that logs a refusal says of whatever was refused.
+type refused struct {
+	kind       Kind
+	digest     Hash
+	why        Refusal
+	mismatches int
+	first      uint64 // event that holds the key; for RefusedKey only
+}
+
+func (f refused) append(w *builder, key *Hash) {
+	w.integer("mismatches", f.mismatches)
+	w.digest("digest", f.digest)
+	w.text("kind", []byte(f.kind))
+	w.text("reason", []byte(f.why))
+	if f.why == RefusedKey {
+		w.digest("idempotency_key", *key)
+		w.name("first_seq")
+		w.b = strconv.AppendUint(w.b, f.first, 10)
+	}
 }
 
 // eventText is text that is hashed as WTF-8 but may enter an event only when it

@@ -15,7 +15,8 @@ import (
 // FuzzRecord: whatever comes in, there is an answer; what is accepted makes a
 // canonical event body, and the same one every time.
 func FuzzRecord(f *testing.F) {
-	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`} {
+	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`,
+		`{"producer":{"id":"p","seq":7},` + goodSet[1:]} {
 		f.Add(uint8(i), []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {

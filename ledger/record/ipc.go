@@ -60,7 +60,7 @@ func (p *ipc) appendEnvironment(w *builder) {
 func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
-		"ipc_id_advanced", "environment", "usage", "timestamp", "labels")
+		"ipc_id_advanced", "environment", "usage", "timestamp", "labels", "producer")
 	r.common(o)
 	p := &r.ipc
 	*p = ipc{r: r}

@@ -38,7 +38,7 @@ func (p *pathFingerprint) appendMembers(w *builder) {
 // decodePath reads a path fingerprint and checks its identifiers (1.6).
 func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "project", "build", "route", "content", "path_id", "content_fingerprint",
-		"raw_content_fingerprint", "hash_version", "timestamp", "labels")
+		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
 	r.common(o)
 	p := &pathFingerprint{r: r, project: o.requiredText("project", maxName), build: o.text("build", maxName)}
 	r.detail = p

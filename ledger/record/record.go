@@ -32,6 +32,14 @@ const (
 	RecordRefused Kind = "record_refused"
 )
 
+// The kinds of verbs, which change the state of something (2.8).
+const (
+	RecordStateChanged Kind = "record_state_changed"
+	PathValidated      Kind = "path_validated"
+	SourceRegistered   Kind = "source_registered"
+	SourceRevoked      Kind = "source_revoked"
+)
+
 // Kinds lists the kinds that services post.
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
@@ -67,6 +75,7 @@ type Record struct {
 	detail   detail
 	labels   pyjson.Value
 	when     []byte // timestamp as sent, RFC 3339; nil when not given
+	producer producer
 	document *pyjson.Document
 	decoder  decoder
 	builder  builder
@@ -218,6 +227,7 @@ func (r *Record) common(o object) {
 	r.RunID = string(o.identifier("run_id", maxName))
 	r.when = o.timestamp("timestamp")
 	r.labels = o.labels("labels")
+	r.producer = o.producer(r, "producer")
 }
 
 // jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.

@@ -118,7 +118,7 @@ var baseHashes = [...]struct{ name, stage string }{
 func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
-		"cache_key", "timestamp", "labels")
+		"cache_key", "timestamp", "labels", "producer")
 	r.common(o)
 	g := &runDAG{r: r, base: make(map[string][]byte), fromContent: make(map[string]bool), sources: -1}
 	r.detail = g

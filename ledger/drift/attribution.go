@@ -1,0 +1,153 @@
+// Package drift says what differs between two records and what that means
+// (specification part 4): pure comparisons, without any index.
+package drift
+
+import (
+	"bytes"
+
+	"colophon/ledger/event"
+)
+
+// Cause is why the output of one run differs from that of another, or not (4.1).
+type Cause string
+
+// The causes. The first six variables are what an ipc_id is made of; the
+// environment's are known only where both runs have them.
+const (
+	Identical    Cause = "identical"     // nothing differs, the outputs agree
+	Input        Cause = "input"         // only the input differs, and the output
+	SystemPrompt Cause = "system_prompt" // only the system prompt, and the output
+	Model        Cause = "model"
+	Temperature  Cause = "temperature"
+	MaxTokens    Cause = "max_tokens"
+	Seed         Cause = "seed"
+	// OllamaBuild and HostPlatform: only that part of the environment differs,
+	// and the output.
+	OllamaBuild  Cause = "ollama_build_hash"
+	HostPlatform Cause = "host_platform"
+	Confounded   Cause = "confounded" // several differ, and the output
+	NoEffect     Cause = "no_effect"  // something differs, the outputs agree
+	// ModelInternal: nothing differs but the model's digest, and the output.
+	ModelInternal Cause = "model_internal"
+	// Stochastic: nothing differs but the output, and the model's digests are
+	// known and equal.
+	Stochastic Cause = "stochastic"
+	// StochasticOrModelInternal: nothing differs but the output, and a digest is
+	// unknown.
+	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
+	Incomplete                Cause = "incomplete" // a hash is null
+)
+
+// Causes lists all.
+var Causes = [...]Cause{
+	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform,
+	Confounded, NoEffect, ModelInternal, Stochastic, StochasticOrModelInternal, Incomplete,
+}
+
+// modelDigest is the variable that is no cause by its own name.
+const modelDigest = "model_digest"
+
+// Difference is a variable that two runs have different values of. Hashes and
+// texts are as they are, numbers in their canonical form; nil is null.
+type Difference struct {
+	Variable string
+	A, B     []byte
+}
+
+// Attribution is the answer to what caused a change.
+type Attribution struct {
+	Cause Cause
+	// Differences are in the order of the causes; of the environment there is only
+	// what both runs have.
+	Differences   []Difference
+	OutputChanged bool
+}
+
+// Attribute compares two runs (4.1). A model's digest that differs along with
+// the model says nothing of its own: it is listed, and not counted.
+func Attribute(a, b *event.IPC) Attribution {
+	c := compare(a, b)
+	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
+	for i, v := range variablesOf(a, b) {
+		if c.differs[i] {
+			r.Differences = append(r.Differences, Difference{v.name, v.a, v.b})
+		}
+	}
+	return r
+}
+
+// CauseOf is the cause alone.
+func CauseOf(a, b *event.IPC) Cause {
+	c := compare(a, b)
+	return c.cause(a, b)
+}
+
+// variable is one variable of two runs.
+type variable struct {
+	name string
+	a, b []byte
+	// environment: an unknown value differs from none.
+	environment bool
+}
+
+// variableCount is the number of variables.
+const variableCount = 9
+
+// variablesOf are the variables in the order of the causes.
+func variablesOf(a, b *event.IPC) [variableCount]variable {
+	return [...]variable{
+		{string(Input), a.InputHash, b.InputHash, false},
+		{string(SystemPrompt), a.SystemPromptHash, b.SystemPromptHash, false},
+		{string(Model), a.Model, b.Model, false},
+		{string(Temperature), a.Temperature, b.Temperature, false},
+		{string(MaxTokens), a.MaxTokens, b.MaxTokens, false},
+		{string(Seed), a.Seed, b.Seed, false},
+		{string(OllamaBuild), a.OllamaBuildHash, b.OllamaBuildHash, true},
+		{string(HostPlatform), a.HostPlatform, b.HostPlatform, true},
+		{modelDigest, a.ModelDigest, b.ModelDigest, true},
+	}
+}
+
+// comparison is what two runs differ in.
+type comparison struct {
+	differs       [variableCount]bool // by variable, in their order
+	counted       int                 // variables that differ, and count
+	only          string              // one of them
+	outputChanged bool
+}
+
+func compare(a, b *event.IPC) comparison {
+	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
+	for i, v := range variablesOf(a, b) {
+		if bytes.Equal(v.a, v.b) && (v.a == nil) == (v.b == nil) || v.environment && (v.a == nil || v.b == nil) {
+			continue
+		}
+		c.differs[i] = true
+		if v.name != modelDigest || bytes.Equal(a.Model, b.Model) {
+			c.counted++
+			c.only = v.name
+		}
+	}
+	return c
+}
+
+// cause decides.
+func (c *comparison) cause(a, b *event.IPC) Cause {
+	switch {
+	case !a.IsRun() || !b.IsRun():
+		return Incomplete
+	case c.counted == 0 && !c.outputChanged:
+		return Identical
+	case !c.outputChanged:
+		return NoEffect
+	case c.counted > 1:
+		return Confounded
+	case c.counted == 1 && c.only == modelDigest:
+		return ModelInternal
+	case c.counted == 1:
+		return Cause(c.only)
+	case a.ModelDigest != nil && b.ModelDigest != nil:
+		return Stochastic
+	}
+	return StochasticOrModelInternal
+}

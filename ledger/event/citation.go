@@ -1,0 +1,27 @@
+package event
+
+// Citation is one citation of a set. Section is nil for null.
+type Citation struct {
+	ChunkHash, SourceID, Section []byte
+	Weight                       []byte // canonical number
+}
+
+// CitationSet is what a citation_set event says (1.5).
+type CitationSet struct {
+	Subject   []byte
+	Citations []Citation
+}
+
+// CitationSet reads a citation_set event.
+func (e *Event) CitationSet() CitationSet {
+	r := CitationSet{Subject: text(e.Detail.Member("subject"))}
+	for c := range e.Detail.Member("citations").Elements() {
+		r.Citations = append(r.Citations, Citation{
+			ChunkHash: text(c.Member("chunk_hash")),
+			SourceID:  text(c.Member("source_id")),
+			Section:   text(c.Member("section")),
+			Weight:    raw(c.Member("weight")),
+		})
+	}
+	return r
+}

@@ -1,0 +1,48 @@
+package event
+
+import (
+	"iter"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// RunID is the run of a record; nil if it names none.
+func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
+
+// Occurred is the timestamp that a record came with; false if it has none.
+func (e *Event) Occurred() (time.Time, bool) {
+	return record.ParseTime(text(e.Detail.Member("timestamp")))
+}
+
+// Labels yields name and value of each label of a record.
+func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("labels")) }
+
+// Hashes yields the effective hashes of a record, by name; those that are null
+// are left out (2.4).
+func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
+
+// Producer is who counts the record among its own, and as which (0 and upwards);
+// a nil id if nobody does.
+func (e *Event) Producer() (id []byte, seq uint64) {
+	producer := e.Detail.Member("producer")
+	return text(producer.Member("id")), Number(producer.Member("seq"))
+}
+
+// texts yields the members of an object that are strings.
+func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		for name, value := range object.Members() {
+			if value.Kind() == pyjson.String && !yield(name.Text(), value.Text()) {
+				return
+			}
+		}
+	}
+}
+
+// Refusal is what record_refused says.
+type Refusal struct{ Reason []byte }
+
+// Refusal reads a record_refused event.
+func (e *Event) Refusal() Refusal { return Refusal{Reason: text(e.Detail.Member("reason"))} }

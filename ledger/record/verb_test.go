@@ -1,0 +1,314 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// verbOn parses a request of a kind about some target.
+func verbOn(kind Kind, target, body string) (*Verb, error) {
+	switch kind {
+	case RecordStateChanged:
+		return ParseStateChange(uint64(len(target)), []byte(body))
+	case PathValidated:
+		return ParseValidation(CurrentPath{Project: target, PathID: "0123abcd", ContentFingerprint: "89abcdef", RecordSeq: 7}, []byte(body))
+	case SourceRegistered:
+		return ParseRegistration(target, []byte(body))
+	default:
+		return ParseRevocation(target, []byte(body))
+	}
+}
+
+func verb(t *testing.T, kind Kind, target, body string) *Verb {
+	t.Helper()
+	v, err := verbOn(kind, target, body)
+	require.NoError(t, err)
+	return v
+}
+
+var verbKinds = [...]Kind{RecordStateChanged, PathValidated, SourceRegistered, SourceRevoked}
+
+// A request of each kind, to be spoilt by the cases below.
+var goodVerbs = map[Kind]string{
+	RecordStateChanged: `{"state":"stale","reason":"r"}`,
+	PathValidated:      `{"validated":true}`,
+	SourceRegistered:   `{"chunk_hashes":["sha256:` + zeros + `"],"title":"t"}`,
+	SourceRevoked:      `{}`,
+}
+
+func TestVerbEvents(t *testing.T) {
+	const hash = "sha256:" + zeros
+	for _, c := range []struct {
+		kind           Kind
+		target, body   string
+		asked, present string // what is digested; what the event's record has around that
+	}{
+		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
+			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
+			`{%s,"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`},
+		{PathValidated, "harrow/é", `{"validated":false,"reason":""}`,
+			`{"path_id":"0123abcd","project":"harrow/é","reason":"","validated":false}`,
+			`{"content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"harrow/é","reason":"","record_seq":7,"validated":false}`},
+		{PathValidated, "p", `{"validated":true,"reason":null}`,
+			`{"path_id":"0123abcd","project":"p","validated":true}`,
+			`{"content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
+		{SourceRegistered, "s#4", `{"title":"Harbour records","reason":"r","chunk_hashes":["` + hash + `"]}`,
+			`{"chunk_hashes":["` + hash + `"],"reason":"r","source_id":"s#4","title":"Harbour records"}`,
+			`{"chunk_hashes":["` + hash + `"],%s,"reason":"r","source_id":"s#4","title":"Harbour records"}`},
+		{SourceRegistered, "s", `{"chunk_hashes":[]}`, `{"chunk_hashes":[],"source_id":"s"}`, `{"chunk_hashes":[],%s,"source_id":"s"}`},
+		{SourceRegistered, "s", `{}`, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
+		{SourceRevoked, "s", ``, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
+		{SourceRevoked, "s", `{"reason":"r"}`, `{"reason":"r","source_id":"s"}`, `{%s,"reason":"r","source_id":"s"}`},
+	} {
+		v := verb(t, c.kind, c.target, c.body)
+		require.Equal(t, digestOf(c.asked), v.Digest, "%s", c.body)
+		key := Hash{7}
+		digest := fmt.Sprintf(`"digest":"%x"`, v.Digest)
+		for want, e := range map[string]Event{
+			digest: {Actor: "alice", Ledger: "l"},
+			digest + fmt.Sprintf(`,"idempotency_key":"%x"`, key): {Actor: "alice", Ledger: "l", Key: &key},
+		} {
+			require.Equal(t, `{"actor":"alice","checks":{},"kind":"`+string(c.kind)+`","ledger":"l","record":`+fmt.Sprintf(c.present, want)+
+				`,"rules":1,"seq":9,"time":"1970-01-01T00:00:00.000000Z","v":1}`,
+				string(AppendSuffix(v.AppendBody(nil, e), 9, time.Unix(0, 0))))
+		}
+		require.Equal(t, `{"actor":"alice","checks":{},"kind":"record_refused","ledger":"l","record":{`+digest+
+			fmt.Sprintf(`,"first_seq":5,"idempotency_key":"%x","kind":"%s","mismatches":0,"reason":"idempotency_key_conflict"},"rules":1,`, key, c.kind),
+			string(v.AppendRefusal(nil, Event{Actor: "alice", Ledger: "l", Key: &key}, 5)))
+	}
+}
+
+func TestPathWithoutFingerprint(t *testing.T) {
+	v, err := ParseValidation(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7}, []byte(`{"validated":true}`))
+	require.NoError(t, err)
+	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
+}
+
+// Requests are the same if they ask the same of the same thing, however they are
+// spelt and whatever the ledger knows meanwhile.
+func TestDigestsOfVerbs(t *testing.T) {
+	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
+	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
+	later, err := ParseValidation(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70}, []byte(`{"validated":true}`))
+	require.NoError(t, err)
+	require.Equal(t, verb(t, PathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
+
+	seen := make(map[Hash]string)
+	for kind, good := range goodVerbs {
+		for _, target := range []string{"x", "xy"} {
+			d := KeyedDigest(kind, verb(t, kind, target, good).Digest)
+			require.Empty(t, seen[d], "%s of %s", kind, target)
+			seen[d] = fmt.Sprint(kind, " of ", target)
+		}
+	}
+	for _, body := range []string{`{}`, `{"chunk_hashes":[]}`, `{"title":""}`, `{"reason":""}`} {
+		d := verb(t, SourceRegistered, "s", body).Digest
+		require.Empty(t, seen[d], "%s", body)
+		seen[d] = body
+	}
+}
+
+func TestBadVerbsAreNamed(t *testing.T) {
+	long := strings.Repeat("x", maxReason+1)
+	for _, c := range []struct {
+		kind      Kind
+		body      string
+		malformed bool
+		pointer   string
+	}{
+		{RecordStateChanged, ``, true, ""},
+		{RecordStateChanged, `{"state"`, true, ""},
+		{RecordStateChanged, `[]`, false, ""},
+		{RecordStateChanged, `{"state":"stale","reason":"r","record_seq":1}`, true, "/record_seq"},
+		{RecordStateChanged, `{"state":"stale","state":"live","reason":"r"}`, true, ""},
+		{RecordStateChanged, `{"reason":"r"}`, false, "/state"},
+		{RecordStateChanged, `{"state":"Stale","reason":"r"}`, false, "/state"},
+		{RecordStateChanged, `{"state":true,"reason":"r"}`, false, "/state"},
+		{RecordStateChanged, `{"state":"stale"}`, false, "/reason"},
+		{RecordStateChanged, `{"state":"stale","reason":null}`, false, "/reason"},
+		{RecordStateChanged, `{"state":"stale","reason":""}`, false, "/reason"},
+		{RecordStateChanged, `{"state":"stale","reason":"` + long + `"}`, false, "/reason"},
+		{RecordStateChanged, `{"state":"stale","reason":"\ud800"}`, false, "/reason"},
+		{PathValidated, `{}`, false, "/validated"},
+		{PathValidated, `{"validated":null}`, false, "/validated"},
+		{PathValidated, `{"validated":1}`, false, "/validated"},
+		{PathValidated, `{"validated":"true"}`, false, "/validated"},
+		{PathValidated, `{"validated":true,"reason":"` + long + `"}`, false, "/reason"},
+		{PathValidated, `{"validated":true,"content_fingerprint":"89abcdef"}`, true, "/content_fingerprint"},
+		{SourceRegistered, ``, true, ""},
+		{SourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
+		{SourceRegistered, `{"title":"` + strings.Repeat("x", maxTitle+1) + `"}`, false, "/title"},
+		{SourceRegistered, `{"title":7}`, false, "/title"},
+		{SourceRegistered, `{"reason":"\udfff"}`, false, "/reason"},
+		{SourceRegistered, `{"chunk_hashes":{}}`, false, "/chunk_hashes"},
+		{SourceRegistered, `{"chunk_hashes":[null]}`, false, "/chunk_hashes/0"},
+		{SourceRegistered, `{"chunk_hashes":["` + zeros + `"]}`, false, "/chunk_hashes/0"},
+		{SourceRegistered, `{"chunk_hashes":["sha256:` + strings.Repeat("A", 64) + `"]}`, false, "/chunk_hashes/0"},
+		{SourceRegistered, `{"chunk_hashes":["sha256:` + zeros + `","sha256:` + strings.Repeat("1", 64) + `","sha\u003256:` + zeros + `"]}`, false, "/chunk_hashes/2"},
+		{SourceRevoked, `null`, false, ""},
+		{SourceRevoked, ` `, true, ""},
+		{SourceRevoked, `{"reason":[]}`, false, "/reason"},
+		{SourceRevoked, `{"title":"t"}`, true, "/title"},
+	} {
+		_, err := verbOn(c.kind, "x", c.body)
+		var problem *Error
+		require.ErrorAs(t, err, &problem, "%.200s", c.body)
+		require.Equal(t, c.malformed, problem.Malformed, "%.200s: %v", c.body, err)
+		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.body, err)
+		require.NotEmpty(t, problem.Problems[0].Detail)
+	}
+	_, err := ParseRegistration("s", []byte(`{"chunk_hashes":[`+strings.Repeat("1,", 500)+`1]}`))
+	var problem *Error
+	require.ErrorAs(t, err, &problem)
+	require.Len(t, problem.Problems, maxProblems)
+}
+
+// Only a list of chunks can make a verb too large for an entry.
+func TestSizesOfVerbs(t *testing.T) {
+	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
+	target := strings.Repeat("\x01", MaxSourceID)
+	key := Hash{1}
+	e := Event{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), Key: &key}
+	reason := `"reason":"` + worst(maxReason) + `"`
+	for kind, body := range map[Kind]string{
+		RecordStateChanged: `{"state":"quarantined",` + reason + `}`,
+		PathValidated:      `{"validated":false,` + reason + `}`,
+		SourceRegistered:   `{"title":"` + worst(maxTitle) + `",` + reason + `}`,
+		SourceRevoked:      `{` + reason + `}`,
+	} {
+		v := verb(t, kind, target, body)
+		require.NoError(t, v.CheckSize(v.AppendBody(nil, e)), kind)
+		require.NoError(t, v.CheckSize(v.AppendRefusal(nil, e, 1<<63)), kind)
+	}
+
+	register := func(chunks int) ([]byte, *Verb) {
+		hashes := make([]string, chunks)
+		for i := range hashes {
+			hashes[i] = fmt.Sprintf(`"sha256:%064x"`, i)
+		}
+		v := verb(t, SourceRegistered, "s", `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`)
+		return v.AppendBody(nil, Event{}), v
+	}
+	body, v := register(800)
+	require.NoError(t, v.CheckSize(body))
+	body, v = register(1000)
+	var problem *Error
+	require.ErrorAs(t, v.CheckSize(body), &problem)
+	require.False(t, problem.Malformed)
+	require.Equal(t, "/chunk_hashes", problem.Problems[0].Pointer)
+	require.Contains(t, problem.Problems[0].Detail, "register the source in parts")
+	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, Event{Key: &key}, 1)))
+}
+
+// Only IPC records and run-DAGs have a state.
+func TestKindsWithAState(t *testing.T) {
+	var with []Kind
+	for _, k := range append(append([]Kind{LedgerCreated, RecordRefused}, Kinds[:]...), verbKinds[:]...) {
+		if k.HasState() {
+			with = append(with, k)
+		}
+	}
+	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
+}
+
+// Whatever is asked is in the event, and gives its digest.
+func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom(verbKinds[:]).Draw(t, "kind")
+		v, err := verbOn(kind, rapid.String().Draw(t, "target"), randomRequest(t, kind))
+		require.NoError(t, err)
+		key := Hash{3}
+		event := AppendSuffix(v.AppendBody(nil, Event{Actor: "a", Ledger: "l", Key: &key}), 1, time.Unix(0, 0))
+		var d pyjson.Document
+		require.NoError(t, d.Parse(event))
+		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
+		w := new(builder)
+		w.open()
+		for name, value := range d.Root().Member("record").Members() {
+			switch n := string(name.Text()); {
+			case n == "digest" || n == "idempotency_key":
+			case kind == PathValidated && (n == "content_fingerprint" || n == "record_seq"):
+			default:
+				w.value(n, value)
+			}
+		}
+		w.close()
+		require.Equal(t, digestOf(string(w.b)), v.Digest)
+	})
+}
+
+func digestOf(canonical string) Hash {
+	r := new(Record)
+	return r.addContent("", []byte(canonical))
+}
+
+// randomRequest is a request of a kind that is acceptable.
+func randomRequest(t *rapid.T, kind Kind) string {
+	var b builder
+	b.open()
+	text := func(name string, least int) {
+		b.text(name, []byte(rapid.StringN(least, 40, maxTitle).Draw(t, name)))
+	}
+	maybe := func(name string) {
+		if rapid.Bool().Draw(t, "has "+name) {
+			text(name, 0)
+		}
+	}
+	switch kind {
+	case RecordStateChanged:
+		b.text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
+		text("reason", 1)
+	case PathValidated:
+		b.raw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
+		maybe("reason")
+	case SourceRegistered:
+		if n := rapid.IntRange(-1, 5).Draw(t, "chunks"); n >= 0 {
+			chunks := make([]string, n)
+			for i := range chunks {
+				chunks[i] = fmt.Sprintf(`"sha256:%064x"`, n-i)
+			}
+			b.raw("chunk_hashes", []byte("["+strings.Join(chunks, " , ")+"]"))
+		}
+		maybe("title")
+		maybe("reason")
+	default:
+		maybe("reason")
+	}
+	b.close()
+	return string(b.b)
+}
+
+// FuzzVerb: whatever comes in, there is an answer; what is accepted makes a
+// canonical event body.
+func FuzzVerb(f *testing.F) {
+	for i, kind := range verbKinds {
+		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))
+	}
+	f.Add(uint8(0), "", []byte(`{"state":null,"reason":"\ud800"}`))
+	f.Fuzz(func(t *testing.T, kind uint8, target string, body []byte) {
+		if !utf8.ValidString(target) {
+			return
+		}
+		v, err := verbOn(verbKinds[int(kind)%len(verbKinds)], target, string(body))
+		if err != nil {
+			var problem *Error
+			require.ErrorAs(t, err, &problem)
+			require.NotEmpty(t, problem.Problems)
+			return
+		}
+		event := AppendSuffix(v.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+		var d pyjson.Document
+		require.NoError(t, d.Parse(event))
+		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
+		_, surrogate := d.Root().LoneSurrogate()
+		require.False(t, surrogate)
+	})
+}

@@ -1,0 +1,163 @@
+package record
+
+import (
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Limits on what verbs put into their events, in bytes of UTF-8.
+const (
+	// MaxSourceID bounds the id of a source, as it does in citations.
+	MaxSourceID = maxName
+	maxReason   = 4096
+	maxTitle    = maxName
+)
+
+// State says what an IPC record or a run-DAG is good for (2.8). One that nothing
+// has changed is live; only live ones are served by cache_key.
+type State string
+
+// The states.
+const (
+	Live        State = "live"
+	Failed      State = "failed"
+	Stale       State = "stale"
+	Quarantined State = "quarantined"
+)
+
+// States lists the states.
+var States = [...]State{Live, Failed, Stale, Quarantined}
+
+// HasState says whether records of a kind have a state.
+func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }
+
+// ParseStateChange decodes `{"state", "reason"}` for the record that is event
+// seq. The error is an *Error.
+func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
+	v := &Verb{Kind: RecordStateChanged}
+	v.ask("record_seq", strconv.AppendUint(nil, seq, 10))
+	return v.parse(body, func(o object) {
+		v.askText("state", o.state("state"))
+		v.askText("reason", o.requiredReason("reason"))
+	}, "state", "reason")
+}
+
+// CurrentPath is a path as the latest record of it says (1.6).
+type CurrentPath struct {
+	Project, PathID    string // valid UTF-8
+	ContentFingerprint string // empty is null
+	RecordSeq          uint64
+}
+
+// ParseValidation decodes `{"validated", "reason"?}` for a path. What is
+// validated is the fingerprint that it has now. The error is an *Error.
+func ParseValidation(path CurrentPath, body []byte) (*Verb, error) {
+	v := &Verb{Kind: PathValidated}
+	v.askText("project", []byte(path.Project))
+	v.askText("path_id", []byte(path.PathID))
+	fingerprint := []byte("null")
+	if path.ContentFingerprint != "" {
+		fingerprint = pyjson.AppendString(nil, []byte(path.ContentFingerprint))
+	}
+	v.find("content_fingerprint", fingerprint)
+	v.find("record_seq", strconv.AppendUint(nil, path.RecordSeq, 10))
+	return v.parse(body, func(o object) {
+		v.ask("validated", o.requiredFlag("validated"))
+		v.askText("reason", o.text("reason", maxReason))
+	}, "validated", "reason")
+}
+
+// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source,
+// whose id is valid UTF-8 of at most MaxSourceID bytes. No chunk_hashes says
+// nothing of the chunks; an empty list says that there are none. The error is an
+// *Error.
+func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
+	v := &Verb{Kind: SourceRegistered}
+	v.askText("source_id", []byte(sourceID))
+	return v.parse(body, func(o object) {
+		v.ask("chunk_hashes", o.chunkHashes("chunk_hashes"))
+		v.askText("title", o.text("title", maxTitle))
+		v.askText("reason", o.text("reason", maxReason))
+	}, "chunk_hashes", "title", "reason")
+}
+
+// ParseRevocation decodes `{"reason"?}`, or no body at all, for a source, whose
+// id is as for ParseRegistration. The error is an *Error.
+func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	v := &Verb{Kind: SourceRevoked}
+	v.askText("source_id", []byte(sourceID))
+	return v.parse(body, func(o object) { v.askText("reason", o.text("reason", maxReason)) }, "reason")
+}
+
+func (o object) state(name string) []byte {
+	text := o.requiredText(name, maxStage)
+	if text != nil && !isState(text) {
+		o.d.invalid(o.at(name), "must be live, failed, stale or quarantined")
+	}
+	return text
+}
+
+func isState(text []byte) bool {
+	for _, s := range States {
+		if string(text) == string(s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o object) requiredReason(name string) []byte {
+	text := o.requiredText(name, maxReason)
+	if text != nil && len(text) == 0 {
+		o.d.invalid(o.at(name), "must not be empty; say why")
+	}
+	return text
+}
+
+// requiredFlag is true or false as JSON.
+func (o object) requiredFlag(name string) []byte {
+	v := o.member(name)
+	switch v.Kind() {
+	case pyjson.True:
+		return []byte("true")
+	case pyjson.False:
+		return []byte("false")
+	case pyjson.Absent:
+		o.missing(name)
+	default:
+		o.d.invalid(o.at(name), "must be true or false")
+	}
+	return nil
+}
+
+// chunkHashes is a list of distinct chunk hashes (1.5) as canonical JSON; nil when
+// not given.
+func (o object) chunkHashes(name string) []byte {
+	list := o.array(name)
+	if !list.Given() {
+		return nil
+	}
+	places := make(map[string]int)
+	i := 0
+	for e := range list.Elements() {
+		if o.d.full() {
+			return nil
+		}
+		text := string(e.Text())
+		first, repeated := places[text]
+		switch {
+		case !isDigits(e.Text(), chunkPrefix, 64):
+			o.d.invalid(o.element(name, i), "must be %sexactly 64 lower-case hexadecimal digits", followedBy(chunkPrefix))
+		case repeated:
+			o.d.invalid(o.element(name, i), "repeats element %d; list each chunk once", first)
+		default:
+			places[text] = i
+		}
+		i++
+	}
+	return list.AppendCanonical(nil, pyjson.Compact)
+}

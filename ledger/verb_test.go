@@ -1,0 +1,129 @@
+package ledger_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage/memory"
+)
+
+func stateChange(t testing.TB, seq uint64, reason string) *record.Verb {
+	t.Helper()
+	v, err := record.ParseStateChange(seq, []byte(`{"state":"failed","reason":"`+reason+`"}`))
+	require.NoError(t, err)
+	return v
+}
+
+// change submits a verb and verifies what comes back.
+func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.Ack {
+	t.Helper()
+	s, err := l.PrepareVerb(v, ledger.Anonymous, key)
+	require.NoError(t, err)
+	ack, err := l.Submit(s)
+	require.NoError(t, err)
+	if ack.Outcome != ledger.Replayed {
+		require.NoError(t, verify(l, ack))
+	}
+	return ack
+}
+
+// Every kind of verb becomes one event that can be proved and audited.
+func TestVerbsAreEvents(t *testing.T) {
+	l := memoryLedger(t)
+	post(t, l, ipc(t, "", "a"), "")
+	validation, err := record.ParseValidation(record.CurrentPath{Project: "p", PathID: "0123abcd"}, []byte(`{"validated":true}`))
+	require.NoError(t, err)
+	registration, err := record.ParseRegistration("s", []byte(`{"chunk_hashes":[]}`))
+	require.NoError(t, err)
+	revocation, err := record.ParseRevocation("s", nil)
+	require.NoError(t, err)
+	for kind, v := range map[record.Kind]*record.Verb{
+		record.RecordStateChanged: stateChange(t, 1, "r"), record.PathValidated: validation,
+		record.SourceRegistered: registration, record.SourceRevoked: revocation,
+	} {
+		for _, key := range []string{"", "", string(kind)} {
+			ack := change(t, l, v, key)
+			require.Equal(t, ledger.Appended, ack.Outcome)
+			r, err := proofs.NewReceipt(ack.Entry)
+			require.NoError(t, err)
+			require.Equal(t, string(kind), r.Kind)
+			require.Equal(t, "{}", string(r.Hashes))
+			require.Equal(t, "{}", string(r.Checks))
+		}
+	}
+	require.EqualValues(t, 2+4*3, l.Head().Size)
+	require.NoError(t, walk(t, l))
+}
+
+// A verb's key is one of the ledger's (2.7): it replays its own request, whatever
+// is current meanwhile, and no record or verb beside it.
+func TestKeysOfVerbs(t *testing.T) {
+	database := memory.New()
+	s := store(t, database)
+	l := open(t, s, config(t))
+	post(t, l, ipc(t, "", "a"), "record")
+	first := change(t, l, stateChange(t, 1, "r"), "key")
+	again := change(t, l, stateChange(t, 1, "r"), "key")
+	require.Equal(t, ledger.Replayed, again.Outcome)
+	require.Equal(t, first.Seq, again.First)
+
+	for name, other := range map[string]*record.Verb{"target": stateChange(t, 2, "r"), "request": stateChange(t, 1, "q")} {
+		conflict := change(t, l, other, "key")
+		require.Equal(t, ledger.Conflicted, conflict.Outcome, name)
+		require.Equal(t, first.Seq, conflict.First)
+		r, err := proofs.NewReceipt(conflict.Entry)
+		require.NoError(t, err)
+		require.Equal(t, string(record.RecordRefused), r.Kind)
+	}
+	require.Equal(t, ledger.Conflicted, change(t, l, stateChange(t, 1, "r"), "record").Outcome)
+	require.Equal(t, ledger.Conflicted, post(t, l, ipc(t, "", "a"), "key").Outcome)
+
+	validate := func(current uint64) ledger.Ack {
+		v, err := record.ParseValidation(record.CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: current}, []byte(`{"validated":true}`))
+		require.NoError(t, err)
+		return change(t, l, v, "validation")
+	}
+	require.Equal(t, ledger.Appended, validate(1).Outcome)
+	require.Equal(t, ledger.Replayed, validate(2).Outcome)
+
+	require.NoError(t, walk(t, l))
+	require.NoError(t, l.Close())
+	l = open(t, s, config(t))
+	require.Equal(t, ledger.Replayed, change(t, l, stateChange(t, 1, "r"), "key").Outcome, "after a restart")
+	require.NoError(t, walk(t, l))
+}
+
+func TestOneVerbKeyAtOnce(t *testing.T) {
+	l := memoryLedger(t)
+	var mu sync.Mutex
+	outcomes := make(map[ledger.Outcome]int)
+	parallel(40, func(i int) {
+		ack := change(t, l, stateChange(t, uint64(i%2), "r"), "key")
+		mu.Lock()
+		defer mu.Unlock()
+		outcomes[ack.Outcome]++
+	})
+	require.Equal(t, map[ledger.Outcome]int{ledger.Appended: 1, ledger.Replayed: 19, ledger.Conflicted: 20}, outcomes)
+	require.NoError(t, walk(t, l))
+}
+
+// A verb of another digest under its key is damage like that of a record.
+func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
+	database := memory.New()
+	s := store(t, database)
+	l := open(t, s, config(t))
+	change(t, l, stateChange(t, 0, "r"), "key")
+	require.NoError(t, walk(t, l))
+	x, err := database.Tamper(ledger.Default)
+	require.NoError(t, err)
+	k, err := s.Key(t.Context(), ledger.HeaderKey("key"))
+	require.NoError(t, err)
+	k.Record[0] ^= 1
+	require.NoError(t, x.Key(k))
+	require.ErrorContains(t, walk(t, l), "at entry 1")
+}
