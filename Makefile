@@ -45,5 +45,6 @@ lint: ## Check formatting, go vet and staticcheck
 bench: ## Run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-e2e: ## Run the command's scripts, on the real input too where it is at hand
+e2e: ## Run the command's scripts and a real Prometheus, on the real input too where it is at hand
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
+	$(GO) test -count=1 ./deploy

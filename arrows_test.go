@@ -29,8 +29,11 @@ var arrows = map[string][]string{
 	"storage/pebble/pebbletest":    {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":          {"storage"},
 	"ledger":                       {"storage", "proofs", "proofs/audit", "ledger/record"},
-	"ledger/index":                 {"internal/enginelog", "storage", "ledger/record", "ledger/record/pyjson"},
+	"ledger/event":                 {"ledger/record", "ledger/record/pyjson"},
+	"ledger/drift":                 {"ledger/event"},
+	"ledger/index":                 {"internal/enginelog", "storage", "ledger/drift", "ledger/event", "ledger/record", "ledger/record/pyjson"},
 	"api":                          {"", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
+	"deploy":                       {},
 	"cmd/colophon":                 {"api", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -20,6 +21,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests *prometheus.CounterVec
+	underWay *prometheus.GaugeVec
 	duration *prometheus.HistogramVec
 	appended *prometheus.HistogramVec
 	events   *prometheus.HistogramVec
@@ -34,6 +36,10 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Name: "colophon_http_requests_total",
 			Help: "Requests answered, by route, method and status; refusals are those of 400 and above.",
 		}, []string{"route", "method", "status"}),
+		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "colophon_http_requests_in_progress",
+			Help: "Requests that have begun and are not answered yet, by route and method.",
+		}, []string{"route", "method"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_http_request_duration_seconds",
 			Help:    "Time from the first byte of a request to the last of its answer; for writes it includes the commit.",
@@ -55,7 +61,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		}, []string{"ledger"}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.appended, m.events, m.commit,
+	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -83,7 +89,9 @@ var (
 	treeSize = prometheus.NewDesc("colophon_ledger_tree_size", "Events in the ledger.", []string{"ledger"}, nil)
 	queue    = prometheus.NewDesc("colophon_queue_depth", "Records that wait for the sequencer.", []string{"ledger"}, nil)
 	lag      = prometheus.NewDesc("colophon_index_lag_events", "Events in the ledger that its index has not folded yet.", []string{"ledger"}, nil)
-	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed.", []string{"ledger"}, nil)
+	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed: it grows in an idle ledger too.", []string{"ledger"}, nil)
+	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 once it has stopped by an error.", []string{"ledger"}, nil)
+	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the storage takes writes of the ledger, 0 while free disk space is below the mark.", []string{"ledger"}, nil)
 )
 
 // hostCollector reads sizes and ages off the ledgers.
@@ -94,40 +102,54 @@ type hostCollector struct {
 
 // Describe implements prometheus.Collector.
 func (h hostCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- treeSize
-	ch <- queue
-	ch <- age
-	ch <- lag
+	for _, d := range [...]*prometheus.Desc{treeSize, queue, lag, age, running, writable} {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, l := range h.host.Ledgers() {
-		head := l.Head()
-		ch <- prometheus.MustNewConstMetric(treeSize, prometheus.GaugeValue, float64(head.Size), l.Name())
-		ch <- prometheus.MustNewConstMetric(queue, prometheus.GaugeValue, float64(l.Queue()), l.Name())
-		ch <- prometheus.MustNewConstMetric(age, prometheus.GaugeValue, time.Since(time.UnixMicro(head.Time)).Seconds(), l.Name())
+		gauge := func(d *prometheus.Desc, value float64) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, l.Name())
+		}
+		head, follower := l.Head(), h.index.Follower(l.Name())
+		gauge(treeSize, float64(head.Size))
+		gauge(queue, float64(l.Queue()))
+		gauge(age, time.Since(time.UnixMicro(head.Time)).Seconds())
 		// The index may have gone past the head that was read before it.
-		behind := head.Size - min(head.Size, h.index.Follower(l.Name()).Size())
-		ch <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, float64(behind), l.Name())
+		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
+		gauge(running, truth(follower.Err() == nil))
+		gauge(writable, truth(l.Writable(context.Background()) == nil))
 	}
+}
+
+// truth is a condition as a metric has it.
+func truth(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // observe counts and times every request.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
+		route, method := c.Path(), c.Request().Method
+		if route == "" {
+			route = "unknown"
+		}
+		if !knownMethod(method) {
+			method = "other"
+		}
+		m := s.config.Metrics
+		m.underWay.WithLabelValues(route, method).Inc()
 		// Deferred: an answer that fails half-way ends in a panic.
 		defer func() {
-			route, method := c.Path(), c.Request().Method
-			if route == "" {
-				route = "unknown"
-			}
-			if !knownMethod(method) {
-				method = "other"
-			}
-			s.config.Metrics.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
-			s.config.Metrics.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+			m.underWay.WithLabelValues(route, method).Dec()
+			m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
+			m.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
 		}()
 		if err := next(c); err != nil {
 			c.Error(err) // answers it, so that its status is known here

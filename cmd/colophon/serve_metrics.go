@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,6 +16,8 @@ var (
 	storageCompactions = prometheus.NewDesc("colophon_storage_compactions_total", "Compactions of the ledgers' database.", nil, nil)
 	storageFlushes     = prometheus.NewDesc("colophon_storage_flushes_total", "Memory tables written out by the ledgers' database.", nil, nil)
 	storageLevel0      = prometheus.NewDesc("colophon_storage_level0_files", "Files of the ledgers' database that wait to be merged downwards.", nil, nil)
+	storageFree        = prometheus.NewDesc("colophon_storage_free_bytes", "Free space of the file system that the ledgers' database is on.", nil, nil)
+	storageMark        = prometheus.NewDesc("colophon_storage_free_mark_bytes", "Free space below which the ledgers' database takes no writes.", nil, nil)
 	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Time of a sync of the write-ahead log.", nil, nil)
 )
 
@@ -39,9 +42,23 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(storageCompactions, prometheus.CounterValue, float64(m.Compactions))
 	ch <- prometheus.MustNewConstMetric(storageFlushes, prometheus.CounterValue, float64(m.Flushes))
 	ch <- prometheus.MustNewConstMetric(storageLevel0, prometheus.GaugeValue, float64(m.Level0Files))
-	buckets := make(map[float64]uint64, len(m.FsyncLatency.Buckets))
-	for _, b := range m.FsyncLatency.Buckets {
-		buckets[b.UpperBound.Seconds()] = b.Count
+	if m.FreeMark > 0 {
+		ch <- prometheus.MustNewConstMetric(storageFree, prometheus.GaugeValue, float64(m.FreeBytes))
+		ch <- prometheus.MustNewConstMetric(storageMark, prometheus.GaugeValue, float64(m.FreeMark))
 	}
-	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), buckets)
+	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), sparse(m.FsyncLatency.Buckets))
+}
+
+// sparse leaves out most of the hundred buckets that the database keeps: what
+// stays is each at least half again as long as the one before.
+func sparse(buckets []pebble.Bucket) map[float64]uint64 {
+	kept := make(map[float64]uint64)
+	var last time.Duration
+	for _, b := range buckets {
+		if b.UpperBound > 0 && 2*b.UpperBound >= 3*last {
+			kept[b.UpperBound.Seconds()] = b.Count
+			last = b.UpperBound
+		}
+	}
+	return kept
 }

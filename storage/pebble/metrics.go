@@ -17,6 +17,10 @@ type Metrics struct {
 	Flushes      int64
 	Level0Files  int64     // files waiting to be merged downwards
 	FsyncLatency Histogram // of the write-ahead log
+	// FreeBytes is the free space of the database's file system, and FreeMark the
+	// mark below which it takes no writes; both are 0 where that is not known.
+	FreeBytes uint64
+	FreeMark  uint64
 }
 
 // Histogram counts durations.
@@ -42,6 +46,10 @@ func (d *Database) Metrics() (Metrics, error) {
 	if err := m.LogWriter.FsyncLatency.Write(latency); err != nil {
 		return Metrics{}, fmt.Errorf("reading the latency of syncs: %w", err)
 	}
+	free, mark, err := d.space.room()
+	if err != nil {
+		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
+	}
 	return Metrics{
 		DiskBytes:    m.DiskSpaceUsage(),
 		WALBytes:     m.WAL.Size,
@@ -49,6 +57,8 @@ func (d *Database) Metrics() (Metrics, error) {
 		Flushes:      m.Flush.Count,
 		Level0Files:  m.Levels[0].TablesCount,
 		FsyncLatency: histogram(latency.GetHistogram()),
+		FreeBytes:    free,
+		FreeMark:     mark,
 	}, nil
 }
 

@@ -43,23 +43,32 @@ func (s space) checkOpening() error { return s.above(leastMark) }
 
 // above is nil if there is room above the mark, or above most where that is less.
 func (s space) above(most uint64) error {
+	free, mark, err := s.room()
+	if err != nil {
+		return err
+	}
+	mark = min(mark, most)
+	if free < mark {
+		return fmt.Errorf("%w: %d MiB free, %d MiB needed", storage.ErrNoSpace, free/mebibyte, (mark+mebibyte-1)/mebibyte)
+	}
+	return nil
+}
+
+// room is the free space and the mark, in bytes; both are 0 where the file system
+// cannot say how much room it has.
+func (s space) room() (free, mark uint64, err error) {
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
-		return nil
+		return 0, 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("checking free space of %s: %w", s.dir, err)
+		return 0, 0, fmt.Errorf("checking free space of %s: %w", s.dir, err)
 	}
-	mark := s.minFree
+	mark = s.minFree
 	if mark == 0 {
 		mark = defaultMark(usage.TotalBytes)
 	}
-	mark = min(mark, most)
-	if usage.AvailBytes < mark {
-		return fmt.Errorf("%w: %d MiB free, %d MiB needed", storage.ErrNoSpace,
-			usage.AvailBytes/mebibyte, (mark+mebibyte-1)/mebibyte)
-	}
-	return nil
+	return usage.AvailBytes, mark, nil
 }
 
 // compactionCategory is Pebble's name for tables that a compaction writes. Logs,

@@ -1,0 +1,124 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dashboard is what these tests read of Grafana's model.
+type dashboard struct {
+	UID        string  `json:"uid"`
+	Panels     []panel `json:"panels"`
+	Templating struct {
+		List []struct {
+			Name       string `json:"name"`
+			Definition string `json:"definition"`
+		} `json:"list"`
+	} `json:"templating"`
+}
+
+type panel struct {
+	ID      int    `json:"id"`
+	Title   string `json:"title"`
+	Type    string `json:"type"`
+	GridPos struct {
+		X, Y, W, H int
+	} `json:"gridPos"`
+	Targets []struct {
+		Expr string `json:"expr"`
+	} `json:"targets"`
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
+	text, err := os.ReadFile("grafana/dashboards/colophon.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &d))
+	return d
+}
+
+// chosen puts the values of the dashboard's variables into an expression: all
+// ledgers, all servers, a range of seconds where the scrapes are a second apart.
+var chosen = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
+
+// query is the expression of a panel's only or first target.
+func (d dashboard) query(t *testing.T, title string) string {
+	t.Helper()
+	for _, p := range d.Panels {
+		if p.Title == title {
+			return chosen.Replace(p.Targets[0].Expr)
+		}
+	}
+	require.Fail(t, "no such panel", "%s", title)
+	return ""
+}
+
+func TestDashboardIsWellFormed(t *testing.T) {
+	d := readDashboard(t)
+	require.Equal(t, "colophon", d.UID)
+	ids, titles := make(map[int]bool), make(map[string]bool)
+	taken := make(map[[2]int]string)
+	for _, p := range d.Panels {
+		require.NotZero(t, p.ID)
+		require.False(t, ids[p.ID], "panel %d comes twice", p.ID)
+		require.False(t, titles[p.Title], "%q comes twice", p.Title)
+		ids[p.ID], titles[p.Title] = true, true
+		require.Equal(t, p.Type != "row", len(p.Targets) > 0, "%s", p.Title)
+		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, "%s", p.Title)
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				require.Empty(t, taken[[2]int{x, y}], "%s lies over it", p.Title)
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		for _, target := range p.Targets {
+			require.NotContains(t, chosen.Replace(target.Expr), "$", "%s uses a variable that is not there", p.Title)
+		}
+	}
+}
+
+// A dashboard or a rule that names what no server exports shows nothing, and
+// never fires.
+func TestQueriesNameWhatIsExported(t *testing.T) {
+	known := map[string]bool{"up": true, "ALERTS": true} // Prometheus's own
+	s := startServer(t)
+	s.exercise("default")
+	for name, family := range s.families() {
+		known[name] = true
+		if family.GetMetric()[0].Histogram != nil {
+			known[name+"_bucket"], known[name+"_sum"], known[name+"_count"] = true, true, true
+		}
+	}
+	rules := readRules(t)
+	for _, r := range rules {
+		if r.Record != "" {
+			known[r.Record] = true
+		}
+	}
+	hold := func(expression, where string) {
+		names := metricNames(chosen.Replace(expression))
+		require.NotEmpty(t, names, "%s", where)
+		for _, name := range names {
+			require.True(t, known[name], "%s selects %s, which nothing exports", where, name)
+		}
+	}
+	for _, r := range rules {
+		hold(r.Expr, r.Record+r.Alert)
+	}
+	d := readDashboard(t)
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			hold(target.Expr, p.Title)
+		}
+	}
+	for _, v := range d.Templating.List {
+		if list, found := strings.CutPrefix(v.Definition, "label_values("); found {
+			metric, _, _ := strings.Cut(list, ",")
+			hold(metric, "the variable "+v.Name)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Package deploy_test holds what is deployed — rules, dashboard, manifests and
+// the documentation of metrics — against a real server.
+package deploy_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// colophon is the path of the server's binary. TestMain sets it, once.
+var colophon string
+
+func TestMain(m *testing.M) {
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "colophon-deploy")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	colophon = filepath.Join(dir, "colophon")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", colophon, "../cmd/colophon")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the server: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}

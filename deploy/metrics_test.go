@@ -1,0 +1,118 @@
+package deploy_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+)
+
+// documented is a metric as docs/metrics.md has it.
+type documented struct {
+	kind   string   // Counter, Gauge, Histogram
+	labels []string // sorted
+}
+
+var (
+	metricSection = regexp.MustCompile("(?m)^### `([a-z_0-9]+)`\n\\*(Counter|Gauge|Histogram)([^.*]*)\\.\\* \\S")
+	labelRow      = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (.*) \\|$")
+	quotedName    = regexp.MustCompile("`([^`]+)`")
+)
+
+func quoted(text string) (names []string) {
+	for _, m := range quotedName.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+func readMetricsPage(t *testing.T) (metrics map[string]documented, values map[string][]string) {
+	t.Helper()
+	file, err := os.ReadFile("../docs/metrics.md")
+	require.NoError(t, err)
+	text := string(file)
+	metrics, values = make(map[string]documented), make(map[string][]string)
+	sections := metricSection.FindAllStringSubmatch(text, -1)
+	require.Len(t, sections, strings.Count(text, "\n### "), "each section begins with type, unit and labels")
+	for _, m := range sections {
+		require.NotContains(t, metrics, m[1], "documented twice")
+		labels := quoted(m[3])
+		slices.Sort(labels)
+		metrics[m[1]] = documented{kind: m[2], labels: labels}
+	}
+	for _, m := range labelRow.FindAllStringSubmatch(text, -1) {
+		values[m[1]] = quoted(m[2])
+	}
+	return metrics, values
+}
+
+// exported is a family as the page would have it.
+func exported(family *dto.MetricFamily) documented {
+	name := family.GetType().String() // COUNTER
+	d := documented{kind: name[:1] + strings.ToLower(name[1:])}
+	for _, l := range family.GetMetric()[0].GetLabel() {
+		d.labels = append(d.labels, l.GetName())
+	}
+	slices.Sort(d.labels)
+	return d
+}
+
+func TestMetricsAreDocumented(t *testing.T) {
+	s := startServer(t)
+	s.exercise("default")
+	own := make(map[string]documented)
+	for name, family := range s.families() {
+		if strings.HasPrefix(name, "colophon_") {
+			own[name] = exported(family)
+			require.NotEmpty(t, family.GetHelp(), "%s", name)
+		}
+	}
+	page, _ := readMetricsPage(t)
+	require.Equal(t, slices.Sorted(maps.Keys(own)), slices.Sorted(maps.Keys(page)))
+	for name, want := range own {
+		require.Equal(t, want, page[name], "%s", name)
+	}
+}
+
+// open are labels whose values depend on the server or the contract; their
+// bounds are tested where they are set.
+var open = []string{"ledger", "route", "status"}
+
+func TestLabelValuesAreDocumented(t *testing.T) {
+	s := startServer(t)
+	s.exercise("default")
+	used := holdLabelValues(t, s)
+	_, values := readMetricsPage(t)
+	require.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(values)))
+}
+
+// holdLabelValues holds what a server exports now against the page, and returns
+// the names of its labels.
+func holdLabelValues(t *testing.T, s *server) map[string]bool {
+	t.Helper()
+	page, values := readMetricsPage(t)
+	for _, stage := range values["stage"] {
+		values["field"] = append(values["field"], "stage:"+stage)
+	}
+	used := make(map[string]bool)
+	for name, family := range s.families() {
+		if _, ours := page[name]; !ours {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				used[l.GetName()] = true
+				require.Contains(t, values, l.GetName(), "a label of %s", name)
+				if !slices.Contains(open, l.GetName()) {
+					require.Contains(t, values[l.GetName()], l.GetValue(), "%s of %s", l.GetName(), name)
+				}
+			}
+		}
+	}
+	return used
+}

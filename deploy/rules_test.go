@@ -1,0 +1,113 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// rule is a recording rule or an alert.
+type rule struct {
+	Record      string            `yaml:"record"`
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+// readYAML reads a file that holds nothing but what its type knows.
+func readYAML(t *testing.T, path string, to any) {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	decoder := yaml.NewDecoder(file)
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(to), "%s", path)
+}
+
+func readRules(t *testing.T) (rules []rule) {
+	t.Helper()
+	for _, path := range glob(t, "prometheus/*.rules.yml") {
+		var file struct {
+			Groups []struct {
+				Name  string `yaml:"name"`
+				Rules []rule `yaml:"rules"`
+			} `yaml:"groups"`
+		}
+		readYAML(t, path, &file)
+		for _, g := range file.Groups {
+			rules = append(rules, g.Rules...)
+		}
+	}
+	return rules
+}
+
+// glob lists files, of which there must be some.
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, paths, "%s", pattern)
+	return paths
+}
+
+// requirePrometheus, set to 1, makes a missing Prometheus a failure.
+const requirePrometheus = "COLOPHON_REQUIRE_PROMETHEUS"
+
+// tool is the path of a program of Prometheus; without it the test is skipped.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv(requirePrometheus) == "1" {
+		require.NoError(t, err)
+	}
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
+func TestPromtool(t *testing.T) {
+	promtool := tool(t, "promtool")
+	for name, arguments := range map[string][]string{
+		"check config": {"check", "config", "prometheus/prometheus.yml"},
+		"check rules":  append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, "prometheus/*.rules.yml")...),
+		"test rules":   append([]string{"test", "rules"}, glob(t, "prometheus/tests/*.test.yml")...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := exec.Command(promtool, arguments...).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		})
+	}
+}
+
+// Each alert says how bad it is, what happened and what to do, and has a case in
+// which it fires and one in which it does not.
+func TestAlertsAreActionable(t *testing.T) {
+	var cases strings.Builder
+	for _, path := range glob(t, "prometheus/tests/*.test.yml") {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		cases.Write(text)
+	}
+	alerts := 0
+	for _, r := range readRules(t) {
+		if r.Alert == "" {
+			require.Contains(t, cases.String(), r.Record, "no case looks at it")
+			continue
+		}
+		alerts++
+		require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], "%s", r.Alert)
+		require.NotEmpty(t, r.Annotations["summary"], "%s", r.Alert)
+		require.NotEmpty(t, r.Annotations["description"], "%s", r.Alert)
+		require.Contains(t, cases.String(), `ALERTS{alertname="`+r.Alert+`",alertstate="firing",`, "no case in which it fires")
+	}
+	require.NotZero(t, alerts)
+}

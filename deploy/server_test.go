@@ -1,0 +1,129 @@
+package deploy_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+)
+
+// server is a process of its own, with an empty data folder.
+type server struct {
+	t   *testing.T
+	url string
+}
+
+func startServer(t *testing.T) *server {
+	t.Helper()
+	command := exec.Command(colophon, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+	command.Env = append(os.Environ(), "GOMEMLIMIT=1GiB")
+	log := new(bytes.Buffer)
+	command.Stderr = log
+	banner, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		require.NoError(t, command.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, command.Wait(), "%s", log)
+	})
+	lines := bufio.NewScanner(banner)
+	for lines.Scan() {
+		if name, url, found := strings.Cut(strings.TrimSpace(lines.Text()), " "); found && name == "server" {
+			go func() { _, _ = io.Copy(io.Discard, banner) }() // so that it never waits for a reader
+			return &server{t, strings.TrimSpace(url)}
+		}
+	}
+	require.Fail(t, "the server did not start", "%s", log)
+	return nil
+}
+
+// send makes a request that must be answered with that status.
+func (s *server) send(method, path, contentType, body string, status int) []byte {
+	s.t.Helper()
+	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	request.Header.Set("Content-Type", contentType)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	require.Equal(s.t, status, response.StatusCode, "%s %s: %s", method, path, answer)
+	return answer
+}
+
+func (s *server) post(path, body string, status int) {
+	s.t.Helper()
+	s.send(http.MethodPost, path, "application/json", body, status)
+}
+
+// run runs another command of the program against the server.
+func (s *server) run(arguments ...string) {
+	s.t.Helper()
+	out, err := exec.Command(colophon, append(arguments, "--server", s.url)...).CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
+}
+
+// families is what the server exports, by name.
+func (s *server) families() map[string]*dto.MetricFamily {
+	s.t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	found, err := parser.TextToMetricFamilies(bytes.NewReader(s.send(http.MethodGet, "/metrics", "", "", http.StatusOK)))
+	require.NoError(s.t, err)
+	return found
+}
+
+const (
+	zeros = "0000000000000000000000000000000000000000000000000000000000000000"
+
+	run        = `"payload":{"seed":1},"system_prompt":"Be brief.","model":"m","temperature":0,"max_tokens":9`
+	wrongClaim = `{` + run + `,"output":"o","output_hash":"` + zeros + `"}`
+	rejected   = `{"reject_inputs":{"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"unbounded"}}`
+	citations  = `{"subject":"s","citations":[{"text":"a chunk","source_id":"book","weight":1}]}`
+	path       = `{"project":"p","route":["Start"],"content":"Once."}`
+)
+
+// exercise has a ledger of that name take something of everything, so that every
+// metric is exported: each kind of record, twice; a batch; two refusals; a gap in
+// a producer's sequence; a change of state.
+func (s *server) exercise(name string) {
+	s.t.Helper()
+	ledger := "/v1/ledgers/" + name
+	for _, output := range []string{"x", "y"} {
+		s.post(ledger+"/ipc-records", `{`+run+`,"output":"`+output+`"}`, http.StatusCreated)
+		s.post(ledger+"/run-dags", rejected, http.StatusCreated)
+		s.post(ledger+"/citation-sets", citations, http.StatusCreated)
+		s.post(ledger+"/path-fingerprints", path, http.StatusCreated)
+	}
+	s.post(ledger+"/ipc-records?on_mismatch=reject", wrongClaim, http.StatusUnprocessableEntity)
+	s.post(ledger+"/ipc-records", `{"run_id":"one",`+run+`,"output":"x"}`, http.StatusCreated)
+	s.post(ledger+"/ipc-records", `{"run_id":"one",`+run+`,"output":"y"}`, http.StatusConflict)
+	for _, number := range []string{"0", "2"} { // 1 is left out
+		s.post(ledger+"/ipc-records", `{"producer":{"id":"p","seq":`+number+`},`+run+`,"output":"y"}`, http.StatusCreated)
+	}
+	s.post(ledger+"/records/1/state", `{"state":"quarantined","reason":"a test"}`, http.StatusCreated)
+	s.send(http.MethodPost, ledger+"/batch", "application/x-ndjson", `{"kind":"path_fingerprint","record":`+path+"}\n", http.StatusOK)
+	require.Eventually(s.t, s.folded, time.Minute, time.Millisecond)
+}
+
+// folded says that the index of every ledger has caught up.
+func (s *server) folded() bool {
+	s.t.Helper()
+	for _, m := range s.families()["colophon_index_lag_events"].GetMetric() {
+		if m.GetGauge().GetValue() > 0 {
+			return false
+		}
+	}
+	return true
+}
