@@ -273,7 +273,7 @@ func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, err e
 	if err != nil {
 		return nil, err
 	}
-	o := outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, ack: ack}
+	o := outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, derive: b.options.derive, ack: ack}
 	receipt, err := b.server.receiptOf(context.WithoutCancel(ctx), b.ledger, o)
 	if err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, err e
 		p.Receipt = receipt.AppendJSON(nil)
 		return nil, p
 	}
-	return receipt.AppendJSON(nil), nil
+	return b.server.encodeReceipt(ctx, b.ledger, o, receipt), nil
 }
 
 // release gives back the records of a chunk. Those that were enqueued must have

@@ -130,6 +130,10 @@ func (c contract) checkRequest(k call, r *http.Request) error {
 }
 
 func documents(route *routers.Route, in, name string) bool {
+	// A name like label:{name} stands for all that begin so.
+	if prefix, _, open := strings.Cut(name, ":"); open {
+		name = prefix + ":{name}"
+	}
 	return route.Operation.Parameters.GetByInAndName(in, name) != nil || route.PathItem.Parameters.GetByInAndName(in, name) != nil
 }
 

@@ -201,12 +201,13 @@ func (c *contract) curl(path string, parameters []docParameter, body *docsBody, 
 	if len(o.Responses) > 0 && len(o.Responses[0].value.Content) == 1 && o.Responses[0].value.Content[0].name == "application/octet-stream" {
 		command += " --output file"
 	}
-	switch {
-	case body != nil && len(body.Examples) > 0:
+	// Without -X, curl gets, and posts where it has a body.
+	if o.method != http.MethodGet && (o.method != http.MethodPost || body == nil) {
+		command = strings.Replace(command, "curl -sS", "curl -sS -X "+o.method, 1)
+	}
+	if body != nil && len(body.Examples) > 0 {
 		command += " \\\n  -H 'Content-Type: " + body.Media + "' --data-binary @- <<'EOF'\n" +
 			strings.TrimSuffix(body.Examples[0].Text, "\n") + "\nEOF"
-	case o.method != http.MethodGet:
-		command = strings.Replace(command, "curl -sS", "curl -sS -X "+o.method, 1)
 	}
 	return command
 }

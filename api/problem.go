@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -88,6 +89,8 @@ func asProblem(err error) (p *problem, internal bool) {
 		return p, false
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
+	case errors.Is(err, index.ErrPosition):
+		return invalid("cursor", "is of another query; take the value of next of an earlier answer to this one"), false
 	case errors.As(err, &tooLarge):
 		return fault(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes; split it", tooLarge.Limit), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):

@@ -10,14 +10,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/ledger/record"
 	"colophon/proofs"
 )
 
 // row is one event as it is read back: where it stands in chain and tree, and
 // its body.
 type row struct {
-	AsOf          uint64          `json:"as_of"`
-	Seq           uint64          `json:"seq"`
+	taken
+	proved
 	Kind          string          `json:"kind"`
 	Time          string          `json:"time"`
 	EventHash     string          `json:"event_hash"`
@@ -29,19 +30,25 @@ type row struct {
 	Event         json.RawMessage `json:"event"`
 }
 
-// live is the state of a record that nothing has changed (2.8).
-const live = "live"
-
 // record answers one record: event, checks, state (3.2).
 func (s *Server) record(c echo.Context) error {
-	if err := query(c); err != nil {
-		return err
-	}
-	l, head, seq, err := s.at(c)
+	l, _, seq, err := s.at(c)
 	if err != nil {
 		return err
 	}
-	entry, err := l.Store().Entry(c.Request().Context(), seq)
+	// Whoever has a receipt of it must find it.
+	if err := s.config.Index.Follower(l.Name()).Wait(c.Request().Context(), seq+1); err != nil {
+		return err
+	}
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if seq >= q.view.Size() {
+		return fault(http.StatusNotFound, "there is no event %d among the first %d", seq, q.view.Size())
+	}
+	entry, err := l.Store().Entry(q.ctx, seq)
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", seq, err)
 	}
@@ -49,13 +56,18 @@ func (s *Server) record(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
-	answer := row{AsOf: head.Size, Seq: seq, Kind: r.Kind, Time: r.Time,
+	answer := row{proved: proved{Seq: seq}, Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
 		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
-	if _, posted := computeKind(r.Kind); posted {
-		answer.State = live
+	if record.Kind(r.Kind).HasState() {
+		if answer.State, err = q.view.State(seq); err != nil {
+			return err
+		}
 	}
-	return answerJSON(c, http.StatusOK, answer)
+	if err := answer.proveIn(q); err != nil {
+		return err
+	}
+	return answerOne(q, &answer)
 }
 
 // eventContent is what an event says of the content beside the log.

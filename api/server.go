@@ -80,6 +80,7 @@ type Server struct {
 	// origins refuses what a web page of another origin makes a browser send.
 	origins *http.CrossOriginProtection
 	docs    []byte // the page at /docs
+	totals  effectTotals
 }
 
 // New makes a server over a host and an index that are open. It follows every
@@ -177,9 +178,43 @@ func (s *Server) routes() {
 	l.POST("/batch", s.batch)
 	l.POST("/freeze", s.freeze)
 	l.GET("/stats", s.stats)
+	l.GET("/records", s.records)
 	l.GET("/records/:seq", s.record)
+	l.GET("/runs/:run_id", s.run)
+	l.POST("/records/:seq/state", s.changeState)
 	l.GET("/records/:seq/receipt", s.receipt)
 	l.GET("/records/:seq/content/*", s.content)
+	l.GET("/paths", s.projects)
+	l.GET("/paths/:project", s.paths)
+	l.GET("/paths/:project/builds", s.builds)
+	l.GET("/paths/:project/builds/:build/gone", s.goneFromBuild)
+	l.GET("/paths/:project/collisions", s.collisions)
+	l.GET("/paths/:project/:path_id", s.pathHistory)
+	l.PUT("/paths/:project/:path_id/validation", s.validatePath)
+	l.PUT("/sources/:source_id", s.registerSource)
+	l.DELETE("/sources/:source_id", s.revokeSource)
+	l.GET("/drift/groups", s.groups)
+	l.GET("/drift/groups/:by/:value", s.group)
+	l.GET("/drift/attribution", s.attribute)
+	l.GET("/drift/timeline", s.timeline)
+	l.GET("/drift/effects", s.effects)
+	l.POST("/drift/reproduce", s.reproduce)
+	l.GET("/run-dags/compare", s.compareRuns)
+	l.GET("/run-dags/divergence", s.divergence)
+	l.GET("/run-dags/failures", s.failures)
+	l.GET("/run-dags/by-cache-key/:key", s.runByCacheKey)
+	l.GET("/run-dags/:seq/stage-proof/:stage", s.stageProof)
+	l.GET("/citation-sets/drift", s.citationDrift)
+	l.GET("/citation-sets/conflicts", s.conflicts)
+	l.GET("/citation-sets/stale", s.stale)
+	l.GET("/citation-sets/by-chunk/:hash", s.citationsOfChunk)
+	l.GET("/citation-sets/by-source/:source_id", s.citationsOfSource)
+	l.GET("/citation-sets/:seq/document", s.citationsDocument)
+	l.POST("/citation-sets/:seq/pinned-retrieval", s.pinnedRetrieval)
+	l.GET("/sources", s.sources)
+	l.GET("/sources/:source_id", s.source)
+	l.GET("/producers", s.producers)
+	l.GET("/producers/:id", s.producer)
 	l.GET("/events", s.events)
 	l.GET("/events/:hash", s.event)
 	l.GET("/proofs/inclusion", s.inclusion)
@@ -200,4 +235,4 @@ func (s *Server) Routes() []string {
 	return routes
 }
 
-var pathParameter = regexp.MustCompile(`:([a-z]+)`)
+var pathParameter = regexp.MustCompile(`:([a-z_]+)`)

@@ -31,6 +31,7 @@ var writePaths = map[record.Kind]string{
 type options struct {
 	reject  bool // refuse a record whose claims do not hold (2.4)
 	minimal bool // receipts without proof (3.1)
+	derive  bool // derived facts beside the receipt (3.1)
 	key     string
 }
 
@@ -39,8 +40,12 @@ func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
 	if len(o.key) > record.MaxKey || !utf8.ValidString(o.key) {
 		return o, fault(http.StatusBadRequest, "Idempotency-Key: must be valid UTF-8 of at most %d bytes", record.MaxKey)
 	}
-	mode := l.OnMismatch()
-	if err := query(c, text("on_mismatch", &mode)); err != nil {
+	mode, derive := l.OnMismatch(), ""
+	if err := query(c, text("on_mismatch", &mode), text("derive", &derive)); err != nil {
+		return o, err
+	}
+	var err error
+	if o.derive, err = choice("derive", derive, "false", "true"); err != nil {
 		return o, err
 	}
 	if mode != ledger.AcceptMismatch && mode != ledger.RejectMismatch {
@@ -155,7 +160,7 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 			return err
 		}
 		s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, ack: ack})
+		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, derive: o.derive, ack: ack})
 	}
 }
 
@@ -173,6 +178,7 @@ type outcome struct {
 	record  *record.Record
 	refused bool // for a mismatch
 	minimal bool
+	derive  bool
 	ack     ledger.Ack
 }
 
@@ -192,7 +198,7 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
 		status = http.StatusOK
 	}
 	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))
-	return c.Blob(status, echo.MIMEApplicationJSON, receipt.AppendJSON(nil))
+	return c.Blob(status, echo.MIMEApplicationJSON, s.encodeReceipt(c.Request().Context(), l, out, receipt))
 }
 
 // maxListed bounds the failed checks that a problem lists; it gives their number.

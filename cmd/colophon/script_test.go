@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"http":       scriptHTTP,
 			"wait-size":  scriptWaitSize,
 			"size":       scriptSize,
+			"scrape":     scriptScrape,
 			"generate":   scriptGenerate,
 			"edit":       scriptEdit,
 			"compress":   scriptCompress,

@@ -44,9 +44,6 @@ var Causes = [...]Cause{
 	Confounded, NoEffect, ModelInternal, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
-// modelDigest is the variable that is no cause by its own name.
-const modelDigest = "model_digest"
-
 // Difference is a variable that two runs have different values of. Hashes and
 // texts are as they are, numbers in their canonical form; nil is null.
 type Difference struct {
@@ -68,9 +65,10 @@ type Attribution struct {
 func Attribute(a, b *event.IPC) Attribution {
 	c := compare(a, b)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
-	for i, v := range variablesOf(a, b) {
-		if c.differs[i] {
-			r.Differences = append(r.Differences, Difference{v.name, v.a, v.b})
+	of, and := values(a), values(b)
+	for i, differs := range c.differs {
+		if differs {
+			r.Differences = append(r.Differences, Difference{variables[i], of[i], and[i]})
 		}
 	}
 	return r
@@ -82,50 +80,49 @@ func CauseOf(a, b *event.IPC) Cause {
 	return c.cause(a, b)
 }
 
-// variable is one variable of two runs.
-type variable struct {
-	name string
-	a, b []byte
-	// environment: an unknown value differs from none.
-	environment bool
+// variables are the names of what can differ beside the output.
+var variables = [...]string{
+	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
+	string(OllamaBuild), string(HostPlatform), "model_digest",
 }
 
-// variableCount is the number of variables.
-const variableCount = 9
+// Places in variables. From environment on a value that is not known differs from
+// none.
+const (
+	model       = 2
+	environment = 6
+	modelDigest = 8
+)
 
-// variablesOf are the variables in the order of the causes.
-func variablesOf(a, b *event.IPC) [variableCount]variable {
-	return [...]variable{
-		{string(Input), a.InputHash, b.InputHash, false},
-		{string(SystemPrompt), a.SystemPromptHash, b.SystemPromptHash, false},
-		{string(Model), a.Model, b.Model, false},
-		{string(Temperature), a.Temperature, b.Temperature, false},
-		{string(MaxTokens), a.MaxTokens, b.MaxTokens, false},
-		{string(Seed), a.Seed, b.Seed, false},
-		{string(OllamaBuild), a.OllamaBuildHash, b.OllamaBuildHash, true},
-		{string(HostPlatform), a.HostPlatform, b.HostPlatform, true},
-		{modelDigest, a.ModelDigest, b.ModelDigest, true},
+// values are those of the variables.
+func values(r *event.IPC) [len(variables)][]byte {
+	return [...][]byte{
+		r.InputHash, r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
+		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest,
 	}
 }
 
 // comparison is what two runs differ in.
 type comparison struct {
-	differs       [variableCount]bool // by variable, in their order
-	counted       int                 // variables that differ, and count
-	only          string              // one of them
+	differs       [len(variables)]bool
+	counted       int // variables that differ, and count
+	last          int // place of the last of them
 	outputChanged bool
 }
 
 func compare(a, b *event.IPC) comparison {
 	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
-	for i, v := range variablesOf(a, b) {
-		if bytes.Equal(v.a, v.b) && (v.a == nil) == (v.b == nil) || v.environment && (v.a == nil || v.b == nil) {
-			continue
+	of, and := values(a), values(b)
+	for i := range variables {
+		unknown := of[i] == nil || and[i] == nil
+		if unknown && i < environment {
+			c.differs[i] = (of[i] == nil) != (and[i] == nil)
+		} else {
+			c.differs[i] = !unknown && !bytes.Equal(of[i], and[i])
 		}
-		c.differs[i] = true
-		if v.name != modelDigest || bytes.Equal(a.Model, b.Model) {
+		if c.differs[i] && !(i == modelDigest && c.differs[model]) {
 			c.counted++
-			c.only = v.name
+			c.last = i
 		}
 	}
 	return c
@@ -142,10 +139,10 @@ func (c *comparison) cause(a, b *event.IPC) Cause {
 		return NoEffect
 	case c.counted > 1:
 		return Confounded
-	case c.counted == 1 && c.only == modelDigest:
+	case c.counted == 1 && c.last == modelDigest:
 		return ModelInternal
 	case c.counted == 1:
-		return Cause(c.only)
+		return Cause(variables[c.last])
 	case a.ModelDigest != nil && b.ModelDigest != nil:
 		return Stochastic
 	}

@@ -10,10 +10,11 @@ import (
 
 // StageChange is how the stages of a run-DAG b stand to those of a (4.2).
 //
-// Stages are the same stage when they have one name and are equally many times into
-// the list with it. Both lists are walked at once: a stage that only one has, one with
-// another hash, and one that comes later in the other's order differ. So nothing
-// differs exactly where the lists, and with them the roots, are equal.
+// Two stages are the same one when they have one name, and each is the n-th of that
+// name in its list. Both lists are walked at once. What differs is a stage that only one
+// list has (where both go on with such a stage, that of b comes first), a stage that has
+// another hash, and one that b has later than a does. So nothing differs exactly where
+// the lists, and with them the roots, are equal.
 type StageChange struct {
 	// Differing are the names of all stages that differ, in the order of the walk; a
 	// name comes as often as stages of that name differ.
@@ -101,13 +102,13 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 				c.Differing = append(c.Differing, w.a[i].name)
 			}
 			i, j = i+1, j+1
-		case i < len(w.a) && !has(w.inB, w.a[i]):
-			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
-			i++
 		case j < len(w.b) && !has(w.inA, w.b[j]):
 			c.Differing, c.OnlyInB = append(c.Differing, w.b[j].name), append(c.OnlyInB, w.b[j].name)
 			c.Stages++
 			j++
+		case i < len(w.a) && !has(w.inB, w.a[i]):
+			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
+			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
 			j++ // it came earlier in a, and differs
 		default:

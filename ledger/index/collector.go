@@ -39,8 +39,12 @@ func (c *collector) Collect(collected chan<- prometheus.Metric) {
 		now := f.published.Load()
 		collected <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(now.size), f.name)
 		for s, count := range now.counts {
+			kind := prometheus.CounterValue
+			if s.metric.isGauge() {
+				kind = prometheus.GaugeValue
+			}
 			values := append([]string{f.name}, s.labels[:len(metrics[s.metric].labels)]...)
-			collected <- prometheus.MustNewConstMetric(c.counters[s.metric], prometheus.CounterValue, float64(count), values...)
+			collected <- prometheus.MustNewConstMetric(c.counters[s.metric], kind, float64(count), values...)
 		}
 	}
 }

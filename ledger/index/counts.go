@@ -3,6 +3,8 @@ package index
 import (
 	"strings"
 
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 )
 
@@ -13,6 +15,16 @@ const (
 	recordsTotal metric = iota
 	checksTotal
 	refusalsTotal
+	driftTotal
+	divergenceTotal
+	failuresTotal
+	conflictsTotal
+	pathChangesTotal
+	collisionsTotal
+	stateChangesTotal
+	staleChunksTotal
+	producerDuplicatesTotal
+	producerMissing
 	metricCount
 )
 
@@ -35,7 +47,33 @@ var metrics = [metricCount]struct {
 	refusalsTotal: {"colophon_ledger_refusals_total",
 		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
 		[]string{"reason"}},
+	driftTotal: {"colophon_ledger_drift_total",
+		"IPC runs by cause: each against the live run before it with its input_hash.",
+		[]string{"cause"}},
+	divergenceTotal: {"colophon_ledger_dag_divergence_total",
+		"Run-DAGs by the first stage that differs from the live one before with its question_hash; none where no stage does.",
+		[]string{"stage"}},
+	failuresTotal: {"colophon_ledger_dag_failures_total",
+		"Run-DAGs by failure_stage and audit_mode; none where there is none.",
+		[]string{"failure_stage", "audit_mode"}},
+	conflictsTotal: {"colophon_ledger_citation_conflicts_total",
+		"Chunk hashes that came to be cited under more than one source.", nil},
+	pathChangesTotal: {"colophon_ledger_path_changes_total",
+		"Path fingerprints by category.", []string{"category"}},
+	collisionsTotal: {"colophon_ledger_path_id_collisions_total",
+		"Routes that found their path_id held by another route of their project.", nil},
+	stateChangesTotal: {"colophon_ledger_state_changes_total",
+		"Changes of a record's state, by the state that they lead to.", []string{"state"}},
+	staleChunksTotal: {"colophon_ledger_stale_chunks_total",
+		"Chunks of a source that were superseded.", nil},
+	producerDuplicatesTotal: {"colophon_ledger_producer_duplicates_total",
+		"Records that repeat a sequence number of their producer.", nil},
+	producerMissing: {"colophon_ledger_producer_missing",
+		"Sequence numbers that producers have skipped and not delivered yet.", nil},
 }
+
+// isGauge reports whether a metric may also fall.
+func (m metric) isGauge() bool { return m == producerMissing }
 
 // series is one counter with its labels; those that the metric lacks are empty.
 type series struct {
@@ -52,33 +90,62 @@ type counts map[series]uint64
 func newCounts() counts {
 	c := make(counts)
 	for _, kind := range record.Kinds {
-		c[recordSeries(string(kind))] = 0
+		c[seriesOf(recordsTotal, string(kind))] = 0
 	}
 	for _, reason := range refusals {
-		c[refusalSeries(string(reason))] = 0
+		c[seriesOf(refusalsTotal, string(reason))] = 0
+	}
+	for _, state := range record.States {
+		c[seriesOf(stateChangesTotal, string(state))] = 0
+	}
+	for _, cause := range drift.Causes {
+		c[seriesOf(driftTotal, string(cause))] = 0
+	}
+	for _, category := range Categories {
+		c[seriesOf(pathChangesTotal, string(category))] = 0
+	}
+	for m := conflictsTotal; m < metricCount; m++ {
+		if len(metrics[m].labels) == 0 {
+			c[seriesOf(m)] = 0
+		}
 	}
 	return c
 }
 
-// check counts one check. All results of a field begin with 0 when the first of
-// them is met: the first mismatch is what nobody must miss.
-func (c counts) check(kind, field, result string) {
-	s := checkSeries(kind, field, result)
-	if c[s]++; c[s] > 1 {
+// seriesOf names one counter of a metric.
+func seriesOf(m metric, labels ...string) series {
+	s := series{metric: m}
+	copy(s.labels[:], labels)
+	return s
+}
+
+// countEvent counts an event by its kind and checks.
+func (f *fold) countEvent(e *event.Event) {
+	if e.Kind == record.RecordRefused {
+		f.count(seriesOf(refusalsTotal, label(e.Refusal().Reason, refusals[:])), 1)
+		return
+	}
+	kind := label([]byte(e.Kind), record.Kinds[:])
+	if kind == other && label([]byte(e.Kind), ledgerKinds[:]) != other {
+		return
+	}
+	f.count(seriesOf(recordsTotal, kind), 1)
+	for name, check := range e.Checks.Members() {
+		f.countCheck(kind, fieldLabel(name.Text()), label(check.Member("result").Text(), results[:]))
+	}
+}
+
+// countCheck counts one check. All results of a field begin with 0 when the first
+// of them is met: the first mismatch is what nobody must miss.
+func (f *fold) countCheck(kind, field, result string) {
+	s := seriesOf(checksTotal, kind, field, result)
+	if f.count(s, 1); f.state.counts[s] > 1 {
 		return
 	}
 	for _, r := range results {
-		c[checkSeries(kind, field, string(r))] += 0
+		f.count(seriesOf(checksTotal, kind, field, string(r)), 0)
 	}
 }
-
-func recordSeries(kind string) series { return series{recordsTotal, [maxLabels]string{kind}} }
-
-func checkSeries(kind, field, result string) series {
-	return series{checksTotal, [maxLabels]string{kind, field, result}}
-}
-
-func refusalSeries(reason string) series { return series{refusalsTotal, [maxLabels]string{reason}} }
 
 // other stands for every label value that this build does not know.
 const other = "other"
@@ -86,8 +153,8 @@ const other = "other"
 // ledgerKinds are the kinds that the ledger writes itself (2.2): their events
 // are not records.
 var ledgerKinds = [...]record.Kind{
-	record.LedgerCreated, record.RecordRefused, "record_state_changed", "path_validated",
-	"source_registered", "source_revoked", "content_redacted", "key_rotated",
+	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,
+	record.SourceRegistered, record.SourceRevoked, "content_redacted", "key_rotated",
 }
 
 var results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}

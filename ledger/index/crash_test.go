@@ -13,7 +13,7 @@ import (
 // Wherever the power fails in the middle of a fold, cursor and contents agree,
 // and folding on from there gives what an undisturbed fold gives.
 func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
-	bodies := plains(t, 0, 1000)
+	bodies := plains(t, 0, 300)
 	log := newJournal(t, "default")
 	log.append(bodies...)
 
@@ -21,6 +21,9 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	var mu sync.Mutex // guards cuts
 	files := pebbletest.NewCrashable()
 	files.BeforeEach(func(operation int) {
+		if operation%3 > 0 {
+			return
+		}
 		cut := files.PowerCut([]int{100, 0, 100, 50, 100}[operation%5], uint64(operation))
 		mu.Lock()
 		defer mu.Unlock()
@@ -34,44 +37,31 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for part := range slices.Chunk(bodies, 50) {
 		growing.append(part...)
 		growing.catchUp(f)
+		_, err := s.engine.AsyncFlush()
+		require.NoError(t, err)
 	}
 	files.BeforeEach(nil)
 	require.NoError(t, s.Close())
 
-	middle := 0
+	middle, whole := 0, log.refold()
 	for _, cut := range cuts {
 		c.folder.files = cut.FS()
 		s := openTest(t, c)
-		f := newFollower(s, log.name, log.store)
+		f := newFollower(s, log.name, 1, log.store)
 		require.NoError(t, f.restore(t.Context()))
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++
 		}
 		require.Zero(t, f.Size()%2, "a batch is whole or not there")
 		log.check(f)
-		requireKeys(t, s, f.Size())
+		requireEvents(t, s, f.Size())
 
 		f = follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
-		requireKeys(t, s, log.head.Size)
+		requireEvents(t, s, log.head.Size)
+		requireSame(t, whole, dump(t, s))
 		require.NoError(t, s.Close())
 	}
 	require.Greater(t, middle, 5, "of %d power cuts", len(cuts))
-}
-
-// requireKeys fails unless the index has one key for each event and one cursor.
-func requireKeys(t *testing.T, s *Store, events uint64) {
-	t.Helper()
-	keys := uint64(0)
-	all, err := s.engine.NewIter(nil)
-	require.NoError(t, err)
-	for ok := all.First(); ok; ok = all.Next() {
-		keys++
-	}
-	require.NoError(t, all.Close())
-	if events > 0 {
-		events++
-	}
-	require.Equal(t, events, keys)
 }

@@ -15,15 +15,18 @@ const engineFormat = engine.FormatValueSeparation
 
 // Memory, in bytes. The index shares its machine with the log's database.
 const (
-	cacheBytes    = 16 << 20
-	memTableBytes = 8 << 20
+	cacheBytes    = 32 << 20
+	memTableBytes = 16 << 20
 )
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time.
 func (c config) engineOptions() *engine.Options {
 	o := &engine.Options{
-		FS:                    c.folder.files,
+		FS:       c.folder.files,
+		Comparer: comparer(),
+		// After a crash what was not flushed is folded again.
+		DisableWAL:            true,
 		FormatMajorVersion:    engineFormat,
 		CacheSize:             cacheBytes,
 		MemTableSize:          memTableBytes,

@@ -17,7 +17,10 @@ func (f *Follower) Find(hash storage.Hash) (uint64, error) {
 }
 
 func (f *Follower) find(hash storage.Hash) (uint64, error) {
-	value, err := f.store.get(f.fold.keys.eventHash(nil, hash))
+	if f.store.closed.Load() {
+		return 0, ErrClosed
+	}
+	value, err := get(f.store.engine, f.fold.rows.keys.eventHash(nil, hash))
 	if err != nil {
 		return 0, err
 	}

@@ -2,27 +2,45 @@ package index
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	engine "github.com/cockroachdb/pebble/v2"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
-	"colophon/ledger/record/pyjson"
 	"colophon/storage"
 )
 
 // fold takes events into the index, one after the other. It belongs to its
 // follower's goroutine.
 type fold struct {
-	keys  keyspace // never changes, read by queries too
-	state state    // with what the batch in the making brings
+	log    storage.Reader
+	rows   rows
+	state  state           // with what the batch in the making brings
+	counts map[series]bool // counters that the batch has changed
 
 	starved bool // the disk was too full the last time
 
-	document   pyjson.Document
-	key, value []byte // scratch
+	chunks chan *chunk // for reading ahead
+	runs   runsFold
+
+	// Scratch of one event.
+	posted []posting
+	value  []byte
+}
+
+// errUnsettled: the event must be the first of its batch.
+var errUnsettled = errors.New("index: the event wants what precedes it to be stored")
+
+// settled is errUnsettled unless all that precedes the event is stored, so that
+// whoever folds it can range over rows. It is called before anything of the event
+// is written; the event then comes again, alone.
+func (f *fold) settled() error {
+	if f.rows.batch.Count() > 0 {
+		return errUnsettled
+	}
+	return nil
 }
 
 // catchUp folds all events up to the head, or as long as there is room on the
@@ -56,98 +74,123 @@ func (f *Follower) starve(starved bool) {
 // says how many they were. Before an event that cannot be folded those that
 // precede it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (int, error) {
-	batch := f.store.engine.NewBatch()
-	events, err := f.gather(ctx, batch)
-	if events > 0 {
-		err = errors.Join(err, f.commit(batch))
+	f.fold.rows.begin(f.store.config.cachedRows / max(1, f.store.followed()))
+	events, err := f.gather(ctx)
+	if events > 0 && f.fold.rows.err == nil {
+		err = errors.Join(err, f.commit())
 	}
-	return events, errors.Join(err, batch.Close())
+	return events, errors.Join(err, f.fold.rows.end())
 }
 
-// gather folds events into a batch until it is full or the log ends.
-func (f *Follower) gather(ctx context.Context, batch *engine.Batch) (events int, err error) {
+// gather folds events into the batch until it is full or the log ends.
+func (f *Follower) gather(ctx context.Context) (events int, err error) {
 	limits := f.store.config
-	for entry, err := range f.log.Entries(ctx, f.fold.state.size) {
-		if err == nil {
-			err = f.fold.event(batch, entry.Bytes)
+	limits.batchEvents = int(min(uint64(limits.batchEvents), f.limit-f.fold.state.size))
+	ctx, cancel := context.WithCancel(ctx)
+	ready := ahead(ctx, f.log, f.fold.state.size, f.fold.chunks)
+	defer func() { // all chunks are back when the goroutine has ended
+		cancel()
+		for c := range ready {
+			f.fold.chunks <- c
 		}
-		if err != nil {
-			return events, fmt.Errorf("folding event %d: %w", f.fold.state.size, err)
-		}
-		if events++; events == limits.batchEvents || batch.Len() >= limits.batchBytes {
-			break
+	}()
+	for c := range ready {
+		full, err := f.fold.chunk(ctx, c, &events, limits)
+		f.fold.chunks <- c
+		if full || err != nil {
+			return events, err
 		}
 	}
 	return events, nil
 }
 
-// commit stores a batch together with the state that it leads to, and publishes
-// that state.
-func (f *Follower) commit(batch *engine.Batch) error {
-	f.fold.key = f.fold.keys.key(f.fold.key[:0], cursorDimension)
-	f.fold.value = f.fold.state.append(f.fold.value[:0])
-	if err := batch.Set(f.fold.key, f.fold.value, nil); err != nil {
-		return err
+// chunk folds the events of a chunk, adds to their number, and reports whether
+// the batch ends with them.
+func (f *fold) chunk(ctx context.Context, c *chunk, events *int, limits config) (full bool, err error) {
+	for i := range c.events {
+		err := f.event(ctx, &c.events[i])
+		if errors.Is(err, errUnsettled) {
+			return true, nil
+		}
+		if err != nil {
+			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
+		}
+		if *events++; *events == limits.batchEvents || f.rows.batch.Len() >= limits.batchBytes {
+			return true, nil
+		}
 	}
-	if err := batch.Commit(engine.NoSync); err != nil {
+	if c.err != nil {
+		return true, fmt.Errorf("folding event %d: %w", f.state.size, c.err)
+	}
+	return false, nil
+}
+
+// commit stores the batch together with the cursor that it leads to, and
+// publishes that.
+func (f *Follower) commit() error {
+	rows := &f.fold.rows
+	f.fold.rank()
+	for s := range f.fold.counts {
+		key := s.appendName(rows.keys.key(nil, counterDimension))
+		rows.set(key, appendSeq(nil, f.fold.state.counts[s]))
+	}
+	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil))
+	if rows.err != nil {
+		return rows.err
+	}
+	if err := rows.batch.Commit(engine.NoSync); err != nil {
 		return fmt.Errorf("storing the index up to event %d: %w", f.fold.state.size, err)
 	}
 	f.publish()
+	clear(f.fold.counts)
 	return nil
 }
 
-// event folds the next event of the log: an entry as in 1.7. After an error
-// nothing of it is folded.
-func (f *fold) event(batch *engine.Batch, entry []byte) error {
-	if len(entry) < len(f.state.tip) {
-		return fmt.Errorf("an entry of %d bytes", len(entry))
+// event folds the next event of the log. After an error nothing of it is folded,
+// or, if the error came in the midst of it, rows says so and the batch is lost.
+func (f *fold) event(ctx context.Context, e *event.Event) error {
+	if e.Prev != f.state.tip {
+		return fmt.Errorf("it follows %x, the event before it is %x", e.Prev, f.state.tip)
 	}
-	prev, body := storage.Hash(entry[:len(f.state.tip)]), entry[len(f.state.tip):]
-	if prev != f.state.tip {
-		return fmt.Errorf("it follows %x, the event before it is %x", prev, f.state.tip)
-	}
-	if err := f.document.Parse(body); err != nil {
-		return err
-	}
-	var kind, checks, detail pyjson.Value
-	for name, value := range f.document.Root().Members() {
-		switch string(name.Text()) {
-		case "checks":
-			checks = value
-		case "kind":
-			kind = value
-		case "record":
-			detail = value
+	e.Seq = f.state.size
+	if err := f.derive(ctx, e); err != nil {
+		if !errors.Is(err, errUnsettled) {
+			f.rows.fail("%w", err)
 		}
-	}
-	if kind.Kind() != pyjson.String {
-		return errors.New("its body has no kind")
-	}
-	hash := sha256.Sum256(entry)
-	f.key = f.keys.eventHash(f.key[:0], hash)
-	f.value = appendSeq(f.value[:0], f.state.size)
-	if err := batch.Set(f.key, f.value, nil); err != nil {
 		return err
 	}
-	f.state.counts.event(kind.Text(), checks, detail)
+	f.value = appendSeq(f.value[:0], e.Seq)
+	f.rows.set(f.rows.keys.eventHash(nil, e.Hash), f.value)
+	f.mark(e)
+	f.countEvent(e)
 	f.state.size++
-	f.state.tip = hash
+	f.state.tip = e.Hash
+	return f.rows.err
+}
+
+// derive writes the rows that an event brings, by its kind.
+func (f *fold) derive(ctx context.Context, e *event.Event) error {
+	switch e.Kind {
+	case record.IPCRecord:
+		return f.ipcRecord(ctx, e)
+	case record.RunDAG:
+		return f.runDAG(ctx, e)
+	case record.CitationSet:
+		return f.citationSet(ctx, e)
+	case record.PathFingerprint:
+		return f.pathFingerprint(ctx, e)
+	case record.RecordStateChanged:
+		return f.stateChanged(ctx, e)
+	case record.PathValidated:
+		return f.pathValidated(ctx, e)
+	case record.SourceRegistered, record.SourceRevoked:
+		return f.sourceChanged(ctx, e)
+	}
 	return nil
 }
 
-// event counts one event by the kind, checks and record of its body.
-func (c counts) event(kind []byte, checks, detail pyjson.Value) {
-	if string(kind) == string(record.RecordRefused) {
-		c[refusalSeries(label(detail.Member("reason").Text(), refusals[:]))]++
-		return
-	}
-	kindLabel := label(kind, record.Kinds[:])
-	if kindLabel == other && label(kind, ledgerKinds[:]) != other {
-		return
-	}
-	c[recordSeries(kindLabel)]++
-	for name, check := range checks.Members() {
-		result := label(check.Member("result").Text(), results[:])
-		c.check(kindLabel, fieldLabel(name.Text()), result)
-	}
+// count adds to a counter.
+func (f *fold) count(s series, n uint64) {
+	f.state.counts[s] += n
+	f.counts[s] = true
 }

@@ -23,7 +23,8 @@ type Follower struct {
 	wake   chan struct{} // holds a token when the head may have moved
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
-	err    error         // why it ended by itself; set before done is closed
+	err    error         // why it ended by itself, or cannot begin; set before done is closed
+	limit  uint64        // it folds so many events and no more; does not change
 
 	published atomic.Pointer[snapshot] // by start and the goroutine, read by all
 
@@ -36,14 +37,21 @@ type snapshot struct {
 	superseded chan struct{} // closed when there is a later one
 }
 
-func newFollower(s *Store, name string, log storage.Reader) *Follower {
+func newFollower(s *Store, name string, number uint16, log storage.Reader) *Follower {
 	f := &Follower{
 		store: s,
 		name:  name,
 		log:   log,
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
-		fold:  fold{keys: newKeyspace(name), state: state{counts: newCounts()}},
+		limit: noLimit,
+		fold: fold{
+			log:    log,
+			rows:   rows{engine: s.engine, keys: numbered(number)},
+			state:  state{counts: newCounts()},
+			counts: make(map[series]bool),
+			chunks: newChunks(),
+		},
 	}
 	f.publish()
 	return f
@@ -53,7 +61,11 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 func (f *Follower) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
-	go f.run(ctx, f.restore(ctx))
+	err := f.err
+	if err == nil {
+		err = f.restore(ctx)
+	}
+	go f.run(ctx, err)
 }
 
 // run folds whatever the log has, and again at each wake, until it is closed or
@@ -80,32 +92,37 @@ func (f *Follower) run(ctx context.Context, err error) {
 // restore loads the stored state. Where it is not one of this log, because the
 // store was restored from elsewhere, the ledger's part of the index is emptied.
 func (f *Follower) restore(ctx context.Context) error {
-	value, err := f.store.get(f.fold.keys.key(nil, cursorDimension))
-	if errors.Is(err, storage.ErrNotFound) {
+	stored, err := readCursor(f.store.engine, f.fold.rows.keys)
+	if err == nil && stored.size == 0 {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("reading the index's cursor: %w", err)
+	var kept counts
+	if err == nil {
+		kept, err = readCounts(f.store.engine, f.fold.rows.keys)
 	}
-	stored, err := decodeState(value)
 	var why string // it cannot be used; empty if it can
-	if err != nil {
-		why = "its cursor is damaged: " + err.Error()
-	} else if why, err = f.contradiction(ctx, stored); err != nil {
+	switch {
+	case errors.Is(err, errDamaged):
+		why = err.Error()
+	case err != nil:
 		return err
+	default:
+		if why, err = f.contradiction(ctx, stored); err != nil {
+			return err
+		}
 	}
 	if why != "" {
 		f.store.config.log.Warn("the index is not one of this log, it is built anew", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
-	f.fold.state = stored
+	f.fold.state = state{stored, kept}
 	f.publish()
 	return nil
 }
 
 // contradiction is why a state cannot be one of this log; empty if it is one.
 // An error means that the log cannot tell.
-func (f *Follower) contradiction(ctx context.Context, s state) (string, error) {
+func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) {
 	head, err := f.log.Head(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the log's head: %w", err)
@@ -125,8 +142,8 @@ func (f *Follower) contradiction(ctx context.Context, s state) (string, error) {
 
 // empty deletes the ledger's part of the index.
 func (f *Follower) empty() error {
-	start, end := []byte(f.fold.keys), f.fold.keys.key(nil, endDimension)
-	if err := f.store.engine.DeleteRange(start, end, engine.NoSync); err != nil {
+	keys := f.fold.rows.keys
+	if err := f.store.engine.DeleteRange(keys[:], keys.end(), engine.NoSync); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	return nil

@@ -1,29 +1,72 @@
 package index
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 )
 
-func FuzzDecodeState(f *testing.F) {
-	s := state{size: 7, tip: [32]byte{1}, counts: newCounts()}
-	s.counts.check("ipc_record", "ipc_id", "match")
-	f.Add(s.append(nil))
-	f.Add(state{size: 1}.append(nil))
+func FuzzDecodeCursor(f *testing.F) {
+	f.Add(cursor{size: 7, tip: [32]byte{1}}.append(nil))
+	f.Add(cursor{size: 1}.append(nil))
 	f.Add([]byte("nonsense"))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		decoded, err := decodeState(value)
+		decoded, err := decodeCursor(value)
 		if err != nil {
 			return
 		}
-		again, err := decodeState(decoded.append(nil))
+		require.Equal(t, value, decoded.append(nil))
+	})
+}
+
+func FuzzDecodeSeries(f *testing.F) {
+	f.Add(seriesOf(checksTotal, "ipc_record", "ipc_id", "match").appendName(nil))
+	f.Add(seriesOf(conflictsTotal).appendName(nil))
+	f.Add([]byte("nonsense"))
+	f.Fuzz(func(t *testing.T, name []byte) {
+		decoded, err := decodeSeries(name)
+		if err != nil {
+			require.ErrorIs(t, err, errDamaged)
+			return
+		}
+		again, err := decodeSeries(decoded.appendName(nil))
 		require.NoError(t, err)
 		require.Equal(t, decoded, again)
 	})
+}
+
+// knownLabels are the values that labels of counters can have, beside names of
+// fields.
+func knownLabels() map[string]bool {
+	known := map[string]bool{"": true, other: true}
+	for _, k := range record.Kinds {
+		known[string(k)] = true
+	}
+	for _, r := range results {
+		known[string(r)] = true
+	}
+	for _, r := range refusals {
+		known[string(r)] = true
+	}
+	for _, s := range record.States {
+		known[string(s)] = true
+	}
+	for _, c := range drift.Causes {
+		known[string(c)] = true
+	}
+	for _, c := range Categories {
+		known[string(c)] = true
+	}
+	for _, name := range slices.Concat(fields[:], failureStages[:], auditModes[:]) {
+		known[name] = true
+	}
+	return known
 }
 
 // Whatever an event's body is, folding it fails and changes nothing, or counts
@@ -38,34 +81,21 @@ func FuzzEvent(f *testing.F) {
 	s, err := open(testConfig(vfs.NewMem()))
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
-	known := map[string]bool{"": true, other: true}
-	for _, k := range record.Kinds {
-		known[string(k)] = true
-	}
-	for _, r := range results {
-		known[string(r)] = true
-	}
-	for _, r := range refusals {
-		known[string(r)] = true
-	}
-	for _, name := range fields {
-		known[name] = true
-	}
+	log, known := newJournal(f, "default"), knownLabels()
 	f.Fuzz(func(t *testing.T, body string) {
-		batch := s.engine.NewBatch()
-		defer batch.Close()
-		folded := fold{keys: newKeyspace("default"), state: state{counts: newCounts()}}
-		entry := append(make([]byte, 32), body...)
-		if folded.event(batch, entry) != nil {
-			require.Equal(t, state{counts: newCounts()}, folded.state)
-			require.True(t, batch.Empty())
+		var decoder event.Decoder
+		e, err := decoder.Decode(append(make([]byte, 32), body...))
+		if err != nil {
 			return
 		}
+		folded := &newFollower(s, log.name, 1, log.store).fold
+		folded.rows.begin(0)
+		defer func() { require.NoError(t, folded.rows.end()) }()
+		require.NoError(t, folded.event(t.Context(), &e))
 		require.Equal(t, uint64(1), folded.state.size)
-		require.Equal(t, uint32(1), batch.Count())
 		for series := range folded.state.counts {
 			for _, l := range series.labels {
-				require.True(t, known[l] || naiveField(l) == l, l)
+				require.True(t, known[l] || naiveField(l) == l || naiveField("stage:"+l) == "stage:"+l, l)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -29,6 +30,7 @@ func testConfig(files vfs.FS) config {
 		exit:        os.Exit,
 		batchEvents: 8192,
 		batchBytes:  1 << 20,
+		cachedRows:  16,
 	}
 }
 
@@ -63,6 +65,8 @@ type journal struct {
 	entries  [][]byte
 	hashes   []storage.Hash // event_hash of each entry
 	counted  [][]string     // what each entry adds to, by the naive model
+	// sameTime is how many events share a microsecond; 0 is 1.
+	sameTime uint64
 }
 
 func newJournal(t tester, name string) *journal {
@@ -79,7 +83,7 @@ func (j *journal) append(bodies ...string) {
 	next := storage.Batch{Head: j.head}
 	for _, body := range bodies {
 		entry := append(next.Head.Tip[:len(next.Head.Tip):len(next.Head.Tip)], body...)
-		entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size)))
+		entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size/max(1, j.sameTime))))
 		next.Head.Size++
 		next.Head.Tip = sha256.Sum256(entry)
 		next.Entries = append(next.Entries, entry)
@@ -114,6 +118,58 @@ func (j *journal) check(f *Follower) {
 		}
 	}
 	require.Equal(j.t, want, named(now.counts))
+}
+
+// testKeys is the keyspace of the only ledger of an index.
+var testKeys = numbered(1)
+
+// dump is all that an index holds, key by key.
+func dump(t tester, s *Store) []string {
+	t.Helper()
+	var all []string
+	it, err := s.engine.NewIter(nil)
+	require.NoError(t, err)
+	for ok := it.First(); ok; ok = it.Next() {
+		all = append(all, fmt.Sprintf("%x = %x", it.Key(), it.Value()))
+	}
+	require.NoError(t, it.Close())
+	return all
+}
+
+// requireSame fails unless two dumps agree, and shows where they first differ.
+func requireSame(t tester, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		require.Equal(t, want[i], got[i], "line %d of the dump", i)
+	}
+	require.Len(t, got, len(want))
+}
+
+// refold is what the index of a log holds that was folded at once and undisturbed.
+func (j *journal) refold() []string {
+	j.t.Helper()
+	s := openTest(j.t, testConfig(vfs.NewMem()))
+	j.catchUp(follow(j.t, s, j))
+	all := dump(j.t, s)
+	require.NoError(j.t, s.Close())
+	return all
+}
+
+// requireEvents fails unless the only ledger of an index has one key for the hash
+// of each event, and a cursor if there are any.
+func requireEvents(t tester, s *Store, events uint64) {
+	t.Helper()
+	var hashes, cursors uint64
+	for _, line := range dump(t, s) {
+		switch {
+		case strings.HasPrefix(line, fmt.Sprintf("%x", testKeys.key(nil, hashDimension))):
+			hashes++
+		case strings.HasPrefix(line, fmt.Sprintf("%x", testKeys.key(nil, cursorDimension))):
+			cursors++
+		}
+	}
+	require.Equal(t, events, hashes)
+	require.Equal(t, min(events, 1), cursors)
 }
 
 var poster = record.Event{Actor: "tester", Ledger: "default"}

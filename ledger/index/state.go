@@ -1,75 +1,108 @@
 package index
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+
+	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/storage"
 )
 
-// state is how far a ledger is folded, and what was counted on the way. It is
-// stored in the same batch as the keys that bring the index there.
+// cursor is how far a ledger is folded. It is stored in the same batch as the
+// keys that bring the index there.
+type cursor struct {
+	size uint64       // number of events folded
+	tip  storage.Hash // event_hash of the last; zero bytes when there is none
+}
+
+func (c cursor) append(dst []byte) []byte {
+	return append(appendSeq(dst, c.size), c.tip[:]...)
+}
+
+// decodeCursor decodes what append wrote of a cursor that has events.
+func decodeCursor(value []byte) (cursor, error) {
+	var c cursor
+	if len(value) != 8+len(c.tip) {
+		return cursor{}, fmt.Errorf("%d bytes", len(value))
+	}
+	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
+		return cursor{}, errors.New("no events")
+	}
+	copy(c.tip[:], value[8:])
+	return c, nil
+}
+
+// readCursor is the cursor of a ledger as it is stored; zero if there is none.
+func readCursor(reader engine.Reader, keys keyspace) (cursor, error) {
+	value, err := get(reader, keys.key(nil, cursorDimension))
+	if errors.Is(err, storage.ErrNotFound) {
+		return cursor{}, nil
+	}
+	if err != nil {
+		return cursor{}, fmt.Errorf("reading the index's cursor: %w", err)
+	}
+	c, err := decodeCursor(value)
+	if err != nil {
+		return cursor{}, fmt.Errorf("%w: its cursor: %w", errDamaged, err)
+	}
+	return c, nil
+}
+
+// errDamaged: what is stored cannot be what this build has written.
+var errDamaged = errors.New("index: damaged")
+
+// state is how far a ledger is folded, and what was counted on the way.
 type state struct {
-	size   uint64       // number of events folded
-	tip    storage.Hash // event_hash of the last; zero bytes when there is none
+	cursor
 	counts counts
 }
 
-// append encodes s: size, tip, and the counters, each with its metric, labels
-// and value, in order, so that equal states are equal bytes.
-func (s state) append(dst []byte) []byte {
-	dst = appendSeq(dst, s.size)
-	dst = append(dst, s.tip[:]...)
-	sorted := slices.SortedFunc(maps.Keys(s.counts), func(a, b series) int {
-		return cmp.Or(cmp.Compare(a.metric, b.metric), slices.Compare(a.labels[:], b.labels[:]))
-	})
-	for _, c := range sorted {
-		dst = append(dst, byte(c.metric))
-		for _, l := range c.labels[:len(metrics[c.metric].labels)] {
-			dst = binary.AppendUvarint(dst, uint64(len(l)))
-			dst = append(dst, l...)
-		}
-		dst = binary.AppendUvarint(dst, s.counts[c])
+// appendName encodes a counter's name: its metric, and each label behind its
+// length.
+func (s series) appendName(dst []byte) []byte {
+	dst = append(dst, byte(s.metric))
+	for _, l := range s.labels[:len(metrics[s.metric].labels)] {
+		dst = binary.AppendUvarint(dst, uint64(len(l)))
+		dst = append(dst, l...)
 	}
 	return dst
 }
 
-var errTruncated = errors.New("truncated")
-
-// decodeState decodes what append wrote of a state that has events.
-func decodeState(value []byte) (state, error) {
-	s := state{counts: make(counts)}
-	if len(value) < 8+len(s.tip) {
-		return state{}, errTruncated
+// decodeSeries decodes what appendName wrote.
+func decodeSeries(name []byte) (series, error) {
+	if len(name) == 0 || metric(name[0]) >= metricCount {
+		return series{}, fmt.Errorf("%w: a counter named %x", errDamaged, name)
 	}
-	if s.size = binary.BigEndian.Uint64(value); s.size == 0 {
-		return state{}, errors.New("no events")
-	}
-	rest := value[8+copy(s.tip[:], value[8:]):]
-	for len(rest) > 0 {
-		c := series{metric: metric(rest[0])}
-		if c.metric >= metricCount {
-			return state{}, fmt.Errorf("unknown counter %d", c.metric)
+	s, rest := series{metric: metric(name[0])}, name[1:]
+	for i := range metrics[s.metric].labels {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return series{}, fmt.Errorf("%w: a counter named %x", errDamaged, name)
 		}
-		rest = rest[1:]
-		for i := range metrics[c.metric].labels {
-			size, n := binary.Uvarint(rest)
-			if n <= 0 || size > uint64(len(rest)-n) {
-				return state{}, errTruncated
-			}
-			c.labels[i] = string(rest[n : n+int(size)])
-			rest = rest[n+int(size):]
-		}
-		count, n := binary.Uvarint(rest)
-		if n <= 0 {
-			return state{}, errTruncated
-		}
-		s.counts[c] = count
-		rest = rest[n:]
+		s.labels[i] = string(rest[n : n+int(size)])
+		rest = rest[n+int(size):]
 	}
 	return s, nil
+}
+
+// readCounts are the counters of a ledger as they are stored.
+func readCounts(reader engine.Reader, keys keyspace) (counts, error) {
+	prefix := keys.key(nil, counterDimension)
+	it, err := reader.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: keys.key(nil, counterDimension+1)})
+	if err != nil {
+		return nil, wrapRead(err)
+	}
+	c := newCounts()
+	for it.First(); it.Valid(); it.Next() {
+		s, err := decodeSeries(slices.Clone(it.Key()[len(prefix):]))
+		value, decodeErr := decodeSeq(it.Value())
+		if err := errors.Join(err, decodeErr); err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", errDamaged, err), it.Close())
+		}
+		c[s] = value
+	}
+	return c, wrapRead(it.Close())
 }

@@ -9,9 +9,11 @@
 package index
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -36,6 +38,9 @@ type config struct {
 	// it has batchBytes bytes of keys and values.
 	batchEvents int
 	batchBytes  int
+	// cachedRows bounds the rows that the folds of all ledgers keep in memory,
+	// beside what a batch has used.
+	cachedRows int
 }
 
 // Store is the index of all ledgers of a server. Its methods are safe for
@@ -60,7 +65,8 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 		log:         log,
 		exit:        os.Exit,
 		batchEvents: 8192,
-		batchBytes:  1 << 20,
+		batchBytes:  4 << 20,
+		cachedRows:  1 << 18,
 	})
 }
 
@@ -110,21 +116,70 @@ const maxName = 255
 // that is followed already, a closed store. All other trouble is the
 // follower's: see Follower.Err.
 func (s *Store) Follow(name string, log storage.Reader) (*Follower, error) {
-	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-		return nil, fmt.Errorf("following ledger %q: not a name", name)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed.Load() {
-		return nil, fmt.Errorf("following ledger %q: %w", name, ErrClosed)
+	f, err := s.add(name, log)
+	if err != nil {
+		return nil, fmt.Errorf("following ledger %q: %w", name, err)
 	}
-	if _, followed := s.followers[name]; followed {
-		return nil, fmt.Errorf("following ledger %q: it is followed already", name)
-	}
-	f := newFollower(s, name, log)
-	s.followers[name] = f
 	f.start()
 	return f, nil
+}
+
+// add makes a ledger's follower, which does not run yet. The caller holds mu until
+// it does or never will.
+func (s *Store) add(name string, log storage.Reader) (*Follower, error) {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return nil, errors.New("not a name")
+	}
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if _, followed := s.followers[name]; followed {
+		return nil, errors.New("it is followed already")
+	}
+	number, err := s.number(name)
+	f := newFollower(s, name, number, log)
+	f.err = err
+	s.followers[name] = f
+	return f, nil
+}
+
+// number is the number that a ledger has in keys, a new one for a new name. The
+// caller holds mu.
+func (s *Store) number(name string) (uint16, error) {
+	names := numbered(0).key(nil, numberDimension)
+	key := append(names, name...)
+	value, err := get(s.engine, key)
+	if err == nil && len(value) == 2 {
+		return binary.BigEndian.Uint16(value), nil
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return 0, wrapRead(err)
+	}
+	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: numbered(1).key(nil, numberDimension)})
+	if err != nil {
+		return 0, wrapRead(err)
+	}
+	next := 1
+	for it.First(); it.Valid(); it.Next() {
+		next++
+	}
+	if err := it.Close(); err != nil {
+		return 0, wrapRead(err)
+	}
+	if next == math.MaxUint16 {
+		return 0, errors.New("the index holds too many ledgers")
+	}
+	number := uint16(next)
+	return number, s.engine.Set(key, binary.BigEndian.AppendUint16(nil, number), engine.NoSync)
+}
+
+// followed is the number of ledgers that are followed.
+func (s *Store) followed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.followers)
 }
 
 // Follower is that of a ledger; nil if the ledger is not followed.
@@ -165,18 +220,16 @@ func (s *Store) Close() error {
 	for _, f := range s.Followers() {
 		f.Close()
 	}
-	if err := errors.Join(s.engine.Close(), s.lock.Close()); err != nil {
+	// What is folded is in memory until it is flushed.
+	if err := errors.Join(s.engine.Flush(), s.engine.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("closing the index in %s: %w", s.config.folder.dir, err)
 	}
 	return nil
 }
 
 // get is the value under a key, the caller's to keep; storage.ErrNotFound if none.
-func (s *Store) get(key []byte) ([]byte, error) {
-	if s.closed.Load() {
-		return nil, ErrClosed
-	}
-	value, closer, err := s.engine.Get(key)
+func get(reader engine.Reader, key []byte) ([]byte, error) {
+	value, closer, err := reader.Get(key)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, storage.ErrNotFound
 	}

@@ -70,7 +70,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := filled(t, log)
 	c := testConfig(files)
-	poison := newKeyspace("default").eventHash(nil, storage.Hash{7})
+	poison := testKeys.eventHash(nil, storage.Hash{7})
 	s := openTest(t, c)
 	require.NoError(t, s.engine.Set(poison, appendSeq(nil, 3), engine.NoSync))
 	require.NoError(t, s.Close())
@@ -86,13 +86,13 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	c.log = slog.New(slog.NewTextHandler(&messages, nil))
 	s = openTest(t, c)
 	require.Contains(t, messages.String(), "built anew")
-	requireKeys(t, s, 0)
+	requireEvents(t, s, 0)
 	f := follow(t, s, log)
 	log.catchUp(f)
 	log.check(f)
 	_, err = f.Find(storage.Hash{7})
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	requireKeys(t, s, 20)
+	requireEvents(t, s, 20)
 	require.NoError(t, s.Close())
 	stored, err := c.folder.readLayout()
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestEmptyingCutShort(t *testing.T) {
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
-		requireKeys(t, s, 20)
+		requireEvents(t, s, 20)
 		require.NoError(t, s.Close())
 	}
 }
@@ -141,7 +141,9 @@ func TestEmptyingCutShort(t *testing.T) {
 func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
-	precious, err := engine.Open("index", testConfig(files).engineOptions())
+	options := testConfig(files).engineOptions()
+	options.DisableWAL = false
+	precious, err := engine.Open("index", options)
 	require.NoError(t, err)
 	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
 	require.NoError(t, precious.Close())
@@ -211,7 +213,7 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	}))))
 	require.ErrorIs(t, err, syscall.EMFILE)
 	s := openTest(t, testConfig(files))
-	requireKeys(t, s, 20)
+	requireEvents(t, s, 20)
 	require.NoError(t, s.Close())
 }
 
@@ -300,7 +302,7 @@ func TestFullDisk(t *testing.T) {
 	c.log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes - 1, TotalBytes: 1 << 40})
-	f := newFollower(s, log.name, log.store)
+	f := newFollower(s, log.name, 1, log.store)
 	for range 3 {
 		require.NoError(t, f.catchUp(t.Context()))
 		require.Zero(t, f.Size())

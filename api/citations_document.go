@@ -1,0 +1,185 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// citationsDocument answers the citations document of a set (1.5), as it is. Texts are
+// those that the ledger holds now: they are content, not part of the log.
+func (s *Server) citationsDocument(c echo.Context) error {
+	if err := s.covered(c, c.Param("seq")); err != nil {
+		return err
+	}
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if q.proofs {
+		return invalid("proofs", "the document has no place for them; ask for the receipt of the set")
+	}
+	set, err := citationSetNamed(c, q)
+	if err != nil {
+		return err
+	}
+	texts, err := s.textsOf(q, set.Seq)
+	if err != nil {
+		return err
+	}
+	citations := make([]record.Citation, len(set.Citations))
+	for i, one := range set.Citations {
+		citations[i] = record.Citation{ChunkHash: []byte(one.ChunkHash), SourceID: []byte(one.SourceID),
+			Text: texts[i], Weight: []byte(one.Weight)}
+		if one.Section != nil {
+			citations[i].Section = []byte(*one.Section)
+		}
+	}
+	c.Response().Header().Set(asOf, decimal(q.view.Size()))
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, record.AppendCitationsDocument(nil, citations))
+}
+
+// citationSetNamed is the citation set that the path names.
+func citationSetNamed(c echo.Context, q *question) (index.CitationSet, error) {
+	seq, err := parseCount("seq", c.Param("seq"))
+	if err != nil {
+		return index.CitationSet{}, err
+	}
+	set, err := q.view.CitationSet(q.ctx, seq)
+	return set, missing(err, "no citation set has that seq")
+}
+
+// textsOf are the texts of a set's citations that the ledger holds, by their number.
+func (s *Server) textsOf(q *question, seq uint64) (map[int][]byte, error) {
+	entry, err := q.ledger.Store().Entry(q.ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var e eventContent
+	if err := json.Unmarshal(entry[proofs.HashSize:], &e); err != nil {
+		return nil, fmt.Errorf("event %d: %w", seq, err)
+	}
+	texts := make(map[int][]byte)
+	for name, content := range e.Record.Content {
+		var i int
+		if _, err := fmt.Sscanf(name, "citations/%d/text", &i); err != nil {
+			continue
+		}
+		digest, err := proofs.ParseHash(content.SHA256)
+		if err != nil {
+			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
+		}
+		text, err := q.ledger.Store().Content(q.ctx, digest)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue // erased
+		}
+		if err != nil {
+			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+		}
+		if text == nil {
+			text = []byte{} // "" is a text
+		}
+		texts[i] = text
+	}
+	return texts, nil
+}
+
+// pinned is a pinned retrieval (1.5) that requires the chunks of a citation set.
+type pinned struct {
+	taken
+	proved
+	Chunks  []pinnedChunk `json:"chunks"`
+	Missing []string      `json:"missing"` // required hashes that no source has
+	Cut     []string      `json:"cut"`     // required hashes that top_k leaves no room for
+}
+
+type pinnedChunk struct {
+	Hash     string `json:"hash"`
+	Text     string `json:"text"`
+	SourceID string `json:"source_id"`
+}
+
+// pinnedRetrieval retrieves from the sources of the request what a set cites, and says
+// what of that they do not have.
+func (s *Server) pinnedRetrieval(c echo.Context) error {
+	if err := s.covered(c, c.Param("seq")); err != nil {
+		return err
+	}
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	set, err := citationSetNamed(c, q)
+	if err != nil {
+		return err
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	defer release(body)
+	chunks, topK, err := decodeRetrieval(body.Bytes())
+	if err != nil {
+		return err
+	}
+	answer := retrieve(&set, chunks, topK)
+	if err := answer.proveIn(q); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}
+
+// decodeRetrieval reads {sources, top_k}. What is required the set says.
+func decodeRetrieval(body []byte) (chunks []record.Chunk, topK int, err error) {
+	chunks, _, topK, err = record.DecodeRetrieval(body)
+	if err != nil {
+		return nil, 0, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, 0, fmt.Errorf("a retrieval that was read: %w", err)
+	}
+	const required = "required_chunk_hashes"
+	if _, given := members[required]; given {
+		return nil, 0, atPointer(http.StatusBadRequest, "/"+required, "unknown member; the citation set says what is required")
+	}
+	return chunks, topK, nil
+}
+
+func retrieve(set *index.CitationSet, chunks []record.Chunk, topK int) *pinned {
+	answer := &pinned{proved: proved{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
+	held, named := make(map[string]bool), make(map[string]bool)
+	for _, c := range chunks {
+		held[string(c.Hash)] = true
+	}
+	var required [][]byte
+	for _, c := range set.Citations {
+		required = append(required, []byte(c.ChunkHash))
+	}
+	for _, c := range record.PinnedRetrieval(chunks, required, topK) {
+		named[string(c.Hash)] = true
+		answer.Chunks = append(answer.Chunks, pinnedChunk{string(c.Hash), string(c.Text), string(c.SourceID)})
+	}
+	for _, hash := range required {
+		h := string(hash)
+		switch {
+		case named[h]:
+		case held[h]:
+			answer.Cut = append(answer.Cut, h)
+		default:
+			answer.Missing = append(answer.Missing, h)
+		}
+		named[h] = true // each is named once
+	}
+	return answer
+}

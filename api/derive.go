@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// deriveTimeout bounds how long the answer to a write waits for its derived
+// facts. The record is durable by then, and its receipt must not be lost to an
+// index that waits for disk space.
+const deriveTimeout = 10 * time.Second
+
+// derivedFacts are what follows from all events up to a record's own (3.1). No
+// proof covers them. Their names are proofs.DerivedMembers.
+type derivedFacts struct {
+	Drift               *runDrift       `json:"drift,omitempty"`
+	Divergence          *dagDivergence  `json:"divergence,omitempty"`
+	Category            index.Category  `json:"category,omitempty"`
+	Validated           *bool           `json:"validated,omitempty"`
+	Conflicts           *[]chunkSources `json:"conflicts,omitempty"`
+	UnregisteredSources *[]string       `json:"unregistered_sources,omitempty"`
+}
+
+// runDrift is the cause of a run against the live one before it with its
+// input_hash.
+type runDrift struct {
+	Against       uint64   `json:"against"`
+	Cause         string   `json:"cause"`
+	Variables     []string `json:"variables"`
+	OutputChanged bool     `json:"output_changed"`
+}
+
+// dagDivergence is the first stage that differs from the live run-DAG before it
+// with its question_hash.
+type dagDivergence struct {
+	Against        uint64  `json:"against"`
+	FirstDiverging *string `json:"first_diverging_stage"`
+}
+
+// chunkSources is a chunk that is cited under several sources.
+type chunkSources struct {
+	ChunkHash   string      `json:"chunk_hash"`
+	SourceCount uint64      `json:"source_count"`
+	Sources     []sourceUse `json:"sources"` // the first of them
+}
+
+// encodeReceipt is a receipt as JSON, with the derived facts if the request wants
+// them and the index has them in time.
+func (s *Server) encodeReceipt(ctx context.Context, l *ledger.Ledger, out outcome, receipt *proofs.Receipt) []byte {
+	text := receipt.AppendJSON(nil)
+	if !out.derive {
+		return text
+	}
+	facts, err := s.derive(ctx, l, receipt.Seq, out.record.Kind)
+	if err != nil {
+		s.config.Log.Warn("answering without derived facts", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
+		return text
+	}
+	if len(facts) > len("{}") {
+		text = append(append(text[:len(text)-1], ','), facts[1:]...)
+	}
+	return text
+}
+
+// derive is what follows from all events up to a record's own, as a JSON object.
+func (s *Server) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kind record.Kind) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, deriveTimeout)
+	defer cancel()
+	follower := s.config.Index.Follower(l.Name())
+	if err := follower.Wait(ctx, seq+1); err != nil {
+		return nil, err
+	}
+	view, err := follower.View(seq + 1)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	facts, err := factsOf(ctx, view, seq, kind)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the facts of event %d: %w", seq, err)
+	}
+	return json.Marshal(facts)
+}
+
+func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts derivedFacts, err error) {
+	switch kind {
+	case record.IPCRecord:
+		d, found, err := view.DriftOf(ctx, seq)
+		if err != nil || !found {
+			return facts, err
+		}
+		facts.Drift = &runDrift{Against: d.Against, Cause: string(d.Cause), Variables: []string{}, OutputChanged: d.OutputChanged}
+		for _, difference := range d.Differences {
+			facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
+		}
+	case record.RunDAG:
+		d, err := view.DivergenceOf(ctx, seq)
+		if err != nil || d.Against == 0 {
+			return facts, err
+		}
+		facts.Divergence = &dagDivergence{d.Against, d.Stage}
+	case record.PathFingerprint:
+		change, err := view.ChangeOf(ctx, seq)
+		if err != nil {
+			return facts, err
+		}
+		facts.Category, facts.Validated = change.Category, &change.Validated
+	case record.CitationSet:
+		return facts, facts.cited(ctx, view, seq)
+	}
+	return facts, nil
+}
+
+// cited adds what follows for a citation set.
+func (d *derivedFacts) cited(ctx context.Context, view *index.View, seq uint64) error {
+	found, err := view.ConflictsOf(ctx, seq)
+	if err != nil {
+		return err
+	}
+	conflicts := make([]chunkSources, len(found))
+	for i, c := range found {
+		conflicts[i] = chunkSources{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: []sourceUse{}}
+		for _, use := range c.Sources {
+			conflicts[i].Sources = append(conflicts[i].Sources, sourceUse{use.ID, use.Seq})
+		}
+	}
+	d.Conflicts = &conflicts
+	unregistered, err := view.UnregisteredSources(ctx, seq)
+	if err == nil && unregistered != nil {
+		d.UnregisteredSources = &unregistered
+	}
+	return err
+}

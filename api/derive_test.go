@@ -1,0 +1,84 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// derived posts a record with derive=true, verifies the receipt, and reads what
+// stands beside it.
+func (s *service) derived(path, body string) (facts derivedFacts) {
+	s.t.Helper()
+	a := s.post(path+"?derive=true", body).want(http.StatusCreated)
+	s.verified(a)
+	a.json(&facts)
+	return facts
+}
+
+func TestDerivedFactsOfRuns(t *testing.T) {
+	s := start(t)
+	const body = `{"payload":{"seed":1},"system_prompt":"p","output":"%","model":"m","temperature":0,"max_tokens":9}`
+	run := func(output string) string { return strings.Replace(body, "%", output, 1) }
+	require.Equal(t, derivedFacts{}, s.derived("/ipc-records", run("a")), "nothing before it")
+	require.Equal(t, &runDrift{Against: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
+	other := strings.Replace(run("b"), `"m"`, `"n"`, 1)
+	require.Equal(t, &runDrift{Against: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
+	s.post("/records/3/state", `{"state":"failed","reason":"r"}`).want(http.StatusCreated)
+	require.Equal(t, &runDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
+		s.derived("/ipc-records", run("c")).Drift, "event 3 has failed")
+	require.Equal(t, derivedFacts{}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "no run")
+}
+
+func TestDerivedFactsOfRunDAGs(t *testing.T) {
+	s := start(t)
+	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
+	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
+	require.Equal(t, derivedFacts{}, s.derived("/run-dags", filled))
+	require.Equal(t, &dagDivergence{Against: 1}, s.derived("/run-dags", filled).Divergence)
+	stage := "answer"
+	require.Equal(t, &dagDivergence{Against: 2, FirstDiverging: &stage},
+		s.derived("/run-dags", strings.Replace(filled, `"11`, `"22`, 1)).Divergence)
+}
+
+func TestDerivedFactsOfPaths(t *testing.T) {
+	s := start(t)
+	yes, no := true, false
+	const first, second = `{"project":"p","route":["a"],"content":"x"}`, `{"project":"p","route":["a"],"content":"y"}`
+	require.Equal(t, derivedFacts{Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
+	s.do(http.MethodPut, "/paths/p/0cc175b9/validation", `{"validated":true}`, "Content-Type", "application/json").want(http.StatusCreated)
+	require.Equal(t, derivedFacts{Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
+	require.Equal(t, derivedFacts{Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
+}
+
+func TestDerivedFactsOfCitationSets(t *testing.T) {
+	s := start(t)
+	set := func(source string) string {
+		return `{"subject":"s","citations":[{"text":"words","source_id":"` + source + `","weight":1}]}`
+	}
+	require.Equal(t, derivedFacts{Conflicts: &[]chunkSources{}}, s.derived("/citation-sets", set("a")))
+	s.do(http.MethodPut, "/sources/a", `{}`, "Content-Type", "application/json").want(http.StatusCreated)
+	facts := s.derived("/citation-sets", set("b"))
+	require.Equal(t, &[]string{"b"}, facts.UnregisteredSources)
+	require.Len(t, *facts.Conflicts, 1)
+	require.Equal(t, []sourceUse{{"a", 1}, {"b", 3}}, (*facts.Conflicts)[0].Sources)
+	require.Equal(t, uint64(2), (*facts.Conflicts)[0].SourceCount)
+}
+
+// Lines of a batch have their derived facts too, and replays those of the record
+// that they repeat.
+func TestDerivedFactsOfBatchesAndReplays(t *testing.T) {
+	s := start(t)
+	lines := ipcLine("a", "x") + ipcLine("b", "y")
+	for range 2 {
+		a := s.do(http.MethodPost, "/batch?derive=true", lines, "Content-Type", "application/x-ndjson").want(http.StatusOK)
+		got := a.lines()
+		require.Len(t, got, 2)
+		require.NotContains(t, string(got[0]), `"drift"`)
+		require.Contains(t, string(got[1]), `"drift":{"against":1,`)
+	}
+	require.Equal(t, uint64(3), s.size())
+	s.post("/ipc-records?derive=maybe", ipcBody("", "x")).problem(http.StatusBadRequest)
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/storage"
+)
+
+// Queries about IPC records (4.1).
+
+// generationRow is what queries say of each IPC record. Hashes are null where the
+// record has none.
+type generationRow struct {
+	proved
+	RunID      *string `json:"run_id"`
+	Time       string  `json:"time"`
+	IPCID      *string `json:"ipc_id"`
+	OutputHash *string `json:"output_hash"`
+}
+
+func generationRowOf(r *index.IPCRecord) generationRow {
+	return generationRow{proved{Seq: r.Seq}, r.RunID, r.Time.Format(record.TimeLayout), textOrNull(r.IPCID), textOrNull(r.OutputHash)}
+}
+
+// difference is a variable that two records have different values of.
+type difference struct {
+	Variable string          `json:"variable"`
+	A        json.RawMessage `json:"a"` // null where it is not known
+	B        json.RawMessage `json:"b"`
+}
+
+func differencesOf(a *drift.Attribution) []difference {
+	list := make([]difference, len(a.Differences))
+	for i, d := range a.Differences {
+		list[i] = difference{d.Variable, valueOf(d.Variable, d.A), valueOf(d.Variable, d.B)}
+	}
+	return list
+}
+
+// valueOf is a value as records have it: the numbers among them are canonical JSON.
+func valueOf(variable string, value []byte) json.RawMessage {
+	switch drift.Cause(variable) {
+	case drift.Temperature, drift.MaxTokens, drift.Seed:
+		return value
+	}
+	if value == nil {
+		return nil
+	}
+	return pyjson.AppendString(nil, value)
+}
+
+// attribution says what differs between two records and what that means.
+type attribution struct {
+	Cause         drift.Cause  `json:"cause"`
+	OutputChanged bool         `json:"output_changed"`
+	Differences   []difference `json:"differences"`
+	Says          string       `json:"says"`
+}
+
+func attributionOf(a *drift.Attribution) attribution {
+	return attribution{a.Cause, a.OutputChanged, differencesOf(a), a.Sentence()}
+}
+
+// attributed is the answer to what caused a change.
+type attributed struct {
+	taken
+	A generationRow `json:"a"`
+	B generationRow `json:"b"`
+	attribution
+}
+
+// attribute answers what caused the change from one IPC record to another.
+func (s *Server) attribute(c echo.Context) error {
+	var a, b uint64
+	var givenA, givenB bool
+	q, err := s.asked(c, count("a", &a, &givenA), count("b", &b, &givenB))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	recordA, err := generationNamed(q, "a", a, givenA)
+	if err != nil {
+		return err
+	}
+	recordB, err := generationNamed(q, "b", b, givenB)
+	if err != nil {
+		return err
+	}
+	found := drift.Attribute(&recordA.IPC, &recordB.IPC)
+	answer := &attributed{A: generationRowOf(&recordA), B: generationRowOf(&recordB), attribution: attributionOf(&found)}
+	if err := errors.Join(answer.A.proveIn(q), answer.B.proveIn(q)); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}
+
+// generationNamed is the IPC record that a parameter names.
+func generationNamed(q *question, name string, seq uint64, given bool) (index.IPCRecord, error) {
+	if !given {
+		return index.IPCRecord{}, invalid(name, "is required: the seq of an IPC record")
+	}
+	if seq >= q.view.Size() {
+		return index.IPCRecord{}, invalid(name, "there is no event %d: the answer is as of size %d", seq, q.view.Size())
+	}
+	found, err := q.view.IPCRecord(q.ctx, seq)
+	if errors.Is(err, storage.ErrNotFound) {
+		p := invalid(name, "event %d is no IPC record", seq)
+		p.Status, p.Title = http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
+		err = p
+	}
+	return found, err
+}
+
+// stepRow is a run against the one before it; there is none before the first.
+type stepRow struct {
+	generationRow
+	State         string       `json:"state"`
+	Against       *uint64      `json:"against"`
+	Cause         *drift.Cause `json:"cause"`
+	OutputChanged *bool        `json:"output_changed"`
+	Differences   []difference `json:"differences"`
+}
+
+// timeline answers the runs of a group in order, each with its cause against the
+// one before.
+func (s *Server) timeline(c echo.Context) error {
+	var group index.RunQuery
+	q, err := s.asked(c, groupParameters(c, &group)...)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if group.Name == "" {
+		return invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>: the runs that are wanted")
+	}
+	group.Any = q.any
+	found, next, err := q.view.Timeline(q.ctx, group, q.page)
+	if err != nil {
+		return err
+	}
+	rows := make([]stepRow, len(found))
+	for i, f := range found {
+		rows[i] = stepRow{generationRow: generationRowOf(&f.IPCRecord), State: string(f.State), Against: f.Against,
+			Differences: differencesOf(&f.Attribution)}
+		if f.Against != nil {
+			rows[i].Cause, rows[i].OutputChanged = &found[i].Cause, &found[i].OutputChanged
+		}
+	}
+	return answerRows(q, rows, next)
+}
+
+// groupParameters are the names that runs are grouped by, as parameters: one of them
+// may be given.
+func groupParameters(c echo.Context, group *index.RunQuery) []parameter {
+	var own []parameter
+	for name := range c.QueryParams() {
+		if !index.Grouped(name) {
+			continue
+		}
+		own = append(own, parameter{name, func(value string) error {
+			if group.Name != "" {
+				return invalid(max(name, group.Name), "is one too many beside %s: give one of them", min(name, group.Name))
+			}
+			group.Value = index.Value{Name: name, Text: value}
+			return valueForm(name).check(name, value)
+		}})
+	}
+	return own
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record/pyjson"
+)
+
+// pairRow is two runs that one variable tells apart. Its seq is that of a.
+type pairRow struct {
+	Seq           uint64        `json:"seq"`
+	A             generationRow `json:"a"`
+	B             generationRow `json:"b"`
+	OutputChanged bool          `json:"output_changed"`
+}
+
+func (r *pairRow) proveIn(q *question) error {
+	if err := r.A.proveIn(q); err != nil {
+		return err
+	}
+	return r.B.proveIn(q)
+}
+
+// effectsAnswer is what came of a variable: how many pairs there are, and a page of
+// them.
+type effectsAnswer struct {
+	list[pairRow]
+	Variable  string `json:"variable"`
+	Pairs     uint64 `json:"pairs"`
+	Changed   uint64 `json:"changed"`
+	Unchanged uint64 `json:"unchanged"`
+}
+
+// effects answers what came of changing one variable from a to b.
+func (s *Server) effects(c echo.Context) error {
+	var e index.EffectQuery
+	var a, b *string
+	q, err := s.asked(c, text("variable", &e.Variable), optionalText("a", &a), optionalText("b", &b))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if e.A, e.B, err = effectValues(e.Variable, a, b); err != nil {
+		return err
+	}
+	e.Any = q.any
+	totals, err := s.totals.of(q, e)
+	if err != nil {
+		return err
+	}
+	found, next, err := q.view.Effects(q.ctx, e, q.page)
+	if err != nil {
+		return err
+	}
+	answer := &effectsAnswer{list[pairRow]{Rows: make([]pairRow, len(found)), Next: q.next(next)},
+		e.Variable, totals.Pairs, totals.Changed, totals.Unchanged}
+	for i, f := range found {
+		answer.Rows[i] = pairRow{f.A.Seq, generationRowOf(&f.A), generationRowOf(&f.B), f.Changed}
+		if err := answer.Rows[i].proveIn(q); err != nil {
+			return err
+		}
+	}
+	return answerOne(q, answer)
+}
+
+// effectValues are the two values as events have them.
+func effectValues(variable string, a, b *string) (valueA, valueB string, err error) {
+	if !slices.Contains(index.EffectVariables[:], variable) {
+		return "", "", invalid("variable", "must be one of %s", strings.Join(index.EffectVariables[:], ", "))
+	}
+	if valueA, err = effectValue(variable, "a", a); err != nil {
+		return "", "", err
+	}
+	if valueB, err = effectValue(variable, "b", b); err != nil {
+		return "", "", err
+	}
+	if valueA == valueB {
+		return "", "", invalid("b", "is the same value as a")
+	}
+	return valueA, valueB, nil
+}
+
+// maxNumber bounds a number in a parameter, in bytes: what strconv reads exactly.
+const maxNumber = 64
+
+var (
+	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
+	doubleForm  = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+)
+
+// effectValue is one value. Numbers are compared by their value: 0.70 is 0.7.
+func effectValue(variable, name string, value *string) (string, error) {
+	if value == nil {
+		return "", invalid(name, "is required: a value of the variable")
+	}
+	switch variable {
+	case "model":
+		return *value, nil
+	case "temperature":
+		number, err := strconv.ParseFloat(*value, 64)
+		if err != nil || len(*value) > maxNumber || !doubleForm.MatchString(*value) {
+			return "", invalid(name, "must be a number of at most %d characters", maxNumber)
+		}
+		return string(pyjson.AppendFloat(nil, number)), nil
+	case "max_tokens", "seed":
+		number, ok := new(big.Int).SetString(*value, 10)
+		if !ok || len(*value) > maxNumber || !integerForm.MatchString(*value) {
+			return "", invalid(name, "must be an integer of at most %d digits", maxNumber)
+		}
+		return number.String(), nil
+	}
+	return *value, hashForm.check(name, *value)
+}
+
+// keptTotals bounds how many totals are kept.
+const keptTotals = 256
+
+// effectTotals keeps the totals of effects, which cost as much as all their pages,
+// by ledger, size and query. They never change.
+type effectTotals struct {
+	mu   sync.Mutex // held briefly, for what follows
+	kept map[totalsKey]index.EffectTotals
+	keys []totalsKey // of kept, the oldest first
+}
+
+type totalsKey struct {
+	ledger string
+	size   uint64
+	query  index.EffectQuery
+}
+
+// of counts the pairs of a query, unless that was done lately.
+func (t *effectTotals) of(q *question, query index.EffectQuery) (index.EffectTotals, error) {
+	key := totalsKey{q.ledger.Name(), q.view.Size(), query}
+	t.mu.Lock()
+	totals, ok := t.kept[key]
+	t.mu.Unlock()
+	if ok {
+		return totals, nil
+	}
+	totals, err := q.view.EffectTotals(q.ctx, query)
+	if err != nil {
+		return totals, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = make(map[totalsKey]index.EffectTotals)
+	}
+	if _, ok := t.kept[key]; !ok {
+		if len(t.keys) == keptTotals {
+			delete(t.kept, t.keys[0])
+			t.keys = t.keys[1:]
+		}
+		t.keys = append(t.keys, key)
+	}
+	t.kept[key] = totals
+	return totals, nil
+}

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// decimals is a number with six of them.
+type decimals float64
+
+// MarshalJSON implements json.Marshaler.
+func (d decimals) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
+}
+
+// groupRow is a group of runs. Its seq is that of its last run.
+type groupRow struct {
+	proved
+	By              string   `json:"by"`
+	Value           string   `json:"value"`
+	Runs            uint64   `json:"runs"`
+	DistinctOutputs uint64   `json:"distinct_outputs"`
+	Stability       decimals `json:"stability"` // share of the commonest output
+	Entropy         decimals `json:"entropy_bits"`
+	Flips           uint64   `json:"flips"`
+	FirstSeq        uint64   `json:"first_seq"`
+	FirstTime       string   `json:"first_time"`
+	LastSeq         uint64   `json:"last_seq"`
+	LastTime        string   `json:"last_time"`
+}
+
+func groupRowOf(by string, g *index.Group) groupRow {
+	return groupRow{
+		proved: proved{Seq: g.Last.Seq}, By: by, Value: g.Value, Runs: g.Runs, DistinctOutputs: g.Outputs,
+		Stability: decimals(float64(g.Commonest) / float64(g.Runs)), Entropy: decimals(g.Entropy), Flips: g.Flips,
+		FirstSeq: g.First.Seq, FirstTime: g.First.Time.Format(record.TimeLayout),
+		LastSeq: g.Last.Seq, LastTime: g.Last.Time.Format(record.TimeLayout),
+	}
+}
+
+// rankingNames are the values of sort.
+var rankingNames = map[string]index.Ranking{
+	"recent": index.RankedRecent, "runs": index.RankedRuns, "flips": index.RankedFlips, "stability": index.RankedStability,
+}
+
+// groups answers the groups of runs by one of their values.
+func (s *Server) groups(c echo.Context) error {
+	var g index.GroupQuery
+	var since, until, sort string
+	own := []parameter{text("by", &g.By), text("since", &since), text("until", &until), text("sort", &sort),
+		count("min_runs", &g.MinRuns, nil), count("min_outputs", &g.MinOutputs, nil)}
+	asked := s.asked
+	if c.QueryParam("sort") != "" {
+		asked = s.askedAtHead
+	}
+	q, err := asked(c, own...)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if err := checkGrouping("by", g.By); err != nil {
+		return err
+	}
+	if g.Since, err = parseTime("since", since); err != nil {
+		return err
+	}
+	if g.Until, err = parseTime("until", until); err != nil {
+		return err
+	}
+	g.Any = q.any
+	found, next, err := listGroups(q, g, sort)
+	if err != nil {
+		return err
+	}
+	rows := make([]groupRow, len(found))
+	for i := range found {
+		rows[i] = groupRowOf(g.By, &found[i])
+	}
+	return answerRows(q, rows, next)
+}
+
+func listGroups(q *question, g index.GroupQuery, sort string) ([]index.Group, []byte, error) {
+	if sort == "" {
+		return q.view.Groups(q.ctx, g, q.page)
+	}
+	ranking, known := rankingNames[sort]
+	if !known {
+		return nil, nil, invalid("sort", "must be recent, runs, flips or stability")
+	}
+	if q.any {
+		return nil, nil, invalid("state", "must be live with sort: only live runs are ranked")
+	}
+	return q.view.RankedGroups(q.ctx, ranking, g, q.page)
+}
+
+// checkGrouping is nil for a name that runs are grouped by.
+func checkGrouping(name, by string) error {
+	if !index.Grouped(by) {
+		return invalid(name, "must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>")
+	}
+	return nil
+}
+
+// outputRow is one of the outputs of a group. Its seq is that of the first run that
+// had it.
+type outputRow struct {
+	proved
+	OutputHash string   `json:"output_hash"`
+	Runs       uint64   `json:"runs"`
+	Share      decimals `json:"share"` // of the group's runs
+}
+
+// groupMember is a run of a group.
+type groupMember struct {
+	generationRow
+	State string `json:"state"`
+}
+
+// groupAnswer is one group with its outputs and its runs.
+type groupAnswer struct {
+	list[groupMember]
+	Group       groupRow    `json:"group"`
+	Outputs     []outputRow `json:"outputs"`
+	OutputsNext string      `json:"outputs_next,omitempty"`
+}
+
+// group answers one group: its outputs with their counts, and its runs.
+func (s *Server) group(c echo.Context) error {
+	var outputs index.Page
+	q, err := s.asked(c, outputsCursor(&outputs.After))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	group, err := groupInPath(c)
+	if err != nil {
+		return err
+	}
+	group.Any, outputs.Limit = q.any, q.page.Limit
+	found, ok, err := q.view.Group(q.ctx, group)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fault(http.StatusNotFound, "no runs have that value; state=any asks for those that are not live too")
+	}
+	answer := &groupAnswer{Group: groupRowOf(group.Name, &found)}
+	if err := errors.Join(answer.outputs(q, group, outputs), answer.runs(q, group), answer.Group.proveIn(q)); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}
+
+func groupInPath(c echo.Context) (group index.RunQuery, err error) {
+	if group.Name, err = element(c, "by"); err != nil {
+		return group, err
+	}
+	if group.Text, err = element(c, "value"); err != nil {
+		return group, err
+	}
+	return group, checkGrouping("by", group.Name)
+}
+
+func (a *groupAnswer) outputs(q *question, group index.RunQuery, page index.Page) error {
+	found, next, err := q.view.Outputs(q.ctx, group, page)
+	if err != nil {
+		return err
+	}
+	a.Outputs = make([]outputRow, len(found))
+	for i, o := range found {
+		a.Outputs[i] = outputRow{proved{Seq: o.Seq}, o.Hash, o.Runs, decimals(float64(o.Runs) / float64(a.Group.Runs))}
+		if err := a.Outputs[i].proveIn(q); err != nil {
+			return err
+		}
+	}
+	a.OutputsNext = base64.RawURLEncoding.EncodeToString(next)
+	return nil
+}
+
+func (a *groupAnswer) runs(q *question, group index.RunQuery) error {
+	found, next, err := q.view.Runs(q.ctx, group, q.page)
+	if err != nil {
+		return err
+	}
+	a.Rows, a.Next = make([]groupMember, len(found)), q.next(next)
+	for i := range found {
+		a.Rows[i] = groupMember{generationRowOf(&found[i].IPCRecord), string(found[i].State)}
+		if err := a.Rows[i].proveIn(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outputsCursor is where a list within an answer goes on.
+func outputsCursor(to *[]byte) parameter {
+	const name = "outputs_cursor"
+	return parameter{name, func(value string) error {
+		position, err := base64.RawURLEncoding.DecodeString(value)
+		if err != nil || len(position) == 0 {
+			return invalid(name, "must be the value of outputs_next of an earlier answer")
+		}
+		*to = position
+		return nil
+	}}
+}

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// hashPair is a hash as recorded and as the re-run has it.
+type hashPair struct {
+	Recorded *string `json:"recorded"`
+	Rerun    *string `json:"rerun"`
+	Match    bool    `json:"match"` // false where one is null
+}
+
+func hashPairOf(recorded, rerun []byte) hashPair {
+	return hashPair{textOrNull(recorded), textOrNull(rerun), recorded != nil && string(recorded) == string(rerun)}
+}
+
+// reproduction is how a re-run stands to the record that it repeats.
+type reproduction struct {
+	taken
+	Record     generationRow `json:"record"`
+	IPCID      hashPair      `json:"ipc_id"`
+	OutputHash hashPair      `json:"output_hash"`
+	attribution
+}
+
+// reproduce answers whether a re-run gave what is recorded, and what that says. It
+// records nothing.
+func (s *Server) reproduce(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	defer release(body)
+	var document pyjson.Document
+	request, seq, err := decodeRerun(&document, body.Bytes())
+	if err != nil {
+		return err
+	}
+	recorded, err := q.view.IPCRecord(q.ctx, seq)
+	if errors.Is(err, storage.ErrNotFound) {
+		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is no IPC record of the first %d events", seq, q.view.Size()))
+	}
+	if err != nil {
+		return err
+	}
+	rerun, err := s.rerun(request, &recorded)
+	if err != nil {
+		return err
+	}
+	found := drift.Attribute(&recorded.IPC, &rerun)
+	answer := &reproduction{
+		Record: generationRowOf(&recorded), IPCID: hashPairOf(recorded.IPCID, rerun.IPCID),
+		OutputHash: hashPairOf(recorded.OutputHash, rerun.OutputHash), attribution: attributionOf(&found),
+	}
+	answer.Says = answer.sentence(&found)
+	if err := answer.Record.proveIn(q); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}
+
+// sentence says what the re-run shows.
+func (r *reproduction) sentence(a *drift.Attribution) string {
+	switch {
+	case a.Cause == drift.Incomplete:
+		return "The record cannot be compared with the re-run: an ipc_id or an output hash is missing."
+	case r.OutputHash.Match && r.IPCID.Match:
+		return "Reproduced: the same input and conditions gave the same output. " + a.Sentence()
+	case r.OutputHash.Match:
+		return "The output is the same, but it was made under other conditions, which proves little. " + a.Sentence()
+	case r.IPCID.Match:
+		return "Not reproduced: the input and conditions are the same, the output is not. " + a.Sentence()
+	}
+	return "Not a reproduction: the conditions differ, and so does the output. " + a.Sentence()
+}
+
+// rerunNames are the members of a re-run beside seq, as those of an IPC record.
+var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_prompt", "system_prompt_hash", "output", "output_hash",
+	"model", "temperature", "max_tokens", "seed", "environment"}
+
+// decodeRerun reads a request: the members of the re-run that are given, and the
+// record that it repeats.
+func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
+	if err := document.Parse(body); err != nil {
+		return nil, 0, atPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
+	}
+	root := document.Root()
+	if root.Kind() != pyjson.Object {
+		return nil, 0, atPointer(http.StatusUnprocessableEntity, "", "must be an object")
+	}
+	request = make(map[string]pyjson.Value)
+	for name, value := range root.Members() {
+		switch text := string(name.Text()); {
+		case text != "seq" && !slices.Contains(rerunNames, text):
+			return nil, 0, atPointer(http.StatusBadRequest, string(pyjson.AppendPointer(nil, name.Text())), "unknown member; remove it or correct its name")
+		case value.Given():
+			request[text] = value
+		}
+	}
+	number, _ := request["seq"].AppendInteger(nil)
+	if seq, err = parseCount("seq", string(number)); err != nil {
+		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
+	}
+	delete(request, "seq")
+	if _, ok := request["output"]; !ok && !request["output_hash"].Given() {
+		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/output", "is required, or output_hash: what the re-run gave")
+	}
+	return request, seq, nil
+}
+
+// rerun is the IPC record that a re-run would make: as recorded where the request
+// does not say.
+func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecord) (event.IPC, error) {
+	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, &recorded.IPC))
+	if err != nil {
+		return event.IPC{}, err
+	}
+	defer r.Release()
+	entry := r.AppendBody(make([]byte, proofs.HashSize), record.Event{})
+	var decoder event.Decoder
+	e, err := decoder.Decode(record.AppendSuffix(entry, 0, time.Time{}))
+	if err != nil {
+		return event.IPC{}, fmt.Errorf("reading the record of a re-run: %w", err)
+	}
+	return e.IPC(), nil
+}
+
+// rerunBody is that record as a request to record it.
+func rerunBody(request map[string]pyjson.Value, recorded *event.IPC) []byte {
+	body := []byte{'{'}
+	for _, m := range []struct {
+		name     string
+		recorded []byte // as JSON; nil for none
+		instead  string // a member that says the same
+	}{
+		{"payload", nil, ""}, {"payload_schema", nil, ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
+		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
+		{"output", nil, ""}, {"output_hash", nil, ""},
+		{"model", quoted(recorded.Model), ""}, {"temperature", recorded.Temperature, ""}, {"max_tokens", recorded.MaxTokens, ""},
+		{"seed", seedUnlessIn(request["payload"], recorded.Seed), ""}, {"environment", environmentOf(recorded), ""},
+	} {
+		value := m.recorded
+		if given, ok := request[m.name]; ok {
+			value = given.Raw()
+		} else if _, ok := request[m.instead]; ok {
+			continue
+		}
+		if value == nil {
+			continue
+		}
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(append(pyjson.AppendString(body, []byte(m.name)), ':'), value...)
+	}
+	return append(body, '}')
+}
+
+// quoted is a text as JSON, nil for nil.
+func quoted(text []byte) []byte {
+	if text == nil {
+		return nil
+	}
+	return pyjson.AppendString(nil, text)
+}
+
+// seedUnlessIn is the recorded seed, unless a payload brings its own.
+func seedUnlessIn(payload pyjson.Value, recorded []byte) []byte {
+	if payload.Member("seed").Given() {
+		return nil
+	}
+	return recorded
+}
+
+// environmentOf is the recorded environment as JSON.
+func environmentOf(recorded *event.IPC) []byte {
+	object := []byte{'{'}
+	for _, m := range []struct {
+		name  string
+		value []byte
+	}{
+		{"ollama_build_hash", recorded.OllamaBuildHash}, {"model_digest", recorded.ModelDigest}, {"host_platform", recorded.HostPlatform},
+	} {
+		if m.value == nil {
+			continue
+		}
+		if len(object) > 1 {
+			object = append(object, ',')
+		}
+		object = append(append(pyjson.AppendString(object, []byte(m.name)), ':'), quoted(m.value)...)
+	}
+	return append(object, '}')
+}

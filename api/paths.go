@@ -1,0 +1,269 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// Queries about paths (4.4). Paths have no state.
+
+// pathRow is a path as one of its records says, and its validations make it.
+type pathRow struct {
+	proved
+	PathID                string         `json:"path_id"`
+	Route                 []string       `json:"route"`
+	Category              index.Category `json:"category"`
+	Validated             bool           `json:"validated"`
+	LinksChanged          bool           `json:"links_changed"`
+	ContentFingerprint    *string        `json:"content_fingerprint"`
+	RawContentFingerprint *string        `json:"raw_content_fingerprint"`
+	Build                 *string        `json:"build"`
+	Time                  string         `json:"time"`
+}
+
+// pathVersion is what one event made of a path. A validation has no route and no
+// build of its own.
+type pathVersion struct {
+	proved
+	Kind                  record.Kind    `json:"kind"`
+	Time                  string         `json:"time"`
+	RecordSeq             uint64         `json:"record_seq"`
+	Category              index.Category `json:"category"`
+	Validated             bool           `json:"validated"`
+	LinksChanged          bool           `json:"links_changed"`
+	ContentFingerprint    *string        `json:"content_fingerprint"`
+	RawContentFingerprint *string        `json:"raw_content_fingerprint"`
+	Route                 []string       `json:"route,omitempty"`
+	Build                 *string        `json:"build,omitempty"`
+	Reason                string         `json:"reason,omitempty"`
+}
+
+// paths answers the paths of a project as their latest records say.
+func (s *Server) paths(c echo.Context) error {
+	var status, validated string
+	var filter index.PathFilter
+	q, err := s.asked(c, text("status", &status), text("validated", &validated), optionalText("build", &filter.Build))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if filter.Category, err = oneOf("status", status, "", index.Categories[:]); err != nil {
+		return err
+	}
+	if filter.Validated, err = optionalFlag("validated", validated); err != nil {
+		return err
+	}
+	project, err := element(c, "project")
+	if err != nil {
+		return err
+	}
+	found, next, err := q.view.Paths(q.ctx, project, filter, q.page)
+	if err != nil {
+		return pathsMissing(err, "no project of that name has paths, or it has no such build")
+	}
+	return answerRows(q, pathRows(found), next)
+}
+
+// pathHistory answers what the records and validations of a path made of it.
+func (s *Server) pathHistory(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	project, pathID, err := elements(c, "project", "path_id")
+	if err != nil {
+		return err
+	}
+	found, next, err := q.view.PathHistory(q.ctx, project, pathID, q.page)
+	if err != nil {
+		return pathsMissing(err, "no path of that project has that path_id")
+	}
+	rows := make([]pathVersion, len(found))
+	for i, v := range found {
+		rows[i] = pathVersion{
+			proved: proved{Seq: v.Event}, Kind: v.Kind, Time: v.Time.Format(record.TimeLayout), RecordSeq: v.Seq,
+			Category: v.Category, Validated: v.Validated, LinksChanged: v.LinksChanged,
+			ContentFingerprint: nullable(v.ContentFingerprint), RawContentFingerprint: nullable(v.RawContentFingerprint),
+			Route: v.Route, Build: v.Build, Reason: v.Reason,
+		}
+	}
+	return answerRows(q, rows, next)
+}
+
+// goneFromBuild answers the paths that the build before a build has and it has not.
+func (s *Server) goneFromBuild(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	project, build, err := elements(c, "project", "build")
+	if err != nil {
+		return err
+	}
+	found, next, err := q.view.Gone(q.ctx, project, build, q.page)
+	if err != nil {
+		return pathsMissing(err, "that project has no such build")
+	}
+	return answerRows(q, pathRows(found), next)
+}
+
+func pathRows(found []index.PathRow) []pathRow {
+	rows := make([]pathRow, len(found))
+	for i, p := range found {
+		rows[i] = pathRow{
+			proved: proved{Seq: p.Seq}, PathID: p.PathID, Route: p.Route,
+			Category: p.Category, Validated: p.Validated, LinksChanged: p.LinksChanged,
+			ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
+			Build: p.Build, Time: p.Time.Format(record.TimeLayout),
+		}
+	}
+	return rows
+}
+
+// nullable is a text that is empty for null.
+func nullable(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// projectRow is a project that has paths. Its seq is that of its first record, as
+// is that of a build.
+type projectRow struct {
+	proved
+	Project    string `json:"project"`
+	Paths      uint64 `json:"paths"`
+	Builds     uint64 `json:"builds"`
+	Collisions uint64 `json:"collisions"`
+}
+
+// projects answers the projects that have paths.
+func (s *Server) projects(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	found, next, err := q.view.Projects(q.page)
+	if err != nil {
+		return err
+	}
+	rows := make([]projectRow, len(found))
+	for i, p := range found {
+		rows[i] = projectRow{proved{Seq: p.Seq}, p.Name, p.Paths, p.Builds, p.Collisions}
+	}
+	return answerRows(q, rows, next)
+}
+
+type buildRow struct {
+	proved
+	Build     string `json:"build"`
+	Time      string `json:"time"`
+	New       uint64 `json:"new"`
+	Modified  uint64 `json:"modified"`
+	Unchanged uint64 `json:"unchanged"`
+	Gone      uint64 `json:"gone"`
+	Paths     uint64 `json:"paths"`
+}
+
+// builds answers the builds of a project in order.
+func (s *Server) builds(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	project, err := element(c, "project")
+	if err != nil {
+		return err
+	}
+	found, next, err := q.view.Builds(q.ctx, project, q.page)
+	if err != nil {
+		return pathsMissing(err, "no project of that name has paths")
+	}
+	rows := make([]buildRow, len(found))
+	for i, b := range found {
+		rows[i] = buildRow{proved{Seq: b.Seq}, b.Name, b.Time.Format(record.TimeLayout), b.New, b.Modified, b.Unchanged, b.Gone, b.Paths}
+	}
+	return answerRows(q, rows, next)
+}
+
+// collisionRow is a path that found its path_id held. Its seq is that of its first
+// record.
+type collisionRow struct {
+	proved
+	PathID string       `json:"path_id"`
+	Route  []string     `json:"route"`
+	Holder holderOfPath `json:"holder"`
+}
+
+type holderOfPath struct {
+	Seq    uint64   `json:"seq"`
+	PathID string   `json:"path_id"`
+	Route  []string `json:"route"`
+}
+
+// collisions answers the paths of a project that found their path_id held.
+func (s *Server) collisions(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	project, err := element(c, "project")
+	if err != nil {
+		return err
+	}
+	found, next, err := q.view.Collisions(q.ctx, project, q.page)
+	if err != nil {
+		return pathsMissing(err, "no project of that name has paths")
+	}
+	rows := make([]collisionRow, len(found))
+	for i, x := range found {
+		rows[i] = collisionRow{proved{Seq: x.Seq}, x.PathID, x.Route, holderOfPath{x.HolderSeq, x.Held, x.HolderRoute}}
+	}
+	return answerRows(q, rows, next)
+}
+
+// pathsMissing answers 404 with that detail where an error says that something is
+// not there.
+func pathsMissing(err error, detail string) error {
+	if errors.Is(err, index.ErrNoPath) {
+		return fault(http.StatusNotFound, "%s; GET /paths of the ledger lists projects", detail)
+	}
+	return err
+}
+
+// elements are two elements of the path.
+func elements(c echo.Context, first, second string) (a, b string, err error) {
+	if a, err = element(c, first); err != nil {
+		return "", "", err
+	}
+	b, err = element(c, second)
+	return a, b, err
+}
+
+// optionalText is a parameter that is taken as it is, nil if it is not given.
+func optionalText(name string, to **string) parameter {
+	return parameter{name, func(value string) error {
+		*to = &value
+		return nil
+	}}
+}
+
+// optionalFlag is a parameter that is true or false, nil if it is not given.
+func optionalFlag(name, value string) (*bool, error) {
+	if value == "" {
+		return nil, nil
+	}
+	flag, err := choice(name, value, "false", "true")
+	return &flag, err
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+)
+
+// producerRow is what a producer has delivered of its numbers, from 1 on. Its seq is
+// that of its latest record.
+type producerRow struct {
+	proved
+	ID         string `json:"id"`
+	Records    uint64 `json:"records"`
+	CompleteTo uint64 `json:"complete_to"` // nothing is missing up to this number
+	Highest    uint64 `json:"highest"`
+	Missing    uint64 `json:"missing"`  // numbers below the highest
+	Repeated   uint64 `json:"repeated"` // records that repeat a number
+}
+
+func producerRowOf(p *index.Producer) producerRow {
+	return producerRow{proved{Seq: p.Seq}, p.ID, p.Records, p.CompleteTo, p.Highest, p.Missing, p.Duplicates}
+}
+
+// producers lists who numbers its records.
+func (s *Server) producers(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	found, next, err := q.view.Producers(q.page)
+	if err != nil {
+		return err
+	}
+	rows := make([]producerRow, len(found))
+	for i := range found {
+		rows[i] = producerRowOf(&found[i])
+	}
+	return answerRows(q, rows, next)
+}
+
+// producerAnswer is one producer with a page of its gaps and one of its duplicates.
+type producerAnswer struct {
+	taken
+	producerRow
+	Gaps       []gap          `json:"gaps"`
+	Duplicates []duplicateRow `json:"duplicates"`
+	Next       string         `json:"next,omitempty"` // of both lists
+}
+
+// gap is numbers that were not delivered, both ends included.
+type gap struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// duplicateRow is a record that repeats a number.
+type duplicateRow struct {
+	proved
+	Number   uint64 `json:"producer_seq"`
+	FirstSeq uint64 `json:"first_seq"` // of the first record of that number
+}
+
+// producer answers up to which number nothing of a producer is missing, what is missing
+// above, and what came twice.
+func (s *Server) producer(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	id, err := element(c, "id")
+	if err != nil {
+		return err
+	}
+	found, gaps, duplicates, next, err := q.view.Producer(id, q.page)
+	if err != nil {
+		return missing(err, "no record names that producer")
+	}
+	answer := &producerAnswer{producerRow: producerRowOf(&found), Gaps: []gap{}, Duplicates: []duplicateRow{}, Next: q.next(next)}
+	for _, g := range gaps {
+		answer.Gaps = append(answer.Gaps, gap(g))
+	}
+	for _, d := range duplicates {
+		row := duplicateRow{proved{Seq: d.Seq}, d.Number, d.FirstSeq}
+		if err := row.proveIn(q); err != nil {
+			return err
+		}
+		answer.Duplicates = append(answer.Duplicates, row)
+	}
+	if err := answer.proveIn(q); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}

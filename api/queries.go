@@ -1,0 +1,253 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/proofs"
+)
+
+// question is a query to the index of a ledger: what all of them have in common
+// (2.6, 3.2). It must be closed.
+type question struct {
+	c      echo.Context
+	ctx    context.Context
+	ledger *ledger.Ledger
+	head   *ledger.Head // at least as far as the view
+	view   *index.View
+	page   index.Page
+	any    bool // records of all states, not only live ones
+	proofs bool // attach inclusion proofs
+}
+
+// asked reads the parameters that every query has (as_of, after, limit, cursor,
+// proofs, state) and its own, which come first, and opens the view. A cursor goes
+// on at the size that its first page was taken at.
+func (s *Server) asked(c echo.Context, own ...parameter) (*question, error) {
+	a := asking{server: s}
+	return a.question(c, own)
+}
+
+// askedAtHead is asked for what is kept for the head only: as_of is no parameter,
+// and a cursor goes on at the head of its own request.
+func (s *Server) askedAtHead(c echo.Context, own ...parameter) (*question, error) {
+	a := asking{server: s, atHead: true}
+	return a.question(c, own)
+}
+
+func (q *question) close() { _ = q.view.Close() } // it is read only
+
+// asking is what a request says before its view is open.
+type asking struct {
+	server *Server
+	atHead bool
+
+	size, after           uint64
+	sizeGiven, afterGiven bool
+	limit                 uint64
+	cursor, state, proofs string
+}
+
+func (a *asking) question(c echo.Context, own []parameter) (*question, error) {
+	l, err := a.server.ledger(c)
+	if err != nil {
+		return nil, err
+	}
+	maxPage := a.server.config.MaxPage
+	a.limit = uint64(min(defaultPage, maxPage))
+	known := append(own, count("after", &a.after, &a.afterGiven), count("limit", &a.limit, nil), text("cursor", &a.cursor),
+		text("state", &a.state), text("proofs", &a.proofs))
+	if !a.atHead {
+		known = append(known, count("as_of", &a.size, &a.sizeGiven))
+	}
+	if err := query(c, known...); err != nil {
+		return nil, err
+	}
+	if a.limit < 1 || a.limit > uint64(maxPage) {
+		return nil, invalid("limit", "must be from 1 to %d", maxPage)
+	}
+	q := &question{c: c, ctx: c.Request().Context(), ledger: l, page: index.Page{Limit: int(a.limit)}}
+	if q.any, err = choice("state", a.state, "live", "any"); err != nil {
+		return nil, err
+	}
+	if q.proofs, err = choice("proofs", a.proofs, "false", "true"); err != nil {
+		return nil, err
+	}
+	if err := a.position(q); err != nil {
+		return nil, err
+	}
+	return q, a.open(q)
+}
+
+// choice is a parameter of two values, the first of which it has when it is not
+// given; it reports whether it has the second.
+func choice(name, value, first, second string) (bool, error) {
+	switch value {
+	case "", first:
+		return false, nil
+	case second:
+		return true, nil
+	}
+	return false, invalid(name, "must be %s or %s", first, second)
+}
+
+// position reads the cursor: the size of the first page, and where that ended.
+func (a *asking) position(q *question) error {
+	if a.cursor == "" {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(a.cursor)
+	size, n := binary.Uvarint(raw)
+	if err != nil || n <= 0 {
+		return invalid("cursor", "must be the value of next of an earlier answer")
+	}
+	if a.sizeGiven && a.size != size {
+		return invalid("as_of", "differs from that of the cursor, %d; leave it out", size)
+	}
+	q.page.After = raw[n:]
+	if !a.atHead {
+		a.size, a.sizeGiven = size, true
+	}
+	return nil
+}
+
+// open opens the view when the index has come as far as the request wants.
+func (a *asking) open(q *question) error {
+	follower := a.server.config.Index.Follower(q.ledger.Name())
+	size := q.ledger.Head().Size
+	wanted := uint64(1) // the ledger's own first event
+	if a.sizeGiven {
+		if a.size > size {
+			return invalid("as_of", "is beyond the head: the ledger has %d events", size)
+		}
+		wanted = max(wanted, a.size)
+	}
+	if a.afterGiven {
+		if a.after >= size {
+			return invalid("after", "there is no event %d: the ledger has %d", a.after, size)
+		}
+		wanted = max(wanted, a.after+1)
+	}
+	if err := follower.Wait(q.ctx, wanted); err != nil {
+		return err
+	}
+	var err error
+	if a.sizeGiven {
+		q.view, err = follower.View(a.size)
+	} else {
+		q.view, err = follower.Latest()
+	}
+	q.head = q.ledger.Head() // the index never leads
+	return err
+}
+
+// next is the cursor for a position that a page gave; empty at the end.
+func (q *question) next(position []byte) string {
+	if position == nil {
+		return ""
+	}
+	raw := binary.AppendUvarint(nil, q.view.Size())
+	return base64.RawURLEncoding.EncodeToString(append(raw, position...))
+}
+
+// prove is the inclusion proof of an event, as JSON; nil unless the request wants
+// proofs.
+func (q *question) prove(seq uint64) (json.RawMessage, error) {
+	if !q.proofs {
+		return nil, nil
+	}
+	path, err := q.ledger.Prover(q.ctx, q.head).Inclusion(seq, q.view.Size())
+	if err != nil {
+		return nil, fmt.Errorf("proving event %d: %w", seq, err)
+	}
+	inclusion := proofs.Inclusion{LeafIndex: seq, TreeSize: q.view.Size(), Hashes: path}
+	return inclusion.AppendJSON(nil), nil
+}
+
+// taken says at which tree size an answer was taken, and carries the checkpoint
+// of that size where the request wants proofs. Answers embed it.
+type taken struct {
+	AsOf       uint64 `json:"as_of"`
+	Checkpoint string `json:"checkpoint,omitempty"`
+}
+
+func (t *taken) take(q *question) error {
+	t.AsOf = q.view.Size()
+	if !q.proofs {
+		return nil
+	}
+	checkpoint, err := q.ledger.Checkpoint(q.ctx, q.head, t.AsOf)
+	t.Checkpoint = string(checkpoint)
+	return err
+}
+
+// answerOne answers what embeds taken.
+func answerOne(q *question, answer interface{ take(*question) error }) error {
+	if err := answer.take(q); err != nil {
+		return err
+	}
+	return answerJSON(q.c, http.StatusOK, answer)
+}
+
+// proved is the place of a row in the log, and its inclusion proof where the
+// request wants proofs. Rows embed it.
+type proved struct {
+	Seq       uint64          `json:"seq"`
+	Inclusion json.RawMessage `json:"inclusion,omitempty"`
+}
+
+func (p *proved) proveIn(q *question) (err error) {
+	p.Inclusion, err = q.prove(p.Seq)
+	return err
+}
+
+// list is the answer to a query of many rows.
+type list[R any] struct {
+	taken
+	Rows []R `json:"rows"`
+	// Next is the cursor of the next page; there may be one even though no row is
+	// left, and rows may be fewer than the limit.
+	Next string `json:"next,omitempty"`
+}
+
+// answerRows answers a page of rows.
+func answerRows[R any, P interface {
+	*R
+	proveIn(*question) error
+}](q *question, rows []R, next []byte) error {
+	for i := range rows {
+		if err := P(&rows[i]).proveIn(q); err != nil {
+			return err
+		}
+	}
+	if rows == nil {
+		rows = []R{}
+	}
+	return answerOne(q, &list[R]{Rows: rows, Next: q.next(next)})
+}
+
+// element is an element of the path, in which every character can stand percent-
+// encoded.
+func element(c echo.Context, name string) (string, error) {
+	value := c.Param(name)
+	if c.Request().URL.RawPath != "" { // else it is decoded already
+		var err error
+		if value, err = url.PathUnescape(value); err != nil {
+			return "", invalid(name, "is not percent-encoded text")
+		}
+	}
+	if !utf8.ValidString(value) {
+		return "", invalid(name, "is not valid UTF-8")
+	}
+	return value, nil
+}

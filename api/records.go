@@ -1,0 +1,105 @@
+package api
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// recordRow is a record in a list.
+type recordRow struct {
+	proved
+	Kind       string          `json:"kind"`
+	Time       string          `json:"time"`
+	EventHash  string          `json:"event_hash"`
+	State      string          `json:"state,omitempty"`
+	RunID      *string         `json:"run_id,omitempty"`
+	Timestamp  *string         `json:"timestamp,omitempty"`
+	Hashes     json.RawMessage `json:"hashes"`
+	Mismatches []string        `json:"mismatches"` // fields whose claims did not hold
+	Labels     json.RawMessage `json:"labels"`
+	Links      recordLinks     `json:"links"`
+	Event      json.RawMessage `json:"event,omitempty"`
+}
+
+// records lists records by what they have in common, newest first (3.2).
+func (s *Server) records(c echo.Context) error {
+	var f recordFilter
+	q, err := s.asked(c, f.parameters(c)...)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if err := f.complete(); err != nil {
+		return err
+	}
+	list := q.view.Records
+	if f.byOccurrence {
+		list = q.view.RecordsByOccurrence
+	}
+	found, next, err := list(q.ctx, f.Filter, q.page)
+	if err != nil {
+		return err
+	}
+	rows := recordRows(q, found)
+	for i := range rows {
+		if f.events {
+			rows[i].Event = found[i].Body
+		}
+	}
+	return answerRows(q, rows, next)
+}
+
+// run lists all records of one run_id, newest first, and where to go from them.
+func (s *Server) run(c echo.Context) error {
+	var f recordFilter
+	q, err := s.asked(c, f.stateParameter())
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	runID, err := element(c, "run_id")
+	if err != nil {
+		return err
+	}
+	f.Values = []index.Value{{Name: "run_id", Text: runID}}
+	if err := f.complete(); err != nil {
+		return err
+	}
+	found, next, err := q.view.Records(q.ctx, f.Filter, q.page)
+	if err != nil {
+		return err
+	}
+	rows := recordRows(q, found)
+	for i := range rows {
+		if err := rows[i].Links.follow(q, &found[i]); err != nil {
+			return err
+		}
+	}
+	return answerRows(q, rows, next)
+}
+
+func recordRows(q *question, found []index.Record) []recordRow {
+	rows := make([]recordRow, len(found))
+	for i, r := range found {
+		rows[i] = recordRow{
+			proved: proved{Seq: r.Seq}, Kind: string(r.Kind), Time: r.Time.Format(record.TimeLayout),
+			EventHash: hex.EncodeToString(r.EventHash[:]), State: string(r.State), RunID: r.RunID, Timestamp: r.Occurred,
+			Hashes: r.Hashes, Mismatches: r.Mismatches, Labels: r.Labels,
+			Links: recordLinks{Record: recordPath(q.ledger.Name(), r.Seq)},
+		}
+		if r.Mismatches == nil {
+			rows[i].Mismatches = []string{}
+		}
+	}
+	return rows
+}
+
+func recordPath(ledger string, seq uint64) string {
+	return fmt.Sprintf("/v1/ledgers/%s/records/%d", ledger, seq)
+}

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// recordFilter is what a request wants of a list of records. Once it is complete
+// its Filter holds.
+type recordFilter struct {
+	index.Filter
+	byOccurrence bool // since and until are about timestamps, and so is the order
+	events       bool // rows carry their event
+
+	kind, state, clock, since, until, withEvents string
+
+	producerSeq      uint64
+	producerSeqGiven bool
+}
+
+// parameters are those of GET /records beside the common ones: they stand for all
+// names that records are found by.
+func (f *recordFilter) parameters(c echo.Context) []parameter {
+	own := []parameter{
+		f.stateParameter(),
+		text("kind", &f.kind), text("clock", &f.clock), text("since", &f.since), text("until", &f.until),
+		text("events", &f.withEvents), count("producer_seq", &f.producerSeq, &f.producerSeqGiven),
+	}
+	for name := range c.QueryParams() {
+		if form := valueForm(name); form != nil {
+			own = append(own, parameter{name, func(value string) error {
+				if !form.pattern.MatchString(value) {
+					return invalid(name, "must be %s", form.name)
+				}
+				f.Values = append(f.Values, index.Value{Name: name, Text: value})
+				return nil
+			}})
+		}
+	}
+	return own
+}
+
+// stateParameter is the state of records where any is what a request gets that does
+// not say.
+func (f *recordFilter) stateParameter() parameter { return text("state", &f.state) }
+
+// complete checks the parameters that were read and puts them into the filter.
+func (f *recordFilter) complete() error {
+	var err error
+	if f.Kind, err = oneOf("kind", f.kind, "", record.Kinds[:]); err != nil {
+		return err
+	}
+	if f.State, err = oneOf("state", f.state, "any", record.States[:]); err != nil {
+		return err
+	}
+	if f.byOccurrence, err = choice("clock", f.clock, "recorded", "occurred"); err != nil {
+		return err
+	}
+	if f.events, err = choice("events", f.withEvents, "false", "true"); err != nil {
+		return err
+	}
+	if f.Since, err = parseTime("since", f.since); err != nil {
+		return err
+	}
+	if f.Until, err = parseTime("until", f.until); err != nil {
+		return err
+	}
+	if err := f.producer(); err != nil {
+		return err
+	}
+	if len(f.Values) > index.MaxValues {
+		return invalid(f.Values[index.MaxValues].Name, "is one too many: a request filters by at most %d values", index.MaxValues)
+	}
+	slices.SortFunc(f.Values, func(a, b index.Value) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// producer turns producer and producer_seq into the one value that both are.
+func (f *recordFilter) producer() error {
+	if !f.producerSeqGiven {
+		return nil
+	}
+	i := slices.IndexFunc(f.Values, func(v index.Value) bool { return v.Name == "producer" })
+	if i < 0 {
+		return invalid("producer_seq", "counts the records of one producer: give producer too")
+	}
+	f.Values[i] = index.ProducerSeq(f.Values[i].Text, f.producerSeq)
+	return nil
+}
+
+// oneOf is a parameter that is one of the known values, empty if it is not given or
+// says all.
+func oneOf[S ~string](name, value, all string, known []S) (S, error) {
+	if value == "" || value == all {
+		return "", nil
+	}
+	if !slices.Contains(known, S(value)) {
+		var names []string
+		for _, k := range known {
+			names = append(names, string(k))
+		}
+		if all != "" {
+			names = append(names, all)
+		}
+		return "", invalid(name, "must be one of %s", strings.Join(names, ", "))
+	}
+	return S(value), nil
+}
+
+// parseTime is a parameter that is a time, the zero time if it is not given.
+func parseTime(name, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	at, ok := record.ParseTime([]byte(value))
+	if !ok {
+		return time.Time{}, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z; write + as %%2B")
+	}
+	return at, nil
+}
+
+// form is what values of a name look like.
+type form struct {
+	pattern *regexp.Regexp
+	name    string
+}
+
+var (
+	anyForm   = &form{regexp.MustCompile(`(?s)^.*$`), "text"}
+	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`), "64 lower-case hexadecimal digits"}
+	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), `"sha256:" and 64 lower-case hexadecimal digits`}
+	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{16})$`), "8 or 16 lower-case hexadecimal digits"}
+	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`), "8 lower-case hexadecimal digits"}
+)
+
+// valueForm is the form of the values of a name that records are found by, nil if
+// they are found by none.
+func valueForm(name string) *form {
+	switch name {
+	case "run_id", "subject", "project", "source_id", "model", "producer":
+		return anyForm
+	case "chunk_hash":
+		return chunkForm
+	case "path_id":
+		return pathForm
+	case "content_fingerprint", "raw_content_fingerprint":
+		return printForm
+	case "input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced", "root", "question_hash",
+		"preflight_hash", "context_root", "evidence_map_root", "conversation_hash", "governance_policy_hash",
+		"verifier_policy_hash", "source_root", "model_profile_hash", "cache_key":
+		return hashForm
+	}
+	switch {
+	case strings.HasPrefix(name, "label:"):
+		return anyForm
+	case strings.HasPrefix(name, "stage:"):
+		return hashForm
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// recordLinks are paths on this server.
+type recordLinks struct {
+	Record  string `json:"record"`
+	Receipt string `json:"receipt,omitempty"`
+	// Content is by name; Queries are those of part 4 that the record has a part in,
+	// by what they answer.
+	Content map[string]string `json:"content,omitempty"`
+	Queries map[string]string `json:"queries,omitempty"`
+}
+
+// linkedEvent is what links are made of.
+type linkedEvent struct {
+	Record struct {
+		Content map[string]struct{} `json:"content"`
+		Hashes  map[string]*string  `json:"hashes"`
+		Subject string              `json:"subject"`
+		Project string              `json:"project"`
+	} `json:"record"`
+}
+
+// follow adds all that leads on from a record.
+func (l *recordLinks) follow(q *question, r *index.Record) error {
+	var e linkedEvent
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return fmt.Errorf("event %d: %w", r.Seq, err)
+	}
+	l.Receipt = l.Record + "/receipt"
+	l.Content = make(map[string]string)
+	for name := range e.Record.Content {
+		l.Content[name] = l.Record + "/content/" + name
+	}
+	l.Queries = make(map[string]string)
+	add := func(name, format string, value *string) {
+		if value != nil {
+			l.Queries[name] = "/v1/ledgers/" + q.ledger.Name() + fmt.Sprintf(format, *value)
+		}
+	}
+	hashes := e.Record.Hashes
+	switch r.Kind {
+	case record.IPCRecord:
+		add("timeline", "/drift/timeline?input_hash=%s", hashes["input_hash"])
+		add("repetitions", "/drift/groups/ipc_id/%s", hashes["ipc_id"])
+	case record.RunDAG:
+		add("divergence", "/run-dags/divergence?question_hash=%s", hashes["question_hash"])
+		add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
+	case record.CitationSet:
+		seq, subject := decimal(r.Seq), url.QueryEscape(e.Record.Subject)
+		add("document", "/citation-sets/%s/document", &seq)
+		add("drift", "/citation-sets/drift?subject=%s", &subject)
+	case record.PathFingerprint:
+		// Where two routes have one path_id, the later goes by a longer one.
+		change, err := q.view.ChangeOf(q.ctx, r.Seq)
+		if err != nil {
+			return err
+		}
+		path := url.PathEscape(e.Record.Project) + "/" + change.PathID
+		add("history", "/paths/%s", &path)
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package api
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// Queries about run-DAGs (4.2).
+
+// runRow is what queries say of each run-DAG.
+type runRow struct {
+	proved
+	RunID *string `json:"run_id"`
+	Time  string  `json:"time"`
+	Root  string  `json:"root"`
+	Shape string  `json:"shape"`
+}
+
+func runRowOf(r *index.RunDAG) runRow {
+	return runRow{proved{Seq: r.Seq}, r.RunID, r.Time.Format(record.TimeLayout), string(r.Root), string(r.Shape)}
+}
+
+// comparison is how run-DAG b stands to a.
+type comparison struct {
+	taken
+	A              runRow   `json:"a"`
+	B              runRow   `json:"b"`
+	FirstDiverging *string  `json:"first_diverging_stage"`
+	Differing      []string `json:"differing_stages"`
+	OnlyInA        []string `json:"only_in_a"`
+	OnlyInB        []string `json:"only_in_b"`
+	// Dimensions is null where not both have cache dimensions.
+	Dimensions *[]string `json:"differing_dimensions"`
+	Sentence   string    `json:"sentence"`
+}
+
+// compareRuns answers which stages and cache dimensions of two run-DAGs differ.
+func (s *Server) compareRuns(c echo.Context) error {
+	if err := s.covered(c, c.QueryParam("a"), c.QueryParam("b")); err != nil {
+		return err
+	}
+	var a, b uint64
+	var givenA, givenB bool
+	q, err := s.asked(c, count("a", &a, &givenA), count("b", &b, &givenB))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	runA, err := runNamed(q, "a", a, givenA)
+	if err != nil {
+		return err
+	}
+	runB, err := runNamed(q, "b", b, givenB)
+	if err != nil {
+		return err
+	}
+	answer := compared(&runA, &runB)
+	if err := answer.A.proveIn(q); err != nil {
+		return err
+	}
+	if err := answer.B.proveIn(q); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}
+
+func compared(a, b *index.RunDAG) *comparison {
+	change := drift.CompareStages(a.Stages, b.Stages)
+	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
+	answer := &comparison{
+		A: runRowOf(a), B: runRowOf(b), Differing: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
+		Sentence: change.Sentence(dimensions, known),
+	}
+	if len(change.Differing) > 0 {
+		answer.FirstDiverging = &change.Differing[0]
+	}
+	if known {
+		dimensions = orEmpty(dimensions)
+		answer.Dimensions = &dimensions
+	}
+	return answer
+}
+
+// runNamed is the run-DAG that a parameter names.
+func runNamed(q *question, name string, seq uint64, given bool) (index.RunDAG, error) {
+	if !given {
+		return index.RunDAG{}, invalid(name, "is required: the seq of a run-DAG")
+	}
+	if seq >= q.view.Size() {
+		return index.RunDAG{}, invalid(name, "there is no event %d: the answer is as of size %d", seq, q.view.Size())
+	}
+	run, err := q.view.RunDAG(q.ctx, seq)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = atPointer(http.StatusUnprocessableEntity, "/"+name, fmt.Sprintf("event %d is no run-DAG", seq))
+	}
+	return run, err
+}
+
+// divergenceRow is a run-DAG against the live one before it of its question.
+type divergenceRow struct {
+	runRow
+	State          string  `json:"state"`
+	Against        *uint64 `json:"against"` // null for the first
+	FirstDiverging *string `json:"first_diverging_stage"`
+}
+
+// divergence answers where the run-DAGs of a question begin to differ.
+func (s *Server) divergence(c echo.Context) error {
+	var question string
+	q, err := s.asked(c, text("question_hash", &question))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if err := hashForm.check("question_hash", question); err != nil {
+		return err
+	}
+	found, next, err := q.view.QuestionRuns(q.ctx, question, q.any, q.page)
+	if err != nil {
+		return err
+	}
+	rows := make([]divergenceRow, len(found))
+	for i, r := range found {
+		rows[i] = divergenceRow{runRowOf(&r.RunDAG), r.State, optionalSeq(r.Against), r.Stage}
+	}
+	return answerRows(q, rows, next)
+}
+
+// cachedRun is the run-DAG that is served for a cache key.
+type cachedRun struct {
+	taken
+	runRow
+	CacheKey     string             `json:"cache_key"`
+	Dimensions   map[string]*string `json:"cache_dimensions"`
+	QuestionHash *string            `json:"question_hash"`
+	FailureStage *string            `json:"failure_stage"`
+	AuditMode    *string            `json:"audit_mode"`
+	Others       uint64             `json:"others"` // live run-DAGs of the same key and dimensions
+}
+
+// runByCacheKey answers the latest live run-DAG of a cache key.
+func (s *Server) runByCacheKey(c echo.Context) error {
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	key := c.Param("key")
+	if err := hashForm.check("key", key); err != nil {
+		return err
+	}
+	run, others, err := q.view.CachedRun(q.ctx, key)
+	if err != nil {
+		return missing(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
+	}
+	answer := &cachedRun{runRow: runRowOf(&run), CacheKey: key, Dimensions: make(map[string]*string),
+		QuestionHash: textOrNull(run.QuestionHash), FailureStage: textOrNull(run.FailureStage), AuditMode: textOrNull(run.AuditMode), Others: others}
+	for _, d := range run.Dimensions {
+		answer.Dimensions[string(d.Name)] = textOrNull(d.Hash)
+	}
+	if err := answer.proveIn(q); err != nil {
+		return err
+	}
+	return answerOne(q, answer)
+}
+
+// stageProof shows that a stage is in a run, and the run in the log.
+type stageProof struct {
+	taken
+	Seq     uint64          `json:"seq"`
+	Stage   string          `json:"stage"`
+	Index   int             `json:"index"`
+	Hash    string          `json:"hash"`
+	Root    string          `json:"root"`
+	Path    []pathStep      `json:"path"`
+	Receipt json.RawMessage `json:"receipt"`
+}
+
+type pathStep struct {
+	Sibling string `json:"sibling"`
+	IsLeft  bool   `json:"is_left"`
+}
+
+// stageProof answers the path of a stage in the run's own tree (1.4), next to the run's
+// receipt.
+func (s *Server) stageProof(c echo.Context) error {
+	if err := s.covered(c, c.Param("seq")); err != nil {
+		return err
+	}
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	seq, err := parseCount("seq", c.Param("seq"))
+	if err != nil {
+		return err
+	}
+	stage, err := element(c, "stage")
+	if err != nil {
+		return err
+	}
+	run, err := q.view.RunDAG(q.ctx, seq)
+	if err != nil {
+		return missing(err, "no run-DAG has that seq")
+	}
+	proof, found, err := record.ProveStage(stagesOf(run.Stages), stage)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fault(http.StatusNotFound, "the run has no stage of that name; of several the second is %q", stage+"#2")
+	}
+	receipt, err := s.receiptAt(q.ctx, q.ledger, seq, q.head, q.view.Size(), false)
+	if err != nil {
+		return err
+	}
+	answer := &stageProof{Seq: seq, Stage: stage, Index: proof.Index, Hash: hex.EncodeToString(proof.Hash[:]),
+		Root: hex.EncodeToString(proof.Root[:]), Path: []pathStep{}, Receipt: receipt.AppendJSON(nil)}
+	for _, step := range proof.Path {
+		answer.Path = append(answer.Path, pathStep{hex.EncodeToString(step.Sibling[:]), step.IsLeft})
+	}
+	return answerOne(q, answer)
+}
+
+func stagesOf(stages []event.Stage) []record.Stage {
+	list := make([]record.Stage, len(stages))
+	for i, s := range stages {
+		list[i] = record.Stage{Name: string(s.Name), Hash: string(s.Hash)}
+	}
+	return list
+}
+
+// failures counts run-DAGs by how they ended.
+type failures struct {
+	taken
+	Total uint64       `json:"total"`
+	Rows  []failureRow `json:"rows"`
+}
+
+// failureRow has null where a run-DAG says nothing, and other for what this build does
+// not know.
+type failureRow struct {
+	FailureStage *string `json:"failure_stage"`
+	AuditMode    *string `json:"audit_mode"`
+	Shape        *string `json:"shape"`
+	Count        uint64  `json:"count"`
+}
+
+// failures answers how many run-DAGs of a time ended how.
+func (s *Server) failures(c echo.Context) error {
+	var since, until string
+	q, err := s.asked(c, text("since", &since), text("until", &until))
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	from, err := parseTime("since", since)
+	if err != nil {
+		return err
+	}
+	before, err := parseTime("until", until)
+	if err != nil {
+		return err
+	}
+	found, err := q.view.Failures(q.ctx, from, before, q.any)
+	if err != nil {
+		return err
+	}
+	answer := &failures{Rows: make([]failureRow, len(found))}
+	for i, f := range found {
+		answer.Rows[i] = failureRow{nullable(f.FailureStage), nullable(f.AuditMode), nullable(f.Shape), f.Count}
+		answer.Total += f.Count
+	}
+	return answerOne(q, answer)
+}
+
+// covered waits until the index has covered the events that a request names, so that
+// whoever has just recorded them is answered. What is no seq of the ledger is left to
+// who reads it.
+func (s *Server) covered(c echo.Context, seqs ...string) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	size, wanted := l.Head().Size, uint64(0)
+	for _, text := range seqs {
+		if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq < size {
+			wanted = max(wanted, seq+1)
+		}
+	}
+	return s.config.Index.Follower(l.Name()).Wait(c.Request().Context(), wanted)
+}

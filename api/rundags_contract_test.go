@@ -1,0 +1,219 @@
+package api_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+const (
+	compareOf    = prefix + "/run-dags/compare"
+	divergenceOf = prefix + "/run-dags/divergence"
+	cacheKeyOf   = prefix + "/run-dags/by-cache-key/{key}"
+	stageProofOf = prefix + "/run-dags/{seq}/stage-proof/{stage}"
+	failuresOf   = prefix + "/run-dags/failures"
+)
+
+// lighthouse is the question of all runs here, "Who keeps the lighthouse?", hashed.
+const lighthouse = "04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea977b"
+
+// digit is a hash of one digit.
+func digit(d string) string { return strings.Repeat(d, 64) }
+
+// dimensionsOf are cache dimensions that have that source_root.
+func dimensionsOf(root string) string {
+	return fmt.Sprintf(`{"source_root":%q,"question_hash":%q,"model_profile_hash":%q,"conversation_hash":%q,"governance_policy_hash":%q,`+
+		`"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}`, root, lighthouse, digit("1"), digit("2"), digit("3"))
+}
+
+// cacheKey is the cache key of dimensionsOf, by the words of 1.4.
+func cacheKey(root string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{root, lighthouse, digit("1"), digit("2"), digit("3"), "v9.8.0", "norm-v1", "tok-512-v1"}, "|")))
+	return hex.EncodeToString(sum[:])
+}
+
+// answered is a server with run-DAGs of one question: two with other answers (1, 2), one
+// that was turned away (3), and one that is withdrawn (4, by 5).
+func answered(t *testing.T) *server {
+	s := newServer(t)
+	quote := func(run, answer, mode, more string) {
+		body := fmt.Sprintf(`{"run_id":%q,"question":"Who keeps the lighthouse?","inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":%q,`+
+			`"audit_mode":%q,"verifier_method":"exact_quote","n_quotes":1,"n_verified":1,"sources":[{"document_root":%q,"source_role":"primary_answer_source",`+
+			`"score":0.92,"chunk_idx":4}],"lookup_path":"retrieval"}%s}`, run, digit("4"), digit("2"), answer, mode, digit("4"), more)
+		s.do(t, post(prefix+"/run-dags", body), http.StatusCreated)
+	}
+	dimensions := func(root string) string { return `,"cache_dimensions":` + dimensionsOf(root) }
+	quote("answer/311", "Ana Varga keeps it.", "STRICT", dimensions(digit("5")))
+	quote("answer/312", "Ana Varga, since 1911.", "HYBRID", dimensions(digit("6")))
+	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"question":"Who keeps the lighthouse?","reject_inputs":{"preflight_hash":%q,`+
+		`"rejection_reason":"out of scope"}}`, digit("7"))), http.StatusCreated)
+	quote("answer/313", "Nobody.", "STRICT", dimensions(digit("6")))
+	s.do(t, verb(http.MethodPost, stateOf, `{"state":"quarantined","reason":"nonsense"}`, "seq", "4"), http.StatusCreated)
+	return s
+}
+
+func TestRunsAreComparedAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	a := s.do(t, get(compareOf).asking("?a=1&b=2&after=5"), http.StatusOK)
+	require.Regexp(t, `^{"as_of":6,"a":{"seq":1,"run_id":"answer/311","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
+		`"b":{"seq":2,"run_id":"answer/312","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
+		`"first_diverging_stage":"answer","differing_stages":\["answer","verify","final_label"\],"only_in_a":\[\],"only_in_b":\[\],`+
+		`"differing_dimensions":\["source_root"\],"sentence":"The runs diverge first at \\"answer\\"; 3 of 7 stages differ; `+
+		`of the cache dimensions these differ: source_root."}\n$`, string(a.body))
+	a = s.do(t, get(compareOf).asking("?a=3&b=3&as_of=6&proofs=true"), http.StatusOK)
+	require.Contains(t, string(a.body), `"first_diverging_stage":null,"differing_stages":[]`)
+	require.Contains(t, string(a.body), `"differing_dimensions":null`)
+	require.Contains(t, string(a.body), `"inclusion":{"leaf_index":3,"tree_size":6,`)
+	a = s.do(t, get(compareOf).asking("?a=1&b=3"), http.StatusOK)
+	require.Contains(t, string(a.body), `"first_diverging_stage":"preflight"`)
+	require.Contains(t, string(a.body), `"only_in_b":["preflight"]`)
+
+	var list struct {
+		Rows []struct {
+			Seq     uint64
+			State   string
+			Against *uint64
+			First   *string `json:"first_diverging_stage"`
+		}
+	}
+	divergence := func(query string) string {
+		s.do(t, get(divergenceOf).asking(query+"&question_hash="+lighthouse), http.StatusOK).decode(t, &list)
+		text := ""
+		for _, r := range list.Rows {
+			against, first := "-", "-"
+			if r.Against != nil {
+				against = fmt.Sprint(*r.Against)
+			}
+			if r.First != nil {
+				first = *r.First
+			}
+			text += fmt.Sprintf("%d %s %s %s;", r.Seq, r.State, against, first)
+		}
+		return text
+	}
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;", divergence("?as_of=6&proofs=true"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 quarantined 3 retrieval;", divergence("?as_of=6&state=any"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 live 3 retrieval;", divergence("?as_of=5"), "it was live")
+}
+
+func TestRunsAreServedByCacheKeyAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	a := s.do(t, get(cacheKeyOf, "key", cacheKey(digit("6"))).asking("?after=5&proofs=true"), http.StatusOK)
+	var run struct {
+		Seq        uint64
+		Others     uint64
+		Dimensions map[string]string `json:"cache_dimensions"`
+	}
+	a.decode(t, &run)
+	require.Equal(t, uint64(2), run.Seq, "4 is quarantined")
+	require.Zero(t, run.Others)
+	want, err := json.Marshal(run.Dimensions)
+	require.NoError(t, err)
+	require.JSONEq(t, dimensionsOf(digit("6")), string(want))
+	s.do(t, get(cacheKeyOf, "key", cacheKey(digit("6"))).asking("?as_of=5"), http.StatusOK).decode(t, &run)
+	require.Equal(t, uint64(4), run.Seq)
+	require.Equal(t, uint64(1), run.Others)
+	s.do(t, get(cacheKeyOf, "key", cacheKey(digit("9"))), http.StatusNotFound)
+}
+
+func TestStagesAreProvedAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	for _, stage := range []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"} {
+		var proof struct {
+			Hash, Root string
+			Path       []struct {
+				Sibling string
+				IsLeft  bool `json:"is_left"`
+			}
+			Receipt json.RawMessage
+		}
+		s.do(t, get(stageProofOf, "seq", "2", "stage", stage).asking("?as_of=6"), http.StatusOK).decode(t, &proof)
+		node := hashed(t, "00", proof.Hash)
+		for _, step := range proof.Path {
+			if step.IsLeft {
+				node = hashed(t, "03", step.Sibling, node)
+			} else {
+				node = hashed(t, "03", node, step.Sibling)
+			}
+		}
+		require.Equal(t, proof.Root, node)
+		receipt, err := proofs.ParseReceipt(proof.Receipt)
+		require.NoError(t, err)
+		require.Equal(t, uint64(6), receipt.Proof.Inclusion.TreeSize)
+		var hashes struct{ Root string }
+		require.NoError(t, json.Unmarshal(receipt.Hashes, &hashes))
+		require.Equal(t, proof.Root, hashes.Root)
+		require.Contains(t, string(receipt.Proof.Event), fmt.Sprintf(`{"hash":%q,"stage":%q}`, proof.Hash, stage))
+	}
+	s.do(t, get(stageProofOf, "seq", "2", "stage", "render"), http.StatusNotFound)
+	s.do(t, get(stageProofOf, "seq", "5", "stage", "answer"), http.StatusNotFound)
+	s.do(t, get(stageProofOf, "seq", "9", "stage", "answer"), http.StatusNotFound)
+}
+
+// hashed is the SHA-256 of texts of hexadecimal digits.
+func hashed(t *testing.T, parts ...string) string {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(parts, ""))
+	require.NoError(t, err)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func TestFailuresAreCountedAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	const rejected = `{"failure_stage":null,"audit_mode":"UNGROUNDED","shape":"reject","count":1}`
+	strict := func(n int) string {
+		return fmt.Sprintf(`{"failure_stage":null,"audit_mode":"STRICT","shape":"quote","count":%d}`, n)
+	}
+	const hybrid = `{"failure_stage":"answer","audit_mode":"HYBRID","shape":"quote","count":1}`
+	for query, want := range map[string]string{
+		"?after=5": `{"as_of":6,"total":3,"rows":[` + strict(1) + `,` + hybrid + `,` + rejected + `]}`,
+		"?as_of=6&state=any&since=2020-01-01T00:00:00Z": `{"as_of":6,"total":4,"rows":[` + strict(2) + `,` + hybrid + `,` + rejected + `]}`,
+		"?as_of=2":                            `{"as_of":2,"total":1,"rows":[` + strict(1) + `]}`,
+		"?as_of=6&until=2020-01-01T00:00:00Z": `{"as_of":6,"total":0,"rows":[]}`,
+	} {
+		a := s.do(t, get(failuresOf).asking(query), http.StatusOK)
+		require.Equal(t, want+"\n", string(a.body), query)
+	}
+}
+
+func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	for _, c := range []struct {
+		name    string
+		call    call
+		status  int
+		refused bool // by the contract too
+		names   string
+	}{
+		{"nothing to compare", get(compareOf).asking("?a=1"), 400, true, "/b"},
+		{"no run", get(compareOf).asking("?a=1&b=5"), 422, false, "/b"},
+		{"no event", get(compareOf).asking("?a=77&b=1"), 400, false, "/a"},
+		{"no question", get(divergenceOf), 400, true, "/question_hash"},
+		{"no hash", get(divergenceOf).asking("?question_hash=why"), 400, true, "/question_hash"},
+		{"state", get(divergenceOf).asking("?question_hash=" + lighthouse + "&state=failed"), 400, true, "/state"},
+		{"no key", get(cacheKeyOf, "key", "k"), 400, true, "/key"},
+		{"seq", get(stageProofOf, "seq", "x", "stage", "answer"), 400, true, "/seq"},
+		{"since", get(failuresOf).asking("?since=yesterday"), 400, true, "/since"},
+		{"until", get(failuresOf).asking("?until=tomorrow"), 400, true, "/until"},
+		{"page", get(failuresOf).asking("?colour=blue"), 400, true, "/colour"},
+		{"no such ledger", get(failuresOf).of("nowhere"), 404, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := s.send(t, c.call, c.status)
+			if c.names != "" {
+				require.Contains(t, string(a.body), `"pointer":"`+c.names+`"`)
+			}
+			err := s.checkRequest(c.call, c.call.request(t, s.url))
+			require.Equal(t, c.refused, err != nil, "%v", err)
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// The verbs change the state of something in the ledger (2.8). Each request is
+// one event, without deduplication unless it has an Idempotency-Key (2.7).
+
+// changeState changes the state of an IPC record or a run-DAG. What kind of event
+// a seq has never changes, so that there is nothing to race with.
+func (s *Server) changeState(c echo.Context) error {
+	l, o, err := s.verb(c)
+	if err != nil {
+		return err
+	}
+	_, _, seq, err := s.at(c)
+	if err != nil {
+		return err
+	}
+	entry, err := l.Store().Entry(c.Request().Context(), seq)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", seq, err)
+	}
+	r, err := proofs.NewReceipt(entry)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	if !record.Kind(r.Kind).HasState() {
+		return atPointer(http.StatusUnprocessableEntity, "/seq",
+			fmt.Sprintf("event %d is of kind %s, which has no state; only ipc_record and run_dag have", seq, r.Kind))
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		return record.ParseStateChange(seq, text)
+	})
+}
+
+// registerSource registers a source, once more if it is registered.
+func (s *Server) registerSource(c echo.Context) error {
+	l, o, err := s.verb(c)
+	if err != nil {
+		return err
+	}
+	id, err := sourceID(c)
+	if err != nil {
+		return err
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		return record.ParseRegistration(id, text)
+	})
+}
+
+// validatePath validates the fingerprint that a path has now, or takes that back.
+// Should the path change before the event is in the log, the event says of which
+// record it speaks.
+func (s *Server) validatePath(c echo.Context) error {
+	l, o, err := s.verb(c)
+	if err != nil {
+		return err
+	}
+	path, err := s.currentPath(c, l)
+	if err != nil {
+		return err
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		return record.ParseValidation(path, text)
+	})
+}
+
+// revokeSource revokes a source that is registered.
+func (s *Server) revokeSource(c echo.Context) error {
+	l, o, err := s.verb(c)
+	if err != nil {
+		return err
+	}
+	id, err := sourceID(c)
+	if err != nil {
+		return err
+	}
+	if err := s.checkRegistered(c, l, id, o.key); err != nil {
+		return err
+	}
+	body, err := s.readOptionalBody(c)
+	if err != nil {
+		return err
+	}
+	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		return record.ParseRevocation(id, text)
+	})
+}
+
+// verb is the ledger that the path names and what the request says beside its
+// body. Verbs have no query parameters.
+func (s *Server) verb(c echo.Context) (*ledger.Ledger, options, error) {
+	l, err := s.ledger(c)
+	if err != nil {
+		return nil, options{}, err
+	}
+	if err := query(c); err != nil {
+		return nil, options{}, err
+	}
+	o, err := s.options(c, l)
+	return l, o, err
+}
+
+// submitVerb parses a body, which it releases, records the verb and answers its
+// receipt.
+func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *bytes.Buffer, parse func([]byte) (*record.Verb, error)) error {
+	v, err := parse(body.Bytes())
+	release(body)
+	if err != nil {
+		return err
+	}
+	sub, err := l.PrepareVerb(v, ledger.Anonymous, o.key)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	ack, err := l.Submit(sub)
+	if err != nil {
+		return err
+	}
+	s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
+	if ack.Outcome != ledger.Appended {
+		return s.answer(c, l, outcome{minimal: o.minimal, ack: ack})
+	}
+	receipt, err := proofs.NewReceipt(ack.Entry)
+	if err != nil {
+		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+	}
+	if receipt, err = s.prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, o.minimal); err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))
+	return c.Blob(http.StatusCreated, echo.MIMEApplicationJSON, receipt.AppendJSON(nil))
+}
+
+// readOptionalBody is readBody for a request that may have none: then it has no
+// Content-Type either. The caller releases it.
+func (s *Server) readOptionalBody(c echo.Context) (*bytes.Buffer, error) {
+	if c.Request().ContentLength == 0 {
+		return new(bytes.Buffer), nil
+	}
+	return s.readBody(c)
+}
+
+func sourceID(c echo.Context) (string, error) {
+	id, err := element(c, "source_id")
+	if err == nil && len(id) > record.MaxSourceID {
+		err = invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+	}
+	return id, err
+}
+
+// currentPath is the path that the request names, as the ledger has it now.
+func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.CurrentPath, err error) {
+	if path.Project, err = element(c, "project"); err != nil {
+		return path, err
+	}
+	if path.PathID, err = element(c, "path_id"); err != nil {
+		return path, err
+	}
+	view, err := s.viewNow(c, l)
+	if err != nil {
+		return path, err
+	}
+	p, known, err := view.Path(path.Project, path.PathID)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return path, fmt.Errorf("looking up a path: %w", err)
+	}
+	if !known {
+		return path, fault(http.StatusNotFound, "no record of that project has that path_id")
+	}
+	path.RecordSeq, path.ContentFingerprint = p.Seq, p.ContentFingerprint
+	return path, nil
+}
+
+// checkRegistered refuses to revoke a source that is not registered, except where
+// the key is held already: then nothing is revoked, and the request is replayed or
+// refused (2.7). The key is looked up last, so that a revocation that the index
+// has seen has claimed its key.
+func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key string) error {
+	view, err := s.viewNow(c, l)
+	if err != nil {
+		return err
+	}
+	source, _, err := view.Source(id)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return fmt.Errorf("looking up a source: %w", err)
+	}
+	if source.Registered {
+		return nil
+	}
+	if key != "" {
+		_, err = l.Store().Key(c.Request().Context(), ledger.HeaderKey(key))
+		if !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+	}
+	return fault(http.StatusNotFound, "no source of that id is registered")
+}
+
+// viewNow is the index at the head of the request: it shows whatever was answered
+// before.
+func (s *Server) viewNow(c echo.Context, l *ledger.Ledger) (*index.View, error) {
+	head := l.Head()
+	follower, err := s.indexAt(c.Request().Context(), l, head)
+	if err != nil {
+		return nil, err
+	}
+	return follower.View(head.Size)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// pair is two runs that one variable tells apart.
+type pair struct {
+	A, B          member
+	OutputChanged bool `json:"output_changed"`
+}
+
+// effectsAnswer is what came of a variable, with a page of the pairs.
+type effectsAnswer struct {
+	page[pair]
+	Pairs, Changed, Unchanged uint64
+}
+
+func (d *driftCommand) newEffects() *cobra.Command {
+	return &cobra.Command{
+		Use:   "effects VARIABLE A B",
+		Short: "Show what came of changing one variable and nothing else",
+		Long: `Show the pairs of runs of which one has the value A, the other the value B, and in
+which everything else that an ipc_id is made of is the same: how many outputs
+changed, and the pairs. VARIABLE is input_hash, system_prompt_hash, model,
+temperature, max_tokens or seed. Where a side has several runs of one ipc_id, the
+first goes with the first, the second with the second, and so on.`,
+		Example: `  colophon drift effects model claude-2 claude-2.1
+  colophon drift effects temperature 0 0.7 --all --json`,
+		Args: cobra.ExactArgs(3),
+		RunE: func(command *cobra.Command, args []string) error {
+			return d.effects(command, args[0], args[1], args[2])
+		},
+	}
+}
+
+func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) error {
+	query := d.query()
+	query.Set("variable", variable)
+	query.Set("a", a)
+	query.Set("b", b)
+	t := newTable(d.out, column{"event A", true}, column{"event B", true}, column{name: "output A"}, column{name: "output B"}, column{name: "changed"})
+	for first := true; ; first = false {
+		var answer effectsAnswer
+		if err := d.get(command, "/drift/effects", query, &answer); err != nil {
+			return err
+		}
+		if first && !d.json {
+			if err := d.printEffect(variable, a, b, &answer); err != nil {
+				return err
+			}
+		}
+		done, err := printPage(d, t, answer.page, func(p pair) []string {
+			changed := "no"
+			if p.OutputChanged {
+				changed = "yes"
+			}
+			return []string{decimal(p.A.Seq), decimal(p.B.Seq), hashOr(p.A.OutputHash), hashOr(p.B.OutputHash), changed}
+		})
+		if err != nil {
+			return err
+		}
+		if done {
+			d.conclude(t, answer.Next, "no two runs differ in that variable alone")
+			return nil
+		}
+		query.Set("cursor", answer.Next)
+		query.Del("as_of") // the cursor has it
+	}
+}
+
+// printEffect prints the totals, which are those of all pages.
+func (d *driftCommand) printEffect(variable, a, b string, answer *effectsAnswer) error {
+	if answer.Pairs == 0 {
+		return nil
+	}
+	pairs := "pairs"
+	if answer.Pairs == 1 {
+		pairs = "pair"
+	}
+	_, err := fmt.Fprintf(d.out, "From %s %s (A) to %s (B), all else equal: %d %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
+		plain(words(variable)), plain(a), plain(b), answer.Pairs, pairs, answer.Changed,
+		share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
+	return err
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTableGrows(t *testing.T) {
+	var out bytes.Buffer
+	tab := newTable(&out, column{name: "name"}, column{"n", true})
+	require.NoError(t, tab.write(nil))
+	require.Empty(t, out.String(), "no head without rows")
+	require.NoError(t, tab.write([][]string{{"é", "1"}, {"be", "10"}}))
+	require.NoError(t, tab.write([][]string{{"long er", "2"}, {"x", "200"}}))
+	require.Equal(t, "NAME   N\né      1\nbe    10\nlong er    2\nx        200\n", out.String())
+	require.Equal(t, 4, tab.rows)
+}
+
+// Nothing that a client chose reaches the terminal as anything but text.
+func TestCellsArePlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"claude-2.1": "claude-2.1", "a b": "a b", "ü→…": "ü→…", "": `""`, " a": `" a"`,
+		"\x1b[2J": `"\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`, "\u00a0": `"\u00a0"`,
+	} {
+		require.Equal(t, want, plain(text))
+	}
+	for value, want := range map[string]string{`null`: "-", `"a"`: "a", `0.7`: "0.7", `"\u001b"`: `"\x1b"`, `12345678901234567890`: "12345678901234567890"} {
+		require.Equal(t, want, plainValue(json.RawMessage(value)))
+	}
+	require.Equal(t, "-", hashOr(nil))
+	require.Equal(t, "0123456789ab…", shortHash("0123456789abcdef"))
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// step is a run against the one before it; the first has none before it.
+type step struct {
+	member
+	Against     *uint64
+	Cause       *string
+	Differences []variableChange
+}
+
+func (d *driftCommand) newTimeline() *cobra.Command {
+	return &cobra.Command{
+		Use:   "timeline BY VALUE",
+		Short: "Show runs in order, and what changed from each to the next",
+		Long: `Show the runs of a group in order, the oldest first, each with what caused its
+output to differ from that of the run before, and with the variables that differ.
+BY is ` + groupingHelp + `.`,
+		Example: `  colophon drift timeline label:step dialogue
+  colophon drift timeline input_hash 73d89cd8242b13df7b3c58219a3ee3bb5a5bbb4d7c83de717d911b829e2f9583 --all`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, args[0], args[1]) },
+	}
+}
+
+func (d *driftCommand) timeline(command *cobra.Command, by, value string) error {
+	query := d.query()
+	query.Set(by, value)
+	t := newTable(d.out, column{"event", true}, column{name: "recorded"}, column{name: "output"}, column{"against", true},
+		column{name: "cause"}, column{name: "what differs"})
+	return list(d, command, "/drift/timeline", query, t, "no runs have that value", func(s step) []string {
+		against, cause := none, none
+		if s.Against != nil && s.Cause != nil {
+			against, cause = decimal(*s.Against), plain(words(*s.Cause))
+		}
+		return []string{decimal(s.Seq), plain(s.Time), hashOr(s.OutputHash), against, cause, changes(s.Differences)}
+	})
+}
+
+// changes are differences in one cell.
+func changes(differences []variableChange) string {
+	if len(differences) == 0 {
+		return none
+	}
+	parts := make([]string, len(differences))
+	for i, x := range differences {
+		parts[i] = words(x.Variable) + ": " + briefly(x.A) + " → " + briefly(x.B)
+	}
+	return plain(strings.Join(parts, ", "))
+}
+
+// briefly is a value of a variable, a hash by its first digits.
+func briefly(value json.RawMessage) string {
+	text := plainValue(value)
+	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
+		return shortHash(text)
+	}
+	return text
+}

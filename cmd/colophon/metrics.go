@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/cobra"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+)
+
+func newMetrics(c *console) *cobra.Command {
+	var o offlineOptions
+	var asOf uint64
+	command := &cobra.Command{
+		Use:   "metrics",
+		Short: "Print the metrics of a ledger as of any size",
+		Long: `Read the log from its first event up to a size, and print the metrics that are
+derived from it: line for line what a server of this version exports for that
+ledger when it is at that size. So nobody has to believe a server's numbers, or
+the monitoring that recorded them.
+
+No server may use the folder meanwhile. Nothing in it is changed; an index of the
+command's own is built in the folder for temporary files, and removed.
+
+Exit codes: 0 they are printed, 1 the log could not be read, 2 bad arguments or no
+such folder, 4 another process uses the folder.`,
+		Example: `  colophon metrics --data ./data
+  colophon metrics --data ./data --ledger generations --as-of 20000`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			size := &asOf
+			if !command.Flags().Changed("as-of") {
+				size = nil
+			}
+			return printMetrics(command.Context(), c, o, size)
+		},
+	}
+	o.bind(c, command, ledger.Default, "`name` of the ledger")
+	command.Flags().Uint64Var(&asOf, "as-of", 0, "`size` of the log, in events; default all of it")
+	return command
+}
+
+// printMetrics prints those as of a size; nil is the head.
+func printMetrics(ctx context.Context, c *console, o offlineOptions, size *uint64) error {
+	database, err := o.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	return errors.Join(printLedgerMetrics(ctx, c, o, database, size), database.Close())
+}
+
+func printLedgerMetrics(ctx context.Context, c *console, o offlineOptions, database storage.Database, size *uint64) error {
+	log, head, err := ledgerLog(ctx, database, o.ledger)
+	if errors.Is(err, storage.ErrNotFound) {
+		return exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+	}
+	if err != nil {
+		return err
+	}
+	if size == nil {
+		size = &head.Size
+	}
+	if *size > head.Size {
+		return exitf(exitUsage, "ledger %q has %d events, not %d", o.ledger, head.Size, *size)
+	}
+	dir, err := os.MkdirTemp("", "colophon-metrics-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the index: %w", err)
+	}
+	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
+}
+
+// foldMetrics prints the metrics of a log's first events, with an index in a folder.
+func foldMetrics(ctx context.Context, c *console, name string, log storage.Reader, size uint64, dir string) error {
+	folded, err := index.Open(filepath.Join(dir, "index"), c.warnings())
+	if err != nil {
+		return err
+	}
+	bar := newProgress(c, int64(size), "reading "+name)
+	f, err := folded.Refold(ctx, name, log, size, bar.set)
+	bar.finish()
+	if err == nil {
+		err = writeMetrics(c.out, f)
+	} else {
+		err = explainFold(ctx, err, name)
+	}
+	return errors.Join(err, folded.Close())
+}
+
+// writeMetrics writes what a server exports of a ledger whose log ends where the
+// index does, in Prometheus's text format.
+func writeMetrics(w io.Writer, f *index.Follower) error {
+	treeSize := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "colophon_ledger_tree_size", Help: "Events in the ledger.",
+	}, []string{"ledger"})
+	treeSize.WithLabelValues(f.Name()).Set(float64(f.Size()))
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(treeSize, index.NewCollector(func() []*index.Follower { return []*index.Follower{f} }))
+	families, err := registry.Gather()
+	if err != nil {
+		return fmt.Errorf("gathering the metrics: %w", err)
+	}
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
+			return fmt.Errorf("writing the metrics: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// offlineOptions is what commands that work on a data folder without a server have
+// in common.
+type offlineOptions struct {
+	data   string
+	ledger string
+}
+
+func (o *offlineOptions) bind(c *console, command *cobra.Command, ledger, usage string) {
+	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys")
+	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
+}
+
+// open opens the database of the folder, which must be there and free.
+func (o *offlineOptions) open(ctx context.Context, c *console) (*pebble.Database, error) {
+	dir := databaseDir(o.data)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
+	}
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
+	if err != nil {
+		return nil, explainOpen(err, o.data)
+	}
+	return database, nil
+}
+
+// warnings is the log of commands that have little to say.
+func (c *console) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+func newReindex(c *console) *cobra.Command {
+	var o offlineOptions
+	command := &cobra.Command{
+		Use:   "reindex",
+		Short: "Build the index anew",
+		Long: `Empty the index and build it anew from the log: from the events alone, so that
+afterwards it answers what it did before, or what it should have. The ledgers are
+not changed. Cut short, the next start of the server builds the rest.
+
+No server may use the folder meanwhile. A server builds its index by itself where
+none is; this command is for an index that is suspected to be wrong.
+
+Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
+4 another process uses the folder.`,
+		Example: `  colophon reindex --data ./data
+  colophon reindex --data ./data --ledger generations`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return reindex(command.Context(), c, o)
+		},
+	}
+	o.bind(c, command, "", "`name` of the one ledger to index; default all")
+	return command
+}
+
+func reindex(ctx context.Context, c *console, o offlineOptions) error {
+	database, err := o.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	folded, err := index.Open(indexDir(o.data), c.warnings())
+	if err != nil {
+		return errors.Join(err, database.Close())
+	}
+	err = reindexLedgers(ctx, c, o, database, folded)
+	return errors.Join(err, folded.Close(), database.Close())
+}
+
+func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database storage.Database, folded *index.Store) error {
+	infos, err := database.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, info := range infos {
+		if o.ledger != "" && info.Name != o.ledger {
+			continue
+		}
+		found = true
+		if err := reindexLedger(ctx, c, database, folded, info.Name); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+	}
+	return nil
+}
+
+func reindexLedger(ctx context.Context, c *console, database storage.Database, folded *index.Store, name string) error {
+	log, head, err := ledgerLog(ctx, database, name)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(c, int64(head.Size), "indexing "+name)
+	begin := time.Now()
+	_, err = folded.Refold(ctx, name, log, head.Size, bar.set)
+	took := time.Since(begin)
+	bar.finish()
+	if err != nil {
+		return explainFold(ctx, err, name)
+	}
+	_, err = fmt.Fprintf(c.out, "%s: %d events indexed, %.0f a second\n", name, head.Size, float64(head.Size)/took.Seconds())
+	return err
+}
+
+// ledgerLog is the log of a ledger, and its head.
+func ledgerLog(ctx context.Context, database storage.Database, name string) (storage.Reader, storage.Head, error) {
+	log, err := database.Ledger(ctx, name)
+	if err != nil {
+		return nil, storage.Head{}, fmt.Errorf("opening ledger %q: %w", name, err)
+	}
+	head, err := log.Head(ctx)
+	if err != nil {
+		return nil, storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", name, err)
+	}
+	return log, head, nil
+}
+
+// explainFold says what to do about a fold that has ended early.
+func explainFold(ctx context.Context, err error, name string) error {
+	switch {
+	case ctx.Err() != nil:
+		return exitf(exitFailed, "interrupted while indexing ledger %q", name)
+	case errors.Is(err, storage.ErrNoSpace):
+		return exitf(exitFailed, "%w\nMake room and run the command again", err)
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package drift
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// wordsOf are the variables as sentences name them.
+var wordsOf = map[string]string{
+	string(Input): "input", string(SystemPrompt): "system prompt", string(Model): "model", string(Temperature): "temperature",
+	string(MaxTokens): "max_tokens", string(Seed): "seed", string(OllamaBuild): "ollama build", string(HostPlatform): "host platform",
+	variables[modelDigest]: "model digest",
+}
+
+// Sentence says in words what caused the change.
+func (r *Attribution) Sentence() string {
+	switch r.Cause {
+	case Incomplete:
+		return "The records cannot be compared: an ipc_id or an output hash is missing."
+	case Identical:
+		return "Nothing differs: neither what went in nor the output."
+	case NoEffect:
+		return fmt.Sprintf("The output is the same although the %s.", r.differ())
+	case Confounded:
+		return fmt.Sprintf("The output changed, and so did several things at once, of which none can be named the cause: the %s.", r.differ())
+	case ModelInternal:
+		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differ())
+	case Stochastic:
+		return "The output changed although nothing differs, the model digest included: the model does not always answer the same."
+	case StochasticOrModelInternal:
+		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
+	}
+	return fmt.Sprintf("The output changed because the %s; nothing else does.", r.differ())
+}
+
+// differ lists the differences: "model differs (a, then b)".
+func (r *Attribution) differ() string {
+	if len(r.Differences) == 1 {
+		d := r.Differences[0]
+		return fmt.Sprintf("%s differs (%s, then %s)", wordsOf[d.Variable], shown(d.A), shown(d.B))
+	}
+	list := make([]string, len(r.Differences))
+	for i, d := range r.Differences {
+		list[i] = fmt.Sprintf("%s (%s, then %s)", wordsOf[d.Variable], shown(d.A), shown(d.B))
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
+}
+
+// shownBytes is how much of a value a sentence shows.
+const shownBytes = 48
+
+// shown is a value, cut where it is long: hashes to their first digits.
+func shown(value []byte) string {
+	switch {
+	case value == nil:
+		return "none"
+	case len(value) == 64 && !strings.ContainsFunc(string(value), notHex):
+		return string(value[:12]) + "…"
+	case len(value) <= shownBytes:
+		return string(value)
+	}
+	end := shownBytes
+	for !utf8.RuneStart(value[end]) {
+		end--
+	}
+	return string(value[:end]) + "…"
+}
+
+func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }

@@ -1,0 +1,148 @@
+package drift
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/event"
+)
+
+// base is a run with nothing of its environment.
+func base() event.IPC {
+	return event.IPC{
+		InputHash: []byte("in"), SystemPromptHash: []byte("prompt"), OutputHash: []byte("out"), IPCID: []byte("id"),
+		Model: []byte("claude-2"), Temperature: []byte("0.7"), MaxTokens: []byte("300"), Seed: []byte("0"),
+	}
+}
+
+// with is base with some values in other places; "null" is nil.
+func with(changes ...string) event.IPC {
+	r := base()
+	for i := 0; i < len(changes); i += 2 {
+		value := []byte(changes[i+1])
+		if changes[i+1] == "null" {
+			value = nil
+		}
+		*map[string]*[]byte{
+			"input": &r.InputHash, "system_prompt": &r.SystemPromptHash, "output": &r.OutputHash, "ipc_id": &r.IPCID,
+			"model": &r.Model, "temperature": &r.Temperature, "max_tokens": &r.MaxTokens, "seed": &r.Seed,
+			"ollama_build_hash": &r.OllamaBuildHash, "model_digest": &r.ModelDigest, "host_platform": &r.HostPlatform,
+		}[changes[i]] = value
+	}
+	return r
+}
+
+func names(r Attribution) []string {
+	var list []string
+	for _, d := range r.Differences {
+		list = append(list, d.Variable)
+	}
+	return list
+}
+
+func TestAttribution(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		a, b      event.IPC
+		cause     Cause
+		variables []string
+		sentence  string
+	}{
+		{"the same", with(), with(), Identical, nil,
+			"Nothing differs: neither what went in nor the output."},
+		{"one variable", with(), with("model", "claude-2.1", "output", "other"), Model, []string{"model"},
+			"The output changed because the model differs (claude-2, then claude-2.1); nothing else does."},
+		{"a value that one has", with("seed", "null"), with("output", "other"), Seed, []string{"seed"},
+			"The output changed because the seed differs (none, then 0); nothing else does."},
+		{"an empty model is a value", with("model", ""), with("output", "other"), Model, []string{"model"},
+			"The output changed because the model differs (, then claude-2); nothing else does."},
+		{"no effect", with(), with("temperature", "0.0", "seed", "7"), NoEffect, []string{"temperature", "seed"},
+			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
+		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
+			[]string{"system_prompt", "model", "max_tokens"},
+			"The output changed, and so did several things at once, of which none can be named the cause: " +
+				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
+		{"chance or model", with(), with("output", "other"), StochasticOrModelInternal, nil,
+			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
+		{"one digest is unknown", with("model_digest", "d"), with("output", "other"), StochasticOrModelInternal, nil, ""},
+		{"chance", with("model_digest", "d"), with("model_digest", "d", "output", "other"), Stochastic, nil,
+			"The output changed although nothing differs, the model digest included: the model does not always answer the same."},
+		{"another model under the same name", with("model_digest", "d"), with("model_digest", "e", "output", "other"), ModelInternal,
+			[]string{"model_digest"},
+			"The output changed although the inputs are the same: the model digest differs (d, then e), so it is another model under the same name."},
+		{"a digest goes with its model", with("model_digest", "d"), with("model_digest", "e", "model", "m", "output", "other"), Model,
+			[]string{"model", "model_digest"}, ""},
+		{"a digest without effect", with("model_digest", "d"), with("model_digest", "e"), NoEffect, []string{"model_digest"}, ""},
+		{"digest and seed", with("model_digest", "d"), with("model_digest", "e", "seed", "1", "output", "other"), Confounded,
+			[]string{"seed", "model_digest"}, ""},
+		{"the build", with("ollama_build_hash", "1"), with("ollama_build_hash", "2", "output", "other"), OllamaBuild, []string{"ollama_build_hash"}, ""},
+		{"the platform", with("host_platform", "x"), with("host_platform", "y", "output", "other"), HostPlatform, []string{"host_platform"}, ""},
+		{"a platform that one has", with("host_platform", "x"), with("output", "other"), StochasticOrModelInternal, nil, ""},
+		{"no output", with(), with("output", "null"), Incomplete, nil,
+			"The records cannot be compared: an ipc_id or an output hash is missing."},
+		{"no ipc_id", with("ipc_id", "null", "seed", "null"), with(), Incomplete, []string{"seed"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Attribute(&c.a, &c.b)
+			require.Equal(t, c.cause, r.Cause)
+			require.Equal(t, c.cause, CauseOf(&c.a, &c.b))
+			require.Equal(t, c.variables, names(r))
+			require.Equal(t, string(c.a.OutputHash) != string(c.b.OutputHash), r.OutputChanged)
+			if c.sentence != "" {
+				require.Equal(t, c.sentence, r.Sentence())
+			}
+		})
+	}
+}
+
+// Each of the six variables alone is a cause by its own name.
+func TestEachVariableIsACause(t *testing.T) {
+	for _, cause := range []Cause{Input, SystemPrompt, Model, Temperature, MaxTokens, Seed} {
+		a, b := with(), with(string(cause), "another", "output", "other")
+		r := Attribute(&a, &b)
+		require.Equal(t, cause, r.Cause)
+		require.Equal(t, []string{string(cause)}, names(r))
+	}
+}
+
+// drawRun draws a run with few values, so that runs differ in few.
+func drawRun(t *rapid.T, name string) event.IPC {
+	value := func(variable string) []byte {
+		return rapid.SampledFrom([][]byte{[]byte("a"), []byte("a"), []byte("a"), []byte("b"), nil}).Draw(t, name+" "+variable)
+	}
+	return event.IPC{
+		InputHash: value("input"), SystemPromptHash: value("prompt"), OutputHash: value("output"), IPCID: value("ipc_id"),
+		Model: value("model"), Temperature: value("temperature"), MaxTokens: value("max_tokens"), Seed: value("seed"),
+		OllamaBuildHash: value("build"), ModelDigest: value("digest"), HostPlatform: value("platform"),
+	}
+}
+
+// Of any two runs there is one known cause, the same in both directions.
+func TestAttributionIsSymmetric(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawRun(t, "a"), drawRun(t, "b")
+		r, back := Attribute(&a, &b), Attribute(&b, &a)
+		require.Contains(t, Causes, r.Cause)
+		require.Equal(t, r.Cause, back.Cause)
+		require.Equal(t, r.OutputChanged, back.OutputChanged)
+		require.Equal(t, names(r), names(back))
+		for i, d := range r.Differences {
+			require.Equal(t, Difference{d.Variable, back.Differences[i].B, back.Differences[i].A}, d)
+		}
+		require.NotEmpty(t, r.Sentence())
+		require.NotContains(t, r.Sentence(), "%!")
+	})
+}
+
+func TestSentencesCutLongValues(t *testing.T) {
+	hash := strings.Repeat("0123456789abcdef", 4)
+	model := strings.Repeat("ü", 40)
+	a, b := with("input", hash, "model", model), with("input", "in", "model", "m")
+	r := Attribute(&a, &b)
+	require.Equal(t, fmt.Sprintf("The output is the same although the input (0123456789ab…, then in) and model (%s…, then m) differ.",
+		strings.Repeat("ü", 24)), r.Sentence())
+}

@@ -1,0 +1,149 @@
+package drift
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/event"
+)
+
+// stages are "name=hash" texts.
+func stages(texts ...string) []event.Stage {
+	var list []event.Stage
+	for _, text := range texts {
+		name, hash, _ := cutLast(text)
+		list = append(list, event.Stage{Name: []byte(name), Hash: []byte(hash)})
+	}
+	return list
+}
+
+func cutLast(text string) (name, hash string, ok bool) {
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] == '=' {
+			return text[:i], text[i+1:], true
+		}
+	}
+	return text, "", false
+}
+
+func TestCompareStages(t *testing.T) {
+	for name, test := range map[string]struct {
+		a, b []event.Stage
+		want StageChange
+	}{
+		"equal":     {stages("q=1", "a=2"), stages("q=1", "a=2"), StageChange{Stages: 2}},
+		"two alike": {stages("q=1", "a=2", "v=3"), stages("q=1", "a=9", "v=9"), StageChange{Differing: []string{"a", "v"}, Stages: 3}},
+		"with preflight": {stages("q=1", "r=2"), stages("q=1", "p=7", "r=2"),
+			StageChange{Differing: []string{"p"}, OnlyInB: []string{"p"}, Stages: 3}},
+		"without preflight": {stages("q=1", "p=7", "r=2"), stages("q=1", "r=3"),
+			StageChange{Differing: []string{"p", "r"}, OnlyInA: []string{"p"}, Stages: 3}},
+		"other shape": {stages("q=1", "context=2", "l=4"), stages("q=1", "map=3", "l=4"),
+			StageChange{Differing: []string{"map", "context"}, OnlyInA: []string{"context"}, OnlyInB: []string{"map"}, Stages: 4}},
+		"repeated": {stages("a=1", "a=2"), stages("a=1", "a=3", "a=4"),
+			StageChange{Differing: []string{"a", "a"}, OnlyInB: []string{"a"}, Stages: 3}},
+		"moved": {stages("q=1", "r=2", "l=3"), stages("q=1", "l=3", "r=2"), StageChange{Differing: []string{"r"}, Stages: 3}},
+		"none":  {nil, stages("q=1"), StageChange{Differing: []string{"q"}, OnlyInB: []string{"q"}, Stages: 1}},
+	} {
+		got := CompareStages(test.a, test.b)
+		require.Equal(t, test.want, got, name)
+	}
+	change := CompareStages(nil, stages("q=1"))
+	require.Equal(t, "q", change.First())
+	change = CompareStages(nil, nil)
+	require.Empty(t, change.First())
+}
+
+// Nothing differs exactly where the lists are equal; the stages of only one side are
+// those that the other has fewer of; the first that differs is where the lists part.
+func TestCompareStagesProperties(t *testing.T) {
+	drawn := rapid.SliceOfN(rapid.SampledFrom([]string{"q=1", "q=2", "r=1", "r=2", "=1", "v=1"}), 0, 6)
+	rapid.Check(t, func(t *rapid.T) {
+		textsA, textsB := drawn.Draw(t, "a"), drawn.Draw(t, "b")
+		a, b := stages(textsA...), stages(textsB...)
+		c := CompareStages(a, b)
+		require.Equal(t, slices.Equal(textsA, textsB), len(c.Differing) == 0)
+		count := func(list []event.Stage, name string) (n int) {
+			for _, s := range list {
+				if string(s.Name) == name {
+					n++
+				}
+			}
+			return n
+		}
+		only := func(list []string, name string) (n int) {
+			return count(stages(list...), name)
+		}
+		both := 0
+		for _, name := range []string{"q", "r", "", "v"} {
+			inA, inB := count(a, name), count(b, name)
+			require.Equal(t, max(0, inA-inB), only(c.OnlyInA, name))
+			require.Equal(t, max(0, inB-inA), only(c.OnlyInB, name))
+			both += max(inA, inB)
+		}
+		require.Equal(t, both, c.Stages)
+		require.LessOrEqual(t, len(c.Differing), c.Stages)
+		part := 0
+		for part < min(len(a), len(b)) && textsA[part] == textsB[part] {
+			part++
+		}
+		var parting []string
+		for _, list := range [][]event.Stage{a, b} {
+			if part < len(list) {
+				parting = append(parting, string(list[part].Name))
+			}
+		}
+		if len(c.Differing) > 0 {
+			require.Contains(t, parting, c.First())
+		}
+		back := CompareStages(b, a)
+		require.Equal(t, c.OnlyInA, back.OnlyInB)
+		require.Equal(t, c.OnlyInB, back.OnlyInA)
+	})
+}
+
+func TestCompareDimensions(t *testing.T) {
+	a := []event.Stage{{Name: []byte("source_root"), Hash: []byte("1")}, {Name: []byte("schema_version"), Hash: nil}}
+	_, known := CompareDimensions(a, nil)
+	require.False(t, known)
+	_, known = CompareDimensions(nil, a)
+	require.False(t, known)
+	differing, known := CompareDimensions(a, a[:1])
+	require.True(t, known)
+	require.Empty(t, differing, "null is like absent")
+	b := []event.Stage{{Name: []byte("source_root"), Hash: []byte("2")}, {Name: []byte("verifier_policy_hash"), Hash: []byte("3")}}
+	differing, _ = CompareDimensions(a, b)
+	require.Equal(t, []string{"source_root", "verifier_policy_hash"}, differing)
+}
+
+func TestSentences(t *testing.T) {
+	for want, test := range map[string]struct {
+		a, b       []event.Stage
+		dimensions []string
+		known      bool
+	}{
+		"No stage differs; the cache dimensions agree.":                                                           {stages("q=1"), stages("q=1"), nil, true},
+		`Of 2 stages only "r" differs; not both runs have cache dimensions.`:                                      {stages("q=1", "r=1"), stages("q=1", "r=2"), nil, false},
+		`The runs diverge first at "q"; 2 of 2 stages differ; of the cache dimensions these differ: source_root.`: {stages("q=1", "r=1"), stages("q=2", "r=2"), []string{"source_root"}, true},
+	} {
+		c := CompareStages(test.a, test.b)
+		require.Equal(t, want, c.Sentence(test.dimensions, test.known))
+	}
+}
+
+func TestCompareChunks(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after []string
+		want          ChunkChange
+	}{
+		"both empty": {nil, nil, ChunkChange{Jaccard: 1}},
+		"the first":  {nil, []string{"b", "a", "b"}, ChunkChange{Added: []string{"b", "a"}}},
+		"emptied":    {[]string{"b", "a"}, nil, ChunkChange{Removed: []string{"b", "a"}}},
+		"repeated":   {[]string{"a", "a", "c"}, []string{"a", "b", "a"}, ChunkChange{Added: []string{"b"}, Removed: []string{"c"}, Kept: []string{"a"}, Jaccard: 0.333333}},
+		"reordered":  {[]string{"a", "b"}, []string{"b", "a"}, ChunkChange{Kept: []string{"b", "a"}, Jaccard: 1}},
+	} {
+		require.Equal(t, test.want, CompareChunks(test.before, test.after), name)
+	}
+}

@@ -1,0 +1,151 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"slices"
+	"sort"
+
+	"colophon/ledger/event"
+)
+
+// Names of values that citation sets are found by, beside that of a chunk_hash.
+const (
+	subjectName     = "subject"
+	chunkName       = "chunk_hash"
+	sourceName      = "source_id"
+	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
+	flagName        = "flag"
+)
+
+// unregisteredSource is the flag of a set that cites a source which is not registered
+// in a ledger that has registered any before (2.8).
+const unregisteredSource = "unregistered_source"
+
+// citationSet folds a citation set.
+func (f *fold) citationSet(_ context.Context, e *event.Event) error {
+	set := e.CitationSet()
+	f.collect(e)
+	f.post(subjectName, set.Subject)
+	if f.citesUnregistered(&set) {
+		f.post(flagName, []byte(unregisteredSource))
+	}
+	f.writePostings(e, nil)
+	s := superseding{fold: f, seq: e.Seq}
+	s.recite(&set)
+	f.cite(e.Seq, &set, &s)
+	return nil
+}
+
+// cite folds what a set cites, each chunk of each source once.
+func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
+	posted := make(map[identity]bool, 3*len(set.Citations))
+	conflicts := uint32(0)
+	for i := range set.Citations {
+		c := &set.Citations[i]
+		if !f.postOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
+			continue
+		}
+		f.postOnce(seq, posted, sourceName, c.SourceID)
+		f.postOnce(seq, posted, chunkName, c.ChunkHash)
+		source, chunk := identify(c.SourceID), identify(c.ChunkHash)
+		p := pairOf(source, chunk)
+		state := citedState{chunk: c.ChunkHash}
+		_, value, cited := f.rows.newest(citedChunks, p[:])
+		if cited {
+			state = decodeRow(f, value, decodeCitedState)
+		} else if f.addSource(seq, chunk, c.SourceID) {
+			f.rows.set(f.rows.keys.conflict(nil, seq, conflicts), c.ChunkHash)
+			f.count(seriesOf(conflictsTotal), 1)
+			conflicts++
+		}
+		if state.fresh == 0 {
+			state.fresh = 1
+			f.value = state.append(f.value[:0])
+			f.rows.put(citedChunks, p[:], seq, f.value)
+		}
+		if f.unlisted(source, chunk) {
+			s.supersede(p, byList, seq+1)
+		}
+	}
+}
+
+// postOnce has the event found by a value of some parts, and says whether it was not
+// before. Sets may have hundreds of values.
+func (f *fold) postOnce(seq uint64, posted map[identity]bool, name string, parts ...[]byte) bool {
+	id := identify(append([][]byte{[]byte(name)}, parts...)...)
+	if posted[id] {
+		return false
+	}
+	posted[id] = true
+	f.rows.write(postings, id[:], seq, []byte{isRecord})
+	return true
+}
+
+// citesUnregistered reports whether a set cites a source that is not registered, and
+// any source was before.
+func (f *fold) citesUnregistered(set *event.CitationSet) bool {
+	if _, _, any := f.rows.newest(sourceList, onlyRow); !any {
+		return false
+	}
+	for i := range set.Citations {
+		state, _, _ := f.sourceState(identify(set.Citations[i].SourceID))
+		if state.registered == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// chunkSources' values: how many sources have a chunk, and the ids of those that the
+// event brought.
+
+// addSource notes that a chunk has a new source, and says whether that is the second.
+func (f *fold) addSource(seq uint64, chunk identity, source []byte) bool {
+	var count uint64
+	var brought []byte
+	version, value, found := f.rows.newest(chunkSources, chunk[:])
+	if found {
+		r := valueReader{rest: value}
+		r.numbers(&count)
+		if r.bad {
+			f.rows.fail("%w: the sources of a chunk as %x", errDamaged, value)
+		}
+		if version == seq {
+			brought = bytes.Clone(r.rest)
+		}
+	}
+	count++
+	f.value = appendTexts(append(appendNumbers(f.value[:0], count), brought...), source)
+	f.rows.put(chunkSources, chunk[:], seq, f.value)
+	return count == 2
+}
+
+// conflict is the key of the n-th chunk that a set brings a second source.
+func (k keyspace) conflict(dst []byte, seq uint64, n uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendVersion(k.key(dst, conflictList), seq), n)
+}
+
+// lastIdentity is the greatest one.
+var lastIdentity = identity(bytes.Repeat([]byte{0xff}, len(identity{})))
+
+// sortedChunks is distinct chunks, one behind the other in their order: the value of
+// places.
+func sortedChunks(chunks []identity) []byte {
+	slices.SortFunc(chunks, func(a, b identity) int { return bytes.Compare(a[:], b[:]) })
+	chunks = slices.Compact(chunks)
+	value := make([]byte, 0, len(chunks)*len(identity{}))
+	for _, c := range chunks {
+		value = append(value, c[:]...)
+	}
+	return value
+}
+
+// hasChunk reports whether a chunk is among those that sortedChunks made.
+func hasChunk(sorted []byte, chunk identity) bool {
+	const size = len(chunk)
+	at := func(i int) []byte { return sorted[i*size : (i+1)*size] }
+	i := sort.Search(len(sorted)/size, func(i int) bool { return bytes.Compare(at(i), chunk[:]) >= 0 })
+	return i < len(sorted)/size && bytes.Equal(at(i), chunk[:])
+}

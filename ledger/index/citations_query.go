@@ -1,0 +1,134 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// CitationSet is a citation set, or those of its citations that were asked for.
+type CitationSet struct {
+	Seq       uint64
+	Time      time.Time // of its event
+	RunID     *string
+	Subject   string
+	Citations []Citation
+}
+
+// Citation is one citation of a set (1.5).
+type Citation struct {
+	ChunkHash, SourceID string
+	Section             *string // nil for null
+	Weight              string  // JSON number
+}
+
+// CitationSet is the citation set at seq; storage.ErrNotFound if it is another kind of
+// event, or one that the view does not see.
+func (v *View) CitationSet(ctx context.Context, seq uint64) (CitationSet, error) {
+	e, err := v.citing(ctx, seq)
+	if err != nil {
+		return CitationSet{}, err
+	}
+	return *citationSetOf(&e, func(*event.Citation) bool { return true }), nil
+}
+
+// citing is the event at seq, which is a citation set.
+func (v *View) citing(ctx context.Context, seq uint64) (event.Event, error) {
+	if seq >= v.size {
+		return event.Event{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+	}
+	e, err := v.event(ctx, seq)
+	if err == nil && e.Kind != record.CitationSet {
+		err = fmt.Errorf("event %d as a citation set: %w", seq, storage.ErrNotFound)
+	}
+	e.Seq = seq
+	return e, err
+}
+
+// citationSetOf is a set with those of its citations that are wanted.
+func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *CitationSet {
+	said := e.CitationSet()
+	set := &CitationSet{Seq: e.Seq, Time: e.Time, RunID: optional(e.RunID()), Subject: string(said.Subject)}
+	for i := range said.Citations {
+		if c := &said.Citations[i]; wanted(c) {
+			set.Citations = append(set.Citations, Citation{
+				ChunkHash: string(c.ChunkHash), SourceID: string(c.SourceID),
+				Section: optional(c.Section), Weight: string(c.Weight),
+			})
+		}
+	}
+	return set
+}
+
+// CitationsOfChunk are the sets that cite a chunk, newest first, each with the
+// citations that do.
+func (v *View) CitationsOfChunk(ctx context.Context, hash string, page Page) ([]CitationSet, []byte, error) {
+	return v.citationSets(ctx, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
+}
+
+// CitationsOfSource are the sets that cite a source, newest first, each with the
+// citations that do.
+func (v *View) CitationsOfSource(ctx context.Context, id string, page Page) ([]CitationSet, []byte, error) {
+	return v.citationSets(ctx, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
+}
+
+func (v *View) citationSets(ctx context.Context, name, value string, page Page, wanted func(*event.Citation) bool) ([]CitationSet, []byte, error) {
+	id := identify([]byte(name), []byte(value))
+	return fillBackwards(v, postings, id[:], page, func(r row) (*CitationSet, error) {
+		e, err := v.citing(ctx, r.seq)
+		if err != nil {
+			return nil, err
+		}
+		return citationSetOf(&e, wanted), nil
+	})
+}
+
+// CitationDrift is how the chunks of a set stand to those of the set before it of the
+// same subject.
+type CitationDrift struct {
+	Seq     uint64
+	Time    time.Time // of the set's event
+	RunID   *string
+	Against uint64 // the set before; 0 for the first
+	drift.ChunkChange
+}
+
+// CitationDrifts are the sets of a subject, oldest first, each against the one before
+// it.
+func (v *View) CitationDrifts(ctx context.Context, subject string, page Page) ([]CitationDrift, []byte, error) {
+	var before CitationSet
+	last, given, err := page.position()
+	if err == nil && given {
+		if before, err = v.CitationSet(ctx, last); errors.Is(err, storage.ErrNotFound) {
+			err = ErrPosition
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	id := identify([]byte(subjectName), []byte(subject))
+	return fillForwards(v, postings, id[:], page, func(r row) (*CitationDrift, error) {
+		set, err := v.CitationSet(ctx, r.seq)
+		if err != nil {
+			return nil, err
+		}
+		d := &CitationDrift{Seq: r.seq, Time: set.Time, RunID: set.RunID, Against: before.Seq,
+			ChunkChange: drift.CompareChunks(chunksOf(&before), chunksOf(&set))}
+		before = set
+		return d, nil
+	})
+}
+
+func chunksOf(s *CitationSet) []string {
+	hashes := make([]string, len(s.Citations))
+	for i, c := range s.Citations {
+		hashes[i] = c.ChunkHash
+	}
+	return hashes
+}

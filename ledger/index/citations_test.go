@@ -1,0 +1,241 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+var background = context.Background()
+
+// Every query about citations and sources is answered, as of any size and over pages of
+// any length, as the naive model does.
+func TestCitationsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(rapid.SliceOfN(rapid.Custom(drawCiting), 1, 25).Draw(t, "events")...)
+		c := testConfig(vfs.NewMem())
+		c.batchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		for _, size := range []uint64{log.head.Size, rapid.Uint64Range(0, log.head.Size).Draw(t, "as of")} {
+			v, err := f.View(size)
+			require.NoError(t, err)
+			requireCitations(t, v, log.citedEvents(size), limit)
+			require.NoError(t, v.Close())
+		}
+		events, counted := log.citedEvents(log.head.Size), f.published.Load().counts
+		require.Equal(t, uint64(len(naiveConflicts(events))), counted[seriesOf(conflictsTotal)])
+		require.Equal(t, naiveStale(events).count, counted[seriesOf(staleChunksTotal)])
+	})
+}
+
+func requireCitations(t *rapid.T, v *View, events []citedEvent, limit int) {
+	for _, chunk := range someChunks {
+		require.Equal(t, naiveSets(events, func(c Citation) bool { return c.ChunkHash == chunk }),
+			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) { return v.CitationsOfChunk(background, chunk, p) }))
+	}
+	for _, subject := range someSubjects {
+		require.Equal(t, naiveDrifts(events, subject),
+			pages(t, limit, func(p Page) ([]CitationDrift, []byte, error) { return v.CitationDrifts(background, subject, p) }))
+	}
+	conflicts := naiveConflicts(events)
+	slices.SortStableFunc(conflicts, func(a, b Conflict) int { return int(b.Seq) - int(a.Seq) })
+	require.Equal(t, conflicts, pages(t, limit, v.Conflicts))
+	listed := naiveSources(events)
+	stale := naiveStale(events)
+	for _, source := range someSources {
+		require.Equal(t, naiveSets(events, func(c Citation) bool { return c.SourceID == source }),
+			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) { return v.CitationsOfSource(background, source, p) }))
+		i := slices.IndexFunc(listed, func(s SourceDetail) bool { return s.ID == source })
+		detail, err := v.SourceDetail(background, source)
+		if i < 0 {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, listed[i], detail)
+		}
+		requireStale(t, stale.stale[source], pages(t, limit, func(p Page) ([]StaleCitation, []byte, error) { return v.Stale(background, source, p) }))
+	}
+	for i := range listed {
+		listed[i].ChunkHashes = nil
+	}
+	slices.Reverse(listed)
+	require.Equal(t, listed, pages(t, limit, func(p Page) ([]SourceDetail, []byte, error) { return v.Sources(background, p) }))
+	requireDerived(t, v, events)
+}
+
+// requireStale compares lists whose order is free among the chunks that one event
+// superseded.
+func requireStale(t *rapid.T, want, got []StaleCitation) {
+	require.True(t, slices.IsSortedFunc(got, func(a, b StaleCitation) int {
+		switch {
+		case a.SupersededBy != b.SupersededBy:
+			return int(b.SupersededBy) - int(a.SupersededBy)
+		case a.ChunkHash == b.ChunkHash:
+			return int(b.Seq) - int(a.Seq)
+		}
+		return 0
+	}), "%v", got)
+	require.Equal(t, inOrder(want), inOrder(got))
+}
+
+// requireDerived checks what is derived of each set at its own position.
+func requireDerived(t *rapid.T, v *View, events []citedEvent) {
+	for i, e := range events {
+		seq := uint64(i)
+		conflicts, err := v.ConflictsOf(background, seq)
+		if e.Kind != "citation_set" {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		var want []Conflict
+		for _, c := range e.Record.Citations {
+			for _, all := range naiveConflicts(events[:i+1]) {
+				named := func(w Conflict) bool { return w.ChunkHash == c.ChunkHash }
+				if named(all) && !slices.ContainsFunc(want, named) {
+					want = append(want, all)
+				}
+			}
+		}
+		require.Equal(t, want, conflicts)
+		unregistered, err := v.UnregisteredSources(background, seq)
+		require.NoError(t, err)
+		require.Equal(t, naiveUnregistered(events, seq), unregistered)
+		flag := identify([]byte(flagName), []byte(unregisteredSource))
+		flagged := false
+		for r, err := range v.descend(postings, flag[:], v.size) {
+			require.NoError(t, err)
+			flagged = flagged || r.seq == seq
+		}
+		require.Equal(t, len(unregistered) > 0, flagged)
+	}
+}
+
+const (
+	noSection = `null`
+	intro     = `"intro"`
+)
+
+// A chunk that a later set no longer cites at the same place of the source is
+// superseded there, in the sets that cite it elsewhere too; who cites it again is fresh.
+func TestRecitedChunksAreStale(t *testing.T) {
+	one, two := chunkOf("one"), chunkOf("two")
+	f, _ := folded(t,
+		citing("x", cites("s", one, intro)),                             // 1
+		citing("y", cites("s", one, noSection)),                         // 2: another place
+		citing("y", cites("other", one, intro)),                         // 3: another source
+		citing("y", cites("s", two, intro)),                             // 4: supersedes
+		citing("z", cites("s", one, noSection)),                         // 5: again, at a third place
+		citing("y", cites("s", two, noSection), cites("s", one, intro)), // 6: supersedes both, and cites both
+		citing("y"), // 7: no source, no place
+	)
+	v := viewed(t, f, 8)
+	stale := func(v *View) []StaleCitation {
+		return pages(t, 2, func(p Page) ([]StaleCitation, []byte, error) { return v.Stale(t.Context(), "s", p) })
+	}
+	run := "r"
+	row := func(seq uint64, subject, chunk string, by uint64) StaleCitation {
+		return StaleCitation{seq, &run, subject, chunk, by, recited}
+	}
+	require.Equal(t, inOrder([]StaleCitation{
+		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
+	}), inOrder(stale(v)))
+	require.Equal(t, []StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
+	require.Empty(t, stale(viewed(t, f, 4)))
+	require.Empty(t, stale(viewed(t, f, 0)))
+	require.Equal(t, uint64(3), f.published.Load().counts[seriesOf(staleChunksTotal)])
+	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
+		_, _, err := v.Stale(t.Context(), "s", Page{Limit: 1, After: []byte(position)})
+		require.ErrorIs(t, err, ErrPosition)
+	}
+}
+
+// A registration with a list supersedes what is cited and not on it; what is cited
+// afterwards although it is not on it is stale at once, until there is no list.
+func TestUnlistedChunksAreStale(t *testing.T) {
+	one, two := chunkOf("one"), chunkOf("two")
+	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
+	f, _ := folded(t,
+		citing("x", cites("s", one, noSection), cites("s", two, noSection)), // 1
+		registering("s", ""),   // 2: says nothing of chunks
+		registering("s", list), // 3: supersedes one
+		citing("y", cites("s", one, noSection), cites("t", one, noSection)), // 4: stale at once
+		registering("s", list),                  // 5: nothing is left to supersede
+		registering("s", ""),                    // 6
+		citing("y", cites("s", one, noSection)), // 7: fresh
+	)
+	run := "r"
+	require.Equal(t, []StaleCitation{{4, &run, "y", one, 4, notListed}, {1, &run, "x", one, 3, registered}},
+		pages(t, 1, func(p Page) ([]StaleCitation, []byte, error) { return viewed(t, f, 8).Stale(t.Context(), "s", p) }))
+	unregistered := func(seq uint64) []string {
+		ids, err := viewed(t, f, 8).UnregisteredSources(t.Context(), seq)
+		require.NoError(t, err)
+		return ids
+	}
+	require.Empty(t, unregistered(1), "none was registered before")
+	require.Equal(t, []string{"t"}, unregistered(4))
+	require.Empty(t, unregistered(7))
+}
+
+// Many sets under one source and one chunk, many sources of one chunk: a row costs what
+// it costs in a small ledger.
+func TestCitationsAreReadWithFewKeys(t *testing.T) {
+	var bodies []string
+	for n := range 300 {
+		bodies = append(bodies, citing("x", cites("s", chunkOf(fmt.Sprint(n%150)), intro), cites(fmt.Sprint("s", n), chunkOf("all"), intro)))
+	}
+	f, log := folded(t, bodies...)
+	v := viewed(t, f, log.head.Size)
+	const limit = 10
+	touched := func(name string, query func(Page) (int, error)) {
+		before := v.Touched()
+		rows, err := query(Page{Limit: limit})
+		require.NoError(t, err)
+		require.Equal(t, limit, rows, name)
+		require.LessOrEqual(t, v.Touched()-before, 20*rows, name)
+	}
+	touched("stale", func(p Page) (int, error) { r, _, err := v.Stale(t.Context(), "s", p); return len(r), err })
+	touched("chunk", func(p Page) (int, error) {
+		r, _, err := v.CitationsOfChunk(t.Context(), chunkOf("all"), p)
+		return len(r), err
+	})
+	touched("source", func(p Page) (int, error) { r, _, err := v.CitationsOfSource(t.Context(), "s", p); return len(r), err })
+	touched("drift", func(p Page) (int, error) { r, _, err := v.CitationDrifts(t.Context(), "x", p); return len(r), err })
+	before := v.Touched()
+	conflicts, _, err := v.Conflicts(Page{Limit: limit})
+	require.NoError(t, err)
+	require.Len(t, conflicts, 1)
+	require.Equal(t, uint64(300), conflicts[0].Count)
+	require.Len(t, conflicts[0].Sources, maxSources)
+	require.LessOrEqual(t, v.Touched()-before, 20)
+}
+
+func TestCitationPositionsAreChecked(t *testing.T) {
+	f, _ := folded(t, citing("x"), registering("s", ""), citing("x"))
+	v := viewed(t, f, 3)
+	for _, position := range [][]byte{{}, {1}, appendSeq(nil, 2), appendSeq(nil, 3), appendSeq(nil, 9)} {
+		_, _, err := v.CitationDrifts(t.Context(), "x", Page{Limit: 1, After: position})
+		require.ErrorIs(t, err, ErrPosition)
+		_, _, err = v.Conflicts(Page{Limit: 1, After: position})
+		require.ErrorIs(t, err, ErrPosition)
+	}
+	_, err := v.CitationSet(t.Context(), 2)
+	require.ErrorIs(t, err, storage.ErrNotFound, "it is a registration")
+	_, err = v.CitationSet(t.Context(), 3)
+	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
+}

@@ -1,0 +1,141 @@
+package index
+
+import (
+	"context"
+	"iter"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// ipcPair is two ipc_ids that differ in the variable alone.
+type ipcPair struct {
+	view           *View
+	leading, other identity
+	// none: one of them takes no part. The rest is of no meaning then.
+	none bool
+	// selects: runs that are not live do not count, and the side has some.
+	leadingSelects, otherSelects bool
+}
+
+// pair is the ipc_id that the run at condition shows first, and its partner.
+func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
+	p := ipcPair{view: e.view}
+	run, err := e.view.IPCRecord(ctx, condition)
+	if err != nil {
+		return p, err
+	}
+	p.leading = identify([]byte(ipcIDName), run.IPCID)
+	*effectVariable(&run.IPC, e.query.Variable) = e.partner
+	p.other = identify([]byte(ipcIDName), appendIPCID(nil, &run.IPC))
+	other, err := e.view.group(p.other)
+	if err != nil || other.flags&isMarked == 0 {
+		p.none = true
+		return p, err
+	}
+	leading, err := e.view.group(p.leading)
+	if !e.query.Any {
+		p.none = leading.live.runs == 0 || other.live.runs == 0
+		p.leadingSelects, p.otherSelects = leading.parted(), other.parted()
+	}
+	return p, err
+}
+
+// effectVariable is the place of a variable in a run.
+func effectVariable(r *event.IPC, name string) *[]byte {
+	switch name {
+	case inputName:
+		return &r.InputHash
+	case systemPromptName:
+		return &r.SystemPromptHash
+	case modelName:
+		return &r.Model
+	case temperatureName:
+		return &r.Temperature
+	case maxTokensName:
+		return &r.MaxTokens
+	}
+	return &r.Seed
+}
+
+// paired is two runs that belong together; none if not found.
+type paired struct {
+	leading, other side
+	found          bool
+}
+
+func (p *paired) changed() bool { return p.leading.output != p.other.output }
+
+// walk yields the pairs of runs from a position on, and moves it behind each that
+// was taken. It also yields where it has found none yet, so that whoever counts the
+// keys can stop.
+func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
+	return func(yield func(paired, error) bool) {
+		if p.none {
+			return
+		}
+		a, stopA := iter.Pull2(p.view.ascend(postings, p.leading[:], at.leading))
+		defer stopA()
+		b, stopB := iter.Pull2(p.view.ascend(postings, p.other[:], at.other))
+		defer stopB()
+		one := paired{leading: side{from: at.leading}, other: side{from: at.other}}
+		for {
+			more, err := one.leading.step(p.view, a, p.leadingSelects)
+			if more && err == nil {
+				more, err = one.other.step(p.view, b, p.otherSelects)
+			}
+			if err != nil {
+				yield(one, err)
+			}
+			if !more || err != nil {
+				return
+			}
+			if one.found = one.leading.ready && one.other.ready; one.found {
+				one.leading.from, one.other.from = one.leading.seq+1, one.other.seq+1
+			}
+			if !yield(one, nil) {
+				return
+			}
+			at.leading, at.other = one.leading.from, one.other.from
+			if one.found {
+				one.leading.ready, one.other.ready = false, false
+			}
+		}
+	}
+}
+
+// side is one of two groups that are walked together.
+type side struct {
+	from   uint64 // what precedes it is done with
+	seq    uint64 // of the run that waits for its partner, if ready
+	output identity
+	ready  bool
+}
+
+// step takes the next version of a side that has no run waiting, and reports
+// whether there was one.
+func (s *side) step(v *View, next func() (row, error, bool), selects bool) (more bool, err error) {
+	if s.ready {
+		return true, nil
+	}
+	version, err, ok := next()
+	if err != nil || !ok {
+		return false, err
+	}
+	s.seq, s.from = version.seq, version.seq+1
+	if !version.isRun() {
+		return true, nil
+	}
+	g, err := decodeGroup(version.seq, version.value)
+	if err != nil {
+		return false, err
+	}
+	if selects {
+		state, err := v.State(version.seq)
+		if err != nil || state != string(record.Live) {
+			return true, err
+		}
+	}
+	s.from, s.output, s.ready = version.seq, g.output, true
+	return true, nil
+}

@@ -1,0 +1,207 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+)
+
+// EffectVariables are the variables of an ipc_id, whose effects can be asked for.
+var EffectVariables = [...]string{inputName, systemPromptName, modelName, temperatureName, maxTokensName, seedName}
+
+// EffectQuery asks what came of changing a variable from one value to another while
+// all others of an ipc_id stayed as they were.
+type EffectQuery struct {
+	Variable string // one of EffectVariables
+	// A and B are the values, numbers as events have them.
+	A, B string
+	Any  bool // runs of any state, not only live ones
+}
+
+// EffectPair is two runs that differ in the variable alone: each is the k-th run of
+// its ipc_id.
+type EffectPair struct {
+	A, B    IPCRecord
+	Changed bool // the output
+}
+
+// EffectTotals counts pairs.
+type EffectTotals struct{ Pairs, Changed, Unchanged uint64 }
+
+// Effects lists pairs. An ipc_id takes part if it is the hash of what one of its
+// runs says it was made of: that is how its partner is found. A page may have fewer
+// pairs than there are, even none, where few ipc_ids have a partner.
+func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []EffectPair, next []byte, err error) {
+	e, err := v.effects(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := effectPosition{condition: e.last}
+	if p.After != nil {
+		if at, err = decodeEffectPosition(p.After, v.size); err != nil {
+			return nil, nil, err
+		}
+		if _, err := e.before(at.condition); err != nil { // it may be of another query
+			return nil, nil, err
+		}
+	}
+	for end := v.touched + p.budget(); at.condition != 0; {
+		if len(rows) == p.Limit || v.touched >= end {
+			return rows, at.append(nil), nil
+		}
+		pair, err := e.pair(ctx, at.condition)
+		if err != nil {
+			return nil, nil, err
+		}
+		for one, err := range pair.walk(&at) {
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(rows) == p.Limit || v.touched >= end {
+				return rows, at.append(nil), nil
+			}
+			if one.found {
+				if rows, err = e.appendPair(ctx, rows, one); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		if at, err = e.before(at.condition); err != nil {
+			return nil, nil, err
+		}
+	}
+	return rows, nil, nil
+}
+
+// EffectTotals counts all pairs. It reads about as much as all pages together, but
+// for the log.
+func (v *View) EffectTotals(ctx context.Context, q EffectQuery) (t EffectTotals, err error) {
+	e, err := v.effects(q)
+	if err != nil {
+		return t, err
+	}
+	for at := (effectPosition{condition: e.last}); at.condition != 0; {
+		if err := ctx.Err(); err != nil {
+			return t, err
+		}
+		pair, err := e.pair(ctx, at.condition)
+		if err != nil {
+			return t, err
+		}
+		for one, err := range pair.walk(&at) {
+			switch {
+			case err != nil:
+				return t, err
+			case !one.found:
+			case one.changed():
+				t.Pairs++
+				t.Changed++
+			default:
+				t.Pairs++
+				t.Unchanged++
+			}
+		}
+		if at, err = e.before(at.condition); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// effects walks the ipc_ids that have one of the two values, whichever fewer have:
+// the leading side.
+type effects struct {
+	view     *View
+	query    EffectQuery
+	id       identity // of the leading value
+	partner  []byte   // the other value
+	last     uint64   // newest of the leading ipc_ids' first runs; 0 if there is none
+	reversed bool     // the leading side is B
+}
+
+func (v *View) effects(q EffectQuery) (*effects, error) {
+	a, b := identify([]byte(q.Variable), []byte(q.A)), identify([]byte(q.Variable), []byte(q.B))
+	e := &effects{view: v, query: q, id: a, partner: []byte(q.B)}
+	fewer, last, err := v.conditions(q.Variable, a)
+	if err != nil {
+		return nil, err
+	}
+	more, lastB, err := v.conditions(q.Variable, b)
+	if err != nil {
+		return nil, err
+	}
+	if e.last = last; more < fewer {
+		e.id, e.partner, e.last, e.reversed = b, []byte(q.A), lastB, true
+	}
+	return e, nil
+}
+
+// conditions is the number of ipc_ids with a value, and the newest of their first
+// runs.
+func (v *View) conditions(variable string, id identity) (count, last uint64, err error) {
+	if grouping(variable) {
+		g, err := v.group(id)
+		return g.conditions, g.lastCondition(), err
+	}
+	last, value, found, err := v.newest(conditions, id[:])
+	if err != nil || !found {
+		return 0, 0, err
+	}
+	count, _ = binary.Uvarint(value)
+	return count, last, nil
+}
+
+// before is the beginning of the ipc_id that came before another; ErrPosition if
+// there is no such other.
+func (e *effects) before(condition uint64) (effectPosition, error) {
+	if grouping(e.query.Variable) {
+		g, err := e.view.groupAt(e.id, condition, bringsCondition)
+		return effectPosition{condition: g.conditionBefore}, err
+	}
+	at, _, found, err := e.view.newestBelow(conditions, e.id[:], condition+1)
+	if err == nil && (!found || at != condition) {
+		err = ErrPosition
+	}
+	if err != nil {
+		return effectPosition{}, err
+	}
+	before, _, _, err := e.view.newestBelow(conditions, e.id[:], condition)
+	return effectPosition{condition: before}, err
+}
+
+// appendPair reads the two runs.
+func (e *effects) appendPair(ctx context.Context, rows []EffectPair, one paired) ([]EffectPair, error) {
+	leading, err := e.view.IPCRecord(ctx, one.leading.seq)
+	if err != nil {
+		return nil, err
+	}
+	other, err := e.view.IPCRecord(ctx, one.other.seq)
+	if err != nil {
+		return nil, err
+	}
+	pair := EffectPair{leading, other, one.changed()}
+	if e.reversed {
+		pair.A, pair.B = other, leading
+	}
+	return append(rows, pair), nil
+}
+
+// effectPosition is the ipc_id that a walk is at, by the first run that shows it,
+// and where it goes on in the two groups: 0 at their beginning.
+type effectPosition struct{ condition, leading, other uint64 }
+
+func (p *effectPosition) append(dst []byte) []byte {
+	return appendSeq(appendSeq(appendSeq(dst, p.condition), p.leading), p.other)
+}
+
+func decodeEffectPosition(position []byte, size uint64) (effectPosition, error) {
+	if len(position) != 3*seqBytes {
+		return effectPosition{}, ErrPosition
+	}
+	p := effectPosition{
+		binary.BigEndian.Uint64(position), binary.BigEndian.Uint64(position[seqBytes:]), binary.BigEndian.Uint64(position[2*seqBytes:]),
+	}
+	if p.condition == 0 || p.condition >= size || max(p.leading, p.other) > size {
+		return effectPosition{}, ErrPosition
+	}
+	return p, nil
+}

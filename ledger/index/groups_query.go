@@ -1,0 +1,149 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// Group is what the runs with one value have in common (4.1).
+type Group struct {
+	Value   string
+	Runs    uint64
+	Outputs uint64 // distinct ones
+	// Commonest is how many runs have the commonest output.
+	Commonest   uint64
+	Flips       uint64  // runs whose output differs from that of the run before
+	Entropy     float64 // of the outputs, in bits
+	First, Last Moment  // runs
+}
+
+// Moment is an event and when it was.
+type Moment struct {
+	Seq  uint64
+	Time time.Time
+}
+
+// GroupQuery chooses groups by what their runs are.
+type GroupQuery struct {
+	By  string // a name that runs are grouped by
+	Any bool   // runs of any state, not only live ones
+	// What a group has at least.
+	MinRuns, MinOutputs uint64
+	// The time of a group's last run, from Since on and before Until; zero times
+	// are no bounds.
+	Since, Until time.Time
+}
+
+// Grouped reports whether runs are grouped by the values of a name: the four
+// hashes of a run, model, and label: with the name of a label behind.
+func Grouped(by string) bool { return grouping(by) }
+
+// choice is a GroupQuery at a view: its last run is from a seq on and below one.
+type choice struct {
+	GroupQuery
+	from, below uint64
+}
+
+func (v *View) choice(ctx context.Context, q GroupQuery) (choice, error) {
+	from, below, err := v.seqs(ctx, &Filter{Since: q.Since, Until: q.Until})
+	return choice{q, from, below}, err
+}
+
+// group is what the view knows of a group; nothing if there is none.
+func (v *View) group(id identity) (group, error) {
+	seq, value, found, err := v.newest(postings, id[:])
+	if err != nil || !found {
+		return group{}, err
+	}
+	return decodeGroup(seq, value)
+}
+
+// Group is one group; not found if it has no runs.
+func (v *View) Group(ctx context.Context, q RunQuery) (row Group, found bool, err error) {
+	rows, err := v.appendGroup(ctx, nil, q.id(), &choice{GroupQuery{By: q.Name, Any: q.Any}, 0, v.size})
+	if err != nil || len(rows) == 0 {
+		return Group{}, false, err
+	}
+	return rows[0], true, nil
+}
+
+// appendGroup appends a group if it is wanted. It touches at most three keys.
+func (v *View) appendGroup(ctx context.Context, rows []Group, id identity, q *choice) ([]Group, error) {
+	g, err := v.group(id)
+	if err != nil {
+		return nil, err
+	}
+	t := &g.live
+	if q.Any {
+		t = &g.all
+	}
+	if t.runs == 0 || t.runs < q.MinRuns || t.outputs < q.MinOutputs || t.last < q.from || t.last >= q.below {
+		return rows, nil
+	}
+	last, err := v.IPCRecord(ctx, t.last)
+	if err != nil {
+		return nil, err
+	}
+	first := last
+	if t.first != t.last {
+		if first, err = v.IPCRecord(ctx, t.first); err != nil {
+			return nil, err
+		}
+	}
+	return append(rows, Group{
+		Value: last.value(q.By), Runs: t.runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
+		Entropy: t.entropy(), First: Moment{first.Seq, first.Time}, Last: Moment{last.Seq, last.Time},
+	}), nil
+}
+
+// Groups lists groups by their first run of any state, the newest first. A page
+// may have fewer rows than there are, even none, where few groups pass the filter.
+func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
+	below := v.size
+	if p.After != nil {
+		if below, err = decodeSeq(p.After); err != nil || below > v.size {
+			return nil, nil, ErrPosition
+		}
+	}
+	c, err := v.choice(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	end := v.touched + p.budget()
+	it, err := v.members(identify([]byte(q.By)), below)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		if len(rows) == p.Limit || v.touched >= end {
+			return rows, appendSeq(nil, below), nil
+		}
+		v.touched++
+		below = versionOf(it.Key())
+		if rows, err = v.appendGroup(ctx, rows, identity(it.Value()), &c); err != nil {
+			return nil, nil, err
+		}
+	}
+	return rows, nil, wrapRead(it.Error())
+}
+
+// members ranges over the groups of a family whose first run is below a seq, the
+// newest first.
+func (v *View) members(family identity, below uint64) (*engine.Iterator, error) {
+	keys := v.follower.fold.rows.keys
+	if below == 0 {
+		below = 1 // event 0 is no run
+	}
+	lower := keys.member(nil, family, below-1)
+	prefix := lower[:len(lower)-versionBytes]
+	return v.iterate(lower, behind(prefix, versionBytes))
+}
+
+func (v *View) iterate(lower, upper []byte) (*engine.Iterator, error) {
+	it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: lower, UpperBound: upper})
+	return it, wrapRead(err)
+}

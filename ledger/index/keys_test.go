@@ -1,0 +1,82 @@
+package index
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// drawKey draws a key as the index writes them. Few different bytes stand in it, so
+// that keys begin alike.
+func drawKey(t *rapid.T, name string, d dimension) []byte {
+	k := numbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).key(nil, d)
+	some := rapid.SampledFrom([]byte{0, 1, 0xff})
+	if rowBytes[d] == 0 {
+		return append(k, rapid.SliceOfN(some, 0, 30).Draw(t, name)...)
+	}
+	row := rapid.SliceOfN(some, rowBytes[d], rowBytes[d]).Draw(t, name)
+	return appendVersion(append(k, row...), rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxUint64}).Draw(t, name+" version"))
+}
+
+// Keys are ordered by their bytes, and what stands before a version is ordered as
+// they are: the engine relies on both.
+func TestComparer(t *testing.T) {
+	c := comparer()
+	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index of another comparer is refused")
+	rapid.Check(t, func(t *rapid.T) {
+		dimensions := rapid.SampledFrom([]dimension{numberDimension, cursorDimension, counterDimension, hashDimension,
+			recordedMarks, occurrences, postings, recordStates, occurredUntil})
+		of := dimensions.Draw(t, "dimension")
+		a, b := drawKey(t, "a", of), drawKey(t, "b", rapid.SampledFrom([]dimension{of, of, dimensions.Draw(t, "another")}).Draw(t, "of b"))
+		order := bytes.Compare(a, b)
+		require.Equal(t, order, c.Compare(a, b))
+		require.Equal(t, order == 0, c.Equal(a, b))
+		if c.AbbreviatedKey(a) < c.AbbreviatedKey(b) {
+			require.Negative(t, order)
+		}
+		rowA, rowB := a[:c.Split(a)], b[:c.Split(b)]
+		if a[len(keyspace{})]&versionedBit > 0 {
+			require.Len(t, rowA, len(a)-versionBytes)
+			require.Negative(t, c.Compare(rowA, a))
+		} else {
+			require.Equal(t, a, rowA)
+		}
+		require.Equal(t, len(rowA), c.Split(rowA), "what stands before a version has none")
+		if order <= 0 {
+			require.LessOrEqual(t, c.Compare(rowA, rowB), 0)
+		}
+		if bytes.Equal(rowA, rowB) {
+			require.Equal(t, order, c.ComparePointSuffixes(a[len(rowA):], b[len(rowB):]))
+		}
+		require.LessOrEqual(t, c.Compare(a, c.Successor(nil, a)), 0)
+		if order < 0 {
+			between := c.Separator(nil, a, b)
+			require.LessOrEqual(t, c.Compare(a, between), 0)
+			require.Negative(t, c.Compare(between, b))
+		}
+	})
+}
+
+// Every dimension with versions says how long its rows are, and no other does.
+func TestRowBytes(t *testing.T) {
+	for d, n := range rowBytes {
+		if n > 0 {
+			require.NotZero(t, d&versionedBit, "%#x", d)
+		}
+	}
+}
+
+// Later versions come first, and the key says which it is of.
+func TestVersions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
+		first, second := appendVersion([]byte("row"), a), appendVersion([]byte("row"), b)
+		require.Equal(t, a, versionOf(first))
+		require.Equal(t, cmp.Compare(b, a), bytes.Compare(first, second))
+	})
+}

@@ -1,0 +1,171 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/storage"
+)
+
+// MaxValues bounds the values of a Filter.
+const MaxValues = 8
+
+// Filter chooses records (3.2); its zero value chooses all.
+type Filter struct {
+	Kind   record.Kind  // empty: every kind
+	State  record.State // of an IPC record or a run-DAG; empty: any, and every kind
+	Values []Value      // that a record must have, all of them; at most MaxValues
+	// The time that a record was recorded or occurred at, from Since on and before
+	// Until; zero times are no bounds.
+	Since, Until time.Time
+}
+
+// Value is something that records are found by. The names are run_id, subject,
+// project, chunk_hash, source_id, model, producer, those of effective hashes, and
+// label: and stage: with the name of a label or a run-DAG's stage behind.
+type Value struct{ Name, Text string }
+
+// ProducerSeq is the value of a record that its producer has that number for.
+func ProducerSeq(producer string, seq uint64) Value {
+	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
+}
+
+// valueIDs are what the records that have all values are posted under.
+func (q *Filter) valueIDs() []identity {
+	var ids []identity
+	for _, value := range q.Values {
+		ids = append(ids, identify([]byte(value.Name), []byte(value.Text)))
+	}
+	return ids
+}
+
+// Record is a record as a list shows it.
+type Record struct {
+	Seq       uint64
+	Kind      record.Kind
+	Time      time.Time // when it was recorded
+	EventHash storage.Hash
+	State     record.State // empty where the kind has none
+	RunID     *string
+	Occurred  *string // its timestamp, as it came
+	// Hashes (the effective ones) and Labels are objects in canonical JSON.
+	Hashes, Labels []byte
+	Mismatches     []string // the fields whose claims did not hold
+	Body           []byte   // of the event
+}
+
+// Records lists records in the order of the log, newest first. A page may have
+// fewer rows than there are, even none, where few events pass the filter: it ends
+// when it has touched its share of keys, and next says where to go on.
+func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
+	from, below, err := v.seqs(ctx, &q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.After != nil {
+		after, err := decodeSeq(p.After)
+		if err != nil || after > v.size {
+			return nil, nil, ErrPosition
+		}
+		below = min(below, after)
+	}
+	ids := q.valueIDs()
+	if q.Kind != "" {
+		ids = append(ids, identify([]byte(kindName), []byte(q.Kind)))
+	}
+	if q.State != "" && q.State != record.Live {
+		ids = append(ids, identify([]byte(stateName), []byte(q.State)))
+	}
+	search := v.search(ids)
+	defer func() { err = errors.Join(err, search.close()) }()
+	for end := v.touched + p.budget(); below > from; {
+		var found bool
+		if below, found, err = search.step(below); err != nil {
+			return nil, nil, err
+		}
+		if found && below >= from {
+			if rows, err = v.appendRecord(ctx, rows, &q, below); err != nil {
+				return nil, nil, err
+			}
+		}
+		if below > from && (len(rows) == p.Limit || v.touched >= end) {
+			return rows, appendSeq(nil, below), nil
+		}
+	}
+	return rows, nil, nil
+}
+
+// appendRecord appends the record that is event seq, if it is one and has the state
+// that is wanted.
+func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq uint64) ([]Record, error) {
+	var state string
+	if q.State != "" {
+		var err error
+		if state, err = v.State(seq); err != nil || state != string(q.State) {
+			return rows, err
+		}
+	}
+	entry, e, err := v.entry(ctx, seq)
+	if err != nil || !e.IsRecord() || q.State != "" && !e.Kind.HasState() {
+		return rows, err
+	}
+	if state == "" && e.Kind.HasState() {
+		if state, err = v.State(seq); err != nil {
+			return rows, err
+		}
+	}
+	one := recordOf(&e, entry)
+	one.State = record.State(state)
+	return append(rows, one), nil
+}
+
+// entry reads an event of the log, as event does, and the bytes that it is made of.
+func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
+	v.touched++
+	entry, err := v.follower.log.Entry(ctx, seq)
+	if err != nil {
+		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	e, err := v.events.Decode(entry)
+	if err != nil {
+		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	return entry, e, nil
+}
+
+// recordOf is what an event says, without its state.
+func recordOf(e *event.Event, entry []byte) Record {
+	one := Record{
+		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash, Body: entry[len(e.Prev):],
+		RunID: textOf(e.Detail.Member("run_id")), Occurred: textOf(e.Detail.Member("timestamp")),
+		Hashes: objectOf(e.Detail.Member("hashes")), Labels: objectOf(e.Detail.Member("labels")),
+	}
+	for name, check := range e.Checks.Members() {
+		if string(check.Member("result").Text()) == string(record.Mismatch) {
+			one.Mismatches = append(one.Mismatches, string(name.Text()))
+		}
+	}
+	return one
+}
+
+// textOf is a string of its own; nil where there is none.
+func textOf(v pyjson.Value) *string {
+	if v.Kind() != pyjson.String {
+		return nil
+	}
+	text := string(v.Text())
+	return &text
+}
+
+// objectOf is an object as it stands, empty where there is none.
+func objectOf(v pyjson.Value) []byte {
+	if v.Kind() != pyjson.Object {
+		return []byte("{}")
+	}
+	return v.Raw()
+}

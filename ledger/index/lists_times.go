@@ -1,0 +1,91 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sort"
+	"time"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/ledger/event"
+)
+
+// markedEvery is how many events share a mark of the time they were recorded at.
+const markedEvery = 256
+
+// mark notes when an event was recorded, if it is one of those that are marked.
+func (f *fold) mark(e *event.Event) {
+	if e.Seq%markedEvery == 0 {
+		f.rows.set(f.rows.keys.recordedMark(nil, e.Time, e.Seq), nil)
+	}
+}
+
+func (k keyspace) recordedMark(dst []byte, at time.Time, seq uint64) []byte {
+	return appendSeq(appendTime(k.key(dst, recordedMarks), at), seq)
+}
+
+// timeBytes is the length of a time in keys.
+const timeBytes = 12
+
+// appendTime appends a time so that later ones come later, those before 1970 too.
+func appendTime(dst []byte, at time.Time) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(at.Unix())^1<<63)
+	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
+}
+
+// seqs are the events that were recorded in the time that a filter wants: from is
+// the first, below the one behind the last.
+func (v *View) seqs(ctx context.Context, q *Filter) (from, below uint64, err error) {
+	below = v.size
+	if !q.Since.IsZero() {
+		if from, err = v.recordedFrom(ctx, q.Since); err != nil {
+			return 0, 0, err
+		}
+	}
+	if !q.Until.IsZero() {
+		if below, err = v.recordedFrom(ctx, q.Until); err != nil {
+			return 0, 0, err
+		}
+	}
+	return from, below, nil
+}
+
+// recordedFrom is the first event that was recorded at a time or later; the view's
+// size if it sees none.
+func (v *View) recordedFrom(ctx context.Context, at time.Time) (uint64, error) {
+	marked, found, err := v.markBefore(at)
+	if err != nil || !found {
+		return 0, err
+	}
+	if marked >= v.size {
+		return v.size, nil
+	}
+	// The next mark is at that time or later.
+	between := min(v.size-marked, markedEvery) - 1
+	offset := sort.Search(int(between), func(i int) bool {
+		if err != nil {
+			return true
+		}
+		var e event.Event
+		e, err = v.event(ctx, marked+1+uint64(i))
+		return err == nil && !e.Time.Before(at)
+	})
+	return marked + 1 + uint64(offset), err
+}
+
+// markBefore is the last mark of a time before another; not found if there is none.
+func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
+	keys := v.follower.fold.rows.keys
+	first := keys.key(nil, recordedMarks)
+	it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: keys.recordedMark(nil, at, 0)})
+	if err != nil {
+		return 0, false, wrapRead(err)
+	}
+	v.touched++
+	if found = it.Last(); found {
+		seq, err = decodeSeq(it.Key()[len(first)+timeBytes:])
+	}
+	return seq, found, wrapRead(errors.Join(err, it.Close()))
+}

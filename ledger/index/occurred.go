@@ -1,0 +1,143 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// everyKind stands in place of the number of a kind.
+const everyKind = 0
+
+// kindNumber is the number that a kind of record has in keys.
+func kindNumber(kind record.Kind) byte {
+	return byte(1 + slices.Index(record.Kinds[:], kind))
+}
+
+// occurrence is the key of a record that occurred at a time; later ones come first,
+// and of those at one time the newest.
+func (k keyspace) occurrence(dst []byte, kind byte, at time.Time, seq uint64) []byte {
+	var scratch [timeBytes + seqBytes]byte
+	return appendInverted(append(k.key(dst, occurrences), kind), appendSeq(appendTime(scratch[:0], at), seq))
+}
+
+// behindOccurrences is the key behind those of all records that occurred at a time.
+func (k keyspace) behindOccurrences(kind byte, at time.Time) []byte {
+	return append(k.occurrence(nil, kind, at, 0), 0)
+}
+
+func appendInverted(dst, b []byte) []byte {
+	for _, c := range b {
+		dst = append(dst, ^c)
+	}
+	return dst
+}
+
+// horizonRow is the one row of occurredUntil.
+var horizonRow = [1]byte{}
+
+// occurred writes when a record says that it occurred, if it does.
+func (f *fold) occurred(e *event.Event) {
+	at, ok := e.Occurred()
+	if !ok {
+		return
+	}
+	for _, kind := range [...]byte{everyKind, kindNumber(e.Kind)} {
+		f.value = f.rows.keys.occurrence(f.value[:0], kind, at, e.Seq)
+		f.rows.set(f.value, nil)
+	}
+	_, until, found := f.rows.newest(occurredUntil, horizonRow[:])
+	var scratch [timeBytes]byte
+	if !found || bytes.Compare(appendTime(scratch[:0], at), until) >= 0 {
+		// Whole seconds spare most records of a busy ledger the row.
+		f.rows.put(occurredUntil, horizonRow[:], e.Seq, appendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
+	}
+}
+
+// RecordsByOccurrence lists records by the time that they themselves say they
+// occurred at, newest first; those that do not say are left out. A page may have
+// fewer rows than there are, as that of Records: every record of the time that is
+// wanted is looked at.
+func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
+	bounds, err := v.occurrenceBounds(&q, p)
+	if err != nil || bounds == nil {
+		return nil, nil, err
+	}
+	it, err := v.snapshot.NewIter(bounds)
+	if err != nil {
+		return nil, nil, wrapRead(err)
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	ids := q.valueIDs()
+	var last []byte // position of the record that was looked at last
+	end := v.touched + p.budget()
+	for ok := it.First(); ok; ok = it.Next() {
+		if len(rows) == p.Limit || v.touched >= end {
+			return rows, last, nil
+		}
+		v.touched++
+		last = append(last[:0], it.Key()[len(keyspace{})+2:]...)
+		seq := ^binary.BigEndian.Uint64(last[timeBytes:])
+		wanted, err := v.seen(seq, ids)
+		if err != nil {
+			return nil, nil, err
+		}
+		if wanted {
+			if rows, err = v.appendRecord(ctx, rows, &q, seq); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return rows, nil, wrapRead(it.Error())
+}
+
+// occurrenceBounds are where the records of a page can be; nil if there are none.
+func (v *View) occurrenceBounds(q *Filter, p Page) (*engine.IterOptions, error) {
+	_, until, found, err := v.newest(occurredUntil, horizonRow[:])
+	if err != nil || !found {
+		return nil, err
+	}
+	keys, kind := v.follower.fold.rows.keys, byte(everyKind)
+	if q.Kind != "" {
+		kind = kindNumber(q.Kind)
+	}
+	rows := append(keys.key(nil, occurrences), kind)
+	// What only later events have brought is mostly beyond that time.
+	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
+	if !q.Until.IsZero() {
+		lower = append(lower, keys.behindOccurrences(kind, q.Until))
+	}
+	if p.After != nil {
+		if len(p.After) != timeBytes+seqBytes {
+			return nil, ErrPosition
+		}
+		lower = append(lower, append(slices.Concat(rows, p.After), 0))
+	}
+	upper := append(keys.key(nil, occurrences), kind+1)
+	if !q.Since.IsZero() {
+		upper = keys.behindOccurrences(kind, q.Since)
+	}
+	return &engine.IterOptions{LowerBound: slices.MaxFunc(lower, bytes.Compare), UpperBound: upper}, nil
+}
+
+// seen reports whether the view sees an event and it has all of some values.
+func (v *View) seen(seq uint64, ids []identity) (bool, error) {
+	if seq >= v.size {
+		return false, nil
+	}
+	for _, id := range ids {
+		at, _, found, err := v.newestBelow(postings, id[:], seq+1)
+		if err != nil || !found || at != seq {
+			return false, err
+		}
+	}
+	return true, nil
+}

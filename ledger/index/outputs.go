@@ -1,0 +1,110 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"colophon/ledger/event"
+)
+
+// outputCount is how many runs of a group have one output.
+type outputCount struct{ live, all uint64 }
+
+// onlyOne is the count of an output that has no row: one run of the ledger has it.
+var onlyOne = outputCount{1, 1}
+
+func (c outputCount) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, c.all)
+	return binary.AppendUvarint(dst, c.all-c.live)
+}
+
+func decodeOutputCount(value []byte) (outputCount, error) {
+	all, n := binary.Uvarint(value)
+	if n <= 0 {
+		return outputCount{}, fmt.Errorf("%w: a count of outputs", errDamaged)
+	}
+	gone, m := binary.Uvarint(value[n:])
+	if m <= 0 || gone > all {
+		return outputCount{}, fmt.Errorf("%w: a count of outputs", errDamaged)
+	}
+	return outputCount{all - gone, all}, nil
+}
+
+// outputRow is the row that counts an output of a group.
+func outputRow(group, output identity) [2 * len(identity{})]byte {
+	var row [2 * len(identity{})]byte
+	copy(row[copy(row[:], group[:]):], output[:])
+	return row
+}
+
+// joinOutput counts the output of a new run in one of its groups, and says what
+// the count was before. While a single run of the ledger has an output, it has no
+// rows; in the group of the output itself it never has one.
+func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
+	if p.family == outputFamily {
+		return outputCount{g.live.runs, g.all.runs}
+	}
+	if !r.repeats {
+		return outputCount{}
+	}
+	row := outputRow(p.id, r.output)
+	if g.all.runs == 0 {
+		f.rows.create(outputs, row[:], g.seq, onlyOne.append(nil))
+		return outputCount{}
+	}
+	same, _ := f.countOutput(row)
+	f.putOutput(row, g.seq, outputCount{same.live + 1, same.all + 1})
+	return same
+}
+
+// countOutput reads the row of an output; 0 if there is none.
+func (f *fold) countOutput(row [2 * len(identity{})]byte) (same outputCount, found bool) {
+	_, value, found := f.rows.newest(outputs, row[:])
+	if !found {
+		return outputCount{}, false
+	}
+	same, err := decodeOutputCount(value)
+	if err != nil {
+		f.rows.fail("%w", err)
+	}
+	return same, true
+}
+
+func (f *fold) putOutput(row [2 * len(identity{})]byte, seq uint64, c outputCount) {
+	f.value = c.append(f.value[:0])
+	f.rows.put(outputs, row[:], seq, f.value)
+}
+
+// spellOutput writes the rows of an output that a second run comes to have: those
+// of its first run.
+func (f *fold) spellOutput(ctx context.Context, first uint64, output identity) error {
+	e, err := f.read(ctx, first)
+	if err != nil {
+		return err
+	}
+	ipc := e.IPC()
+	f.collect(e)
+	f.post(modelName, ipc.Model)
+	for i, p := range f.posted {
+		if p.family != (identity{}) && p.family != outputFamily && !repeated(f.posted[:i], p) {
+			row := outputRow(p.id, output)
+			f.rows.create(outputs, row[:], first, onlyOne.append(nil))
+		}
+	}
+	return nil
+}
+
+// read reads an event of the log. It is valid until the next one is read.
+func (f *fold) read(ctx context.Context, seq uint64) (*event.Event, error) {
+	entry, err := f.log.Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	e, err := f.runs.decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	e.Seq = seq
+	return &e, nil
+}

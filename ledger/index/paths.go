@@ -1,0 +1,158 @@
+package index
+
+import (
+	"bytes"
+	"context"
+
+	"colophon/ledger/event"
+)
+
+// projectName, buildName and pathIDName are names of values that paths are found
+// by.
+const (
+	projectName = "project"
+	buildName   = "build"
+	pathIDName  = "path_id"
+)
+
+// pathFingerprint folds a path fingerprint: what it says of its path, of the path's
+// project and of its build (1.6, 4.4).
+func (f *fold) pathFingerprint(_ context.Context, e *event.Event) error {
+	p := e.Path()
+	project, path := identify(p.Project), identify(p.Project, p.Route)
+	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
+	if before, known := f.pathState(path); known {
+		next.succeed(&before)
+	} else {
+		next.id = f.newPath(e, &p, project, path)
+	}
+	if p.Build != nil {
+		next.build = f.joinBuild(e, &p, project, path, next.category)
+	}
+	f.collect(e)
+	f.post(projectName, p.Project)
+	f.post(buildName, p.Build)
+	f.post(pathIDName, next.id) // the event has the one that the route alone gives
+	f.writePostings(e, nil)
+
+	f.value = next.append(f.value[:0])
+	f.rows.put(pathStates, path[:], e.Seq, f.value)
+	f.count(seriesOf(pathChangesTotal, string(Categories[next.category])), 1)
+	return nil
+}
+
+// Places in Categories.
+const (
+	_ = iota // New
+	modified
+	unchanged
+)
+
+// succeed completes the state that a record makes of a path which has one already.
+// That the links alone have changed can be said only where all fingerprints are
+// known.
+func (s *pathState) succeed(before *pathState) {
+	s.id = before.id
+	if !sameText(s.content, before.content) {
+		s.category = modified
+		return
+	}
+	s.category = unchanged
+	s.validated = before.validated
+	s.linksChanged = s.content != nil && s.raw != nil && before.raw != nil && !bytes.Equal(s.raw, before.raw)
+}
+
+// sameText reports whether two texts are the same, of which null is one.
+func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// newPath takes a path into its project and returns the path_id that it is assigned.
+func (f *fold) newPath(e *event.Event, p *event.Path, project, path identity) []byte {
+	id := assignPathID(p.Route, func(id []byte) bool {
+		_, _, held := f.pathHolder(p.Project, id)
+		return held
+	})
+	all := f.pathsState(project)
+	if all.paths == 0 {
+		f.rows.write(projects, []byte{0}, e.Seq, p.Project)
+	}
+	all.path = path
+	all.paths++
+	if len(id) > pathIDStep {
+		all.collisions++
+		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
+		f.value = appendNumbers(f.value[:0], first)
+		f.rows.write(projectCollisions, project[:], e.Seq, appendTexts(f.value, id))
+		f.count(seriesOf(collisionsTotal), 1)
+	}
+	holder := identify(p.Project, id)
+	f.rows.put(pathHolders, holder[:], e.Seq, path[:])
+	f.value = all.append(f.value[:0])
+	f.rows.put(projectPaths, project[:], e.Seq, f.value)
+	return id
+}
+
+// joinBuild counts a record in its build and returns the build's number.
+func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path identity, category uint64) uint64 {
+	number, last := f.buildNumber(e, p, project)
+	build := f.buildState(project, number)
+	if build.first == 0 {
+		build.first = e.Seq
+	}
+	build.categories[category]++
+	if build.joined = !f.inBuild(path, number); build.joined {
+		build.path = path
+		build.paths++
+		f.rows.put(buildPaths, buildRow(path, number), e.Seq, nil)
+		if number > 1 && f.inBuild(path, number-1) {
+			build.kept++
+		}
+		if number < last && f.inBuild(path, number+1) {
+			f.keep(e, project, number+1)
+		}
+	}
+	f.value = build.append(f.value[:0])
+	f.rows.put(builds, buildRow(project, number), e.Seq, f.value)
+	return number
+}
+
+// keep counts a path that a build has, and that has now come late to the one before.
+func (f *fold) keep(e *event.Event, project identity, number uint64) {
+	build := f.buildState(project, number)
+	build.joined = false
+	build.kept++
+	f.value = build.append(f.value[:0])
+	f.rows.put(builds, buildRow(project, number), e.Seq, f.value)
+}
+
+// buildNumber is the number of a record's build, given to a new one, and that of
+// the last build of the project.
+func (f *fold) buildNumber(e *event.Event, p *event.Path, project identity) (number, last uint64) {
+	build := identify(p.Project, p.Build)
+	last = f.number(projectBuilds, project)
+	if number = f.number(buildNumbers, build); number > 0 {
+		return number, last
+	}
+	last++
+	f.value = appendNumbers(f.value[:0], last)
+	f.rows.put(projectBuilds, project[:], e.Seq, f.value)
+	f.rows.put(buildNumbers, build[:], e.Seq, f.value)
+	return last, last
+}
+
+// pathValidated folds the validation of a path. It is of one fingerprint: where the
+// path has another by now, or none has that path_id, it changes nothing.
+func (f *fold) pathValidated(_ context.Context, e *event.Event) error {
+	v := e.Validation()
+	_, path, found := f.pathHolder(v.Project, v.PathID)
+	if !found {
+		return nil
+	}
+	state, _ := f.pathState(path)
+	if !sameText(state.content, v.ContentFingerprint) {
+		return nil
+	}
+	state.validated = v.Validated
+	f.value = state.append(f.value[:0])
+	f.rows.put(pathStates, path[:], e.Seq, f.value)
+	return nil
+}

@@ -1,0 +1,208 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Project is a project that has paths.
+type Project struct {
+	Seq        uint64 // of its first record
+	Name       string
+	Paths      uint64
+	Builds     uint64 // distinct ones; records may have none
+	Collisions uint64 // paths that found their path_id held
+}
+
+// Projects are the projects of the ledger, in the reverse order of first
+// appearance.
+func (v *View) Projects(page Page) ([]Project, []byte, error) {
+	return fillBackwards(v, projects, []byte{0}, page, func(r row) (*Project, error) {
+		p := &Project{Seq: r.seq, Name: string(r.value)}
+		id := identify(r.value)
+		_, value, _, err := v.newest(projectPaths, id[:])
+		if err != nil {
+			return nil, err
+		}
+		paths, err := decodePathsState(value)
+		if err != nil {
+			return nil, err
+		}
+		p.Paths, p.Collisions = paths.paths, paths.collisions
+		p.Builds, err = v.number(projectBuilds, id)
+		return p, err
+	})
+}
+
+// Collision is a path that found its path_id held by another (1.6).
+type Collision struct {
+	Seq    uint64 // of its first record
+	PathID string // assigned in place of the one that was held
+	Route  []string
+	Held   string // the path_id of eight digits
+	// HolderSeq is the first record of the path that holds it, whose route is
+	// HolderRoute.
+	HolderSeq   uint64
+	HolderRoute []string
+}
+
+// Collisions are those of a project, the newest first. ErrNoPath if
+// there is no such project.
+func (v *View) Collisions(ctx context.Context, project string, page Page) ([]Collision, []byte, error) {
+	if err := v.hasProject(project); err != nil {
+		return nil, nil, err
+	}
+	id := identify([]byte(project))
+	return fillBackwards(v, projectCollisions, id[:], page, func(r row) (*Collision, error) {
+		c := &Collision{Seq: r.seq}
+		var id []byte
+		value := valueReader{rest: r.value}
+		value.numbers(&c.HolderSeq)
+		value.texts(&id)
+		if err := value.err("a collision", r.value); err != nil {
+			return nil, err
+		}
+		c.PathID, c.Held = string(id), string(id[:min(pathIDStep, len(id))])
+		var err error
+		if c.Route, err = v.routeOf(ctx, c.Seq); err != nil {
+			return nil, err
+		}
+		c.HolderRoute, err = v.routeOf(ctx, c.HolderSeq)
+		return c, err
+	})
+}
+
+// Build is a build of a project.
+type Build struct {
+	Seq  uint64    // of its first record
+	Time time.Time // of that record's event
+	Name string
+	// Records of the build by category.
+	New, Modified, Unchanged uint64
+	Paths                    uint64 // distinct ones
+	Gone                     uint64 // paths of the build before that this one has not
+}
+
+// Builds are the builds of a project in the order of first appearance.
+// ErrNoPath if there is no such project.
+func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, []byte, error) {
+	if err := v.hasProject(project); err != nil {
+		return nil, nil, err
+	}
+	last, _, err := page.position()
+	if err != nil {
+		return nil, nil, err
+	}
+	id := identify([]byte(project))
+	count, err := v.number(projectBuilds, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if last > count {
+		return nil, nil, ErrPosition
+	}
+	var before buildState
+	if last > 0 {
+		if before, err = v.buildState(id, last); err != nil {
+			return nil, nil, err
+		}
+	}
+	var list []Build
+	for last < count && len(list) < page.Limit {
+		last++
+		state, err := v.buildState(id, last)
+		if err != nil {
+			return nil, nil, err
+		}
+		e, err := v.event(ctx, state.first)
+		if err != nil {
+			return nil, nil, err
+		}
+		c := state.categories
+		list = append(list, Build{
+			Seq: state.first, Time: e.Time, Name: string(e.Path().Build),
+			New: c[0], Modified: c[1], Unchanged: c[2],
+			Paths: state.paths, Gone: before.paths - state.kept,
+		})
+		before = state
+	}
+	if last == count {
+		return list, nil, nil
+	}
+	return list, appendSeq(nil, last), nil
+}
+
+// Gone are the paths of the build before a build that the build has not, as their
+// first records there have them; the newest first. A page may have fewer rows than
+// its limit, even none, before the end: it stops after 20 keys for each row of the
+// limit. ErrNoPath if there is no such build.
+func (v *View) Gone(ctx context.Context, project, build string, page Page) ([]PathRow, []byte, error) {
+	number, err := v.buildNumber(project, build)
+	if err != nil {
+		return nil, nil, err
+	}
+	before := buildRow(identify([]byte(project)), number-1) // 0: no build has it
+	return fillBackwards(v, builds, before, page, func(r row) (*PathRow, error) {
+		state, err := decodeBuildState(r.value)
+		if err != nil || !state.joined {
+			return nil, err
+		}
+		_, _, kept, err := v.newest(buildPaths, buildRow(state.path, number))
+		if err != nil || kept {
+			return nil, err
+		}
+		path, err := v.pathState(state.path, r.seq+1)
+		if err != nil {
+			return nil, err
+		}
+		return v.pathRow(ctx, &path)
+	})
+}
+
+// hasProject is ErrNoPath if there is no such project.
+func (v *View) hasProject(project string) error {
+	id := identify([]byte(project))
+	_, _, found, err := v.newest(projectPaths, id[:])
+	if err == nil && !found {
+		err = fmt.Errorf("project %q: %w", project, ErrNoPath)
+	}
+	return err
+}
+
+// buildNumber is the number of a build; ErrNoPath if there is none.
+func (v *View) buildNumber(project, build string) (uint64, error) {
+	number, err := v.number(buildNumbers, identify([]byte(project), []byte(build)))
+	if err == nil && number == 0 {
+		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNoPath)
+	}
+	return number, err
+}
+
+// number is a row that is one number; 0 if there is none.
+func (v *View) number(d dimension, row identity) (uint64, error) {
+	_, value, found, err := v.newest(d, row[:])
+	if err != nil || !found {
+		return 0, err
+	}
+	return decodeNumber(value)
+}
+
+// buildState is a build that is there.
+func (v *View) buildState(project identity, number uint64) (buildState, error) {
+	_, value, _, err := v.newest(builds, buildRow(project, number))
+	if err != nil {
+		return buildState{}, err
+	}
+	return decodeBuildState(value)
+}
+
+// routeOf is the route that a record has.
+func (v *View) routeOf(ctx context.Context, seq uint64) ([]string, error) {
+	e, err := v.event(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	p := e.Path()
+	return passages(&p), nil
+}

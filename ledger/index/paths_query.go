@@ -1,0 +1,210 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// ErrNoPath: there is no such project, build or path.
+var ErrNoPath = errors.New("index: no such path")
+
+// Path is a path as its latest record says, with what follows from those before
+// it (1.6).
+type Path struct {
+	PathChange
+	Seq uint64 // of the record
+	// Fingerprints are empty for null.
+	ContentFingerprint, RawContentFingerprint string
+}
+
+// PathChange is what follows from all that came before a record of a path.
+type PathChange struct {
+	PathID   string // the assigned one: 8 hex digits, more where those are held
+	Category Category
+	// Validated is what the path's validations made of it.
+	Validated bool
+	// LinksChanged: the content is the same but for its links.
+	LinksChanged bool
+}
+
+// PathRow is a path with what the event of its record says.
+type PathRow struct {
+	Path
+	Time  time.Time // of the record's event
+	Route []string
+	Build *string // nil for null
+}
+
+// PathVersion is what an event made of a path: a record, or a validation that was
+// of the path's content.
+type PathVersion struct {
+	PathRow // of a validation Route and Build are nil
+	// Event is the seq of the event, of that kind.
+	Event  uint64
+	Kind   record.Kind
+	Reason string // of a validation; empty if none was given
+}
+
+// PathFilter chooses among the paths of a project. What is not set chooses all.
+type PathFilter struct {
+	Category  Category
+	Validated *bool
+	Build     *string // that of the path's latest record
+}
+
+// Path is the path of a project that has that path_id; false if none has.
+func (v *View) Path(project, pathID string) (Path, bool, error) {
+	_, state, err := v.pathByID(project, pathID)
+	if err != nil || state == nil {
+		return Path{}, false, err
+	}
+	return state.path(), true, nil
+}
+
+// ChangeOf is what follows from all that came before event seq, which is a path
+// fingerprint; ErrNoPath if it is another kind of event.
+func (v *View) ChangeOf(ctx context.Context, seq uint64) (PathChange, error) {
+	e, err := v.event(ctx, seq)
+	if err != nil {
+		return PathChange{}, err
+	}
+	if seq >= v.size || e.Kind != record.PathFingerprint {
+		return PathChange{}, fmt.Errorf("event %d as a path fingerprint: %w", seq, ErrNoPath)
+	}
+	p := e.Path()
+	state, err := v.pathState(identify(p.Project, p.Route), seq+1)
+	return state.path().PathChange, err
+}
+
+// Paths are the paths of a project as their latest records say, in the reverse
+// order of first appearance. A page may have fewer rows than its limit, even none,
+// before the end: it stops after 20 keys for each row of the limit.
+// ErrNoPath if there is no such project, or no such build of it.
+func (v *View) Paths(ctx context.Context, project string, filter PathFilter, page Page) ([]PathRow, []byte, error) {
+	if err := v.hasProject(project); err != nil {
+		return nil, nil, err
+	}
+	var build uint64
+	if filter.Build != nil {
+		var err error
+		if build, err = v.buildNumber(project, *filter.Build); err != nil {
+			return nil, nil, err
+		}
+	}
+	id := identify([]byte(project))
+	return fillBackwards(v, projectPaths, id[:], page, func(r row) (*PathRow, error) {
+		paths, err := decodePathsState(r.value)
+		if err != nil {
+			return nil, err
+		}
+		state, err := v.pathState(paths.path, v.size)
+		if err != nil || !filter.has(&state) || filter.Build != nil && state.build != build {
+			return nil, err
+		}
+		return v.pathRow(ctx, &state)
+	})
+}
+
+func (f *PathFilter) has(s *pathState) bool {
+	return (f.Category == "" || f.Category == Categories[s.category]) &&
+		(f.Validated == nil || *f.Validated == s.validated)
+}
+
+// PathHistory is what the records and validations of a path made of it, the oldest
+// first. ErrNoPath if no path of the project has that path_id.
+func (v *View) PathHistory(ctx context.Context, project, pathID string, page Page) ([]PathVersion, []byte, error) {
+	path, state, err := v.pathByID(project, pathID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state == nil {
+		return nil, nil, fmt.Errorf("path %q of project %q: %w", pathID, project, ErrNoPath)
+	}
+	return fillForwards(v, pathStates, path[:], page, func(r row) (*PathVersion, error) {
+		state, err := decodePathState(r.value)
+		if err != nil {
+			return nil, err
+		}
+		if r.seq == state.record {
+			recorded, err := v.pathRow(ctx, &state)
+			if err != nil {
+				return nil, err
+			}
+			return &PathVersion{PathRow: *recorded, Event: r.seq, Kind: record.PathFingerprint}, nil
+		}
+		version := &PathVersion{PathRow: PathRow{Path: state.path()}, Event: r.seq, Kind: record.PathValidated}
+		e, err := v.event(ctx, r.seq)
+		if err != nil {
+			return nil, err
+		}
+		version.Time, version.Reason = e.Time, string(e.Validation().Reason)
+		return version, nil
+	})
+}
+
+// pathByID is the path that holds a path_id, and its state; nil if none does.
+func (v *View) pathByID(project, pathID string) (identity, *pathState, error) {
+	id := identify([]byte(project), []byte(pathID))
+	_, value, found, err := v.newest(pathHolders, id[:])
+	if err != nil || !found {
+		return identity{}, nil, err
+	}
+	var path identity
+	r := valueReader{rest: value}
+	if r.identity(&path); r.bad {
+		return identity{}, nil, r.err("a path_id", value)
+	}
+	state, err := v.pathState(path, v.size)
+	return path, &state, err
+}
+
+// pathState is the state of a path that has one at a size, for the caller to keep.
+func (v *View) pathState(path identity, size uint64) (pathState, error) {
+	_, value, found, err := v.newestBelow(pathStates, path[:], size)
+	if err != nil {
+		return pathState{}, err
+	}
+	if !found {
+		return pathState{}, fmt.Errorf("%w: path %x has no state", errDamaged, path)
+	}
+	return decodePathState(append([]byte(nil), value...))
+}
+
+func (s *pathState) path() Path {
+	return Path{
+		PathChange: PathChange{
+			PathID: string(s.id), Category: Categories[s.category], Validated: s.validated, LinksChanged: s.linksChanged,
+		},
+		Seq:                s.record,
+		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw),
+	}
+}
+
+// pathRow completes a state from the event of its record.
+func (v *View) pathRow(ctx context.Context, s *pathState) (*PathRow, error) {
+	e, err := v.event(ctx, s.record)
+	if err != nil {
+		return nil, err
+	}
+	p := e.Path()
+	r := &PathRow{Path: s.path(), Time: e.Time, Route: passages(&p)}
+	if p.Build != nil {
+		build := string(p.Build)
+		r.Build = &build
+	}
+	return r, nil
+}
+
+// passages is a route as its names, which may be none.
+func passages(p *event.Path) []string {
+	names := make([]string, len(p.Passages))
+	for i, name := range p.Passages {
+		names[i] = string(name)
+	}
+	return names
+}

@@ -1,0 +1,143 @@
+package index
+
+import (
+	"math"
+	"math/bits"
+
+	"colophon/ledger/event"
+)
+
+// producerState is what a producer has delivered up to a record: the value of
+// producerStates. Its numbers begin at 1; 0 may be delivered too, and is never
+// missed.
+type producerState struct {
+	next      uint64 // the lowest number from 1 on that is not delivered
+	highest   uint64 // 0 if none was
+	delivered uint64 // distinct numbers from 1 on
+	repeats   uint64 // records that repeat a number
+	zero      uint64 // 1 if number 0 was delivered
+}
+
+// missing is how many numbers below the highest are not delivered.
+func (s *producerState) missing() uint64 { return s.highest - s.delivered }
+
+func (s *producerState) append(dst []byte) []byte {
+	return appendNumbers(dst, s.next, s.highest, s.delivered, s.repeats, s.zero)
+}
+
+func decodeProducerState(value []byte) (producerState, error) {
+	var s producerState
+	r := valueReader{rest: value}
+	r.numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
+	return s, r.err("a producer", value)
+}
+
+// onlyRow is the row of dimensions that have one only.
+var onlyRow = []byte{0}
+
+// producer collects who produced a record, and folds which of its numbers that
+// delivers.
+func (f *fold) producer(e *event.Event) {
+	id, number := e.Producer()
+	if id == nil {
+		return
+	}
+	f.post(producerName, id)
+	f.post(producerSeqName, producerSeqText(id, number))
+	producer := identify(id)
+	state := producerState{next: 1}
+	if _, value, found := f.rows.newest(producerStates, producer[:]); found {
+		state = decodeRow(f, value, decodeProducerState)
+	} else {
+		f.rows.write(producerList, onlyRow, e.Seq, id)
+	}
+	before := state.missing()
+	if !f.deliver(e.Seq, producer, &state, number) {
+		state.repeats++
+		f.value = appendNumbers(f.value[:0], number)
+		f.rows.write(producerRepeats, producer[:], e.Seq, f.value)
+		f.count(seriesOf(producerDuplicatesTotal), 1)
+	}
+	f.value = state.append(f.value[:0])
+	f.rows.put(producerStates, producer[:], e.Seq, f.value)
+	f.missing(e.Seq, before, state.missing())
+}
+
+// deliver notes that event seq delivers a number, and says whether it is the first
+// that does. Only numbers above the lowest that is missing go into the set.
+func (f *fold) deliver(seq uint64, producer identity, s *producerState, number uint64) bool {
+	switch {
+	case number == 0:
+		first := s.zero == 0
+		s.zero = 1
+		return first
+	case number < s.next:
+		return false
+	case number > s.next:
+		if !f.addNumber(seq, producer, number) {
+			return false
+		}
+	case number > s.highest:
+		s.next++
+	default:
+		s.next = f.missingFrom(producer, number+1)
+	}
+	s.highest = max(s.highest, number)
+	s.delivered++
+	return true
+}
+
+// addNumber adds to the set of a producer, and says whether that is new in it.
+func (f *fold) addNumber(seq uint64, producer identity, number uint64) bool {
+	var row [len(identity{}) + 1 + seqBytes]byte
+	return addNumber(number, func(level byte, n uint64) block {
+		return f.numberBlock(blockRow(row[:0], producer, level, n))
+	}, func(level byte, n uint64, b *block) {
+		f.value = b.append(f.value[:0])
+		f.rows.put(producerNumbers, blockRow(row[:0], producer, level, n), seq, f.value)
+	})
+}
+
+// missingFrom is the lowest number from another on that is not in a producer's set.
+func (f *fold) missingFrom(producer identity, number uint64) uint64 {
+	var row [len(identity{}) + 1 + seqBytes]byte
+	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
+		return f.numberBlock(blockRow(row[:0], producer, level, n)), nil
+	})
+	return number
+}
+
+func (f *fold) numberBlock(row []byte) block {
+	_, value, found := f.rows.newest(producerNumbers, row)
+	if !found {
+		return block{}
+	}
+	return decodeRow(f, value, decodeBlock)
+}
+
+// missing has what is missing of one producer go from one count to another in the
+// sum over all, which has 128 bits: a single record can skip nearly 2^63 numbers. The
+// gauge shows 2^64-1 for a sum beyond it.
+func (f *fold) missing(seq, before, after uint64) {
+	if before == after {
+		return
+	}
+	var high, low uint64
+	if _, value, found := f.rows.newest(producersMissing, onlyRow); found {
+		r := valueReader{rest: value}
+		r.numbers(&high, &low)
+		if err := r.err("what producers miss", value); err != nil {
+			f.rows.fail("%w", err)
+		}
+	}
+	low, borrow := bits.Sub64(low, before, 0)
+	low, carry := bits.Add64(low, after, 0)
+	high += carry - borrow
+	f.value = appendNumbers(f.value[:0], high, low)
+	f.rows.put(producersMissing, onlyRow, seq, f.value)
+	if high > 0 {
+		low = math.MaxUint64
+	}
+	f.state.counts[seriesOf(producerMissing)] = low
+	f.counts[seriesOf(producerMissing)] = true
+}

@@ -1,0 +1,164 @@
+package index
+
+import (
+	"fmt"
+
+	"colophon/storage"
+)
+
+// Producer is what somebody who numbers its records has delivered: which of its
+// numbers, from 1 on, are in the log.
+type Producer struct {
+	ID         string
+	Seq        uint64 // of its latest record
+	Records    uint64
+	CompleteTo uint64 // nothing is missing up to this number
+	Highest    uint64 // number; 0 if none from 1 on was delivered
+	Missing    uint64 // numbers below the highest that were not delivered
+	Duplicates uint64 // records that repeat a number
+}
+
+// Gap is numbers that a producer has not delivered, both ends included.
+type Gap struct{ From, To uint64 }
+
+// Duplicate is a record that repeats a number of its producer.
+type Duplicate struct {
+	Seq      uint64
+	Number   uint64
+	FirstSeq uint64 // of the first record of that number
+}
+
+// Producers lists those who number their records, in the reverse order of first
+// appearance.
+func (v *View) Producers(page Page) ([]Producer, []byte, error) {
+	return fillBackwards(v, producerList, onlyRow, page, func(r row) (*Producer, error) {
+		p, _, err := v.producer(string(r.value))
+		return &p, err
+	})
+}
+
+// Producer is what a producer has delivered, its gaps in the order of numbers and its
+// duplicates newest first, both from a page's position on and as many as its limit
+// each. storage.ErrNotFound if no record names it.
+func (v *View) Producer(id string, page Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
+	p, first, err := v.producer(id)
+	if err != nil {
+		return p, nil, nil, nil, err
+	}
+	below := v.size
+	if page.After != nil {
+		if len(page.After) != 2*seqBytes {
+			return p, nil, nil, nil, ErrPosition
+		}
+		// 0 stands for the end: neither 0 is missing nor is event 0 a record.
+		first, _ = decodeSeq(page.After[:seqBytes])
+		below, _ = decodeSeq(page.After[seqBytes:])
+	}
+	gaps, first, err = v.gaps(&p, first, page.Limit)
+	if err != nil {
+		return p, nil, nil, nil, err
+	}
+	duplicates, below, err = v.duplicates(id, min(below, v.size), page.Limit)
+	if first > 0 || below > 0 {
+		next = appendSeq(appendSeq(nil, first), below)
+	}
+	return p, gaps, duplicates, next, err
+}
+
+// producer is a producer, and the lowest number that it has not delivered.
+func (v *View) producer(id string) (Producer, uint64, error) {
+	row := identify([]byte(id))
+	seq, value, found, err := v.newest(producerStates, row[:])
+	if err == nil && !found {
+		err = fmt.Errorf("producer %q: %w", id, storage.ErrNotFound)
+	}
+	if err != nil {
+		return Producer{}, 0, err
+	}
+	s, err := decodeProducerState(value)
+	return Producer{
+		ID: id, Seq: seq, Records: s.delivered + s.zero + s.repeats, CompleteTo: s.next - 1, Highest: s.highest,
+		Missing: s.missing(), Duplicates: s.repeats,
+	}, s.next, err
+}
+
+// gaps are those of a producer from a number on, which is not below the lowest that
+// is missing. next is where to go on; 0 at the end, and to begin at 0 is the end.
+func (v *View) gaps(p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
+	if from == 0 {
+		return nil, 0, nil
+	}
+	read := v.numberBlocks(identify([]byte(p.ID)))
+	for from = max(from, p.CompleteTo+1); from < p.Highest; {
+		if len(gaps) == limit {
+			return gaps, from, nil
+		}
+		start, _, err := seekNumber(from, true, read)
+		if err != nil {
+			return nil, 0, err
+		}
+		if start > p.Highest {
+			break
+		}
+		delivered, found, err := seekNumber(start, false, read)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: the numbers of producer %q end at %d", errDamaged, p.ID, start)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		gaps, from = append(gaps, Gap{start, delivered - 1}), delivered
+	}
+	return gaps, 0, nil
+}
+
+// numberBlocks reads the blocks of a producer's numbers, each of them once.
+func (v *View) numberBlocks(producer identity) func(level byte, n uint64) (block, error) {
+	blocks := make(map[string]block)
+	return func(level byte, n uint64) (block, error) {
+		row := blockRow(nil, producer, level, n)
+		b, read := blocks[string(row)]
+		if read {
+			return b, nil
+		}
+		_, value, found, err := v.newest(producerNumbers, row)
+		if err == nil && found {
+			b, err = decodeBlock(value)
+		}
+		blocks[string(row)] = b
+		return b, err
+	}
+}
+
+// duplicates are those of a producer below an event, newest first; next is 0 at the
+// end, and to begin at 0 is the end.
+func (v *View) duplicates(id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
+	producer := identify([]byte(id))
+	for r, err := range v.descend(producerRepeats, producer[:], below) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(duplicates) == limit {
+			return duplicates, duplicates[limit-1].Seq, nil
+		}
+		number, err := decodeNumber(r.value)
+		if err != nil {
+			return nil, 0, err
+		}
+		first, err := v.firstOf(producerSeqName, producerSeqText([]byte(id), number))
+		if err != nil {
+			return nil, 0, err
+		}
+		duplicates = append(duplicates, Duplicate{Seq: r.seq, Number: number, FirstSeq: first})
+	}
+	return duplicates, 0, nil
+}
+
+// firstOf is the first event that is found by a value; 0 if there is none.
+func (v *View) firstOf(name string, value []byte) (uint64, error) {
+	id := identify([]byte(name), value)
+	for r, err := range v.ascend(postings, id[:], 0) {
+		return r.seq, err
+	}
+	return 0, nil
+}

@@ -1,0 +1,111 @@
+package index
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"colophon/ledger/event"
+)
+
+// Ranking is one of the orders that groups are kept in, for the present only.
+// Numbers are stored.
+type Ranking byte
+
+// The rankings. Only groups of several runs can be in them.
+const (
+	// RankedRecent is by the last live run, of groups that have had several runs.
+	RankedRecent Ranking = iota
+	// RankedRuns is by the number of live runs, where there are several.
+	RankedRuns
+	// RankedFlips is by the number of flips, where there are any.
+	RankedFlips
+	// RankedStability is by the share of the commonest output, the least first,
+	// where there are several outputs.
+	RankedStability
+	rankingCount
+)
+
+// scores are where a group stands in the rankings: the lowest comes first. A group
+// is not in those where it has notRanked.
+type scores [rankingCount]uint64
+
+const notRanked = math.MaxUint64
+
+// scores follow from what is known of the live runs.
+func (g *group) scores() scores {
+	s := scores{notRanked, notRanked, notRanked, notRanked}
+	t := &g.live
+	if g.all.runs > 1 && t.runs > 0 {
+		s[RankedRecent] = notRanked - t.last
+	}
+	if t.runs > 1 {
+		s[RankedRuns] = notRanked - t.runs
+	}
+	if t.flips > 0 {
+		s[RankedFlips] = notRanked - t.flips
+	}
+	if t.outputs > 1 {
+		// Different shares of less than 2³² runs differ.
+		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.runs)
+	}
+	return s
+}
+
+// runsFold is what the fold of runs keeps in memory. It belongs to the follower's
+// goroutine.
+type runsFold struct {
+	// changed are the groups that the batch has changed, with what they were.
+	changed map[identity]change
+	known   *knownGroups // nil until it is first wanted
+	decoder event.Decoder
+	run     run // scratch
+}
+
+// change is a group before a batch.
+type change struct {
+	family identity
+	before scores
+}
+
+// changes notes what a group is before the first change that a batch makes.
+func (r *runsFold) changes(p posting, g *group) {
+	if _, noted := r.changed[p.id]; noted {
+		return
+	}
+	if r.changed == nil {
+		r.changed = make(map[identity]change)
+	}
+	r.changed[p.id] = change{p.family, g.scores()}
+}
+
+// rank brings the rankings to where the batch leads.
+func (f *fold) rank() {
+	for id, c := range f.runs.changed {
+		g := f.newestGroup(id)
+		for i, score := range g.scores() {
+			if score == c.before[i] {
+				continue
+			}
+			if c.before[i] != notRanked {
+				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), c.before[i], id)
+				f.rows.delete(f.value)
+			}
+			if score != notRanked {
+				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), score, id)
+				f.rows.set(f.value, nil)
+			}
+		}
+	}
+	clear(f.runs.changed)
+}
+
+// ranking is the beginning of the keys of a family's groups in one order.
+func (k keyspace) ranking(dst []byte, family identity, r Ranking) []byte {
+	return append(append(k.key(dst, rankings), family[:]...), byte(r))
+}
+
+// rank is the key of a group in one order of its family.
+func (k keyspace) rank(dst []byte, family identity, r Ranking, score uint64, id identity) []byte {
+	return append(binary.BigEndian.AppendUint64(k.ranking(dst, family, r), score), id[:]...)
+}

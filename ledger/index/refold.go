@@ -1,0 +1,76 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"colophon/storage"
+)
+
+// noLimit lets a follower fold all that its log has.
+const noLimit = math.MaxUint64
+
+// Refold empties a ledger's part of the index and folds the first size events of
+// its log into it; progress is called with their number as it grows. The follower
+// is not running: it answers queries until it is closed or the store is, and the
+// ledger can be followed on from there when it is closed. Short of disk space it
+// fails with storage.ErrNoSpace. Cut short at any point, the next start folds on
+// from there.
+func (s *Store) Refold(ctx context.Context, name string, log storage.Reader, size uint64, progress func(done uint64)) (*Follower, error) {
+	f, err := s.addStopped(name, log)
+	if err != nil {
+		return nil, fmt.Errorf("folding ledger %q anew: %w", name, err)
+	}
+	f.limit = size
+	if err := f.refold(ctx, progress); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("folding ledger %q up to event %d: %w", name, f.Size(), err)
+	}
+	return f, nil
+}
+
+// addStopped makes a ledger's follower that never runs.
+func (s *Store) addStopped(name string, log storage.Reader) (*Follower, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := s.add(name, log)
+	if err != nil {
+		return nil, err
+	}
+	f.cancel = func() {}
+	close(f.done)
+	return f, nil
+}
+
+// errLogEnds: the log has fewer events than are to be folded.
+var errLogEnds = errors.New("the log ends there")
+
+func (f *Follower) refold(ctx context.Context, progress func(done uint64)) error {
+	if f.err != nil {
+		return f.err
+	}
+	if err := f.empty(); err != nil {
+		return err
+	}
+	for f.Size() < f.limit {
+		room, err := f.store.config.folder.roomy()
+		if err != nil {
+			return err
+		}
+		if !room {
+			return fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, minFreeBytes)
+		}
+		events, err := f.foldBatch(ctx)
+		if err != nil {
+			return err
+		}
+		if events == 0 {
+			return cmp.Or(ctx.Err(), errLogEnds)
+		}
+		progress(f.Size())
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package index
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// poison writes keys into every dimension of the only ledger of an index that no
+// fold would write, and changes some that one has written.
+func poison(t tester, s *Store) {
+	t.Helper()
+	for d := range 256 {
+		row := append(testKeys.key(nil, dimension(d)), make([]byte, rowBytes[d])...)
+		require.NoError(t, s.engine.Set(appendVersion(row, 3), []byte("poison"), engine.NoSync))
+	}
+	it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.end()})
+	require.NoError(t, err)
+	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
+		if n%3 == 0 {
+			require.NoError(t, s.engine.Set(slices.Clone(it.Key()), []byte("poison"), engine.NoSync))
+		}
+	}
+	require.NoError(t, it.Close())
+}
+
+// refoldAll empties and folds a ledger's part of an index.
+func (j *journal) refoldAll(s *Store) {
+	j.t.Helper()
+	done := uint64(0)
+	f, err := s.Refold(context.Background(), j.name, j.store, j.head.Size, func(n uint64) {
+		require.Greater(j.t, n, done)
+		done = n
+	})
+	require.NoError(j.t, err)
+	require.Equal(j.t, j.head.Size, done)
+	require.Equal(j.t, j.head.Size, f.Size())
+	j.check(f)
+	f.Close()
+}
+
+// Whatever was in the ledger's part of the index, folding it anew leaves what a
+// first fold does, and its neighbours as they were.
+func TestRefold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.drawEvents(t, 40)
+		neighbour := newJournal(t, "neighbour")
+		neighbour.append(plains(t, 0, 3)...)
+		c := testConfig(vfs.NewMem())
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		beside := follow(t, s, neighbour)
+		neighbour.catchUp(beside)
+		before := dump(t, s)
+		f.Close()
+		poison(t, s)
+		require.NotEqual(t, before, dump(t, s))
+
+		s.config.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		log.refoldAll(s)
+		requireSame(t, before, dump(t, s))
+		neighbour.check(beside)
+		f = follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+	})
+}
+
+// A fold that the power cuts short, wherever, is mended by the next.
+func TestRefoldAfterPowerCuts(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 200)...)
+	files := pebbletest.NewCrashable()
+	c := testConfig(files.FS())
+	c.batchEvents = 7
+	s := openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	poison(t, s)
+	require.NoError(t, s.Close())
+
+	var cuts []*pebbletest.Crashable
+	var mu sync.Mutex // guards cuts
+	files.BeforeEach(func(operation int) {
+		cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
+		mu.Lock()
+		defer mu.Unlock()
+		cuts = append(cuts, cut)
+	})
+	s = openTest(t, c)
+	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {
+		_, err := s.engine.AsyncFlush()
+		require.NoError(t, err)
+	})
+	require.NoError(t, err)
+	f.Close()
+	files.BeforeEach(nil)
+	require.NoError(t, s.Close())
+
+	whole := log.refold()
+	require.Greater(t, len(cuts), 20)
+	for _, cut := range cuts {
+		c.folder.files = cut.FS()
+		s := openTest(t, c)
+		log.refoldAll(s)
+		requireSame(t, whole, dump(t, s))
+		require.NoError(t, s.Close())
+	}
+}
+
+// The fold stops at the size that is wanted, however its batches fall.
+func TestRefoldUpToASize(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 100)...)
+	c := testConfig(vfs.NewMem())
+	c.batchEvents = 8
+	s := openTest(t, c)
+	for _, size := range []uint64{0, 1, 7, 8, 9, 64, 65, 99, 100} {
+		first := newJournal(t, "default")
+		first.append(plains(t, 0, int(size))...)
+		f, err := s.Refold(t.Context(), log.name, log.store, size, func(uint64) {})
+		require.NoError(t, err)
+		require.Equal(t, size, f.Size())
+		log.check(f)
+		requireSame(t, first.refold(), dump(t, s))
+		require.NoError(t, f.Wait(t.Context(), size))
+		require.ErrorIs(t, f.Wait(t.Context(), size+1), ErrClosed)
+		f.Close()
+	}
+	f, err := s.Refold(t.Context(), log.name, log.store, 101, func(uint64) {})
+	require.ErrorIs(t, err, errLogEnds)
+	require.Nil(t, f)
+	f = follow(t, s, log)
+	require.Equal(t, uint64(100), f.Size(), "what was folded stays")
+	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
+	require.ErrorContains(t, err, "followed already")
+	require.NoError(t, s.Close())
+}
+
+func TestRefoldFails(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 100)...)
+	files := vfs.NewMem()
+	c := testConfig(files)
+	c.batchEvents = 8
+	s := openTest(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {
+		if done == 24 {
+			cancel()
+		}
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "up to event 24")
+
+	_, err = s.Refold(t.Context(), log.name, unreadable{log.store, "entries"}, 100, func(uint64) {})
+	require.ErrorIs(t, err, errReader)
+
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes - 1, TotalBytes: 1 << 40})
+	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
+	require.ErrorIs(t, err, storage.ErrNoSpace)
+	require.NoError(t, s.Close())
+}

@@ -1,0 +1,165 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"colophon/ledger/event"
+)
+
+// What failures are counted by. Every text that this build does not know is other, the
+// last of each; the first stands for null.
+var (
+	failureStages = [...]string{noStage, "retrieval", "context", "answer", other}
+	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", other}
+	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", other}
+)
+
+// outcome is a failure_stage, an audit_mode and a shape, by their numbers: a row of
+// failureCounts.
+type outcome [3]byte
+
+func outcomeOf(dag *event.DAG) outcome {
+	return outcome{
+		numberOf(failureStages[:], dag.FailureStage), numberOf(auditModes[:], dag.AuditMode), numberOf(runShapes[:], dag.Shape),
+	}
+}
+
+// numberOf is where a text stands in a list whose first is for nil and whose last is
+// for what is not in it.
+func numberOf(list []string, text []byte) byte {
+	if text == nil {
+		return 0
+	}
+	last := len(list) - 1
+	if i := slices.Index(list[1:last], string(text)); i >= 0 {
+		return byte(1 + i)
+	}
+	return byte(last)
+}
+
+func decodeOutcome(row []byte) (outcome, error) {
+	if len(row) != len(outcome{}) || int(row[0]) >= len(failureStages) || int(row[1]) >= len(auditModes) || int(row[2]) >= len(runShapes) {
+		return outcome{}, fmt.Errorf("%w: the outcome of a run as %x", errDamaged, row)
+	}
+	return outcome(row), nil
+}
+
+// countRun counts a run-DAG by its outcome, in whatever state it will be.
+func (f *fold) countRun(seq uint64, dag *event.DAG) {
+	o := outcomeOf(dag)
+	f.count(seriesOf(failuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
+	var before uint64
+	if _, value, found := f.rows.newest(failureCounts, o[:]); found {
+		before = decodeRow(f, value, decodeNumber)
+	}
+	f.value = appendNumbers(f.value[:0], before+1)
+	f.rows.put(failureCounts, o[:], seq, f.value)
+}
+
+// withdraw notes that an event has made a run-DAG live or not. The value of
+// withdrawnRuns is 1 or 0 and its outcome.
+func (f *fold) withdraw(seq, target uint64, dag *event.DAG, live bool) {
+	value := []byte{0}
+	if live {
+		value[0] = 1
+	}
+	o := outcomeOf(dag)
+	f.rows.write(withdrawnRuns, appendSeq(nil, target), seq, append(value, o[:]...))
+}
+
+// Failures is how many run-DAGs had one outcome.
+type Failures struct {
+	FailureStage, AuditMode, Shape string // empty for null
+	Count                          uint64
+}
+
+// Failures counts the run-DAGs that were recorded from since on and before until (zero
+// times are no bounds) by their outcome; those that are not live only with any. They
+// are sorted by shape, audit_mode and failure_stage, in the order of the known ones.
+// It reads three keys for every outcome in the ledger, of which there are at most 150,
+// and one or two for each run-DAG of that time that is not live, or was not once.
+func (v *View) Failures(ctx context.Context, since, until time.Time, any bool) ([]Failures, error) {
+	from, below, err := v.seqs(ctx, &Filter{Since: since, Until: until})
+	if err != nil || from >= below {
+		return nil, err
+	}
+	counts := make(map[outcome]uint64)
+	first, last := outcome{}, outcome{0xff, 0xff, 0xff}
+	for r, err := range v.rowsBetween(failureCounts, first[:], last[:], below) {
+		if err != nil {
+			return nil, err
+		}
+		o, err := decodeOutcome(r.id)
+		if err != nil {
+			return nil, err
+		}
+		if counts[o], err = decodeNumber(r.value); err != nil {
+			return nil, err
+		}
+		before, err := v.countBelow(o, from)
+		if err != nil {
+			return nil, err
+		}
+		counts[o] -= before
+	}
+	if !any {
+		if err := v.takeOff(counts, from, below); err != nil {
+			return nil, err
+		}
+	}
+	return sortedFailures(counts), nil
+}
+
+// countBelow is how many run-DAGs of an outcome there are before an event.
+func (v *View) countBelow(o outcome, below uint64) (uint64, error) {
+	_, value, found, err := v.newestBelow(failureCounts, o[:], below)
+	if err != nil || !found {
+		return 0, err
+	}
+	return decodeNumber(value)
+}
+
+// takeOff takes the run-DAGs off that are not live.
+func (v *View) takeOff(counts map[outcome]uint64, from, below uint64) error {
+	for r, err := range v.rowsBetween(withdrawnRuns, appendSeq(nil, from), appendSeq(nil, below-1), v.size) {
+		if err != nil {
+			return err
+		}
+		if len(r.value) == 0 {
+			return fmt.Errorf("%w: a run that is not live has no value", errDamaged)
+		}
+		o, err := decodeOutcome(r.value[1:])
+		if err != nil {
+			return err
+		}
+		if r.value[0] == 0 {
+			counts[o]--
+		}
+	}
+	return nil
+}
+
+func sortedFailures(counts map[outcome]uint64) []Failures {
+	var list []Failures
+	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b outcome) int {
+		return cmp.Or(cmp.Compare(a[2], b[2]), cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]))
+	}) {
+		if counts[o] > 0 {
+			list = append(list, Failures{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
+		}
+	}
+	return list
+}
+
+// textAt is what has a number in such a list, empty for null.
+func textAt(list []string, n byte) string {
+	if n == 0 {
+		return ""
+	}
+	return list[n]
+}

@@ -1,0 +1,182 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// RunDAG is a run-DAG as its event says. It is the caller's to keep.
+type RunDAG struct {
+	Seq   uint64
+	Time  time.Time // of its event
+	RunID *string
+	event.DAG
+}
+
+// RunDAG is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
+// one that the view does not see.
+func (v *View) RunDAG(ctx context.Context, seq uint64) (RunDAG, error) {
+	if seq >= v.size {
+		return RunDAG{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+	}
+	v.touched++
+	entry, err := v.follower.log.Entry(ctx, seq)
+	if err != nil {
+		return RunDAG{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	var decoder event.Decoder // its own: the next event that is read leaves it alone
+	e, err := decoder.Decode(entry)
+	if err != nil {
+		return RunDAG{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	if e.Kind != record.RunDAG {
+		return RunDAG{}, fmt.Errorf("event %d as a run-DAG: %w", seq, storage.ErrNotFound)
+	}
+	return RunDAG{Seq: seq, Time: e.Time, RunID: optional(e.RunID()), DAG: e.DAG()}, nil
+}
+
+// RunDivergence is where a run-DAG begins to differ from another one of its question.
+type RunDivergence struct {
+	Against uint64 // the other one; 0 if there is none
+	// Stage is the first diverging stage; nil if none differs or there is none to
+	// compare with.
+	Stage *string
+}
+
+func divergenceOf(against uint64, before, after []event.Stage) RunDivergence {
+	d := RunDivergence{Against: against}
+	if against == 0 {
+		return d
+	}
+	if change := drift.CompareStages(before, after); len(change.Differing) > 0 {
+		stage := change.First()
+		d.Stage = &stage
+	}
+	return d
+}
+
+// DivergenceOf is where the run-DAG at seq begins to differ from the latest one of its
+// question that was live when it came. storage.ErrNotFound if it is another kind of
+// event.
+func (v *View) DivergenceOf(ctx context.Context, seq uint64) (RunDivergence, error) {
+	run, err := v.RunDAG(ctx, seq)
+	if err != nil || run.QuestionHash == nil {
+		return RunDivergence{}, err
+	}
+	question := identify([]byte(questionName), run.QuestionHash)
+	_, value, found, err := v.newestBelow(questionRuns, question[:], seq)
+	if err != nil || !found {
+		return RunDivergence{}, err
+	}
+	before, err := decodeLatestRun(value)
+	if err != nil {
+		return RunDivergence{}, err
+	}
+	return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
+}
+
+// QuestionRun is a run-DAG of a question, against the live one before it.
+type QuestionRun struct {
+	RunDAG
+	State string
+	RunDivergence
+}
+
+// QuestionRuns are the live run-DAGs of a question, oldest first, each against the one
+// before it; with any those of every state, each against the live one before it. A page
+// may have fewer rows than its limit, even none, before the end: it stops after 20 keys
+// for each row of the limit.
+func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, page Page) (rows []QuestionRun, next []byte, err error) {
+	last, before, err := v.questionPosition(ctx, page)
+	if err != nil {
+		return nil, nil, err
+	}
+	id, begin := identify([]byte(questionName), []byte(questionHash)), v.touched
+	for r, err := range v.ascend(postings, id[:], last+1) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(rows) == page.Limit || v.touched-begin > page.budget() {
+			return rows, appendSeq(appendSeq(nil, last), before.Seq), nil
+		}
+		last = r.seq
+		state, err := v.State(r.seq)
+		if err != nil {
+			return nil, nil, err
+		}
+		live := state == string(record.Live)
+		if !live && !any {
+			continue
+		}
+		run, err := v.RunDAG(ctx, r.seq)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows = append(rows, QuestionRun{run, state, divergenceOf(before.Seq, before.Stages, run.Stages)})
+		if live {
+			before = run
+		}
+	}
+	return rows, nil, nil
+}
+
+// questionPosition is the event that the page before came to, and the live run-DAG that
+// the next one is compared with; zero at the beginning.
+func (v *View) questionPosition(ctx context.Context, page Page) (last uint64, before RunDAG, err error) {
+	if page.After == nil {
+		return 0, RunDAG{}, nil
+	}
+	if len(page.After) != 2*seqBytes {
+		return 0, RunDAG{}, ErrPosition
+	}
+	last, _ = decodeSeq(page.After[:seqBytes])
+	seq, _ := decodeSeq(page.After[seqBytes:])
+	if last >= v.size || seq > last {
+		return 0, RunDAG{}, ErrPosition
+	}
+	if seq == 0 {
+		return last, RunDAG{}, nil
+	}
+	if before, err = v.RunDAG(ctx, seq); errors.Is(err, storage.ErrNotFound) {
+		err = ErrPosition
+	}
+	return last, before, err
+}
+
+// CachedRun is the latest live run-DAG of a cache key and the number of other live
+// ones. Only those count that have all dimensions of the key; where the dimensions of
+// several differ none is served. storage.ErrNotFound if none is.
+func (v *View) CachedRun(ctx context.Context, cacheKey string) (run RunDAG, others uint64, err error) {
+	var found cachedSet
+	key := identify([]byte(cacheKeyName), []byte(cacheKey))
+	last := bytes.Repeat([]byte{0xff}, len(cacheRow{})-len(key))
+	for r, err := range v.rowsBetween(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.size) {
+		if err != nil {
+			return RunDAG{}, 0, err
+		}
+		set, err := decodeCachedSet(r.value)
+		if err != nil {
+			return RunDAG{}, 0, err
+		}
+		if set.live == 0 {
+			continue
+		}
+		if found.live > 0 {
+			return RunDAG{}, 0, fmt.Errorf("the live runs of cache key %s differ in their dimensions: %w", cacheKey, storage.ErrNotFound)
+		}
+		found = set
+	}
+	if found.live == 0 {
+		return RunDAG{}, 0, fmt.Errorf("cache key %s: %w", cacheKey, storage.ErrNotFound)
+	}
+	run, err = v.RunDAG(ctx, found.latest)
+	return run, found.live - 1, err
+}

@@ -1,0 +1,160 @@
+package index
+
+import (
+	"bytes"
+	"context"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+)
+
+// run is what a run brings to each of its groups. The fold makes one for each
+// event.
+type run struct {
+	output identity
+	// repeats: another run of the ledger has that output.
+	repeats bool
+	// shows: the run is the first that shows what its ipc_id stands for.
+	shows bool
+	facts []byte
+}
+
+// ipcRecord folds an IPC record.
+func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
+	ipc := e.IPC()
+	var r *run
+	if ipc.IsRun() {
+		r = &f.runs.run
+		if err := f.prepare(ctx, r, &ipc); err != nil {
+			return err
+		}
+	}
+	f.collect(e)
+	f.post(modelName, ipc.Model)
+	f.writePostings(e, r)
+	if r != nil && r.shows {
+		f.writeConditions(e.Seq, &ipc)
+	}
+	return nil
+}
+
+// prepare finds out what a run brings, before anything of it is written.
+func (f *fold) prepare(ctx context.Context, r *run, ipc *event.IPC) error {
+	r.output = identify([]byte(outputName), ipc.OutputHash)
+	same := f.newestGroup(r.output)
+	r.repeats = same.all.runs > 0
+	if r.repeats && same.flags&isMarked == 0 {
+		if err := f.spellOutput(ctx, same.all.first, r.output); err != nil {
+			return err
+		}
+	}
+	chain := f.newestGroup(identify([]byte(ipcIDName), ipc.IPCID))
+	r.shows = chain.flags&isMarked == 0 && string(appendIPCID(nil, ipc)) == string(ipc.IPCID)
+	r.facts = appendFacts(r.facts[:0], ipc)
+	return f.rows.err
+}
+
+// newestGroup is the newest version of a group; of one that has no runs it may be
+// nothing.
+func (f *fold) newestGroup(id identity) group {
+	if !f.known().has(id) {
+		return group{}
+	}
+	seq, value, found := f.rows.newest(postings, id[:])
+	if !found {
+		return group{}
+	}
+	g, err := decodeGroup(seq, value)
+	if err != nil {
+		f.rows.fail("%w", err)
+	}
+	return g
+}
+
+// group writes the version of a group that a record makes; r is nil unless it is
+// a run.
+func (f *fold) group(e *event.Event, p posting, r *run) {
+	g := f.newestGroup(p.id)
+	if r != nil {
+		f.runs.changes(p, &g)
+	}
+	g.follow(e.Seq, isRecord)
+	if r != nil {
+		f.join(&g, p, r)
+	}
+	f.putGroup(p, &g)
+}
+
+// putGroup writes the version of a group that had runs before or has its first.
+func (f *fold) putGroup(p posting, g *group) {
+	f.value = g.append(f.value[:0])
+	switch {
+	case g.all.runs == 0: // newestGroup does not look for it
+		f.rows.write(postings, p.id[:], g.seq, f.value)
+	case g.all.runs == 1 && g.all.first == g.seq:
+		f.known().add(p.id)
+		f.rows.create(postings, p.id[:], g.seq, bytes.Clone(f.value))
+		f.value = f.rows.keys.member(f.value[:0], p.family, g.seq)
+		f.rows.set(f.value, p.id[:])
+	default:
+		f.rows.put(postings, p.id[:], g.seq, f.value)
+	}
+}
+
+// join takes a new run into a version of one of its groups.
+func (f *fold) join(g *group, p posting, r *run) {
+	g.flags |= isRun
+	g.output = r.output
+	same := f.joinOutput(g, p, r)
+	if same.all == 0 {
+		g.flags |= bringsOutput
+	}
+	switch p.family {
+	case inputFamily:
+		f.countDrift(g, r)
+		g.facts = r.facts
+		g.bring(r)
+	case promptFamily, modelFamily:
+		g.bring(r)
+	case ipcFamily:
+		if r.shows {
+			g.flags |= isMarked
+		}
+	case outputFamily:
+		if r.repeats {
+			g.flags |= isMarked
+		}
+	}
+	parted := g.parted()
+	g.live.add(g.seq, r.output, same.live)
+	if parted {
+		g.all.add(g.seq, r.output, same.all)
+	} else {
+		g.all = g.live
+	}
+}
+
+// bring lists the condition that a run shows, if it is the first to do so.
+func (g *group) bring(r *run) {
+	if r.shows {
+		g.flags |= bringsCondition
+		g.conditions++
+	}
+}
+
+// countDrift counts a run by its cause against the live run before it in the group
+// of its input_hash, if there is one (4.5).
+func (f *fold) countDrift(g *group, r *run) {
+	if g.live.runs == 0 {
+		return
+	}
+	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
+	before.OutputHash, after.OutputHash = g.live.output[:], r.output[:]
+	f.count(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
+}
+
+// member is the key of a group in the list of its family, by the seq of its first
+// run; later ones come first.
+func (k keyspace) member(dst []byte, family identity, first uint64) []byte {
+	return appendVersion(append(k.key(dst, families), family[:]...), first)
+}

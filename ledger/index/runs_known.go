@@ -1,0 +1,100 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// knownGroups tells most groups that have no run yet from those that have, without
+// reading: a filter that has all that were added, and about one in a hundred that
+// were not. Most outputs are new, and looking for what is not there costs most.
+type knownGroups struct {
+	layers []knownLayer // each for four times as many as the one before
+}
+
+// knownLayer is a Bloom filter in blocks: all bits of a group are in one of them.
+type knownLayer struct {
+	blocks []knownBlock // a power of two
+	room   int          // groups that may still be added
+}
+
+type knownBlock [8]uint64
+
+const (
+	knownFirst = 1 << 9 // blocks of the first layer
+	knownEach  = 40     // groups to a block
+	placeBits  = 9      // of the place of a bit in a block
+)
+
+// add adds a group. Identities are as good as random, and serve as their own hash.
+func (k *knownGroups) add(id identity) {
+	last := len(k.layers) - 1
+	if last < 0 || k.layers[last].room == 0 {
+		blocks := knownFirst << (2 * len(k.layers))
+		k.layers = append(k.layers, knownLayer{make([]knownBlock, blocks), blocks * knownEach})
+		last++
+	}
+	k.layers[last].room--
+	block := k.layers[last].block(id)
+	for places := placesOf(id); places > 1; places >>= placeBits {
+		block[places>>6&7] |= 1 << (places & 63)
+	}
+}
+
+// placesOf are the places of a group's seven bits, below a 1.
+func placesOf(id identity) uint64 { return binary.BigEndian.Uint64(id[8:]) | 1<<63 }
+
+func (l *knownLayer) block(id identity) *knownBlock {
+	return &l.blocks[binary.BigEndian.Uint64(id[:])&uint64(len(l.blocks)-1)]
+}
+
+// has reports whether a group was added; it may say so of one that was not.
+func (k *knownGroups) has(id identity) bool {
+	for i := len(k.layers) - 1; i >= 0; i-- {
+		if k.layers[i].has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *knownLayer) has(id identity) bool {
+	block := l.block(id)
+	for places := placesOf(id); places > 1; places >>= placeBits {
+		if block[places>>6&7]&(1<<(places&63)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// known are the groups that have runs. They are read from the index when they are
+// first wanted: before anything is folded.
+func (f *fold) known() *knownGroups {
+	if f.runs.known == nil {
+		f.runs.known = new(knownGroups)
+		if err := f.loadKnown(); err != nil {
+			f.rows.fail("%w", err)
+		}
+	}
+	return f.runs.known
+}
+
+func (f *fold) loadKnown() (err error) {
+	first := f.rows.keys.key(nil, families)
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: f.rows.keys.key(nil, families+1)})
+	if err != nil {
+		return wrapRead(err)
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value := it.Value()
+		if len(value) != len(identity{}) {
+			return errDamaged
+		}
+		f.runs.known.add(identity(value))
+	}
+	return wrapRead(it.Error())
+}

@@ -1,0 +1,232 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// IPCRecord is an IPC record as its event says. It is the caller's to keep.
+type IPCRecord struct {
+	Seq   uint64
+	Time  time.Time // of its event
+	RunID *string
+	event.IPC
+	decoded *event.Event
+}
+
+// IPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
+// event, or one that the view does not see.
+func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
+	if seq >= v.size {
+		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+	}
+	v.touched++
+	entry, err := v.follower.log.Entry(ctx, seq)
+	if err != nil {
+		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	var decoder event.Decoder // its own: the next event that is read leaves it alone
+	e, err := decoder.Decode(entry)
+	if err != nil {
+		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	if e.Kind != record.IPCRecord {
+		return IPCRecord{}, fmt.Errorf("event %d as an IPC record: %w", seq, storage.ErrNotFound)
+	}
+	return IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), &e}, nil
+}
+
+// value is what the record has under a name that runs are grouped by.
+func (r *IPCRecord) value(by string) string {
+	if by == modelName {
+		return string(r.Model)
+	}
+	for name, value := range r.decoded.Hashes() {
+		if string(name) == by {
+			return string(value)
+		}
+	}
+	for name, value := range r.decoded.Labels() {
+		if labelPrefix+string(name) == by {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// Run is a run and its state.
+type Run struct {
+	IPCRecord
+	State record.State
+}
+
+// Drift is what came of a run against the one before it.
+type Drift struct {
+	Against uint64 // the run before
+	drift.Attribution
+}
+
+// DriftOf compares the run at seq with the live run before it that has its
+// input_hash; not found if there is none, or if the record at seq is no run. It
+// reads two events and, for each run between them that is not live, two keys.
+func (v *View) DriftOf(ctx context.Context, seq uint64) (d Drift, found bool, err error) {
+	run, err := v.IPCRecord(ctx, seq)
+	if err != nil || !run.IsRun() {
+		return Drift{}, false, err
+	}
+	id := identify([]byte(inputName), run.InputHash)
+	for row, err := range v.descend(postings, id[:], seq) {
+		if err != nil {
+			return Drift{}, false, err
+		}
+		if !row.isRun() {
+			continue
+		}
+		if state, err := v.State(row.seq); err != nil || state != string(record.Live) {
+			if err != nil {
+				return Drift{}, false, err
+			}
+			continue
+		}
+		before, err := v.IPCRecord(ctx, row.seq)
+		if err != nil {
+			return Drift{}, false, err
+		}
+		return Drift{row.seq, drift.Attribute(&before.IPC, &run.IPC)}, true, nil
+	}
+	return Drift{}, false, nil
+}
+
+// isRun reports whether a version of a group was made by a run.
+func (r row) isRun() bool { return len(r.value) > 0 && r.value[0]&isRun != 0 }
+
+// RunQuery chooses runs: those of one group.
+type RunQuery struct {
+	Value
+	Any bool // runs of any state, not only live ones
+}
+
+// id is the identity of the group.
+func (q *RunQuery) id() identity { return identify([]byte(q.Name), []byte(q.Text)) }
+
+// Runs lists the runs of a group, newest first. A page may have fewer rows than
+// there are where few are live, even none.
+func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next []byte, err error) {
+	below := v.size
+	if p.After != nil {
+		if below, err = decodeSeq(p.After); err != nil || below > v.size {
+			return nil, nil, ErrPosition
+		}
+	}
+	id := q.id()
+	end := v.touched + p.budget()
+	for row, err := range v.descend(postings, id[:], below) {
+		if err == nil && (len(rows) == p.Limit || v.touched >= end) {
+			return rows, appendSeq(nil, below), nil
+		}
+		below = row.seq
+		if err == nil && row.isRun() {
+			rows, err = v.appendRun(ctx, rows, row.seq, q.Any)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return rows, nil, nil
+}
+
+// appendRun appends the run at seq if it is live, or in any case.
+func (v *View) appendRun(ctx context.Context, rows []Run, seq uint64, whatever bool) ([]Run, error) {
+	state, err := v.State(seq)
+	if err != nil || !whatever && state != string(record.Live) {
+		return rows, err
+	}
+	r, err := v.IPCRecord(ctx, seq)
+	return append(rows, Run{r, record.State(state)}), err
+}
+
+// Step is a run of a timeline.
+type Step struct {
+	Run
+	// Against is the run before; nil for the first, which Attribution says nothing of.
+	Against *uint64
+	drift.Attribution
+}
+
+// Timeline lists the runs of a group in the order of the log, each against the one
+// before it. A page may have fewer rows than there are where few are live, even
+// none.
+func (v *View) Timeline(ctx context.Context, q RunQuery, p Page) (rows []Step, next []byte, err error) {
+	from, before, err := v.timelinePosition(ctx, p.After)
+	if err != nil {
+		return nil, nil, err
+	}
+	id := q.id()
+	end := v.touched + p.budget()
+	for row, err := range v.ascend(postings, id[:], from) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(rows) == p.Limit || v.touched >= end {
+			next := appendSeq(nil, row.seq)
+			if before != nil {
+				next = appendSeq(next, before.Seq)
+			}
+			return rows, next, nil
+		}
+		if !row.isRun() {
+			continue
+		}
+		runs, err := v.appendRun(ctx, nil, row.seq, q.Any)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, run := range runs {
+			rows = append(rows, stepOf(run, before))
+			before = &run.IPCRecord
+		}
+	}
+	return rows, nil, nil
+}
+
+func stepOf(run Run, before *IPCRecord) Step {
+	if before == nil {
+		return Step{Run: run}
+	}
+	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC)}
+}
+
+// timelinePosition is where a page begins, and the run before it; nil if there is
+// none.
+func (v *View) timelinePosition(ctx context.Context, after []byte) (from uint64, before *IPCRecord, err error) {
+	switch len(after) {
+	case 0:
+		return 0, nil, nil
+	case seqBytes, 2 * seqBytes:
+	default:
+		return 0, nil, ErrPosition
+	}
+	for part := range slices.Chunk(after, seqBytes) {
+		seq, _ := decodeSeq(part)
+		if seq >= v.size {
+			return 0, nil, ErrPosition
+		}
+		if from == 0 {
+			from = seq
+			continue
+		}
+		run, err := v.IPCRecord(ctx, seq)
+		if err != nil {
+			return 0, nil, ErrPosition
+		}
+		before = &run
+	}
+	return from, before, nil
+}

@@ -1,0 +1,203 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// restateRun folds what a change of state does to the groups of an IPC record that
+// is a run: it leaves the live ones or comes back to its place among them.
+func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
+	const live = string(record.Live)
+	ipc := target.IPC()
+	if (from == live) == (to == live) || !ipc.IsRun() {
+		return nil
+	}
+	if err := f.settled(); err != nil {
+		return err
+	}
+	r := restated{seq: e.Seq, run: target.Seq, output: identify([]byte(outputName), ipc.OutputHash), comes: to == live}
+	f.collect(target)
+	f.post(modelName, ipc.Model)
+	for i, p := range f.posted {
+		if p.family == (identity{}) || repeated(f.posted[:i], p) {
+			continue
+		}
+		if err := f.restate(ctx, p, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restated is a run whose state has changed.
+type restated struct {
+	seq    uint64 // of the event that says so
+	run    uint64
+	output identity
+	comes  bool // it is live now, and was not
+}
+
+// restate writes the version of one of the run's groups.
+func (f *fold) restate(ctx context.Context, p posting, r restated) error {
+	g := f.newestGroup(p.id)
+	f.runs.changes(p, &g)
+	g.follow(r.seq, 0)
+	before, err := f.liveRun(p.id, r.run, (*engine.Iterator).Next)
+	if err != nil {
+		return err
+	}
+	after, err := f.liveRun(p.id, r.run, (*engine.Iterator).Prev)
+	if err != nil {
+		return err
+	}
+	same := f.restateOutput(&g, p, r)
+	last := g.live.last
+	if r.comes {
+		g.live.insert(r.run, r.output, before, after, same)
+	} else if err := g.live.remove(r.output, before, after, same, func() (uint64, error) {
+		return f.tied(p.id, r.output, same)
+	}); err != nil {
+		return err
+	}
+	if p.family == inputFamily && g.live.last != last {
+		if g.facts, err = f.factsOf(ctx, &g.live); err != nil {
+			return err
+		}
+	}
+	f.putGroup(p, &g)
+	return f.rows.err
+}
+
+// restateOutput counts the run's output anew, and says how many live runs had it.
+func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
+	if p.family == outputFamily {
+		g.flags |= isMarked
+		return g.live.runs
+	}
+	row := outputRow(p.id, r.output)
+	same, found := f.countOutput(row)
+	if !found {
+		same = onlyOne
+	}
+	next := outputCount{same.live - 1, same.all}
+	if r.comes {
+		next.live = same.live + 1
+	}
+	f.putOutput(row, r.seq, next)
+	return same.live
+}
+
+// factsOf are the facts of the last of some runs; none if there are no runs.
+func (f *fold) factsOf(ctx context.Context, t *tally) ([]byte, error) {
+	if t.runs == 0 {
+		return nil, nil
+	}
+	e, err := f.read(ctx, t.last)
+	if err != nil {
+		return nil, err
+	}
+	ipc := e.IPC()
+	return appendFacts(nil, &ipc), nil
+}
+
+// neighbour is a live run next to another in a group.
+type neighbour struct {
+	seq    uint64
+	output identity
+	found  bool
+}
+
+// liveRun is the first live run of a group that step leads to from another run.
+// All that precedes the event must be stored.
+func (f *fold) liveRun(id identity, run uint64, step func(*engine.Iterator) bool) (n neighbour, err error) {
+	row := append(f.rows.keys.key(nil, postings), id[:]...)
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: row, UpperBound: behind(row, versionBytes)})
+	if err != nil {
+		return n, wrapRead(err)
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	for ok := it.SeekGE(appendVersion(row[:len(row):len(row)], run)) && step(it); ok; ok = step(it) {
+		seq := versionOf(it.Key())
+		value := it.Value()
+		if len(value) == 0 || value[0]&isRun == 0 || f.stateOf(seq) != string(record.Live) {
+			continue
+		}
+		g, err := decodeGroup(seq, value)
+		return neighbour{seq, g.output, true}, err
+	}
+	return n, wrapRead(it.Error())
+}
+
+// behind is a key behind all that have so many bytes after a prefix.
+func behind(prefix []byte, more int) []byte {
+	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
+}
+
+// tied counts the outputs of a group beside one that have so many live runs, two
+// or more: all that have are in rows.
+func (f *fold) tied(id, beside identity, live uint64) (n uint64, err error) {
+	prefix := append(f.rows.keys.key(nil, outputs), id[:]...)
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, len(beside)+versionBytes)})
+	if err != nil {
+		return 0, wrapRead(err)
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	for ok := it.First(); ok; {
+		row := append([]byte(nil), it.Key()[:len(it.Key())-versionBytes]...)
+		c, err := decodeOutputCount(it.Value())
+		if err != nil {
+			return 0, err
+		}
+		if c.live == live && identity(row[len(row)-len(beside):]) != beside {
+			n++
+		}
+		ok = it.SeekGE(behind(row, versionBytes))
+	}
+	return n, wrapRead(it.Error())
+}
+
+// differ is 1 if two neighbours differ in their output, 0 if one is not there.
+func differ(a, b neighbour) uint64 {
+	if a.found && b.found && a.output != b.output {
+		return 1
+	}
+	return 0
+}
+
+// insert puts a run between two others. same is how many have its output.
+func (t *tally) insert(seq uint64, output identity, before, after neighbour, same uint64) {
+	own := neighbour{seq, output, true}
+	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
+	t.join(same)
+	if !before.found {
+		t.first = seq
+	}
+	if !after.found {
+		t.last, t.output = seq, output
+	}
+}
+
+// remove takes a run out from between two others. same and others are as in leave.
+func (t *tally) remove(output identity, before, after neighbour, same uint64, others func() (uint64, error)) error {
+	own := neighbour{0, output, true}
+	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)
+	if err := t.leave(same, others); err != nil {
+		return err
+	}
+	switch {
+	case !before.found && !after.found:
+		*t = tally{}
+	case !before.found:
+		t.first = after.seq
+	case !after.found:
+		t.last, t.output = before.seq, before.output
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package index
+
+import (
+	"context"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// sourceState is what a registration or a revocation made of a source: the value of
+// sourceStates, whose version is the event.
+type sourceState struct {
+	registered uint64 // 1 if it is
+	listed     uint64 // 1 if its registration lists the source's chunks
+	chunks     uint64 // how many it lists
+}
+
+func (s *sourceState) append(dst []byte) []byte {
+	return appendNumbers(dst, s.registered, s.listed, s.chunks)
+}
+
+func decodeSourceState(value []byte) (sourceState, error) {
+	var s sourceState
+	r := valueReader{rest: value}
+	r.numbers(&s.registered, &s.listed, &s.chunks)
+	return s, r.err("a source", value)
+}
+
+// pair is a source and a chunk of it, as rows have them.
+type pair [2 * len(identity{})]byte
+
+func pairOf(source, chunk identity) pair {
+	var p pair
+	copy(p[copy(p[:], source[:]):], chunk[:])
+	return p
+}
+
+// sourceChanged folds the registration or revocation of a source. A registration
+// with a list supersedes what is cited of the source and not on the list.
+func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
+	change := e.Source()
+	if change.ID == nil {
+		return nil
+	}
+	if change.Listed {
+		// All that was ever cited of the source is ranged over.
+		if err := f.settled(); err != nil {
+			return err
+		}
+	}
+	source := identify(change.ID)
+	_, _, known := f.rows.newest(sourceStates, source[:])
+	var state sourceState
+	switch {
+	case e.Kind == record.SourceRegistered:
+		state.registered = 1
+		if change.Listed {
+			state.listed, state.chunks = 1, uint64(len(change.ChunkHashes))
+		}
+		if !known {
+			f.rows.put(sourceList, onlyRow, e.Seq, change.ID)
+		}
+	case !known:
+		return nil // nothing to revoke
+	}
+	f.value = state.append(f.value[:0])
+	f.rows.put(sourceStates, source[:], e.Seq, f.value)
+	if !change.Listed {
+		return nil
+	}
+	listed := make(map[identity]bool, len(change.ChunkHashes))
+	for _, hash := range change.ChunkHashes {
+		chunk := identify(hash)
+		listed[chunk] = true
+		p := pairOf(source, chunk)
+		f.rows.put(listedChunks, p[:], e.Seq, nil)
+	}
+	return f.supersedeUnlisted(e.Seq, source, listed)
+}
+
+// sourceState is the present state of a source, and the event that led to it; false
+// if it was never registered nor revoked.
+func (f *fold) sourceState(source identity) (s sourceState, seq uint64, found bool) {
+	seq, value, found := f.rows.newest(sourceStates, source[:])
+	if found {
+		s = decodeRow(f, value, decodeSourceState)
+	}
+	return s, seq, found
+}
+
+// unlisted reports whether the current registration of a source has a list, and the
+// chunk is not on it.
+func (f *fold) unlisted(source, chunk identity) bool {
+	state, registration, found := f.sourceState(source)
+	if !found || state.listed == 0 {
+		return false
+	}
+	p := pairOf(source, chunk)
+	seq, _, found := f.rows.newest(listedChunks, p[:])
+	return !found || seq != registration
+}

@@ -1,0 +1,123 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"colophon/ledger/event"
+	"colophon/storage"
+)
+
+// Source is a source that is registered, or was (2.8).
+type Source struct {
+	ID         string
+	Seq        uint64 // of its last registration or revocation
+	Registered bool
+	// Listed: the registration lists the source's chunks; they may be none.
+	Listed bool
+	Chunks uint64 // how many are listed
+}
+
+// SourceDetail is a source with what the event says that changed it last.
+type SourceDetail struct {
+	Source
+	Time          time.Time
+	Title, Reason *string // nil if not given
+	ChunkHashes   []string
+}
+
+// Source is a source by its id; false if it was never registered.
+func (v *View) Source(id string) (Source, bool, error) {
+	row := identify([]byte(id))
+	return v.source(id, row, v.size)
+}
+
+// source is a source as it was below a size.
+func (v *View) source(id string, row identity, below uint64) (Source, bool, error) {
+	seq, value, found, err := v.newestBelow(sourceStates, row[:], below)
+	if err != nil || !found {
+		return Source{ID: id}, false, err
+	}
+	s, err := decodeSourceState(value)
+	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
+}
+
+// SourceDetail is a source by its id; storage.ErrNotFound if it was never registered.
+func (v *View) SourceDetail(ctx context.Context, id string) (SourceDetail, error) {
+	s, found, err := v.Source(id)
+	if err == nil && !found {
+		err = fmt.Errorf("source %q: %w", id, storage.ErrNotFound)
+	}
+	if err != nil {
+		return SourceDetail{}, err
+	}
+	detail, said, err := v.sourceDetail(ctx, s)
+	for _, hash := range said.ChunkHashes {
+		detail.ChunkHashes = append(detail.ChunkHashes, string(hash))
+	}
+	return detail, err
+}
+
+// sourceDetail adds what the event says, without the chunks, and the event's own words.
+func (v *View) sourceDetail(ctx context.Context, s Source) (SourceDetail, event.Source, error) {
+	e, err := v.event(ctx, s.Seq)
+	if err != nil {
+		return SourceDetail{}, event.Source{}, err
+	}
+	said := e.Source()
+	return SourceDetail{Source: s, Time: e.Time, Title: optional(said.Title), Reason: optional(said.Reason)}, said, nil
+}
+
+// Sources lists the sources that are registered or were, in the reverse order of
+// their first registration, without their chunks.
+func (v *View) Sources(ctx context.Context, page Page) ([]SourceDetail, []byte, error) {
+	return fillBackwards(v, sourceList, onlyRow, page, func(r row) (*SourceDetail, error) {
+		s, _, err := v.Source(string(r.value))
+		if err != nil {
+			return nil, err
+		}
+		detail, _, err := v.sourceDetail(ctx, s)
+		return &detail, err
+	})
+}
+
+// UnregisteredSources are the sources that the citation set at seq cites and that were
+// not registered at its position, in the order of the set; none where none had been
+// registered before it at all. storage.ErrNotFound if it is another kind of event.
+func (v *View) UnregisteredSources(ctx context.Context, seq uint64) ([]string, error) {
+	e, err := v.citing(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	_, _, any, err := v.newestBelow(sourceList, onlyRow, seq)
+	if err != nil || !any {
+		return nil, err
+	}
+	var unregistered []string
+	seen := make(map[string]bool)
+	for _, c := range e.CitationSet().Citations {
+		id := string(c.SourceID)
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		s, _, err := v.source(id, identify(c.SourceID), seq)
+		if err != nil {
+			return nil, err
+		}
+		if !s.Registered {
+			unregistered = append(unregistered, id)
+		}
+	}
+	return unregistered, nil
+}
+
+// optional is a text of its own; nil for nil.
+func optional(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	s := string(text)
+	return &s
+}

@@ -1,0 +1,171 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"colophon/ledger/event"
+)
+
+// A set that cites a chunk of a source is stale when the chunk is superseded there
+// after it: a later set cites the source at the same place without the chunk, or the
+// source is registered with a list that does not have it. What is cited while the
+// current list does not have it is stale at once. A later set that cites the chunk
+// again is fresh until it is superseded anew.
+
+// How a chunk of a source was superseded.
+const (
+	recited    = "recited"    // a later set no longer has it at the place
+	registered = "registered" // the source was registered without it
+	notListed  = "not_listed" // it was cited although the current list lacks it
+)
+
+// supersededHow lists them, by their number in rows.
+var supersededHow = [...]string{recited, registered, notListed}
+
+const (
+	byRecital uint64 = iota
+	byRegistration
+	byList
+)
+
+// citedState says whether the sets that cite a chunk of a source are fresh: the value
+// of citedChunks.
+type citedState struct {
+	fresh uint64 // 1 if a set has cited it since it was superseded last
+	from  uint64 // sets from this event on are not superseded; 0 if it never was
+	chunk []byte // chunk_hash
+}
+
+func (s *citedState) append(dst []byte) []byte {
+	return appendTexts(appendNumbers(dst, s.fresh, s.from), s.chunk)
+}
+
+func decodeCitedState(value []byte) (citedState, error) {
+	var s citedState
+	r := valueReader{rest: value}
+	r.numbers(&s.fresh, &s.from)
+	r.texts(&s.chunk)
+	return s, r.err("a chunk of a source", value)
+}
+
+// supersession is one chunk of a source that was superseded: a value of
+// supersessions. The sets of the events from..to-1 that cite it became stale.
+type supersession struct {
+	how, from, to uint64
+	chunk         []byte
+}
+
+func (s *supersession) append(dst []byte) []byte {
+	return appendTexts(appendNumbers(dst, s.how, s.from, s.to), s.chunk)
+}
+
+func decodeSupersession(value []byte) (supersession, error) {
+	var s supersession
+	r := valueReader{rest: value}
+	r.numbers(&s.how, &s.from, &s.to)
+	r.texts(&s.chunk)
+	if s.how >= uint64(len(supersededHow)) {
+		r.bad = true
+	}
+	return s, r.err("a superseded chunk", value)
+}
+
+// supersededKey is the key of the n-th chunk that an event supersedes of a source.
+func (k keyspace) supersededKey(dst []byte, source identity, seq uint64, n uint32) []byte {
+	dst = append(k.key(dst, supersessions), source[:]...)
+	return binary.BigEndian.AppendUint32(appendVersion(dst, seq), n)
+}
+
+// superseding is the event that supersedes chunks, and how many it has.
+type superseding struct {
+	fold *fold
+	seq  uint64
+	n    uint32
+}
+
+// supersede supersedes a chunk of a source for the sets below an event, unless all
+// that cite it are stale already.
+func (s *superseding) supersede(p pair, how, to uint64) {
+	f := s.fold
+	_, value, found := f.rows.newest(citedChunks, p[:])
+	if !found {
+		return
+	}
+	state := decodeRow(f, value, decodeCitedState)
+	if state.fresh == 0 {
+		return
+	}
+	one := supersession{how: how, from: state.from, to: to, chunk: state.chunk}
+	f.value = one.append(f.value[:0])
+	f.rows.set(f.rows.keys.supersededKey(nil, identity(p[:len(identity{})]), s.seq, s.n), f.value)
+	s.n++
+	after := citedState{from: to, chunk: state.chunk}
+	f.value = after.append(f.value[:0])
+	f.rows.put(citedChunks, p[:], s.seq, f.value)
+	f.count(seriesOf(staleChunksTotal), 1)
+}
+
+// supersedeUnlisted supersedes what is cited of a source and not listed. All that
+// precedes the event is stored.
+func (f *fold) supersedeUnlisted(seq uint64, source identity, listed map[identity]bool) error {
+	s := superseding{fold: f, seq: seq}
+	first, last := pairOf(source, identity{}), pairOf(source, lastIdentity)
+	var touched int // of no interest here
+	for r, err := range newestRows(f.rows.engine, f.rows.keys, citedChunks, first[:], last[:], seq, &touched) {
+		if err != nil {
+			return err
+		}
+		if chunk := identity(r.id[len(source):]); !listed[chunk] {
+			s.supersede(pairOf(source, chunk), byRegistration, seq)
+		}
+	}
+	return nil
+}
+
+// placeOf is the place of a citation: its section of the source or, where that is
+// null or empty, the subject of the set.
+func placeOf(c *event.Citation, subject []byte) identity {
+	if len(c.Section) > 0 {
+		return identify(c.SourceID, []byte("section"), c.Section)
+	}
+	return identify(c.SourceID, []byte("subject"), subject)
+}
+
+// recite supersedes what a set no longer has at its places, and notes what it has
+// there.
+func (s *superseding) recite(set *event.CitationSet) {
+	var places []identity // in the order of the set
+	sources := make(map[identity]identity)
+	cited := make(map[identity][]identity)
+	for i := range set.Citations {
+		c := &set.Citations[i]
+		place := placeOf(c, set.Subject)
+		if _, known := sources[place]; !known {
+			places = append(places, place)
+			sources[place] = identify(c.SourceID)
+		}
+		cited[place] = append(cited[place], identify(c.ChunkHash))
+	}
+	for _, place := range places {
+		s.replace(place, sources[place], sortedChunks(cited[place]))
+	}
+}
+
+// replace has a place of a source hold chunks, which are sorted, and supersedes those
+// that it held before and does not any more.
+func (s *superseding) replace(place, source identity, chunks []byte) {
+	f := s.fold
+	_, value, found := f.rows.newest(places, place[:])
+	if found && bytes.Equal(value, chunks) {
+		return
+	}
+	before := bytes.Clone(value)
+	f.rows.put(places, place[:], s.seq, chunks)
+	for ; len(before) >= len(identity{}); before = before[len(identity{}):] {
+		chunk := identity(before[:len(identity{})])
+		if !hasChunk(chunks, chunk) {
+			s.supersede(pairOf(source, chunk), byRecital, s.seq)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package index
+
+import (
+	"context"
+	"fmt"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// stateName is the name by which records are found that have, or once had, a
+// state other than the first: the version of the posting is the record's own seq.
+const stateName = "state"
+
+// stateOf is the state of an IPC record or a run-DAG as the fold has it so far:
+// live until an event says otherwise (2.8).
+func (f *fold) stateOf(seq uint64) string {
+	var row [8]byte
+	_, value, found := f.rows.newest(recordStates, appendSeq(row[:0], seq))
+	return stateText(value, found)
+}
+
+// State is the state of the IPC record or run-DAG that is event seq, as the view
+// sees it.
+func (v *View) State(seq uint64) (string, error) {
+	var row [8]byte
+	_, value, found, err := v.newest(recordStates, appendSeq(row[:0], seq))
+	return stateText(value, found), err
+}
+
+func stateText(value []byte, found bool) string {
+	if !found {
+		return string(record.Live)
+	}
+	return label(value, record.States[:])
+}
+
+// stateChanged folds a change of state. What names no record that has a state,
+// or a state that this build does not know, changes nothing.
+func (f *fold) stateChanged(ctx context.Context, e *event.Event) error {
+	change := e.StateChange()
+	to := label(change.State, record.States[:])
+	target, err := f.target(ctx, e.Seq, change.RecordSeq)
+	if err != nil || target == nil || to == other {
+		return err
+	}
+	from := f.stateOf(target.Seq)
+	if from != to {
+		switch target.Kind {
+		case record.IPCRecord:
+			err = f.restateRun(ctx, e, target, from, to)
+		case record.RunDAG:
+			err = f.restateDAG(ctx, e, target, from, to)
+		}
+		if err != nil {
+			return err
+		}
+		row := appendSeq(nil, target.Seq)
+		f.rows.put(recordStates, row, e.Seq, []byte(to))
+		id := identify([]byte(stateName), []byte(to))
+		f.rows.write(postings, id[:], target.Seq, []byte{isRecord})
+	}
+	f.count(seriesOf(stateChangesTotal, to), 1)
+	return nil
+}
+
+// target is the record that a change of state names; nil if there is none before
+// event seq, or one that has no state.
+func (f *fold) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
+	if named >= seq {
+		return nil, nil
+	}
+	entry, err := f.log.Entry(ctx, named)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", named, err)
+	}
+	var decoder event.Decoder // the fold's own holds the change
+	target, err := decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", named, err)
+	}
+	if !target.Kind.HasState() {
+		return nil, nil
+	}
+	target.Seq = named
+	return &target, nil
+}

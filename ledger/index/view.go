@@ -1,0 +1,189 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/ledger/event"
+)
+
+// ErrAhead: the index has not come to the size that was asked for.
+var ErrAhead = errors.New("index: it has not come that far")
+
+// View answers queries as of one tree size: what later events have brought is not
+// seen (2.6). It is for one goroutine, and must be closed.
+type View struct {
+	follower *Follower
+	snapshot *engine.Snapshot
+	// latest is the size that the snapshot was taken at. Rankings are kept for it
+	// alone.
+	latest uint64
+	size   uint64
+	points *engine.Iterator // for newest; made when it is first needed
+	key    []byte           // scratch
+	events event.Decoder
+	// touched counts the keys that were read, of the log too.
+	touched int
+}
+
+// Latest is the view of all that is folded.
+func (f *Follower) Latest() (*View, error) {
+	v := &View{follower: f, snapshot: f.store.engine.NewSnapshot()}
+	c, err := readCursor(v.snapshot, f.fold.rows.keys)
+	if err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	v.latest, v.size = c.size, c.size
+	return v, nil
+}
+
+// View is the view as of a size; ErrAhead beyond what is folded.
+func (f *Follower) View(size uint64) (*View, error) {
+	v, err := f.Latest()
+	if err != nil {
+		return nil, err
+	}
+	if size > v.latest {
+		return nil, errors.Join(fmt.Errorf("ledger %q at size %d, its index is at %d: %w", f.name, size, v.latest, ErrAhead), v.Close())
+	}
+	v.size = size
+	return v, nil
+}
+
+// Size is the tree size that the view is of.
+func (v *View) Size() uint64 { return v.size }
+
+// Touched is the number of keys that were read so far, those of the log included.
+func (v *View) Touched() int { return v.touched }
+
+// Close releases the view.
+func (v *View) Close() error {
+	var err error
+	if v.points != nil {
+		err = v.points.Close()
+	}
+	return errors.Join(err, v.snapshot.Close())
+}
+
+// row appends the key of a row's newest version below a size.
+func (v *View) row(d dimension, row []byte, below uint64) []byte {
+	v.key = appendVersion(append(v.follower.fold.rows.keys.key(v.key[:0], d), row...), below-1)
+	return v.key
+}
+
+// newest is the newest version of a row that the view sees. The value is valid
+// until the next call.
+func (v *View) newest(d dimension, row []byte) (seq uint64, value []byte, found bool, err error) {
+	return v.newestBelow(d, row, v.size)
+}
+
+// newestBelow is newest for a smaller size.
+func (v *View) newestBelow(d dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
+	if below == 0 {
+		return 0, nil, false, nil
+	}
+	if v.points == nil {
+		if v.points, err = v.snapshot.NewIter(nil); err != nil {
+			return 0, nil, false, fmt.Errorf("reading the index: %w", err)
+		}
+	}
+	v.touched++
+	if !v.points.SeekPrefixGE(v.row(d, row, below)) {
+		return 0, nil, false, wrapRead(v.points.Error())
+	}
+	value, err = v.points.ValueAndErr()
+	return versionOf(v.points.Key()), value, err == nil, wrapRead(err)
+}
+
+// get is the value of a key that has no version; storage.ErrNotFound if none.
+func (v *View) get(key []byte) ([]byte, error) {
+	v.touched++
+	return get(v.snapshot, key)
+}
+
+// row is one version of a row. The value is valid until the next step.
+type row struct {
+	seq   uint64
+	value []byte
+}
+
+// descend yields the versions of a row below a size, the newest first. below is at
+// most the view's size.
+func (v *View) descend(d dimension, id []byte, below uint64) iter.Seq2[row, error] {
+	return func(yield func(row, error) bool) {
+		if below == 0 {
+			return
+		}
+		it, err := v.snapshot.NewIter(nil)
+		if err != nil {
+			yield(row{}, wrapRead(err))
+			return
+		}
+		err = errors.Join(v.walk(it, it.SeekPrefixGE(v.row(d, id, below)), it.Next, yield), it.Close())
+		if err != nil {
+			yield(row{}, wrapRead(err))
+		}
+	}
+}
+
+// ascend yields the versions of a row from a seq upwards that the view sees, the
+// oldest first.
+func (v *View) ascend(d dimension, id []byte, from uint64) iter.Seq2[row, error] {
+	return func(yield func(row, error) bool) {
+		if from >= v.size {
+			return
+		}
+		lower := append([]byte(nil), v.row(d, id, v.size)...)
+		it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: lower})
+		if err != nil {
+			yield(row{}, wrapRead(err))
+			return
+		}
+		// Event 0 is the ledger's own and in no row.
+		first := it.SeekLT(v.row(d, id, max(from, 1)))
+		err = errors.Join(v.walk(it, first, it.Prev, yield), it.Close())
+		if err != nil {
+			yield(row{}, wrapRead(err))
+		}
+	}
+}
+
+// walk yields what an iterator is on and what step leads to.
+func (v *View) walk(it *engine.Iterator, valid bool, step func() bool, yield func(row, error) bool) error {
+	for ; valid; valid = step() {
+		v.touched++
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if !yield(row{versionOf(it.Key()), value}, nil) {
+			return nil
+		}
+	}
+	return it.Error()
+}
+
+// event reads an event of the log. It is valid until the next one is read.
+func (v *View) event(ctx context.Context, seq uint64) (event.Event, error) {
+	v.touched++
+	entry, err := v.follower.log.Entry(ctx, seq)
+	if err != nil {
+		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	e, err := v.events.Decode(entry)
+	if err != nil {
+		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	return e, nil
+}
+
+func wrapRead(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("reading the index: %w", err)
+}
