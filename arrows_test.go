@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"ledger/event":                 {"ledger/record", "ledger/record/pyjson"},
 	"ledger/drift":                 {"ledger/event"},
 	"ledger/index":                 {"internal/enginelog", "storage", "ledger/drift", "ledger/event", "ledger/record", "ledger/record/pyjson"},
-	"api":                          {"", "ledger", "ledger/drift", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
+	"api":                          {"", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
 	"deploy":                       {},
 	"cmd/colophon":                 {"api", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
 }

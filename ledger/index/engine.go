@@ -16,8 +16,12 @@ const engineFormat = engine.FormatValueSeparation
 // Memory, in bytes. The index shares its machine with the log's database.
 const (
 	cacheBytes    = 32 << 20
-	memTableBytes = 16 << 20
+	memTableBytes = 32 << 20
 )
+
+// lBaseBytes is what the first level below the newest tables holds. All that is
+// smaller is rewritten about twice, and half of the work of a fold is rewriting.
+const lBaseBytes = 512 << 20
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time.
@@ -31,7 +35,8 @@ func (c config) engineOptions() *engine.Options {
 		CacheSize:             cacheBytes,
 		MemTableSize:          memTableBytes,
 		MaxOpenFiles:          256,
-		L0CompactionThreshold: 4,
+		L0CompactionThreshold: 8,
+		LBaseMaxBytes:         lBaseBytes,
 		Logger:                enginelog.New(c.log, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once

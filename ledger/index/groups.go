@@ -187,6 +187,7 @@ func decodeGroup(seq uint64, value []byte) (group, error) {
 	g.conditions = d.uvarint()
 	g.conditionBefore = d.before()
 	g.facts = d.rest
+	d.short = d.short || g.all.runs < max(1, g.live.runs)
 	return g, d.err()
 }
 
@@ -194,7 +195,7 @@ func decodeGroup(seq uint64, value []byte) (group, error) {
 type groupDecoder struct {
 	rest  []byte
 	seq   uint64 // of the version
-	short bool   // something was missing
+	short bool   // something was missing, or cannot be
 }
 
 func (d *groupDecoder) err() error {

@@ -39,7 +39,7 @@ type GroupQuery struct {
 
 // Grouped reports whether runs are grouped by the values of a name: the four
 // hashes of a run, model, and label: with the name of a label behind.
-func Grouped(by string) bool { return grouping(by) }
+func Grouped(by string) bool { return grouping(by) && by != labelPrefix }
 
 // choice is a GroupQuery at a view: its last run is from a seq on and below one.
 type choice struct {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -93,4 +94,66 @@ func TestListsEqualModel(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 	})
+}
+
+// A page touches at most twenty keys for each of its rows, whatever surrounds them:
+// one row in a thousand, or all.
+func TestListsTouchFewKeys(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	var bodies []string
+	for n := range 3000 {
+		rare := ""
+		if n%1000 == 500 {
+			rare = `,"rare":"yes"`
+		}
+		bodies = append(bodies, posted(t, record.IPCRecord, fmt.Sprintf(
+			`{"timestamp":"2024-01-01T00:%02d:%02dZ","labels":{"common":"yes"%s},"payload":{"seed":%d},"output":"o","model":"m%d","temperature":0,"max_tokens":9}`,
+			n/60, n%60, rare, n%7, n%3)))
+	}
+	for _, seq := range []uint64{5, 700, 2999} {
+		bodies = append(bodies, stateChange(t, seq, record.Failed))
+	}
+	log.append(bodies...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	common, rare, model := Value{"label:common", "yes"}, Value{"label:rare", "yes"}, Value{"model", "m1"}
+	for name, test := range map[string]struct {
+		filter       Filter
+		byOccurrence bool
+		rows         int // there are
+	}{
+		"all":              {Filter{}, false, 3000},
+		"common":           {Filter{Values: []Value{common}}, false, 3000},
+		"rare":             {Filter{Values: []Value{rare}}, false, 3},
+		"two":              {Filter{Values: []Value{common, rare}}, false, 3},
+		"intertwined":      {Filter{Values: []Value{common, model}}, false, 1000},
+		"kind":             {Filter{Kind: record.IPCRecord, Values: []Value{rare}}, false, 3},
+		"another":          {Filter{Kind: record.RunDAG}, false, 0},
+		"failed":           {Filter{State: record.Failed}, false, 3},
+		"live":             {Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
+		"time":             {Filter{Since: time.UnixMicro(1000), Until: time.UnixMicro(1010), Values: []Value{common}}, false, 10},
+		"occurred":         {Filter{}, true, 3000},
+		"occurred between": {Filter{Since: time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC), Until: time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC)}, true, 60},
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			v, err := f.Latest()
+			require.NoError(t, err)
+			rows, _, err := listers[test.byOccurrence](v, t.Context(), test.filter, Page{Limit: limit})
+			require.NoError(t, err)
+			require.Len(t, rows, min(limit, test.rows), name)
+			require.LessOrEqual(t, v.Touched(), 20*max(1, len(rows)), "%s, limit %d", name, limit)
+			require.NoError(t, v.Close())
+		}
+	}
+	// As of long ago, what later records say costs next to nothing.
+	v, err := f.View(100)
+	require.NoError(t, err)
+	rows, _, err := v.RecordsByOccurrence(t.Context(), Filter{}, Page{Limit: 3})
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
+	require.LessOrEqual(t, v.Touched(), 20*len(rows))
+	require.NoError(t, v.Close())
+	require.NoError(t, s.Close())
 }

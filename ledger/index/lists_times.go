@@ -13,7 +13,7 @@ import (
 )
 
 // markedEvery is how many events share a mark of the time they were recorded at.
-const markedEvery = 256
+const markedEvery = 64
 
 // mark notes when an event was recorded, if it is one of those that are marked.
 func (f *fold) mark(e *event.Event) {

@@ -35,7 +35,7 @@ func TestRecordedFrom(t *testing.T) {
 					got, err := v.recordedFrom(context.Background(), time.UnixMicro(micro))
 					require.NoError(t, err)
 					require.Equal(t, uint64(want), got, "time %d as of %d, %d of one time", micro, size, sameTime)
-					require.LessOrEqual(t, v.Touched()-before, 10)
+					require.LessOrEqual(t, v.Touched()-before, 7)
 				}
 			}
 			require.NoError(t, v.Close())

@@ -1,0 +1,76 @@
+package index
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/record"
+)
+
+// generationsOf are the bodies of the events that the real generations become; the
+// test is skipped where they are not at hand.
+func generationsOf(t *testing.T) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(unzipped)
+	lines.Buffer(nil, 8<<20)
+	var bodies []string
+	for lines.Scan() {
+		line, err := record.ParseLine(lines.Bytes())
+		require.NoError(t, err)
+		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
+		line.Record.Release()
+	}
+	require.NoError(t, lines.Err())
+	return bodies
+}
+
+// The real generations: what models and system prompts did, to the unit.
+func TestRealInputEffects(t *testing.T) {
+	f, log := folded(t, generationsOf(t)...)
+	view := viewed(t, f, log.head.Size)
+	first := make(map[string]IPCRecord) // of each series, that of the first input
+	for seq := uint64(1); seq < log.head.Size; seq++ {
+		r, err := view.IPCRecord(t.Context(), seq)
+		require.NoError(t, err)
+		series, name := filepath.Split(*r.RunID)
+		if name == "0" {
+			first[filepath.Base(series)] = r
+		}
+	}
+	prompt := func(series string) string { return string(first[series].SystemPromptHash) }
+	for _, c := range []struct {
+		query          EffectQuery
+		pairs, changed uint64
+	}{
+		{EffectQuery{Variable: "model", A: "claude-2", B: "claude-2.1"}, 805, 802},
+		{EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_verbose")}, 805, 799},
+		{EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
+		{EffectQuery{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
+	} {
+		totals, err := view.EffectTotals(t.Context(), c.query)
+		require.NoError(t, err)
+		require.Equal(t, EffectTotals{c.pairs, c.changed, c.pairs - c.changed}, totals, c.query)
+		c.query.A, c.query.B = c.query.B, c.query.A
+		pairs := pages(t, 100, func(p Page) ([]EffectPair, []byte, error) { return view.Effects(t.Context(), c.query, p) })
+		require.Len(t, pairs, int(c.pairs))
+	}
+	alpaca, claude := first["alpaca-7b"], first["claude-2"]
+	r := drift.Attribute(&alpaca.IPC, &claude.IPC)
+	require.Equal(t, drift.Confounded, r.Cause)
+	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(Step{Attribution: r})))
+}
