@@ -48,7 +48,7 @@ type choice struct {
 }
 
 func (v *View) choice(ctx context.Context, q GroupQuery) (choice, error) {
-	from, below, err := v.seqs(ctx, &Filter{Since: q.Since, Until: q.Until})
+	from, below, err := v.seqs(ctx, q.Since, q.Until)
 	return choice{q, from, below}, err
 }
 

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"colophon/ledger/event"
@@ -63,7 +62,7 @@ type Record struct {
 // fewer rows than there are, even none, where few events pass the filter: it ends
 // when it has touched its share of keys, and next says where to go on.
 func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
-	from, below, err := v.seqs(ctx, &q)
+	from, below, err := v.seqs(ctx, q.Since, q.Until)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,20 +121,6 @@ func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq u
 	one := recordOf(&e, entry)
 	one.State = record.State(state)
 	return append(rows, one), nil
-}
-
-// entry reads an event of the log, as event does, and the bytes that it is made of.
-func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
-	v.touched++
-	entry, err := v.follower.log.Entry(ctx, seq)
-	if err != nil {
-		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	e, err := v.events.Decode(entry)
-	if err != nil {
-		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	return entry, e, nil
 }
 
 // recordOf is what an event says, without its state.

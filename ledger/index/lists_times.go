@@ -35,17 +35,17 @@ func appendTime(dst []byte, at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// seqs are the events that were recorded in the time that a filter wants: from is
-// the first, below the one behind the last.
-func (v *View) seqs(ctx context.Context, q *Filter) (from, below uint64, err error) {
+// seqs are the events that were recorded in a time, of which zero times are no
+// bounds: from is the first, below the one behind the last.
+func (v *View) seqs(ctx context.Context, since, until time.Time) (from, below uint64, err error) {
 	below = v.size
-	if !q.Since.IsZero() {
-		if from, err = v.recordedFrom(ctx, q.Since); err != nil {
+	if !since.IsZero() {
+		if from, err = v.recordedFrom(ctx, since); err != nil {
 			return 0, 0, err
 		}
 	}
-	if !q.Until.IsZero() {
-		if below, err = v.recordedFrom(ctx, q.Until); err != nil {
+	if !until.IsZero() {
+		if below, err = v.recordedFrom(ctx, until); err != nil {
 			return 0, 0, err
 		}
 	}

@@ -57,6 +57,7 @@ func TestRefold(t *testing.T) {
 		neighbour := newJournal(t, "neighbour")
 		neighbour.append(plains(t, 0, 3)...)
 		c := testConfig(vfs.NewMem())
+		c.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -68,7 +69,6 @@ func TestRefold(t *testing.T) {
 		poison(t, s)
 		require.NotEqual(t, before, dump(t, s))
 
-		s.config.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		log.refoldAll(s)
 		requireSame(t, before, dump(t, s))
 		neighbour.check(beside)

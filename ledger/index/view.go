@@ -169,16 +169,22 @@ func (v *View) walk(it *engine.Iterator, valid bool, step func() bool, yield fun
 
 // event reads an event of the log. It is valid until the next one is read.
 func (v *View) event(ctx context.Context, seq uint64) (event.Event, error) {
+	_, e, err := v.entry(ctx, seq)
+	return e, err
+}
+
+// entry is event with the bytes that the event is made of, which are the caller's.
+func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
 	v.touched++
 	entry, err := v.follower.log.Entry(ctx, seq)
 	if err != nil {
-		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	e, err := v.events.Decode(entry)
 	if err != nil {
-		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
 	}
-	return e, nil
+	return entry, e, nil
 }
 
 func wrapRead(err error) error {

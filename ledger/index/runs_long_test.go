@@ -1,0 +1,170 @@
+package index
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// longRun is the n-th of many generations: each input has about ten, apart from one
+// that has every twentieth. A third of the outputs comes again.
+func longRun(t tester, n, all int) string {
+	t.Helper()
+	input := int(rand.New(rand.NewPCG(uint64(n), 1)).Int64N(int64(all) / 10 * 19 / 20))
+	if n%20 == 0 {
+		input = -1
+	}
+	output := fmt.Sprintf("because %d", n)
+	if n%3 == 0 {
+		output = fmt.Sprintf("because of %d", input%1000)
+	}
+	return posted(t, record.IPCRecord, fmt.Sprintf(
+		`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?"},"system_prompt":"Be kind.","output":%q,"model":"model-%d","temperature":%s,
+		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
+}
+
+// longLog is a log of so many such runs, on disk.
+func longLog(t *testing.T, runs int) storage.Store {
+	t.Helper()
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, database.Close()) })
+	store, err := database.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	var head storage.Head
+	bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}
+	for n := 0; n < runs || len(bodies) > 0; {
+		for ; n < runs && len(bodies) < 5000; n++ {
+			bodies = append(bodies, longRun(t, n, runs))
+		}
+		next := storage.Batch{Head: head}
+		for _, body := range bodies {
+			entry := append(slices.Clone(next.Head.Tip[:]), body...)
+			entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size)*1000))
+			next.Entries = append(next.Entries, entry)
+			next.Head = storage.Head{Size: next.Head.Size + 1, Tip: sha256.Sum256(entry)}
+		}
+		require.NoError(t, store.Commit(t.Context(), head, next))
+		head, bodies = next.Head, nil
+	}
+	return store
+}
+
+// longQuery is one kind of query: it answers a page about a run, and says how many
+// rows that has.
+type longQuery struct {
+	name string
+	page func(ctx context.Context, v *View, about *IPCRecord, p Page) (rows int, err error)
+}
+
+// rowsOf counts the rows of a page.
+func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
+
+
+var longQueries = []longQuery{
+	{"groups", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.Groups(ctx, GroupQuery{By: inputName}, p))
+	}},
+	{"groups since", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.RankedGroups(ctx, RankedRecent, GroupQuery{By: inputName, Until: about.Time}, p))
+	}},
+	{"groups by runs", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.RankedGroups(ctx, RankedRuns, GroupQuery{By: inputName}, p))
+	}},
+	{"groups by flips", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.RankedGroups(ctx, RankedFlips, GroupQuery{By: ipcIDName}, p))
+	}},
+	{"groups by stability", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.RankedGroups(ctx, RankedStability, GroupQuery{By: inputName}, p))
+	}},
+	{"group", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		_, _, err := v.Group(ctx, RunQuery{Value{inputName, string(about.InputHash)}, false})
+		return 1, err
+	}},
+	{"runs", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.Runs(ctx, RunQuery{Value{inputName, string(about.InputHash)}, false}, p))
+	}},
+	{"outputs", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.Outputs(ctx, RunQuery{Value{modelName, string(about.Model)}, false}, p))
+	}},
+	{"timeline", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.Timeline(ctx, RunQuery{Value{inputName, string(about.InputHash)}, false}, p))
+	}},
+	{"drift", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		_, _, err := v.DriftOf(ctx, about.Seq)
+		return 1, err
+	}},
+	{"effects", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
+		return rowsOf(v.Effects(ctx, EffectQuery{Variable: temperatureName, A: "0.7", B: "0.2"}, p))
+	}},
+}
+
+// longPage is the size of the pages that are compared.
+const longPage = 10
+
+// The cost of a query follows its answer: at a million runs, one of the inputs with
+// fifty thousand, no page touches more than twenty keys a row.
+func TestMillion(t *testing.T) {
+	if os.Getenv("COLOPHON_LONG") == "" {
+		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
+	}
+	for _, runs := range []int{10_000, 1_000_000} {
+		t.Run(fmt.Sprint(runs), func(t *testing.T) {
+			log, dir := longLog(t, runs), t.TempDir()
+			open := func() (*Store, *Follower) {
+				s, err := Open(dir, slog.New(slog.DiscardHandler))
+				require.NoError(t, err)
+				f, err := s.Follow("default", log)
+				require.NoError(t, err)
+				require.NoError(t, f.Wait(t.Context(), uint64(runs)+1))
+				return s, f
+			}
+			begin := time.Now()
+			s, _ := open()
+			t.Logf("folded %.0f runs/s", float64(runs)/time.Since(begin).Seconds())
+			require.NoError(t, s.Close())
+			s, f := open() // cold
+			for _, q := range longQueries {
+				q.measure(t, f, runs)
+			}
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// measure asks about runs here and there, each time by a view of its own.
+func (q longQuery) measure(t *testing.T, f *Follower, runs int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(7, 7))
+	var took []time.Duration
+	most := 0.0
+	for range 300 {
+		v, err := f.Latest()
+		require.NoError(t, err)
+		about, err := v.IPCRecord(t.Context(), 1+random.Uint64N(uint64(runs)))
+		require.NoError(t, err)
+		before, begin := v.Touched(), time.Now()
+		rows, err := q.page(t.Context(), v, &about, Page{Limit: longPage})
+		took = append(took, time.Since(begin))
+		require.NoError(t, err)
+		require.Positive(t, rows, q.name)
+		touched := float64(v.Touched()-before) / float64(rows)
+		require.LessOrEqual(t, touched, 20.0, q.name)
+		most = max(most, touched)
+		require.NoError(t, v.Close())
+	}
+	slices.Sort(took)
+	t.Logf("%-20s p50 %9v  p99 %9v  at most %.1f keys a row", q.name, took[len(took)/2], took[len(took)*99/100], most)
+}
