@@ -57,7 +57,8 @@ func eachNewest(it *engine.Iterator, below uint64, touched *int, yield func(name
 		if !yield(namedRow{name[head:], row{seq, value}}, nil) {
 			return false, nil
 		}
-		valid = it.SeekGE(appendVersion(name, 0))
+		// Behind the last version that a row can have.
+		valid = it.SeekGE(append(appendVersion(name, 0), 0))
 	}
 	return true, it.Error()
 }
