@@ -15,13 +15,13 @@ const engineFormat = engine.FormatValueSeparation
 
 // Memory, in bytes. The index shares its machine with the log's database.
 const (
-	cacheBytes    = 32 << 20
+	cacheBytes    = 96 << 20
 	memTableBytes = 32 << 20
 )
 
 // lBaseBytes is what the first level below the newest tables holds. All that is
 // smaller is rewritten about twice, and half of the work of a fold is rewriting.
-const lBaseBytes = 512 << 20
+const lBaseBytes = 64 << 20
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time.

@@ -22,7 +22,8 @@ type fold struct {
 
 	starved bool // the disk was too full the last time
 
-	chunks chan *chunk // for reading ahead
+	chunks chan *chunk  // for reading ahead
+	land   func() error // that of the follower
 	runs   runsFold
 
 	// Scratch of one event.
@@ -40,13 +41,14 @@ func (f *fold) settled() error {
 	if f.rows.batch.Count() > 0 {
 		return errUnsettled
 	}
-	return nil
+	return f.land()
 }
 
 // catchUp folds all events up to the head, or as long as there is room on the
 // disk. Each batch reads the log afresh, so that a long fold does not hold on to
 // what the log's database wants to give up.
-func (f *Follower) catchUp(ctx context.Context) error {
+func (f *Follower) catchUp(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, f.land()) }()
 	for {
 		room, err := f.store.config.folder.roomy()
 		if err != nil || !room {
@@ -70,9 +72,9 @@ func (f *Follower) starve(starved bool) {
 	f.fold.starved = starved
 }
 
-// foldBatch folds, stores and publishes the events that one batch takes, and
-// says how many they were. Before an event that cannot be folded those that
-// precede it are stored.
+// foldBatch folds the events that one batch takes, says how many they were, and has
+// the batch stored and published: it is when land returns, after the last batch.
+// Before an event that cannot be folded those that precede it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (int, error) {
 	f.fold.rows.begin(f.store.config.cachedRows / max(1, f.store.followed()))
 	events, err := f.gather(ctx)
@@ -125,8 +127,15 @@ func (f *fold) chunk(ctx context.Context, c *chunk, events *int, limits config) 
 	return false, nil
 }
 
-// commit stores the batch together with the cursor that it leads to, and
-// publishes that.
+// flight is a batch that is being stored while the next one is gathered. What it
+// holds is in memory for the fold until then.
+type flight struct {
+	leads *snapshot // what is published when it has landed
+	done  chan error
+}
+
+// commit has the batch stored, together with the cursor that it leads to. One batch
+// is in flight at a time.
 func (f *Follower) commit() error {
 	rows := &f.fold.rows
 	f.fold.rank()
@@ -134,15 +143,30 @@ func (f *Follower) commit() error {
 		key := s.appendName(rows.keys.key(nil, counterDimension))
 		rows.set(key, appendSeq(nil, f.fold.state.counts[s]))
 	}
-	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil))
-	if rows.err != nil {
-		return rows.err
-	}
-	if err := rows.batch.Commit(engine.NoSync); err != nil {
-		return fmt.Errorf("storing the index up to event %d: %w", f.fold.state.size, err)
-	}
-	f.publish()
 	clear(f.fold.counts)
+	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil))
+	if err := errors.Join(f.land(), rows.err); err != nil {
+		return err
+	}
+	batch := rows.takeOff()
+	f.flight = &flight{leads: f.fold.state.snapshot(), done: make(chan error, 1)}
+	go func(done chan<- error) {
+		done <- errors.Join(batch.Commit(engine.NoSync), batch.Close())
+	}(f.flight.done)
+	return nil
+}
+
+// land waits until the batch in flight is stored, and publishes what it leads to.
+func (f *Follower) land() error {
+	if f.flight == nil {
+		return nil
+	}
+	landed := f.flight
+	f.flight = nil
+	if err := <-landed.done; err != nil {
+		return fmt.Errorf("storing the index up to event %d: %w", landed.leads.size, err)
+	}
+	f.publish(landed.leads)
 	return nil
 }
 

@@ -28,7 +28,8 @@ type Follower struct {
 
 	published atomic.Pointer[snapshot] // by start and the goroutine, read by all
 
-	fold fold // of start, then of the goroutine
+	fold   fold    // of start, then of the goroutine
+	flight *flight // nil if there is none; likewise
 }
 
 // snapshot is a state that has been stored. It never changes.
@@ -53,7 +54,8 @@ func newFollower(s *Store, name string, number uint16, log storage.Reader) *Foll
 			chunks: newChunks(),
 		},
 	}
-	f.publish()
+	f.fold.land = f.land
+	f.publish(f.fold.state.snapshot())
 	return f
 }
 
@@ -116,7 +118,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		return f.empty()
 	}
 	f.fold.state = state{stored, kept}
-	f.publish()
+	f.publish(f.fold.state.snapshot())
 	return nil
 }
 
@@ -149,10 +151,13 @@ func (f *Follower) empty() error {
 	return nil
 }
 
-// publish shows the fold's state and wakes who waits for it.
-func (f *Follower) publish() {
-	next := &snapshot{state: f.fold.state, superseded: make(chan struct{})}
-	next.counts = maps.Clone(f.fold.state.counts)
+// snapshot is the state as it is now, to be published.
+func (s *state) snapshot() *snapshot {
+	return &snapshot{state: state{s.cursor, maps.Clone(s.counts)}, superseded: make(chan struct{})}
+}
+
+// publish shows a state that has been stored, and wakes who waits for it.
+func (f *Follower) publish(next *snapshot) {
 	if before := f.published.Swap(next); before != nil {
 		close(before.superseded)
 	}

@@ -48,14 +48,15 @@ func (s *Store) addStopped(name string, log storage.Reader) (*Follower, error) {
 // errLogEnds: the log has fewer events than are to be folded.
 var errLogEnds = errors.New("the log ends there")
 
-func (f *Follower) refold(ctx context.Context, progress func(done uint64)) error {
+func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {
 	if f.err != nil {
 		return f.err
 	}
 	if err := f.empty(); err != nil {
 		return err
 	}
-	for f.Size() < f.limit {
+	defer func() { err = errors.Join(err, f.land()) }()
+	for f.fold.state.size < f.limit {
 		room, err := f.store.config.folder.roomy()
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) error
 		if events == 0 {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
-		progress(f.Size())
+		progress(f.fold.state.size)
 	}
 	return nil
 }

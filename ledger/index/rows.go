@@ -42,9 +42,20 @@ func (r *rows) begin(cached int) {
 	}
 }
 
-// end closes the batch, committed or not, and says whether all went well.
+// takeOff is the batch, the caller's from now on. What it holds must be stored
+// before the batch that begins after the next one.
+func (r *rows) takeOff() *engine.Batch {
+	batch := r.batch
+	r.batch = nil
+	return batch
+}
+
+// end closes the batch if it was not taken, and says whether all went well.
 func (r *rows) end() error {
-	err := errors.Join(r.err, r.batch.Close())
+	err := r.err
+	if r.batch != nil {
+		err = errors.Join(err, r.batch.Close())
+	}
 	if r.stored != nil {
 		err = errors.Join(err, r.stored.Close())
 		r.stored = nil
@@ -52,10 +63,6 @@ func (r *rows) end() error {
 	r.batch, r.err = nil, nil
 	return err
 }
-
-// forget drops what is kept in memory, which a batch that was not committed has
-// made wrong.
-func (r *rows) forget() { r.young, r.old = nil, nil }
 
 func (r *rows) fail(format string, arguments ...any) {
 	if r.err == nil {

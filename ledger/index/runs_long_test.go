@@ -72,13 +72,12 @@ type longQuery struct {
 // rowsOf counts the rows of a page.
 func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
 
-
 var longQueries = []longQuery{
 	{"groups", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
 		return rowsOf(v.Groups(ctx, GroupQuery{By: inputName}, p))
 	}},
 	{"groups since", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.RankedGroups(ctx, RankedRecent, GroupQuery{By: inputName, Until: about.Time}, p))
+		return rowsOf(v.RankedGroups(ctx, RankedRecent, GroupQuery{By: inputName, Since: about.Time}, p))
 	}},
 	{"groups by runs", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
 		return rowsOf(v.RankedGroups(ctx, RankedRuns, GroupQuery{By: inputName}, p))

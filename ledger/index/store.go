@@ -64,9 +64,9 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 		folder:      folder{vfs.Default, dir},
 		log:         log,
 		exit:        os.Exit,
-		batchEvents: 8192,
-		batchBytes:  4 << 20,
-		cachedRows:  1 << 18,
+		batchEvents: 1 << 16,
+		batchBytes:  24 << 20,
+		cachedRows:  1 << 20,
 	})
 }
 
