@@ -140,28 +140,37 @@ type totalsKey struct {
 // of counts the pairs of a query, unless that was done lately.
 func (t *effectTotals) of(q *question, query index.EffectQuery) (index.EffectTotals, error) {
 	key := totalsKey{q.ledger.Name(), q.view.Size(), query}
-	t.mu.Lock()
-	totals, ok := t.kept[key]
-	t.mu.Unlock()
-	if ok {
+	if totals, ok := t.find(key); ok {
 		return totals, nil
 	}
 	totals, err := q.view.EffectTotals(q.ctx, query)
-	if err != nil {
-		return totals, err
+	if err == nil {
+		t.keep(key, totals)
 	}
+	return totals, err
+}
+
+func (t *effectTotals) find(key totalsKey) (index.EffectTotals, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	totals, ok := t.kept[key]
+	return totals, ok
+}
+
+// keep keeps totals, in place of the oldest when there are many.
+func (t *effectTotals) keep(key totalsKey, totals index.EffectTotals) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.kept[key]; ok {
+		return
+	}
 	if t.kept == nil {
 		t.kept = make(map[totalsKey]index.EffectTotals)
 	}
-	if _, ok := t.kept[key]; !ok {
-		if len(t.keys) == keptTotals {
-			delete(t.kept, t.keys[0])
-			t.keys = t.keys[1:]
-		}
-		t.keys = append(t.keys, key)
+	if len(t.keys) == keptTotals {
+		delete(t.kept, t.keys[0])
+		t.keys = t.keys[1:]
 	}
+	t.keys = append(t.keys, key)
 	t.kept[key] = totals
-	return totals, nil
 }

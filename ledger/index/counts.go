@@ -104,6 +104,11 @@ func newCounts() counts {
 	for _, category := range Categories {
 		c[seriesOf(pathChangesTotal, string(category))] = 0
 	}
+	for _, stage := range failureStages {
+		for _, mode := range auditModes {
+			c[seriesOf(failuresTotal, stage, mode)] = 0
+		}
+	}
 	for m := conflictsTotal; m < metricCount; m++ {
 		if len(metrics[m].labels) == 0 {
 			c[seriesOf(m)] = 0

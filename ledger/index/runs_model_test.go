@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/record"
 )
 
@@ -268,9 +269,9 @@ func namesOf(s Step) []string {
 	return names
 }
 
-func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, cause any, differing []string) {
+func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, cause drift.Cause, differing []string) {
 	wantCause, want := naiveCause(before, after)
-	require.EqualValues(u.T, wantCause, cause)
+	require.Equal(u.T, wantCause, string(cause))
 	require.Equal(u.T, want, differing)
 }
 

@@ -206,15 +206,15 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 func TestGroupEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Uint64Range(1, math.MaxUint64-1).Draw(t, "seq")
-		any := rapid.Uint64Range(1, math.MaxInt64)
+		number := rapid.Uint64Range(1, math.MaxInt64)
 		drawTally := func(name string) tally {
-			c := tally{any.Draw(t, name), any.Draw(t, name), any.Draw(t, name), any.Draw(t, name), any.Draw(t, name), any.Draw(t, name),
+			c := tally{number.Draw(t, name), number.Draw(t, name), number.Draw(t, name), number.Draw(t, name), number.Draw(t, name), number.Draw(t, name),
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), identify([]byte(name))}
 			return c
 		}
 		g := group{seq: seq, flags: byte(rapid.SampledFrom([]int{0, isRecord, isRecord | isRun, isRecord | isRun | bringsOutput, isMarked}).Draw(t, "flags")),
 			live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
-			conditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"), conditions: any.Draw(t, "conditions"),
+			conditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"), conditions: number.Draw(t, "conditions"),
 			facts: rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
 		if g.flags&isRun != 0 {
 			g.output = identify([]byte("live"))
