@@ -13,15 +13,13 @@ import (
 // that a newer library does not change the files unasked.
 const engineFormat = engine.FormatValueSeparation
 
-// Memory, in bytes. The index shares its machine with the log's database.
+// Memory, in bytes. The engine takes its memtables, and the batches that are as
+// large as one, out of the cache, so that this bounds all of them; the index
+// shares its machine with the log's database.
 const (
-	cacheBytes    = 96 << 20
-	memTableBytes = 32 << 20
+	cacheBytes    = 192 << 20
+	memTableBytes = 16 << 20
 )
-
-// lBaseBytes is what the first level below the newest tables holds. All that is
-// smaller is rewritten about twice, and half of the work of a fold is rewriting.
-const lBaseBytes = 64 << 20
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time.
@@ -36,7 +34,6 @@ func (c config) engineOptions() *engine.Options {
 		MemTableSize:          memTableBytes,
 		MaxOpenFiles:          256,
 		L0CompactionThreshold: 8,
-		LBaseMaxBytes:         lBaseBytes,
 		Logger:                enginelog.New(c.log, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once
