@@ -74,7 +74,7 @@ func printLedgerMetrics(ctx context.Context, c *console, o offlineOptions, datab
 	}
 	dir, err := os.MkdirTemp("", "colophon-metrics-")
 	if err != nil {
-		return fmt.Errorf("making a folder for the index: %w", err)
+		return fmt.Errorf("making a temporary folder for the index (TMPDIR says where): %w", err)
 	}
 	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
 }
