@@ -119,6 +119,7 @@ type batchItem struct {
 	record     *record.Record
 	submission ledger.Submission
 	refused    bool
+	key        string // of the line; empty if it has none
 	ticket     ledger.Ticket
 	err        error
 }
@@ -216,7 +217,7 @@ func (b *batch) prepare(item *batchItem, text []byte) {
 	}
 	o := b.options
 	o.key = line.Key
-	item.record = line.Record
+	item.record, item.key = line.Record, line.Key
 	item.submission, item.refused, item.err = prepare(b.ledger, line.Record, o)
 }
 
@@ -273,7 +274,7 @@ func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, err e
 	if err != nil {
 		return nil, err
 	}
-	o := outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, derive: b.options.derive, ack: ack}
+	o := outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, derive: b.options.derive, key: item.key, ack: ack}
 	receipt, err := b.server.receiptOf(context.WithoutCancel(ctx), b.ledger, o)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colophon/ledger"
+	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -21,7 +22,9 @@ const deriveTimeout = 10 * time.Second
 // proof covers them. Their names are proofs.DerivedMembers.
 type derivedFacts struct {
 	Drift               *runDrift       `json:"drift,omitempty"`
+	Incomplete          []string        `json:"incomplete,omitempty"` // what an IPC record lacks to be a run
 	Divergence          *dagDivergence  `json:"divergence,omitempty"`
+	PathID              string          `json:"path_id,omitempty"`
 	Category            index.Category  `json:"category,omitempty"`
 	Validated           *bool           `json:"validated,omitempty"`
 	Conflicts           *[]chunkSources `json:"conflicts,omitempty"`
@@ -92,14 +95,7 @@ func (s *Server) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kind 
 func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts derivedFacts, err error) {
 	switch kind {
 	case record.IPCRecord:
-		d, found, err := view.DriftOf(ctx, seq)
-		if err != nil || !found {
-			return facts, err
-		}
-		facts.Drift = &runDrift{Against: d.Against, Cause: string(d.Cause), Variables: []string{}, OutputChanged: d.OutputChanged}
-		for _, difference := range d.Differences {
-			facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
-		}
+		return facts, facts.drifted(ctx, view, seq)
 	case record.RunDAG:
 		d, err := view.DivergenceOf(ctx, seq)
 		if err != nil || d.Against == 0 {
@@ -111,11 +107,46 @@ func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind
 		if err != nil {
 			return facts, err
 		}
-		facts.Category, facts.Validated = change.Category, &change.Validated
+		facts.PathID, facts.Category, facts.Validated = change.PathID, change.Category, &change.Validated
 	case record.CitationSet:
 		return facts, facts.cited(ctx, view, seq)
 	}
 	return facts, nil
+}
+
+// drifted adds what follows for an IPC record.
+func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64) error {
+	r, err := view.IPCRecord(ctx, seq)
+	if err != nil {
+		return err
+	}
+	if !r.IsRun() {
+		d.Incomplete = lacking(&r.IPC)
+		return nil
+	}
+	found, ok, err := view.DriftOf(ctx, seq)
+	if err != nil || !ok {
+		return err
+	}
+	d.Drift = &runDrift{Against: found.Against, Cause: string(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
+	for _, difference := range found.Differences {
+		d.Drift.Variables = append(d.Drift.Variables, difference.Variable)
+	}
+	return nil
+}
+
+// lacking names what an IPC record has not that a run has: all else is required of
+// every record.
+func lacking(r *event.IPC) (names []string) {
+	for _, part := range []struct {
+		name  string
+		value []byte
+	}{{"system_prompt", r.SystemPromptHash}, {"output", r.OutputHash}, {"seed", r.Seed}} {
+		if part.value == nil {
+			names = append(names, part.name)
+		}
+	}
+	return names
 }
 
 // cited adds what follows for a citation set.

@@ -29,7 +29,9 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 	s.post("/records/3/state", `{"state":"failed","reason":"r"}`).want(http.StatusCreated)
 	require.Equal(t, &runDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
 		s.derived("/ipc-records", run("c")).Drift, "event 3 has failed")
-	require.Equal(t, derivedFacts{}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "no run")
+	require.Equal(t, derivedFacts{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "no run")
+	require.Equal(t, derivedFacts{Incomplete: []string{"system_prompt", "output", "seed"}},
+		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
 
 func TestDerivedFactsOfRunDAGs(t *testing.T) {
@@ -47,10 +49,10 @@ func TestDerivedFactsOfPaths(t *testing.T) {
 	s := start(t)
 	yes, no := true, false
 	const first, second = `{"project":"p","route":["a"],"content":"x"}`, `{"project":"p","route":["a"],"content":"y"}`
-	require.Equal(t, derivedFacts{Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
+	require.Equal(t, derivedFacts{PathID: "0cc175b9", Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
 	s.do(http.MethodPut, "/paths/p/0cc175b9/validation", `{"validated":true}`, "Content-Type", "application/json").want(http.StatusCreated)
-	require.Equal(t, derivedFacts{Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
-	require.Equal(t, derivedFacts{Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
+	require.Equal(t, derivedFacts{PathID: "0cc175b9", Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
+	require.Equal(t, derivedFacts{PathID: "0cc175b9", Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
 }
 
 func TestDerivedFactsOfCitationSets(t *testing.T) {
@@ -65,6 +67,19 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	require.Len(t, *facts.Conflicts, 1)
 	require.Equal(t, []sourceUse{{"a", 1}, {"b", 3}}, (*facts.Conflicts)[0].Sources)
 	require.Equal(t, uint64(2), (*facts.Conflicts)[0].SourceCount)
+}
+
+// A record that is read has its derived facts too, as of any size, where they are
+// asked for.
+func TestDerivedFactsOfReadRecords(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
+	s.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)
+	require.NotContains(t, string(s.get("/records/2").want(http.StatusOK).body), `"drift"`)
+	for _, query := range []string{"?derive=true", "?derive=true&as_of=3&proofs=true"} {
+		require.Contains(t, string(s.get("/records/2"+query).want(http.StatusOK).body), `"drift":{"against":1,`)
+	}
+	s.get("/records/2?derive=yes").problem(http.StatusBadRequest)
 }
 
 // Lines of a batch have their derived facts too, and replays those of the record

@@ -5,7 +5,11 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"net/http"
+	"regexp"
 	"strings"
+
+	"github.com/labstack/echo/v4"
 
 	"colophon"
 )
@@ -116,6 +120,24 @@ func (c *contract) page() (*docsPage, error) {
 			Type: c.typeOf(s.value), Rows: c.members("", s.value)})
 	}
 	return p, nil
+}
+
+// documentedAddress is where the contract's first server is.
+const documentedAddress = "http://127.0.0.1:8080"
+
+// hostForm is what a Host header may be to stand in a command that people paste.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
+
+// docsFor is the page with commands for the address that it was asked for at.
+func docsFor(page []byte, r *http.Request) []byte {
+	if !hostForm.MatchString(r.Host) {
+		return page
+	}
+	scheme := "http://"
+	if r.TLS != nil || r.Header.Get(echo.HeaderXForwardedProto) == "https" {
+		scheme = "https://"
+	}
+	return bytes.ReplaceAll(page, []byte(documentedAddress), []byte(scheme+r.Host))
 }
 
 func slug(name string) string { return strings.ReplaceAll(strings.ToLower(name), " ", "-") }

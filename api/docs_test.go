@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,6 +50,22 @@ func TestDocsAreOnePageInThemselves(t *testing.T) {
 		require.Equal(t, "/openapi.yaml", string(m[1]))
 	}
 	require.NotRegexp(t, `(?i)<script|<link|<img|<iframe|\son[a-z]+=|url\(|@import|ZgotmplZ`, string(page))
+}
+
+func TestDocsAreForTheServerThatWasAsked(t *testing.T) {
+	c, err := parseContract(colophon.OpenAPI)
+	require.NoError(t, err)
+	require.Equal(t, documentedAddress, c.Servers[0].URL)
+	page := []byte("curl -sS '" + documentedAddress + "/stats'")
+	for host, want := range map[string]string{
+		"ledger.example:8443": "http://ledger.example:8443", "[::1]:80": "http://[::1]:80",
+		"": documentedAddress, "a'$(b)": documentedAddress, "<b>": documentedAddress,
+	} {
+		r := &http.Request{Host: host, Header: http.Header{}}
+		require.Equal(t, "curl -sS '"+want+"/stats'", string(docsFor(page, r)))
+	}
+	r := &http.Request{Host: "a", Header: http.Header{"X-Forwarded-Proto": {"https"}}}
+	require.Equal(t, "curl -sS 'https://a/stats'", string(docsFor(page, r)))
 }
 
 func TestMarkdown(t *testing.T) {

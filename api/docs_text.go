@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -185,19 +186,20 @@ func appendJSON(b *bytes.Buffer, n *yaml.Node) error {
 	return nil
 }
 
-// curl is a command that can be pasted: the call with its first example.
+// curl is a command that can be pasted: the call with its examples, of the body the
+// first. docsFor gives it the address of the server.
 func (c *contract) curl(path string, parameters []docParameter, body *docsBody, o operation) string {
-	url, query := c.Servers[0].URL+path, "?"
+	address, query := c.Servers[0].URL+path, "?"
 	for _, p := range parameters {
 		switch {
 		case p.In == "path":
-			url = strings.ReplaceAll(url, "{"+p.Name+"}", p.Example.Value)
-		case p.In == "query" && p.Required:
-			url += query + p.Name + "=" + p.Example.Value
+			address = strings.ReplaceAll(address, "{"+p.Name+"}", p.Example.Value)
+		case p.In == "query" && (p.Required || !p.Example.IsZero()):
+			address += query + p.Name + "=" + url.QueryEscape(p.Example.Value)
 			query = "&"
 		}
 	}
-	command := "curl -sS '" + url + "'"
+	command := "curl -sS '" + address + "'"
 	if len(o.Responses) > 0 && len(o.Responses[0].value.Content) == 1 && o.Responses[0].value.Content[0].name == "application/octet-stream" {
 		command += " --output file"
 	}

@@ -3,11 +3,14 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger/drift"
+	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -69,16 +72,68 @@ func attributionOf(a *drift.Attribution) attribution {
 	return attribution{a.Cause, a.OutputChanged, differencesOf(a), a.Sentence()}
 }
 
+// attributedRow is one of two records that are compared.
+type attributedRow struct {
+	generationRow
+	State      string   `json:"state"`
+	Mismatches []string `json:"mismatches"` // fields whose claim did not hold
+}
+
+// read makes the row of a record.
+func (r *attributedRow) read(q *question, of *index.IPCRecord) (err error) {
+	r.generationRow = generationRowOf(of)
+	if r.State, err = q.view.State(of.Seq); err != nil {
+		return err
+	}
+	if r.Mismatches, err = mismatchesOf(q, of.Seq); err != nil {
+		return err
+	}
+	return r.proveIn(q)
+}
+
+// mismatchesOf are the fields of an event whose checks failed, in the order of their
+// names.
+func mismatchesOf(q *question, seq uint64) ([]string, error) {
+	entry, err := q.ledger.Store().Entry(q.ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var decoder event.Decoder
+	e, err := decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	fields := []string{}
+	for name, check := range e.Checks.Members() {
+		if string(check.Member("result").Text()) == string(record.Mismatch) {
+			fields = append(fields, string(name.Text()))
+		}
+	}
+	return fields, nil
+}
+
+// doubts says which of the compared hashes are not what was claimed; it begins with a
+// space where it says anything.
+func (r *attributedRow) doubts() string {
+	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
+		return " " + sentence
+	}
+	return ""
+}
+
 // attributed is the answer to what caused a change.
 type attributed struct {
 	taken
-	A generationRow `json:"a"`
-	B generationRow `json:"b"`
+	A attributedRow `json:"a"`
+	B attributedRow `json:"b"`
 	attribution
 }
 
 // attribute answers what caused the change from one IPC record to another.
 func (s *Server) attribute(c echo.Context) error {
+	if err := s.covered(c, c.QueryParam("a"), c.QueryParam("b")); err != nil {
+		return err
+	}
 	var a, b uint64
 	var givenA, givenB bool
 	q, err := s.asked(c, count("a", &a, &givenA), count("b", &b, &givenB))
@@ -95,9 +150,13 @@ func (s *Server) attribute(c echo.Context) error {
 		return err
 	}
 	found := drift.Attribute(&recordA.IPC, &recordB.IPC)
-	answer := &attributed{A: generationRowOf(&recordA), B: generationRowOf(&recordB), attribution: attributionOf(&found)}
-	if err := errors.Join(answer.A.proveIn(q), answer.B.proveIn(q)); err != nil {
+	answer := &attributed{attribution: attributionOf(&found)}
+	if err := errors.Join(answer.A.read(q, &recordA), answer.B.read(q, &recordB)); err != nil {
 		return err
+	}
+	answer.Says += answer.A.doubts()
+	if b != a {
+		answer.Says += answer.B.doubts()
 	}
 	return answerOne(q, answer)
 }
@@ -157,14 +216,20 @@ func (s *Server) timeline(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
+// groupings are the names that runs are grouped by; the last stands for every label.
+var groupings = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
+
 // groupParameters are the names that runs are grouped by, as parameters: one of them
 // may be given.
 func groupParameters(c echo.Context, group *index.RunQuery) []parameter {
-	var own []parameter
+	names := slices.Clone(groupings)
 	for name := range c.QueryParams() {
-		if !index.Grouped(name) {
-			continue
+		if index.Grouped(name) && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
+	}
+	var own []parameter
+	for _, name := range names {
 		own = append(own, parameter{name, func(value string) error {
 			if group.Name != "" {
 				return invalid(max(name, group.Name), "is one too many beside %s: give one of them", min(name, group.Name))

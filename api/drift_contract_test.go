@@ -84,10 +84,11 @@ func TestDriftOfOtherStatesAndSizes(t *testing.T) {
 	for query, want := range map[string][]uint64{
 		"?by=model":                            {3, 4},
 		"?by=model&sort=recent":                {4, 3},
-		"?by=model&sort=runs":                  {4},
+		"?by=model&sort=runs":                  {4, 3},
 		"?by=input_hash&sort=flips":            {4},
 		"?by=input_hash&sort=stability":        {4},
-		"?by=model&sort=flips":                 nil,
+		"?by=model&sort=flips":                 {4, 3},
+		"?by=model&sort=flips&min_outputs=2":   nil,
 		"?by=model&state=any":                  {5, 3, 4},
 		"?by=model&until=2020-01-01T00:00:00Z": nil,
 		"?by=label:a%2Fb":                      {1},
@@ -108,7 +109,7 @@ func TestDriftIsPagedAndProved(t *testing.T) {
 	s := generated(t)
 	s.do(t, get(groupsOf).asking("?after=7&by=model"), http.StatusOK)
 	requirePages(t, s, get(groupsOf), "as_of=8", "&by=model&state=any")
-	requirePages(t, s, get(groupsOf), "after=7", "&by=input_hash&sort=runs")
+	requirePages(t, s, get(groupsOf), "after=7", "&by=input_hash&sort=runs&min_runs=2")
 	requirePages(t, s, get(groupOf, "by", "input_hash", "value", ferry), "as_of=8", "")
 	requirePages(t, s, get(timelineOf), "as_of=8", "&model=gemma2%3A9b")
 	requirePages(t, s, get(timelineOf), "as_of=8", "&ipc_id=f390e9fe321c657408ba56ac1a932b2fcfc27a923c7f03a2a75770fe74a241d5")

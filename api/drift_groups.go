@@ -1,7 +1,7 @@
 package api
 
 import (
-	"encoding/base64"
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -56,8 +56,8 @@ func (s *Server) groups(c echo.Context) error {
 	var since, until, sort string
 	own := []parameter{text("by", &g.By), text("since", &since), text("until", &until), text("sort", &sort),
 		count("min_runs", &g.MinRuns, nil), count("min_outputs", &g.MinOutputs, nil)}
-	asked := s.asked
-	if c.QueryParam("sort") != "" {
+	asked, implied := s.asked, impliedSort(c)
+	if c.QueryParam("sort") != "" || implied != "" {
 		asked = s.askedAtHead
 	}
 	q, err := asked(c, own...)
@@ -75,7 +75,7 @@ func (s *Server) groups(c echo.Context) error {
 		return err
 	}
 	g.Any = q.any
-	found, next, err := listGroups(q, g, sort)
+	found, next, err := listGroups(q, g, cmp.Or(sort, implied))
 	if err != nil {
 		return err
 	}
@@ -84,6 +84,29 @@ func (s *Server) groups(c echo.Context) error {
 		rows[i] = groupRowOf(g.By, &found[i])
 	}
 	return answerRows(q, rows, next)
+}
+
+// impliedSort is the order in which the groups that are asked for are found without
+// walking all others: that of the ranking that holds them. It is empty where no ranking
+// does, and for any size but the head, that of the cursor included.
+func impliedSort(c echo.Context) string {
+	asked := c.QueryParams()
+	size, _, _ := decodeCursor(asked.Get("cursor"))
+	several := func(name string) bool {
+		n, err := parseCount(name, asked.Get(name))
+		return err == nil && n > 1
+	}
+	switch {
+	case asked.Has("sort") || asked.Has("as_of") || asked.Get("state") == "any" || size != headSize:
+		return ""
+	case asked.Get("since") != "" || asked.Get("until") != "":
+		return "recent"
+	case several("min_outputs"):
+		return "stability"
+	case several("min_runs"):
+		return "runs"
+	}
+	return ""
 }
 
 func listGroups(q *question, g index.GroupQuery, sort string) ([]index.Group, []byte, error) {
@@ -109,7 +132,7 @@ func checkGrouping(name, by string) error {
 }
 
 // outputRow is one of the outputs of a group. Its seq is that of the first run that
-// had it.
+// had it, whatever the state of that is.
 type outputRow struct {
 	proved
 	OutputHash string   `json:"output_hash"`
@@ -134,7 +157,7 @@ type groupAnswer struct {
 // group answers one group: its outputs with their counts, and its runs.
 func (s *Server) group(c echo.Context) error {
 	var outputs index.Page
-	q, err := s.asked(c, outputsCursor(&outputs.After))
+	q, err := s.askedWithin(c, "outputs_cursor", &outputs.After)
 	if err != nil {
 		return err
 	}
@@ -149,13 +172,25 @@ func (s *Server) group(c echo.Context) error {
 		return err
 	}
 	if !ok {
-		return fault(http.StatusNotFound, "no runs have that value; state=any asks for those that are not live too")
+		return noRuns(q, group)
 	}
 	answer := &groupAnswer{Group: groupRowOf(group.Name, &found)}
 	if err := errors.Join(answer.outputs(q, group, outputs), answer.runs(q, group), answer.Group.proveIn(q)); err != nil {
 		return err
 	}
 	return answerOne(q, answer)
+}
+
+// noRuns says why a group is not there.
+func noRuns(q *question, group index.RunQuery) error {
+	group.Any = true
+	if _, found, err := q.view.Group(q.ctx, group); err != nil {
+		return err
+	} else if found {
+		return fault(http.StatusNotFound, "no live runs have that value; state=any asks for those that are not live too")
+	}
+	return fault(http.StatusNotFound, "no runs have that value; a run is an IPC record with input, system prompt, output, "+
+		"model, temperature, max_tokens and seed, and /records lists others too")
 }
 
 func groupInPath(c echo.Context) (group index.RunQuery, err error) {
@@ -180,7 +215,7 @@ func (a *groupAnswer) outputs(q *question, group index.RunQuery, page index.Page
 			return err
 		}
 	}
-	a.OutputsNext = base64.RawURLEncoding.EncodeToString(next)
+	a.OutputsNext = q.next(next)
 	return nil
 }
 
@@ -197,17 +232,4 @@ func (a *groupAnswer) runs(q *question, group index.RunQuery) error {
 		}
 	}
 	return nil
-}
-
-// outputsCursor is where a list within an answer goes on.
-func outputsCursor(to *[]byte) parameter {
-	const name = "outputs_cursor"
-	return parameter{name, func(value string) error {
-		position, err := base64.RawURLEncoding.DecodeString(value)
-		if err != nil || len(position) == 0 {
-			return invalid(name, "must be the value of outputs_next of an earlier answer")
-		}
-		*to = position
-		return nil
-	}}
 }

@@ -41,11 +41,6 @@ type reproduction struct {
 // reproduce answers whether a re-run gave what is recorded, and what that says. It
 // records nothing.
 func (s *Server) reproduce(c echo.Context) error {
-	q, err := s.asked(c)
-	if err != nil {
-		return err
-	}
-	defer q.close()
 	body, err := s.readBody(c)
 	if err != nil {
 		return err
@@ -56,6 +51,14 @@ func (s *Server) reproduce(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.covered(c, decimal(seq)); err != nil {
+		return err
+	}
+	q, err := s.asked(c)
+	if err != nil {
+		return err
+	}
+	defer q.close()
 	recorded, err := q.view.IPCRecord(q.ctx, seq)
 	if errors.Is(err, storage.ErrNotFound) {
 		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is no IPC record of the first %d events", seq, q.view.Size()))
@@ -117,9 +120,12 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 			request[text] = value
 		}
 	}
+	if !request["seq"].Given() {
+		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
+	}
 	number, _ := request["seq"].AppendInteger(nil)
 	if seq, err = parseCount("seq", string(number)); err != nil {
-		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
+		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was run again")
 	}
 	delete(request, "seq")
 	if _, ok := request["output"]; !ok && !request["output_hash"].Given() {
@@ -128,10 +134,12 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 	return request, seq, nil
 }
 
-// rerun is the IPC record that a re-run would make: as recorded where the request
-// does not say.
+// rerun is the IPC record that a re-run would make: what its ipc_id is made of is as
+// recorded where the request does not say, and a payload is read as the recorded one
+// was. The environment is not known unless it is given: nothing says that it is still
+// the recorded one.
 func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecord) (event.IPC, error) {
-	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, &recorded.IPC))
+	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, recorded))
 	if err != nil {
 		return event.IPC{}, err
 	}
@@ -146,18 +154,18 @@ func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecor
 }
 
 // rerunBody is that record as a request to record it.
-func rerunBody(request map[string]pyjson.Value, recorded *event.IPC) []byte {
+func rerunBody(request map[string]pyjson.Value, recorded *index.IPCRecord) []byte {
 	body := []byte{'{'}
 	for _, m := range []struct {
 		name     string
 		recorded []byte // as JSON; nil for none
 		instead  string // a member that says the same
 	}{
-		{"payload", nil, ""}, {"payload_schema", nil, ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
+		{"payload", nil, ""}, {"payload_schema", schemaOf(request["payload"], recorded), ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
 		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
 		{"output", nil, ""}, {"output_hash", nil, ""},
 		{"model", quoted(recorded.Model), ""}, {"temperature", recorded.Temperature, ""}, {"max_tokens", recorded.MaxTokens, ""},
-		{"seed", seedUnlessIn(request["payload"], recorded.Seed), ""}, {"environment", environmentOf(recorded), ""},
+		{"seed", seedUnlessIn(request["payload"], recorded.Seed), ""}, {"environment", nil, ""},
 	} {
 		value := m.recorded
 		if given, ok := request[m.name]; ok {
@@ -192,22 +200,11 @@ func seedUnlessIn(payload pyjson.Value, recorded []byte) []byte {
 	return recorded
 }
 
-// environmentOf is the recorded environment as JSON.
-func environmentOf(recorded *event.IPC) []byte {
-	object := []byte{'{'}
-	for _, m := range []struct {
-		name  string
-		value []byte
-	}{
-		{"ollama_build_hash", recorded.OllamaBuildHash}, {"model_digest", recorded.ModelDigest}, {"host_platform", recorded.HostPlatform},
-	} {
-		if m.value == nil {
-			continue
-		}
-		if len(object) > 1 {
-			object = append(object, ',')
-		}
-		object = append(append(pyjson.AppendString(object, []byte(m.name)), ':'), quoted(m.value)...)
+// schemaOf is the schema that a payload is read under unless the request names one: that
+// of the recorded payload.
+func schemaOf(payload pyjson.Value, recorded *index.IPCRecord) []byte {
+	if !payload.Given() {
+		return nil
 	}
-	return append(object, '}')
+	return quoted(recorded.PayloadSchema())
 }

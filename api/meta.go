@@ -64,8 +64,8 @@ func (s *Server) openAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", colophon.OpenAPI)
 }
 
-// docsPage answers the contract for people.
+// docsPage answers the contract for people, with commands for this server.
 func (s *Server) docsPage(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-	return c.Blob(http.StatusOK, echo.MIMETextHTMLCharsetUTF8, s.docs)
+	return c.Blob(http.StatusOK, echo.MIMETextHTMLCharsetUTF8, docsFor(s.docs, c.Request()))
 }

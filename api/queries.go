@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -27,6 +28,7 @@ type question struct {
 	view   *index.View
 	page   index.Page
 	any    bool // records of all states, not only live ones
+	atHead bool // of the head of each request, whatever came before
 	proofs bool // attach inclusion proofs
 }
 
@@ -38,11 +40,22 @@ func (s *Server) asked(c echo.Context, own ...parameter) (*question, error) {
 	return a.question(c, own)
 }
 
-// askedAtHead is asked for what is kept for the head only: as_of is no parameter,
-// and a cursor goes on at the head of its own request.
+// askedAtHead is asked for rankings, which are kept for the head only: as_of is no
+// parameter, and a cursor goes on at the head of its own request.
 func (s *Server) askedAtHead(c echo.Context, own ...parameter) (*question, error) {
 	a := asking{server: s, atHead: true}
 	return a.question(c, own)
+}
+
+// askedWithin is asked for an answer that has a second list, which goes on after the
+// position that a cursor of that name leads to.
+func (s *Server) askedWithin(c echo.Context, name string, after *[]byte) (*question, error) {
+	a := asking{server: s, within: name}
+	q, err := a.question(c, []parameter{text(name, &a.cursorWithin)})
+	if err == nil {
+		*after = a.afterWithin
+	}
+	return q, err
 }
 
 func (q *question) close() { _ = q.view.Close() } // it is read only
@@ -56,6 +69,10 @@ type asking struct {
 	sizeGiven, afterGiven bool
 	limit                 uint64
 	cursor, state, proofs string
+
+	// Of the second list of an answer, if it has one.
+	within, cursorWithin string
+	afterWithin          []byte
 }
 
 func (a *asking) question(c echo.Context, own []parameter) (*question, error) {
@@ -65,25 +82,27 @@ func (a *asking) question(c echo.Context, own []parameter) (*question, error) {
 	}
 	maxPage := a.server.config.MaxPage
 	a.limit = uint64(min(defaultPage, maxPage))
-	known := append(own, count("after", &a.after, &a.afterGiven), count("limit", &a.limit, nil), text("cursor", &a.cursor),
+	known := append(own, count("after", &a.after, &a.afterGiven), limit(&a.limit, maxPage), text("cursor", &a.cursor),
 		text("state", &a.state), text("proofs", &a.proofs))
 	if !a.atHead {
 		known = append(known, count("as_of", &a.size, &a.sizeGiven))
+	} else if c.QueryParams().Has("as_of") {
+		return nil, invalid("as_of", "cannot be combined with sort: rankings are kept for the head only")
 	}
 	if err := query(c, known...); err != nil {
 		return nil, err
 	}
-	if a.limit < 1 || a.limit > uint64(maxPage) {
-		return nil, invalid("limit", "must be from 1 to %d", maxPage)
-	}
-	q := &question{c: c, ctx: c.Request().Context(), ledger: l, page: index.Page{Limit: int(a.limit)}}
+	q := &question{c: c, ctx: c.Request().Context(), ledger: l, page: index.Page{Limit: int(a.limit)}, atHead: a.atHead}
 	if q.any, err = choice("state", a.state, "live", "any"); err != nil {
 		return nil, err
 	}
 	if q.proofs, err = choice("proofs", a.proofs, "false", "true"); err != nil {
 		return nil, err
 	}
-	if err := a.position(q); err != nil {
+	if q.page.After, err = a.position("cursor", a.cursor); err != nil {
+		return nil, err
+	}
+	if a.afterWithin, err = a.position(a.within, a.cursorWithin); err != nil {
 		return nil, err
 	}
 	return q, a.open(q)
@@ -101,24 +120,41 @@ func choice(name, value, first, second string) (bool, error) {
 	return false, invalid(name, "must be %s or %s", first, second)
 }
 
-// position reads the cursor: the size of the first page, and where that ended.
-func (a *asking) position(q *question) error {
-	if a.cursor == "" {
-		return nil
+// position reads a cursor: the size of the first page, and where that ended.
+func (a *asking) position(name, cursor string) ([]byte, error) {
+	if cursor == "" {
+		return nil, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(a.cursor)
-	size, n := binary.Uvarint(raw)
-	if err != nil || n <= 0 {
-		return invalid("cursor", "must be the value of next of an earlier answer")
+	size, position, ok := decodeCursor(cursor)
+	if !ok {
+		return nil, invalid(name, "must be the value of %s of an earlier answer", nextOf(name))
+	}
+	if a.atHead != (size == headSize) {
+		return nil, invalid(name, "is of another query")
 	}
 	if a.sizeGiven && a.size != size {
-		return invalid("as_of", "differs from that of the cursor, %d; leave it out", size)
+		return nil, invalid("as_of", "differs from that of the %s, %d; leave it out", name, size)
 	}
-	q.page.After = raw[n:]
 	if !a.atHead {
 		a.size, a.sizeGiven = size, true
 	}
-	return nil
+	return position, nil
+}
+
+// nextOf is the member of an answer that a cursor comes from.
+func nextOf(cursor string) string { return strings.TrimSuffix(cursor, "cursor") + "next" }
+
+// headSize stands in a cursor that goes on at the head; no answer is of that size.
+const headSize = 0
+
+// decodeCursor is the size that a cursor goes on at, and its position.
+func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	size, n := binary.Uvarint(raw)
+	if err != nil || n <= 0 {
+		return 0, nil, false
+	}
+	return size, raw[n:], true
 }
 
 // open opens the view when the index has come as far as the request wants.
@@ -156,7 +192,11 @@ func (q *question) next(position []byte) string {
 	if position == nil {
 		return ""
 	}
-	raw := binary.AppendUvarint(nil, q.view.Size())
+	size := q.view.Size()
+	if q.atHead {
+		size = headSize
+	}
+	raw := binary.AppendUvarint(nil, size)
 	return base64.RawURLEncoding.EncodeToString(append(raw, position...))
 }
 

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -20,7 +22,7 @@ func query(c echo.Context, known ...parameter) error {
 	for name, values := range c.QueryParams() {
 		p := lookup(known, name)
 		if p == nil {
-			return invalid(name, "unknown query parameter")
+			return unknown(name, known)
 		}
 		if len(values) != 1 {
 			return invalid(name, "given more than once")
@@ -30,6 +32,19 @@ func query(c echo.Context, known ...parameter) error {
 		}
 	}
 	return nil
+}
+
+// unknown says which parameters a route knows.
+func unknown(name string, known []parameter) *problem {
+	if len(known) == 0 {
+		return invalid(name, "unknown query parameter; there are none here")
+	}
+	names := make([]string, len(known))
+	for i, p := range known {
+		names[i] = p.name
+	}
+	slices.Sort(names)
+	return invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 func lookup(known []parameter, name string) *parameter {
@@ -69,6 +84,19 @@ func parseCount(name, value string) (uint64, error) {
 		return 0, invalid(name, "must be a number from 0 to 2^64-1 in plain decimal")
 	}
 	return n, nil
+}
+
+// limit is the parameter that bounds the rows of a page, by maxPage at most.
+func limit(to *uint64, maxPage int) parameter {
+	const name = "limit"
+	return parameter{name, func(value string) error {
+		n, err := parseCount(name, value)
+		if err != nil || n < 1 || n > uint64(maxPage) {
+			return invalid(name, "must be a number from 1 to %d", maxPage)
+		}
+		*to = n
+		return nil
+	}}
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

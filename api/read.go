@@ -28,6 +28,7 @@ type row struct {
 	Checks        json.RawMessage `json:"checks"`
 	State         string          `json:"state,omitempty"`
 	Event         json.RawMessage `json:"event"`
+	*derivedFacts
 }
 
 // record answers one record: event, checks, state (3.2).
@@ -40,11 +41,16 @@ func (s *Server) record(c echo.Context) error {
 	if err := s.config.Index.Follower(l.Name()).Wait(c.Request().Context(), seq+1); err != nil {
 		return err
 	}
-	q, err := s.asked(c)
+	var derive string
+	q, err := s.asked(c, text("derive", &derive))
 	if err != nil {
 		return err
 	}
 	defer q.close()
+	derived, err := choice("derive", derive, "false", "true")
+	if err != nil {
+		return err
+	}
 	if seq >= q.view.Size() {
 		return fault(http.StatusNotFound, "there is no event %d among the first %d", seq, q.view.Size())
 	}
@@ -63,6 +69,13 @@ func (s *Server) record(c echo.Context) error {
 		if answer.State, err = q.view.State(seq); err != nil {
 			return err
 		}
+	}
+	if derived {
+		facts, err := factsOf(q.ctx, q.view, seq, record.Kind(r.Kind))
+		if err != nil {
+			return fmt.Errorf("deriving the facts of event %d: %w", seq, err)
+		}
+		answer.derivedFacts = &facts
 	}
 	if err := answer.proveIn(q); err != nil {
 		return err
@@ -154,12 +167,9 @@ func (s *Server) events(c echo.Context) error {
 		return err
 	}
 	var from uint64
-	limit := uint64(min(defaultPage, s.config.MaxPage))
-	if err := query(c, count("from", &from, nil), count("limit", &limit, nil)); err != nil {
+	rows := uint64(min(defaultPage, s.config.MaxPage))
+	if err := query(c, count("from", &from, nil), limit(&rows, s.config.MaxPage)); err != nil {
 		return err
-	}
-	if limit < 1 || limit > uint64(s.config.MaxPage) {
-		return invalid("limit", "must be from 1 to %d", s.config.MaxPage)
 	}
 	head := l.Head()
 	if from > head.Size {
@@ -168,8 +178,8 @@ func (s *Server) events(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, ndjson)
 	h.Set(asOf, decimal(head.Size))
-	if end := min(from+limit, head.Size); end < head.Size {
-		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, limit))
+	if end := min(from+rows, head.Size); end < head.Size {
+		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, rows))
 	}
 	encoder := json.NewEncoder(c.Response())
 	encoder.SetEscapeHTML(false)
@@ -177,7 +187,7 @@ func (s *Server) events(c echo.Context) error {
 		if err != nil {
 			return fmt.Errorf("entries from %d: %w", from, err)
 		}
-		if entry.Seq >= min(from+limit, head.Size) {
+		if entry.Seq >= min(from+rows, head.Size) {
 			break
 		}
 		next, err := lineOf(entry.Seq, entry.Bytes)

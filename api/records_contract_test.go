@@ -238,6 +238,7 @@ func TestRuns(t *testing.T) {
 
 func TestRecordAsOf(t *testing.T) {
 	s := recorded(t)
+	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // the index has it all
 	for query, state := range map[string]string{"": "failed", "?as_of=6": "live", "?as_of=7&proofs=true": "failed", "?after=7": "failed"} {
 		var r struct {
 			State string `json:"state"`

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,16 +35,21 @@ func (f *recordFilter) parameters(c echo.Context) []parameter {
 		text("kind", &f.kind), text("clock", &f.clock), text("since", &f.since), text("until", &f.until),
 		text("events", &f.withEvents), count("producer_seq", &f.producerSeq, &f.producerSeqGiven),
 	}
+	names := slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(valueForms))
 	for name := range c.QueryParams() {
-		if form := valueForm(name); form != nil {
-			own = append(own, parameter{name, func(value string) error {
-				if !form.pattern.MatchString(value) {
-					return invalid(name, "must be %s", form.name)
-				}
-				f.Values = append(f.Values, index.Value{Name: name, Text: value})
-				return nil
-			}})
+		if valueForm(name) != nil && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
+	}
+	for _, name := range names {
+		form := valueForm(name)
+		own = append(own, parameter{name, func(value string) error {
+			if !form.pattern.MatchString(value) {
+				return invalid(name, "must be %s", form.name)
+			}
+			f.Values = append(f.Values, index.Value{Name: name, Text: value})
+			return nil
+		}})
 	}
 	return own
 }
@@ -137,32 +143,29 @@ var (
 	anyForm   = &form{regexp.MustCompile(`(?s)^.*$`), "text"}
 	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`), "64 lower-case hexadecimal digits"}
 	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), `"sha256:" and 64 lower-case hexadecimal digits`}
-	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{16})$`), "8 or 16 lower-case hexadecimal digits"}
+	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`), "8 lower-case hexadecimal digits, or 16 and more where those are held"}
 	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`), "8 lower-case hexadecimal digits"}
 )
+
+// valueForms are the names that records are found by, labels and stages apart.
+var valueForms = map[string]*form{
+	"run_id": anyForm, "subject": anyForm, "project": anyForm, "source_id": anyForm, "model": anyForm, "producer": anyForm,
+	"flag":       anyForm,
+	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
+	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
+	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
+	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
+	"model_profile_hash": hashForm, "cache_key": hashForm,
+}
 
 // valueForm is the form of the values of a name that records are found by, nil if
 // they are found by none.
 func valueForm(name string) *form {
-	switch name {
-	case "run_id", "subject", "project", "source_id", "model", "producer":
-		return anyForm
-	case "chunk_hash":
-		return chunkForm
-	case "path_id":
-		return pathForm
-	case "content_fingerprint", "raw_content_fingerprint":
-		return printForm
-	case "input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced", "root", "question_hash",
-		"preflight_hash", "context_root", "evidence_map_root", "conversation_hash", "governance_policy_hash",
-		"verifier_policy_hash", "source_root", "model_profile_hash", "cache_key":
-		return hashForm
-	}
 	switch {
 	case strings.HasPrefix(name, "label:"):
 		return anyForm
 	case strings.HasPrefix(name, "stage:"):
 		return hashForm
 	}
-	return nil
+	return valueForms[name]
 }

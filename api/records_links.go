@@ -46,14 +46,20 @@ func (l *recordLinks) follow(q *question, r *index.Record) error {
 			l.Queries[name] = "/v1/ledgers/" + q.ledger.Name() + fmt.Sprintf(format, *value)
 		}
 	}
-	hashes := e.Record.Hashes
+	hashes, live := e.Record.Hashes, r.State == record.Live
 	switch r.Kind {
 	case record.IPCRecord:
-		add("timeline", "/drift/timeline?input_hash=%s", hashes["input_hash"])
-		add("repetitions", "/drift/groups/ipc_id/%s", hashes["ipc_id"])
+		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
+		if !live { // they leave it out unless asked
+			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
+		}
+		add("timeline", timeline, hashes["input_hash"])
+		add("repetitions", repetitions, hashes["ipc_id"])
 	case record.RunDAG:
 		add("divergence", "/run-dags/divergence?question_hash=%s", hashes["question_hash"])
-		add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
+		if live { // the cache serves no other
+			add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
+		}
 	case record.CitationSet:
 		seq, subject := decimal(r.Seq), url.QueryEscape(e.Record.Subject)
 		add("document", "/citation-sets/%s/document", &seq)

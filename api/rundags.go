@@ -43,7 +43,7 @@ type comparison struct {
 	OnlyInB        []string `json:"only_in_b"`
 	// Dimensions is null where not both have cache dimensions.
 	Dimensions *[]string `json:"differing_dimensions"`
-	Sentence   string    `json:"sentence"`
+	Says       string    `json:"says"`
 }
 
 // compareRuns answers which stages and cache dimensions of two run-DAGs differ.
@@ -81,7 +81,7 @@ func compared(a, b *index.RunDAG) *comparison {
 	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
 	answer := &comparison{
 		A: runRowOf(a), B: runRowOf(b), Differing: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
-		Sentence: change.Sentence(dimensions, known),
+		Says: change.Sentence(dimensions, known),
 	}
 	if len(change.Differing) > 0 {
 		answer.FirstDiverging = &change.Differing[0]

@@ -66,7 +66,7 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 	require.Regexp(t, `^{"as_of":6,"a":{"seq":1,"run_id":"answer/311","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
 		`"b":{"seq":2,"run_id":"answer/312","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
 		`"first_diverging_stage":"answer","differing_stages":\["answer","verify","final_label"\],"only_in_a":\[\],"only_in_b":\[\],`+
-		`"differing_dimensions":\["source_root"\],"sentence":"The runs diverge first at \\"answer\\"; 3 of 7 stages differ; `+
+		`"differing_dimensions":\["source_root"\],"says":"The runs diverge first at \\"answer\\"; 3 of 7 stages differ; `+
 		`of the cache dimensions these differ: source_root."}\n$`, string(a.body))
 	a = s.do(t, get(compareOf).asking("?a=3&b=3&as_of=6&proofs=true"), http.StatusOK)
 	require.Contains(t, string(a.body), `"first_diverging_stage":null,"differing_stages":[]`)
@@ -100,8 +100,8 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 		return text
 	}
 	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;", divergence("?as_of=6&proofs=true"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 quarantined 3 retrieval;", divergence("?as_of=6&state=any"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 live 3 retrieval;", divergence("?as_of=5"), "it was live")
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 quarantined 3 preflight;", divergence("?as_of=6&state=any"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 live 3 preflight;", divergence("?as_of=5"), "it was live")
 }
 
 func TestRunsAreServedByCacheKeyAsTheContractSays(t *testing.T) {

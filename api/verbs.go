@@ -146,7 +146,7 @@ func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *b
 	}
 	s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
 	if ack.Outcome != ledger.Appended {
-		return s.answer(c, l, outcome{minimal: o.minimal, ack: ack})
+		return s.answer(c, l, outcome{minimal: o.minimal, key: o.key, ack: ack})
 	}
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {

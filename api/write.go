@@ -160,7 +160,7 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 			return err
 		}
 		s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, derive: o.derive, ack: ack})
+		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, derive: o.derive, key: o.key, ack: ack})
 	}
 }
 
@@ -179,6 +179,7 @@ type outcome struct {
 	refused bool // for a mismatch
 	minimal bool
 	derive  bool
+	key     string // that the client chose; empty: a record's run_id is its key
 	ack     ledger.Ack
 }
 
@@ -210,9 +211,7 @@ func (out *outcome) problem() *problem {
 	case out.ack.Outcome == ledger.Replayed:
 		return nil
 	case out.ack.Outcome == ledger.Conflicted:
-		p := fault(http.StatusConflict, "another record holds this idempotency key: event %d", out.ack.First)
-		p.FirstSeq = &out.ack.First
-		return p
+		return out.conflict()
 	case out.refused:
 		p := fault(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.record.Mismatches()))
 		mismatches := out.record.Mismatches()
@@ -224,6 +223,17 @@ func (out *outcome) problem() *problem {
 		return p
 	}
 	return nil
+}
+
+// conflict says that another record holds the key, and which key that is.
+func (out *outcome) conflict() *problem {
+	p := fault(http.StatusConflict, "another record holds this idempotency key: event %d", out.ack.First)
+	if out.key == "" {
+		p = fault(http.StatusConflict, "another record of this kind has this run_id: event %d; "+
+			"give each run its own, or send the record as it was", out.ack.First)
+	}
+	p.FirstSeq = &out.ack.First
+	return p
 }
 
 func location(l *ledger.Ledger, r *proofs.Receipt) string {

@@ -141,7 +141,7 @@ var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "pr
 // DerivedMembers are what an answer may carry beside its receipt: facts that
 // follow from other events (3.1). No proof covers them, and ParseReceipt skips
 // them.
-var DerivedMembers = []string{"drift", "divergence", "category", "validated", "conflicts", "unregistered_sources"}
+var DerivedMembers = []string{"drift", "incomplete", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources"}
 
 // ParseReceipt reads a receipt strictly: a member that is missing, unknown or
 // there twice, or has a value of another type, is ErrMalformed. White space,

@@ -19,7 +19,7 @@ const defaultServer = "http://127.0.0.1:8080"
 
 // serverFlag is the flag of every command that talks to a server.
 func serverFlag(c *console, flags *pflag.FlagSet, server *string) {
-	flags.StringVar(server, "server", c.environment("COLOPHON_SERVER", defaultServer), "`URL` of the server")
+	flags.StringVar(server, "server", c.environment("COLOPHON_SERVER", defaultServer), "`URL` of the server, or COLOPHON_SERVER")
 }
 
 // client talks to one server.

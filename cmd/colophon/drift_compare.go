@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,70 +20,141 @@ type variableChange struct {
 	A, B     json.RawMessage // text, number or null
 }
 
+// compared is one of the two events that are compared.
+type compared struct {
+	Seq    uint64
+	Kind   record.Kind
+	State  string // empty where the kind has none
+	Checks map[string]struct{ Result record.Result }
+}
+
 func (d *driftCommand) newCompare() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Say what caused the change from one record to another",
 		Long: `Say what differs between two events and, where the output changed, what caused
 it. Of two IPC records: the variables that differ, and the cause. Of two run-DAGs:
-the stages at which they diverge. A and B are seqs.`,
+the stages at which they diverge. A and B are seqs.
+
+Where one of them is not live, or claims a hash that does not hold, the table says
+so; with --json, GET /records/SEQ does.`,
 		Example: `  colophon drift compare 12 40
   colophon drift compare 12 40 --json`,
-		Args: cobra.ExactArgs(2),
+		Args: seqs,
 		RunE: func(command *cobra.Command, args []string) error { return d.compare(command, args[0], args[1]) },
 	}
+	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		if number, found := negativeNumber(err); found {
+			return noSeq(number)
+		}
+		return explainFlag(command, err)
+	})
+	return command
+}
+
+// seqs demands two arguments that are seqs.
+func seqs(command *cobra.Command, args []string) error {
+	if err := cobra.ExactArgs(2)(command, args); err != nil {
+		return err
+	}
+	for _, arg := range args {
+		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
+			return noSeq(arg)
+		}
+	}
+	return nil
+}
+
+func noSeq(argument string) error {
+	return exitf(exitUsage, "%q: must be the seq of a record, a number", argument)
 }
 
 func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
-	kindA, err := d.kind(command, a)
+	recordA, err := d.record(command, a)
 	if err != nil {
 		return err
 	}
-	kindB, err := d.kind(command, b)
+	recordB, err := d.record(command, b)
 	if err != nil {
 		return err
 	}
-	query := d.query()
+	query := d.query(command)
 	query.Set("a", a)
 	query.Set("b", b)
 	switch {
-	case kindA != kindB:
-		return exitf(exitFailed, "event %s is of kind %s and event %s of kind %s: only records of one kind can be compared", a, kindA, b, kindB)
-	case kindA == record.IPCRecord:
-		return d.compareRuns(command, query)
-	case kindA == record.RunDAG:
-		return d.compareDAGs(command, query)
+	case recordA.Kind != recordB.Kind:
+		return exitf(exitFailed, "event %s is of kind %s and event %s of kind %s: only records of one kind can be compared", a, recordA.Kind, b, recordB.Kind)
+	case recordA.Kind == record.IPCRecord:
+		return d.compareRuns(command, query, recordA, recordB)
+	case recordA.Kind == record.RunDAG:
+		return d.compareDAGs(command, query, recordA, recordB)
 	}
-	return exitf(exitFailed, "events %s and %s are of kind %s: IPC records and run-DAGs can be compared", a, b, kindA)
+	return exitf(exitFailed, "events %s and %s are of kind %s: IPC records and run-DAGs can be compared", a, b, recordA.Kind)
 }
 
-// kind is that of an event.
-func (d *driftCommand) kind(command *cobra.Command, seq string) (record.Kind, error) {
-	var event struct{ Kind record.Kind }
-	_, err := d.ask(command, "/records/"+url.PathEscape(seq), nil, &event)
-	return event.Kind, err
+// record is an event that is to be compared.
+func (d *driftCommand) record(command *cobra.Command, seq string) (compared, error) {
+	var event compared
+	_, err := d.ask(command, "/records/"+seq, d.query(command), &event)
+	return event, err
+}
+
+// caveats prints what there is to know of two events before one believes what
+// comparing them says.
+func (d *driftCommand) caveats(a, b compared) error {
+	events := []compared{a, b}
+	if a.Seq == b.Seq {
+		events = events[:1]
+	}
+	for _, event := range events {
+		if event.State != "" && event.State != string(record.Live) {
+			if _, err := fmt.Fprintf(d.out, "Event %d is %s, not live.\n", event.Seq, plain(event.State)); err != nil {
+				return err
+			}
+		}
+		if err := printNames(d.out, fmt.Sprintf("Event %d claims what does not hold", event.Seq), event.mismatches()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mismatches are the fields whose claims do not hold, in order.
+func (c *compared) mismatches() []string {
+	var fields []string
+	for field, check := range c.Checks {
+		if check.Result == record.Mismatch {
+			fields = append(fields, field)
+		}
+	}
+	slices.Sort(fields)
+	return fields
 }
 
 // compareRuns says what the server's attribution of two IPC records says.
-func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values) error {
+func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, recordA, recordB compared) error {
 	var answer struct {
 		Says        string
 		Cause       string
 		Differences []variableChange
 	}
-	if err := d.get(command, "/drift/attribution", query, &answer); err != nil || d.json {
+	text, err := d.ask(command, "/drift/attribution", query, &answer)
+	if err != nil {
 		return err
+	}
+	if d.json {
+		return printLine(d.out, text)
 	}
 	a, b := query.Get("a"), query.Get("b")
-	if _, err := fmt.Fprintf(d.out, "From event %s to event %s: %s\nCause: %s.\n", a, b, plain(answer.Says), plain(words(answer.Cause))); err != nil {
+	if _, err := fmt.Fprintf(d.out, "From event %s to event %s: %s\nCause: %s.\n", a, b, plain(answer.Says), plain(answer.Cause)); err != nil {
 		return err
 	}
-	if len(answer.Differences) == 0 {
-		return nil
+	if err := d.caveats(recordA, recordB); err != nil || len(answer.Differences) == 0 {
+		return err
 	}
 	rows := make([][]string, len(answer.Differences))
 	for i, x := range answer.Differences {
-		rows[i] = []string{plain(words(x.Variable)), plainValue(x.A), plainValue(x.B)}
+		rows[i] = []string{plain(x.Variable), plainValue(x.A), plainValue(x.B)}
 	}
 	if _, err := fmt.Fprintln(d.out); err != nil {
 		return err
@@ -90,19 +163,23 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values) err
 }
 
 // compareDAGs says where two run-DAGs diverge.
-func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values) error {
+func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, recordA, recordB compared) error {
 	var answer struct {
-		Sentence   string
+		Says       string
 		Differing  []string `json:"differing_stages"`
 		OnlyInA    []string `json:"only_in_a"`
 		OnlyInB    []string `json:"only_in_b"`
 		Dimensions []string `json:"differing_dimensions"`
 	}
-	if err := d.get(command, "/run-dags/compare", query, &answer); err != nil || d.json {
+	text, err := d.ask(command, "/run-dags/compare", query, &answer)
+	if err != nil {
 		return err
 	}
+	if d.json {
+		return printLine(d.out, text)
+	}
 	a, b := query.Get("a"), query.Get("b")
-	if _, err := fmt.Fprintf(d.out, "From event %s to event %s: %s\n", a, b, plain(answer.Sentence)); err != nil {
+	if _, err := fmt.Fprintf(d.out, "From event %s to event %s: %s\n", a, b, plain(answer.Says)); err != nil {
 		return err
 	}
 	for _, names := range []struct {
@@ -118,7 +195,7 @@ func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values) err
 			return err
 		}
 	}
-	return nil
+	return d.caveats(recordA, recordB)
 }
 
 func printNames(out io.Writer, what string, names []string) error {
@@ -132,9 +209,6 @@ func printNames(out io.Writer, what string, names []string) error {
 	_, err := fmt.Fprintf(out, "%s: %s\n", what, strings.Join(cells, ", "))
 	return err
 }
-
-// words is a name of the API as people write it.
-func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // plainValue is a value of a variable as a cell.
 func plainValue(value json.RawMessage) string {

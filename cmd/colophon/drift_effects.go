@@ -19,7 +19,7 @@ type effectsAnswer struct {
 }
 
 func (d *driftCommand) newEffects() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "effects VARIABLE A B",
 		Short: "Show what came of changing one variable and nothing else",
 		Long: `Show the pairs of runs of which one has the value A, the other the value B, and in
@@ -34,17 +34,22 @@ first goes with the first, the second with the second, and so on.`,
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
+	d.pageFlags(command.Flags())
+	d.stateFlag(command.Flags())
+	d.fullFlag(command.Flags())
+	return command
 }
 
 func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) error {
-	query := d.query()
+	query := d.query(command)
 	query.Set("variable", variable)
 	query.Set("a", a)
 	query.Set("b", b)
 	t := newTable(d.out, column{"event A", true}, column{"event B", true}, column{name: "output A"}, column{name: "output B"}, column{name: "changed"})
 	for first := true; ; first = false {
 		var answer effectsAnswer
-		if err := d.get(command, "/drift/effects", query, &answer); err != nil {
+		text, err := d.ask(command, "/drift/effects", query, &answer)
+		if err != nil {
 			return err
 		}
 		if first && !d.json {
@@ -52,12 +57,12 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 				return err
 			}
 		}
-		done, err := printPage(d, t, answer.page, func(p pair) []string {
+		done, err := printPage(d, t, answer.page, text, func(p pair) []string {
 			changed := "no"
 			if p.OutputChanged {
 				changed = "yes"
 			}
-			return []string{decimal(p.A.Seq), decimal(p.B.Seq), hashOr(p.A.OutputHash), hashOr(p.B.OutputHash), changed}
+			return []string{decimal(p.A.Seq), decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), changed}
 		})
 		if err != nil {
 			return err
@@ -76,12 +81,8 @@ func (d *driftCommand) printEffect(variable, a, b string, answer *effectsAnswer)
 	if answer.Pairs == 0 {
 		return nil
 	}
-	pairs := "pairs"
-	if answer.Pairs == 1 {
-		pairs = "pair"
-	}
-	_, err := fmt.Fprintf(d.out, "From %s %s (A) to %s (B), all else equal: %d %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
-		plain(words(variable)), plain(a), plain(b), answer.Pairs, pairs, answer.Changed,
+	_, err := fmt.Fprintf(d.out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
+		plain(variable), plain(a), plain(b), counted(answer.Pairs, "pair"), answer.Changed,
 		share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
 	return err
 }

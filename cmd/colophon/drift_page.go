@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -15,15 +17,17 @@ type page[R any] struct {
 	Next string `json:"next"`
 }
 
-// list asks a query of many rows and prints them as a table: the first page, or all
-// of them. empty is what there is to say where there are none.
+// list asks a query of many rows and prints them as a table: the first page that has
+// any, or all of them. empty is what there is to say where there are none; "" is
+// nothing.
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *table, empty string, cells func(R) []string) error {
 	for {
 		var p page[R]
-		if err := d.get(command, path, query, &p); err != nil {
+		answer, err := d.ask(command, path, query, &p)
+		if err != nil {
 			return err
 		}
-		done, err := printPage(d, t, p, cells)
+		done, err := printPage(d, t, p, answer, cells)
 		if err != nil {
 			return err
 		}
@@ -36,21 +40,23 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 	}
 }
 
-// printPage prints a page, unless the answer was printed as JSON, and reports
-// whether it is the last one that is wanted.
-func printPage[R any](d *driftCommand, t *table, p page[R], cells func(R) []string) (done bool, err error) {
+// printPage prints a page, with --json the answer that it is from, and reports
+// whether it is the last one that is wanted. A page that is empty and yet not the
+// last is passed over.
+func printPage[R any](d *driftCommand, t *table, p page[R], answer []byte, cells func(R) []string) (done bool, err error) {
+	if len(p.Rows) == 0 && p.Next != "" {
+		return false, nil
+	}
+	done = p.Next == "" || !d.all
+	if d.json {
+		t.rows += len(p.Rows)
+		return done, printLine(d.out, answer)
+	}
 	rows := make([][]string, len(p.Rows))
 	for i, r := range p.Rows {
 		rows[i] = cells(r)
 	}
-	if d.json {
-		return p.Next == "" || !d.all, nil
-	}
-	if err := t.write(rows); err != nil {
-		return false, err
-	}
-	// A page may be empty and yet not the last.
-	return p.Next == "" || !d.all && t.rows > 0, nil
+	return done, t.write(rows)
 }
 
 // conclude says what a table does not. next is the cursor behind its last page.
@@ -58,22 +64,13 @@ func (d *driftCommand) conclude(t *table, next, empty string) {
 	switch {
 	case d.json:
 	case next != "":
-		d.say("there are more rows: --all prints them")
-	case t.rows == 0:
+		d.say("there may be more rows: --all prints them")
+	case t.rows == 0 && empty != "":
 		d.say("%s", empty)
 	}
 }
 
-// get asks a query of the ledger and reads the answer; with --json it prints it.
-func (d *driftCommand) get(command *cobra.Command, path string, query url.Values, to any) error {
-	answer, err := d.ask(command, path, query, to)
-	if err != nil || !d.json {
-		return err
-	}
-	return printJSON(d.out, answer)
-}
-
-// ask is get without printing.
+// ask asks a query of the ledger, reads the answer and returns it as it came.
 func (d *driftCommand) ask(command *cobra.Command, path string, query url.Values, to any) ([]byte, error) {
 	server, err := newClient(d.server)
 	if err != nil {
@@ -91,4 +88,15 @@ func (d *driftCommand) ask(command *cobra.Command, path string, query url.Values
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
 	return answer, nil
+}
+
+// printLine prints a JSON value as one line.
+func printLine(out io.Writer, value []byte) error {
+	var line bytes.Buffer
+	if err := json.Compact(&line, value); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	line.WriteByte('\n')
+	_, err := line.WriteTo(out)
+	return err
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func (d *driftCommand) newPaths() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "paths [PROJECT]",
 		Short: "Show what became of a story's paths from build to build",
 		Long: `Show the builds of a project in order: how many of their records are new, modified
@@ -24,6 +24,8 @@ PROJECT, show the projects.`,
 			return d.builds(command, args[0])
 		},
 	}
+	d.pageFlags(command.Flags())
+	return command
 }
 
 func (d *driftCommand) projects(command *cobra.Command) error {
@@ -33,7 +35,7 @@ func (d *driftCommand) projects(command *cobra.Command) error {
 		Paths, Builds, Collisions uint64
 	}
 	t := newTable(d.out, column{name: "project"}, column{"paths", true}, column{"builds", true}, column{"collisions", true}, column{"first event", true})
-	return list(d, command, "/paths", d.query(), t, "no paths are recorded", func(r row) []string {
+	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r row) []string {
 		return []string{plain(r.Project), decimal(r.Paths), decimal(r.Builds), decimal(r.Collisions), decimal(r.Seq)}
 	})
 }
@@ -47,7 +49,7 @@ func (d *driftCommand) builds(command *cobra.Command, project string) error {
 	t := newTable(d.out, column{name: "build"}, column{"new", true}, column{"modified", true}, column{"unchanged", true},
 		column{"gone", true}, column{"paths", true}, column{"first event", true}, column{name: "recorded"})
 	path := "/paths/" + url.PathEscape(project) + "/builds"
-	return list(d, command, path, d.query(), t, "no record of the project names a build", func(r row) []string {
+	return list(d, command, path, d.query(command), t, "no record of the project names a build", func(r row) []string {
 		return []string{plain(r.Build), decimal(r.New), decimal(r.Modified), decimal(r.Unchanged),
 			decimal(r.Gone), decimal(r.Paths), decimal(r.Seq), plain(r.Time)}
 	})

@@ -83,18 +83,27 @@ func plainOr(text *string) string {
 	return plain(*text)
 }
 
-// shortHash is enough of a hash to tell it from others by eye.
-func shortHash(hash string) string {
+// hash is a hash as a cell: without --full by its first digits, enough to tell it
+// from others by eye.
+func (d *driftCommand) hash(hash string) string {
 	const digits = 12
-	if len(hash) <= digits {
+	if d.full || len(hash) <= digits {
 		return plain(hash)
 	}
 	return plain(hash[:digits]) + "…"
 }
 
-func hashOr(hash *string) string {
+func (d *driftCommand) hashOr(hash *string) string {
 	if hash == nil {
 		return none
 	}
-	return shortHash(*hash)
+	return d.hash(*hash)
+}
+
+// counted is a number of things, whose plural ends in s.
+func counted(n uint64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return decimal(n) + " " + thing + "s"
 }

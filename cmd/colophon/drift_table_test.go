@@ -30,6 +30,14 @@ func TestCellsArePlain(t *testing.T) {
 	for value, want := range map[string]string{`null`: "-", `"a"`: "a", `0.7`: "0.7", `"\u001b"`: `"\x1b"`, `12345678901234567890`: "12345678901234567890"} {
 		require.Equal(t, want, plainValue(json.RawMessage(value)))
 	}
-	require.Equal(t, "-", hashOr(nil))
-	require.Equal(t, "0123456789ab…", shortHash("0123456789abcdef"))
+}
+
+func TestHashesAreCutUnlessWantedWhole(t *testing.T) {
+	hash := "0123456789abcdef"
+	d := &driftCommand{}
+	require.Equal(t, "-", d.hashOr(nil))
+	require.Equal(t, "0123456789ab…", d.hashOr(&hash))
+	d.full = true
+	require.Equal(t, "-", d.hashOr(nil))
+	require.Equal(t, hash, d.hashOr(&hash))
 }

@@ -16,7 +16,7 @@ type step struct {
 }
 
 func (d *driftCommand) newTimeline() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "timeline BY VALUE",
 		Short: "Show runs in order, and what changed from each to the next",
 		Long: `Show the runs of a group in order, the oldest first, each with what caused its
@@ -27,39 +27,47 @@ BY is ` + groupingHelp + `.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, args[0], args[1]) },
 	}
+	d.pageFlags(command.Flags())
+	d.stateFlag(command.Flags())
+	d.fullFlag(command.Flags())
+	return command
 }
 
 func (d *driftCommand) timeline(command *cobra.Command, by, value string) error {
-	query := d.query()
+	query := d.query(command)
 	query.Set(by, value)
 	t := newTable(d.out, column{"event", true}, column{name: "recorded"}, column{name: "output"}, column{"against", true},
 		column{name: "cause"}, column{name: "what differs"})
-	return list(d, command, "/drift/timeline", query, t, "no runs have that value", func(s step) []string {
+	err := list(d, command, "/drift/timeline", query, t, "", func(s step) []string {
 		against, cause := none, none
 		if s.Against != nil && s.Cause != nil {
-			against, cause = decimal(*s.Against), plain(words(*s.Cause))
+			against, cause = decimal(*s.Against), plain(*s.Cause)
 		}
-		return []string{decimal(s.Seq), plain(s.Time), hashOr(s.OutputHash), against, cause, changes(s.Differences)}
+		return []string{decimal(s.Seq), plain(s.Time), d.hashOr(s.OutputHash), against, cause, d.changes(s.Differences)}
 	})
+	if err == nil && t.rows == 0 {
+		return d.noRuns(command, by, value)
+	}
+	return err
 }
 
 // changes are differences in one cell.
-func changes(differences []variableChange) string {
+func (d *driftCommand) changes(differences []variableChange) string {
 	if len(differences) == 0 {
 		return none
 	}
 	parts := make([]string, len(differences))
 	for i, x := range differences {
-		parts[i] = words(x.Variable) + ": " + briefly(x.A) + " → " + briefly(x.B)
+		parts[i] = x.Variable + ": " + d.briefly(x.A) + " → " + d.briefly(x.B)
 	}
 	return plain(strings.Join(parts, ", "))
 }
 
-// briefly is a value of a variable, a hash by its first digits.
-func briefly(value json.RawMessage) string {
+// briefly is a value of a variable, a hash as the table has hashes.
+func (d *driftCommand) briefly(value json.RawMessage) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
-		return shortHash(text)
+		return d.hash(text)
 	}
 	return text
 }

@@ -48,7 +48,7 @@ Exit codes: 0 all is as it should be, 1 something is damaged or cannot be read,
 			return fsck(command.Context(), c, o)
 		},
 	}
-	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys")
+	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
 	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with it; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
@@ -216,5 +216,5 @@ func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s", f.Ledger, f.Damage.text)
 	}
-	return fmt.Sprintf("%s: clean: %d events, %d contents, %d idempotency keys", f.Ledger, f.Events, f.Contents, f.Keys)
+	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys", f.Ledger, counted(f.Events, "event"), f.Contents, f.Keys)
 }

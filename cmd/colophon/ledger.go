@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // ledgerInfo is a ledger as the server describes it.
@@ -77,16 +82,49 @@ scheme under a domain that is yours; the default contains the key's fingerprint.
 }
 
 func (l *ledgerCommand) newFreeze() *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	command := &cobra.Command{
 		Use:   "freeze NAME",
 		Short: "Refuse all writes to a ledger from now on; this cannot be undone",
 		Long: `Refuse all writes to a ledger from now on. Reads go on, and its last checkpoint
-is final. This cannot be undone.`,
-		Example: `  colophon ledger freeze generations`,
-		Args:    cobra.ExactArgs(1),
+is final. This cannot be undone: on a terminal the command asks for the name once
+more, elsewhere it wants --yes.`,
+		Example: `  colophon ledger freeze generations
+  colophon ledger freeze generations --yes`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
+			if !yes {
+				if err := l.confirmFreeze(command.Context(), args[0]); err != nil {
+					return err
+				}
+			}
 			return l.one(command, http.MethodPost, ledgerPath(args[0])+"/freeze", nil)
 		},
+	}
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return command
+}
+
+// confirmFreeze has the name of the ledger typed, on a terminal.
+func (c *console) confirmFreeze(ctx context.Context, name string) error {
+	if file, ok := c.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return exitf(exitUsage, "freezing a ledger cannot be undone; pass --yes to do it without being asked")
+	}
+	fmt.Fprintf(c.err, "Freezing ledger %q cannot be undone. Type its name to do it: ", name)
+	typed := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(c.in).ReadString('\n') // what cannot be read is not the name
+		typed <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-typed:
+		if line == name {
+			return nil
+		}
+		return exitf(exitFailed, "that is not its name; nothing was frozen")
+	case <-ctx.Done():
+		fmt.Fprintln(c.err)
+		return exitf(exitFailed, "interrupted; nothing was frozen")
 	}
 }
 
@@ -148,7 +186,7 @@ func printLedgers(out io.Writer, ledgers []ledgerInfo) error {
 		if l.Frozen {
 			state = "frozen"
 		}
-		fmt.Fprintf(table, "%s\t%d events, %s, mismatches: %s\n", l.Name, l.TreeSize, state, l.OnMismatch)
+		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s\n", l.Name, counted(l.TreeSize, "event"), state, l.OnMismatch)
 		fmt.Fprintf(table, "  created\t%s\n", l.Created.UTC().Format(time.RFC3339))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)

@@ -24,7 +24,7 @@ type offlineOptions struct {
 }
 
 func (o *offlineOptions) bind(c *console, command *cobra.Command, ledger, usage string) {
-	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys")
+	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
@@ -105,6 +105,10 @@ func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database 
 	return nil
 }
 
+// leastRated is the size, in events, of the smallest ledger whose speed of indexing
+// says anything.
+const leastRated = 1000
+
 func reindexLedger(ctx context.Context, c *console, database storage.Database, folded *index.Store, name string) error {
 	log, head, err := ledgerLog(ctx, database, name)
 	if err != nil {
@@ -118,7 +122,11 @@ func reindexLedger(ctx context.Context, c *console, database storage.Database, f
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
-	_, err = fmt.Fprintf(c.out, "%s: %d events indexed, %.0f a second\n", name, head.Size, float64(head.Size)/took.Seconds())
+	rate := ""
+	if head.Size >= leastRated {
+		rate = fmt.Sprintf(", %.0f a second", float64(head.Size)/took.Seconds())
+	}
+	_, err = fmt.Fprintf(c.out, "%s: %s indexed%s\n", name, counted(head.Size, "event"), rate)
 	return err
 }
 

@@ -69,6 +69,7 @@ every record that anybody can verify without asking the server again.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetFlagErrorFunc(explainFlag)
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)

@@ -63,7 +63,7 @@ Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
 		},
 	}
 	flagged.bind(command.Flags())
-	command.Flags().StringVar(&file, "config", c.environment("COLOPHON_CONFIG", ""), "YAML `file` with settings by the names of these flags")
+	command.Flags().StringVar(&file, "config", c.environment("COLOPHON_CONFIG", ""), "YAML `file` with settings by the names of these flags, or COLOPHON_CONFIG")
 	return command
 }
 
@@ -95,7 +95,7 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 }
 
 func newLogger(c *console, config serveConfig) *slog.Logger {
-	options := &slog.HandlerOptions{Level: config.LogLevel}
+	options := &slog.HandlerOptions{Level: config.LogLevel.Level}
 	if config.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(c.err, options))
 	}

@@ -33,7 +33,7 @@ type serveConfig struct {
 	// LogFormat is text or json. The log goes to the standard error.
 	LogFormat string `yaml:"log-format"`
 	// LogLevel is the least level that is logged: debug, info, warn or error.
-	LogLevel slog.Level `yaml:"log-level"`
+	LogLevel logLevel `yaml:"log-level"`
 	// MinFreeSpace is the mark of free disk space below which writes are
 	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
 	MinFreeSpace byteSize `yaml:"min-free-space"`
@@ -89,12 +89,23 @@ func (c serveConfig) validate() error {
 			"Listen on 127.0.0.1 and put a proxy that authenticates in front, or pass --insecure where everybody on the network may write", c.Listen)
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
-	case c.MaxPage < 0:
-		return fmt.Errorf("max-page: %d is negative", c.MaxPage)
+	case c.MaxPage < 1:
+		return fmt.Errorf("max-page: %d: a page has at least one row", c.MaxPage)
 	case c.MaxLabels < 0 || c.MaxLabelBytes < 0:
 		return fmt.Errorf("max-labels, max-label-bytes: %d and %d: neither may be negative", c.MaxLabels, c.MaxLabelBytes)
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
+	}
+	return nil
+}
+
+// logLevel is the least level that is logged.
+type logLevel struct{ slog.Level }
+
+// UnmarshalText reads the name of a level.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	if err := l.Level.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%q is no level; it must be debug, info, warn or error", text)
 	}
 	return nil
 }
@@ -143,14 +154,16 @@ func resolveServeConfig(path string, env func(string) (string, bool), given *pfl
 		name := "COLOPHON_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, set := env(name); set && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+				errs = append(errs, explainVariable(name, err))
 			}
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
 		return config, err
 	}
+	page := config.MaxPage
 	config = config.withDefaults()
+	config.MaxPage = page // 0 was asked for, and is refused
 	return config, config.validate()
 }
 

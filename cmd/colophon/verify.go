@@ -85,7 +85,7 @@ func newVerify(c *console) *cobra.Command {
 			return verify(c, o)
 		},
 	}
-	command.Flags().StringVar(&o.key, "key", c.environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it")
+	command.Flags().StringVar(&o.key, "key", c.environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
 	command.Flags().StringVar(&o.record, "record", "", "`file` with the record as it was posted")
 	command.Flags().BoolVar(&o.json, "json", false, "print the outcome as JSON")
 	return command
@@ -143,7 +143,7 @@ func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
 		return parseKeys(given, "--key")
 	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
-		return parseKeys(given, "--key")
+		return parseKeys(given, "--key (there is no such file)")
 	}
 	text, err := c.readFile(given)
 	if err != nil {
@@ -165,7 +165,7 @@ func parseKeys(text, where string) ([]*proofs.Verifier, error) {
 		}
 		key, err := proofs.ParseVerifier(line)
 		if err != nil {
-			return nil, exitf(exitUsage, "%s: %.100q is neither a verifier key nor a file with one: %w", where, line, err)
+			return nil, exitf(exitUsage, "%s: %.100q is no verifier key: %w", where, line, err)
 		}
 		keys = append(keys, key)
 	}

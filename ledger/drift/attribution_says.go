@@ -2,6 +2,7 @@ package drift
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,6 +33,30 @@ func (r *Attribution) Sentence() string {
 		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
 	}
 	return fmt.Sprintf("The output changed because the %s; nothing else does.", r.differ())
+}
+
+// comparedHashes are the hashes among what is compared.
+var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
+
+// MismatchSentence says that compared hashes of event seq are not what was claimed;
+// empty if none of the fields is a compared hash. fields are those whose check is a
+// mismatch (2.4).
+func MismatchSentence(seq uint64, fields []string) string {
+	var hashes []string
+	for _, hash := range comparedHashes {
+		if slices.Contains(fields, hash) {
+			hashes = append(hashes, hash)
+		}
+	}
+	switch last := len(hashes) - 1; {
+	case last < 0:
+		return ""
+	case last == 0:
+		return fmt.Sprintf("The %s of event %d was computed from its content and differs from what was claimed.", hashes[0], seq)
+	default:
+		return fmt.Sprintf("The %s and %s of event %d were computed from its content and differ from what was claimed.",
+			strings.Join(hashes[:last], ", "), hashes[last], seq)
+	}
 }
 
 // differ lists the differences: "model differs (a, then b)".

@@ -138,6 +138,18 @@ func TestAttributionIsSymmetric(t *testing.T) {
 	})
 }
 
+func TestMismatchesAreSaid(t *testing.T) {
+	for want, fields := range map[string][]string{
+		"": {"ipc_id", "stage:prompt"},
+		"The output_hash of event 5 was computed from its content and differs from what was claimed.":                {"output_hash", "ipc_id"},
+		"The input_hash and output_hash of event 5 were computed from its content and differ from what was claimed.": {"output_hash", "input_hash"},
+		"The input_hash, system_prompt_hash and output_hash of event 5 were computed from its content and differ from what was claimed.": {
+			"input_hash", "output_hash", "system_prompt_hash"},
+	} {
+		require.Equal(t, want, MismatchSentence(5, fields))
+	}
+}
+
 func TestSentencesCutLongValues(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
 	model := strings.Repeat("ü", 40)

@@ -12,9 +12,10 @@ import (
 //
 // Two stages are the same one when they have one name, and each is the n-th of that
 // name in its list. Both lists are walked at once. What differs is a stage that only one
-// list has (where both go on with such a stage, that of b comes first), a stage that has
-// another hash, and one that b has later than a does. So nothing differs exactly where
-// the lists, and with them the roots, are equal.
+// list has (where both go on with such a stage, the one that the known shapes have
+// earlier comes first, else that of b), a stage that has another hash, and one that b has
+// later than a does. So nothing differs exactly where the lists, and with them the roots,
+// are equal.
 type StageChange struct {
 	// Differing are the names of all stages that differ, in the order of the walk; a
 	// name comes as often as stages of that name differ.
@@ -102,7 +103,7 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 				c.Differing = append(c.Differing, w.a[i].name)
 			}
 			i, j = i+1, j+1
-		case j < len(w.b) && !has(w.inA, w.b[j]):
+		case j < len(w.b) && !has(w.inA, w.b[j]) && !w.earlierInA(i, j):
 			c.Differing, c.OnlyInB = append(c.Differing, w.b[j].name), append(c.OnlyInB, w.b[j].name)
 			c.Stages++
 			j++
@@ -117,6 +118,23 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 		}
 	}
 	return c
+}
+
+// shapeOrder is where the known shapes have a stage (1.4); of the stages that share a
+// place no shape has two.
+var shapeOrder = map[string]int{
+	"question": 1, "preflight": 2, "retrieval": 3, "context": 4, "evidence_map": 4, "prompt": 5, "answer": 6, "raw_answer": 6,
+	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,
+}
+
+// earlierInA reports whether a goes on, at i, with a stage that b does not have, and
+// that the known shapes have before the one that b goes on with at j.
+func (w *stageWalk) earlierInA(i, j int) bool {
+	if i == len(w.a) || has(w.inB, w.a[i]) {
+		return false
+	}
+	placeA, placeB := shapeOrder[w.a[i].name], shapeOrder[w.b[j].name]
+	return placeA > 0 && placeA < placeB
 }
 
 // CompareDimensions names the dimensions of the cache key that differ, in their order;

@@ -99,7 +99,9 @@ func newCounts() counts {
 		c[seriesOf(stateChangesTotal, string(state))] = 0
 	}
 	for _, cause := range drift.Causes {
-		c[seriesOf(driftTotal, string(cause))] = 0
+		if cause != drift.Incomplete { // only runs are compared
+			c[seriesOf(driftTotal, string(cause))] = 0
+		}
 	}
 	for _, category := range Categories {
 		c[seriesOf(pathChangesTotal, string(category))] = 0

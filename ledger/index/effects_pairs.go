@@ -29,7 +29,7 @@ func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 	*effectVariable(&run.IPC, e.query.Variable) = e.partner
 	p.other = identify([]byte(ipcIDName), appendIPCID(nil, &run.IPC))
 	other, err := e.view.group(p.other)
-	if err != nil || other.flags&isMarked == 0 {
+	if err != nil || other.conditions == 0 {
 		p.none = true
 		return p, err
 	}
@@ -123,7 +123,7 @@ func (s *side) step(v *View, next func() (row, error, bool), selects bool) (more
 		return false, err
 	}
 	s.seq, s.from = version.seq, version.seq+1
-	if !version.isRun() {
+	if !version.brings(bringsCondition) { // no run, or one that only claims the ipc_id
 		return true, nil
 	}
 	g, err := decodeGroup(version.seq, version.value)

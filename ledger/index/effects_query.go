@@ -27,8 +27,8 @@ type EffectPair struct {
 // EffectTotals counts pairs.
 type EffectTotals struct{ Pairs, Changed, Unchanged uint64 }
 
-// Effects lists pairs. An ipc_id takes part if it is the hash of what one of its
-// runs says it was made of: that is how its partner is found. A page may have fewer
+// Effects lists pairs. Runs take part whose ipc_id is the hash of what they say
+// they were made of: that is how its partner is found. A page may have fewer
 // pairs than there are, even none, where few ipc_ids have a partner.
 func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []EffectPair, next []byte, err error) {
 	e, err := v.effects(q)

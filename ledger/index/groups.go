@@ -53,10 +53,10 @@ const (
 	isParted
 	// bringsOutput: the run is the first of the group with its output.
 	bringsOutput
-	// bringsCondition: the run is the first that shows what its ipc_id stands for.
+	// bringsCondition: the run is the first that shows what its ipc_id stands for,
+	// or, in the group of the ipc_id, any that does.
 	bringsCondition
-	// isMarked: an ipc_id's group has a run that shows what it stands for; the
-	// output of an output_hash's group has rows in outputs.
+	// isMarked: the output of an output_hash's group has rows in outputs.
 	isMarked
 )
 
@@ -71,7 +71,8 @@ type group struct {
 	live, all tally
 	// The newest events before this one that brought an output and a condition
 	// into the group, 0 for none: two lists, each from its newest member on. The
-	// list of conditions is kept in families that are a part of an ipc_id.
+	// list of conditions is kept in families that are a part of an ipc_id, and in
+	// that of the ipc_id.
 	outputBefore, conditionBefore uint64
 	conditions                    uint64 // members of the list of conditions, this event included
 	// facts are what the last live run was made of; in groups of an input_hash.

@@ -76,6 +76,11 @@ func (v *View) appendGroup(ctx context.Context, rows []Group, id identity, q *ch
 	if err != nil {
 		return nil, err
 	}
+	return v.appendKnown(ctx, rows, &g, q)
+}
+
+// appendKnown is appendGroup for a group that was read already.
+func (v *View) appendKnown(ctx context.Context, rows []Group, g *group, q *choice) ([]Group, error) {
 	t := &g.live
 	if q.Any {
 		t = &g.all

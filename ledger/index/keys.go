@@ -38,6 +38,9 @@ const (
 	families dimension = 0x10
 	// rankings: a family, the number of a ranking, a score (8) and a group.
 	rankings dimension = 0x11
+	// goneRuns: a group and the seq (8) of the first of consecutive runs that are not
+	// live; the seq of the last.
+	goneRuns dimension = 0x12
 
 	// recordedMarks: the time of an event and its seq (8), for one event in many.
 	recordedMarks dimension = 0x20

@@ -12,7 +12,7 @@ import (
 // Numbers are stored.
 type Ranking byte
 
-// The rankings. Only groups of several runs can be in them.
+// The rankings. Only groups of several runs can be in them; lists go on with all others.
 const (
 	// RankedRecent is by the last live run, of groups that have had several runs.
 	RankedRecent Ranking = iota
@@ -60,6 +60,7 @@ type runsFold struct {
 	known   *knownGroups // nil until it is first wanted
 	decoder event.Decoder
 	run     run // scratch
+	touched int // keys that were sought to find the neighbours of runs
 }
 
 // change is a group before a batch.

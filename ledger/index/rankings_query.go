@@ -12,11 +12,11 @@ import (
 // ErrNotRanked: rankings are of the live runs at the latest size only.
 var ErrNotRanked = errors.New("index: rankings are of the live runs at the latest size only")
 
-// RankedGroups lists the groups that are in a ranking, in its order. The view must
-// be the latest, and the filter be of live runs: ErrNotRanked otherwise. In a
-// ranking by last run the groups of a single run have their place too. A page may
-// have fewer rows than there are, even none, where few groups pass the filter; from
-// one page to the next groups may have moved.
+// RankedGroups lists groups in the order of a ranking: those that are in it, then all
+// others, those of several runs by the number of these, those of one by their first run
+// of any state, the newest first. The view must be the latest, and the filter be of live
+// runs: ErrNotRanked otherwise. A page may have fewer rows than there are, even none,
+// where few groups pass the filter; from one page to the next groups may have moved.
 func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
 	if v.size != v.latest || q.Any {
 		return nil, nil, ErrNotRanked
@@ -25,40 +25,117 @@ func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page
 	if err != nil {
 		return nil, nil, err
 	}
-	end := v.touched + p.budget()
 	if r == RankedRecent {
-		return v.recentGroups(ctx, &c, p, end)
+		return v.recentGroups(ctx, &c, p, v.touched+p.budget())
 	}
-	prefix := v.follower.fold.rows.keys.ranking(nil, identify([]byte(q.By)), r)
-	upper := behind(prefix, seqBytes+len(identity{}))
-	lower := prefix
+	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), limit: p.Limit, end: v.touched + p.budget()}
+	at := 0
 	if p.After != nil {
-		if len(p.After) != seqBytes+len(identity{}) {
+		if len(p.After) == 0 || int(p.After[0]) >= len(w.lists) {
 			return nil, nil, ErrPosition
 		}
-		lower = append(slices.Concat(prefix, p.After), 0)
+		at = int(p.After[0])
 	}
-	it, err := v.iterate(lower, upper)
+	for after := p.After; at < len(w.lists); at++ {
+		next, err := w.list(ctx, at, after[min(1, len(after)):])
+		if err != nil || next != nil {
+			return w.rows, next, err
+		}
+		after = nil
+	}
+	return w.rows, nil, nil
+}
+
+// singles stands for the list of all groups in place of a ranking: what is in no other.
+const singles = rankingCount
+
+// lists are the lists whose groups, one list after the other, are all that a query
+// asks for. A group that is in several belongs to the first.
+func (q *GroupQuery) lists(r Ranking) []Ranking {
+	lists := []Ranking{r}
+	if q.MinOutputs < 2 && r != RankedRuns { // several outputs flip
+		lists = append(lists, RankedRuns)
+	}
+	if !q.several() {
+		lists = append(lists, singles)
+	}
+	return lists
+}
+
+// several reports whether a query asks for groups of several live runs only.
+func (q *GroupQuery) several() bool { return q.MinRuns > 1 || q.MinOutputs > 1 }
+
+// rankedWalk gathers a page of ranked groups.
+type rankedWalk struct {
+	view   *View
+	choice *choice
+	lists  []Ranking
+	limit  int
+	end    int // of the keys that may be touched
+	rows   []Group
+}
+
+// list goes on with a list behind a place in it, and says where the next page begins:
+// the number of the list and the place of the last group that this one is done with;
+// nil at the end of the list.
+func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
+	keys, family := w.view.follower.fold.rows.keys, identify([]byte(w.choice.By))
+	prefix, placeBytes := keys.ranking(nil, family, w.lists[at]), seqBytes+len(identity{})
+	if w.lists[at] == singles {
+		prefix, placeBytes = append(keys.key(nil, families), family[:]...), versionBytes
+	}
+	lower := prefix
+	if len(after) > 0 {
+		if len(after) != placeBytes {
+			return nil, ErrPosition
+		}
+		lower = append(slices.Concat(prefix, after), 0)
+	}
+	it, err := w.view.iterate(lower, behind(prefix, placeBytes))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	var place []byte // of the group that was looked at last
+	next = append([]byte{byte(at)}, after...)
 	for ok := it.First(); ok; ok = it.Next() {
-		if len(rows) == p.Limit || v.touched >= end {
-			return rows, place, nil
+		if len(w.rows) == w.limit || w.view.touched >= w.end {
+			return next, nil
 		}
-		v.touched++
-		place = append(place[:0], it.Key()[len(prefix):]...)
-		if rows, err = v.appendGroup(ctx, rows, identity(place[seqBytes:]), &c); err != nil {
-			return nil, nil, err
+		w.view.touched++
+		place := it.Key()[len(prefix):]
+		next = append(next[:1], place...)
+		id := identity{}
+		if w.lists[at] == singles {
+			copy(id[:], it.Value())
+		} else {
+			copy(id[:], place[seqBytes:])
+		}
+		if err := w.take(ctx, at, id); err != nil {
+			return nil, err
 		}
 	}
-	return rows, nil, wrapRead(it.Error())
+	return nil, wrapRead(it.Error())
+}
+
+// take appends a group if it is wanted and belongs to the list.
+func (w *rankedWalk) take(ctx context.Context, at int, id identity) error {
+	g, err := w.view.group(id)
+	if err != nil {
+		return err
+	}
+	scores := g.scores()
+	for _, before := range w.lists[:at] {
+		if scores[before] != notRanked {
+			return nil
+		}
+	}
+	w.rows, err = w.view.appendKnown(ctx, w.rows, &g, w.choice)
+	return err
 }
 
 // recentGroups lists groups by their last live run, the latest first: those of
-// several runs out of their ranking, those of one out of the list of all.
+// several runs out of their ranking, those of one, if they are wanted, out of the list
+// of all.
 func (v *View) recentGroups(ctx context.Context, q *choice, p Page, end int) (rows []Group, next []byte, err error) {
 	below := q.below
 	if p.After != nil {
@@ -68,7 +145,7 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page, end int) (ro
 		}
 		below = min(below, after)
 	}
-	merged, err := v.recent(identify([]byte(q.By)), below)
+	merged, err := v.recent(q, below)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,20 +170,27 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page, end int) (ro
 // recent walks the groups of a family by their last live run. It belongs to the
 // view's goroutine and must be closed.
 type recent struct {
-	view            *View
-	ranked, members *engine.Iterator // groups of several runs; all, by their first run
-	rankedBytes     int              // of what stands before a score
+	view   *View
+	ranked *engine.Iterator // groups of several runs
+	// members are all groups, by their first run; none of them if only groups of
+	// several runs are wanted.
+	members     *engine.Iterator
+	rankedBytes int // of what stands before a score
 }
 
-func (v *View) recent(family identity, below uint64) (*recent, error) {
-	keys := v.follower.fold.rows.keys
+func (v *View) recent(q *choice, below uint64) (*recent, error) {
+	keys, family := v.follower.fold.rows.keys, identify([]byte(q.By))
 	prefix := keys.ranking(nil, family, RankedRecent)
 	lower := appendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
 	ranked, err := v.iterate(lower, behind(prefix, seqBytes+len(identity{})))
 	if err != nil {
 		return nil, err
 	}
-	members, err := v.members(family, below)
+	membersBelow := below
+	if q.several() {
+		membersBelow = 0
+	}
+	members, err := v.members(family, membersBelow)
 	if err != nil {
 		return nil, errors.Join(err, ranked.Close())
 	}

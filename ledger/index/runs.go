@@ -14,9 +14,10 @@ type run struct {
 	output identity
 	// repeats: another run of the ledger has that output.
 	repeats bool
-	// shows: the run is the first that shows what its ipc_id stands for.
-	shows bool
-	facts []byte
+	// shows: the run shows what its ipc_id stands for, for that is the hash of its
+	// other fields; showsFirst: it is the first run that does.
+	shows, showsFirst bool
+	facts             []byte
 }
 
 // ipcRecord folds an IPC record.
@@ -32,7 +33,7 @@ func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
 	f.collect(e)
 	f.post(modelName, ipc.Model)
 	f.writePostings(e, r)
-	if r != nil && r.shows {
+	if r != nil && r.showsFirst {
 		f.writeConditions(e.Seq, &ipc)
 	}
 	return nil
@@ -49,7 +50,8 @@ func (f *fold) prepare(ctx context.Context, r *run, ipc *event.IPC) error {
 		}
 	}
 	chain := f.newestGroup(identify([]byte(ipcIDName), ipc.IPCID))
-	r.shows = chain.flags&isMarked == 0 && string(appendIPCID(nil, ipc)) == string(ipc.IPCID)
+	r.shows = string(appendIPCID(nil, ipc)) == string(ipc.IPCID)
+	r.showsFirst = r.shows && chain.conditions == 0
 	r.facts = appendFacts(r.facts[:0], ipc)
 	return f.rows.err
 }
@@ -113,13 +115,11 @@ func (f *fold) join(g *group, p posting, r *run) {
 	case inputFamily:
 		f.countDrift(g, r)
 		g.facts = r.facts
-		g.bring(r)
+		g.bring(r.showsFirst)
 	case promptFamily, modelFamily:
-		g.bring(r)
+		g.bring(r.showsFirst)
 	case ipcFamily:
-		if r.shows {
-			g.flags |= isMarked
-		}
+		g.bring(r.shows)
 	case outputFamily:
 		if r.repeats {
 			g.flags |= isMarked
@@ -134,9 +134,9 @@ func (f *fold) join(g *group, p posting, r *run) {
 	}
 }
 
-// bring lists the condition that a run shows, if it is the first to do so.
-func (g *group) bring(r *run) {
-	if r.shows {
+// bring lists the version's run among the conditions of the group, if it is one.
+func (g *group) bring(condition bool) {
+	if condition {
 		g.flags |= bringsCondition
 		g.conditions++
 	}

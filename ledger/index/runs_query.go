@@ -43,6 +43,9 @@ func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
 	return IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), &e}, nil
 }
 
+// PayloadSchema is the schema that the payload was read under (1.3); nil if none.
+func (r *IPCRecord) PayloadSchema() []byte { return r.decoded.Detail.Member("payload_schema").Text() }
+
 // value is what the record has under a name that runs are grouped by.
 func (r *IPCRecord) value(by string) string {
 	if by == modelName {
@@ -73,39 +76,35 @@ type Drift struct {
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the live run before it that has its
-// input_hash; not found if there is none, or if the record at seq is no run. It
-// reads two events and, for each run between them that is not live, two keys.
+// DriftOf compares the run at seq with the one before it that has its input_hash and
+// was live when the run was recorded, as drift is counted (4.5); not found if there
+// was none, or if the record at seq is no run. It reads two events and one key.
 func (v *View) DriftOf(ctx context.Context, seq uint64) (d Drift, found bool, err error) {
 	run, err := v.IPCRecord(ctx, seq)
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
 	id := identify([]byte(inputName), run.InputHash)
-	for row, err := range v.descend(postings, id[:], seq) {
-		if err != nil {
-			return Drift{}, false, err
-		}
-		if !row.isRun() {
-			continue
-		}
-		if state, err := v.State(row.seq); err != nil || state != string(record.Live) {
-			if err != nil {
-				return Drift{}, false, err
-			}
-			continue
-		}
-		before, err := v.IPCRecord(ctx, row.seq)
-		if err != nil {
-			return Drift{}, false, err
-		}
-		return Drift{row.seq, drift.Attribute(&before.IPC, &run.IPC)}, true, nil
+	at, value, found, err := v.newestBelow(postings, id[:], seq)
+	if err != nil || !found {
+		return Drift{}, false, err
 	}
-	return Drift{}, false, nil
+	g, err := decodeGroup(at, value)
+	if err != nil || g.live.runs == 0 {
+		return Drift{}, false, err
+	}
+	before, err := v.IPCRecord(ctx, g.live.last)
+	if err != nil {
+		return Drift{}, false, err
+	}
+	return Drift{before.Seq, drift.Attribute(&before.IPC, &run.IPC)}, true, nil
 }
 
 // isRun reports whether a version of a group was made by a run.
-func (r row) isRun() bool { return len(r.value) > 0 && r.value[0]&isRun != 0 }
+func (r row) isRun() bool { return r.brings(isRun) }
+
+// brings reports whether a version of a group has a flag.
+func (r row) brings(flag byte) bool { return len(r.value) > 0 && r.value[0]&flag != 0 }
 
 // RunQuery chooses runs: those of one group.
 type RunQuery struct {

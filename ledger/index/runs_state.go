@@ -49,11 +49,7 @@ func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 	g := f.newestGroup(p.id)
 	f.runs.changes(p, &g)
 	g.follow(r.seq, 0)
-	before, err := f.liveRun(p.id, r.run, (*engine.Iterator).Next)
-	if err != nil {
-		return err
-	}
-	after, err := f.liveRun(p.id, r.run, (*engine.Iterator).Prev)
+	before, after, err := f.liveNeighbours(p.id, r)
 	if err != nil {
 		return err
 	}
@@ -73,6 +69,24 @@ func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 	}
 	f.putGroup(p, &g)
 	return f.rows.err
+}
+
+// liveNeighbours are the live runs before and after one whose state has changed.
+func (f *fold) liveNeighbours(id identity, r restated) (before, after neighbour, err error) {
+	runs, err := f.groupRuns(id)
+	if err != nil {
+		return before, after, err
+	}
+	defer func() { err = errors.Join(err, runs.close()) }()
+	around := f.goneWith
+	if r.comes {
+		around = f.goneWithout
+	}
+	gone, err := around(runs, id, r.run)
+	if err != nil {
+		return before, after, err
+	}
+	return runs.neighbours(gone)
 }
 
 // restateOutput counts the run's output anew, and says how many live runs had it.
@@ -112,27 +126,6 @@ type neighbour struct {
 	seq    uint64
 	output identity
 	found  bool
-}
-
-// liveRun is the first live run of a group that step leads to from another run.
-// All that precedes the event must be stored.
-func (f *fold) liveRun(id identity, run uint64, step func(*engine.Iterator) bool) (n neighbour, err error) {
-	row := append(f.rows.keys.key(nil, postings), id[:]...)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: row, UpperBound: behind(row, versionBytes)})
-	if err != nil {
-		return n, wrapRead(err)
-	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	for ok := it.SeekGE(appendVersion(row[:len(row):len(row)], run)) && step(it); ok; ok = step(it) {
-		seq := versionOf(it.Key())
-		value := it.Value()
-		if len(value) == 0 || value[0]&isRun == 0 || f.stateOf(seq) != string(record.Live) {
-			continue
-		}
-		g, err := decodeGroup(seq, value)
-		return neighbour{seq, g.output, true}, err
-	}
-	return n, wrapRead(it.Error())
 }
 
 // behind is a key behind all that have so many bytes after a prefix.

@@ -8,7 +8,7 @@ import (
 // maxProducer bounds a producer's id, in bytes.
 const maxProducer = 128
 
-// producer says who made a record and as which of its own, counted from 0: what
+// producer says who made a record and as which of its own, counted from 1: what
 // is missing in the count was never posted.
 type producer struct {
 	id  []byte // nil when the record names none

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// member is a run of a group.
+type member struct {
+	Seq        uint64
+	Time       string
+	RunID      *string `json:"run_id"`
+	OutputHash *string `json:"output_hash"`
+	State      string
+}
+
+// output is one of the outputs of a group.
+type output struct {
+	Seq        uint64
+	OutputHash string `json:"output_hash"`
+	Runs       uint64
+	Share      float64
+}
+
+// groupAnswer is a group with its outputs and runs, of each a page.
+type groupAnswer struct {
+	page[member]
+	AsOf        uint64 `json:"as_of"`
+	Group       group
+	Outputs     []output
+	OutputsNext string `json:"outputs_next"`
+}
+
+func (d *driftCommand) newShow() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "show BY VALUE",
+		Short: "Show the outputs and the runs of one group",
+		Long: `Show one group of runs: its outputs with how many runs had them, and its runs.
+BY is ` + groupingHelp + `,
+VALUE what the runs have in common, as groups shows it.`,
+		Example: `  colophon drift show model claude-2
+  colophon drift show label:step dialogue --all`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error { return d.show(command, args[0], args[1]) },
+	}
+	d.pageFlags(command.Flags())
+	d.stateFlag(command.Flags())
+	d.fullFlag(command.Flags())
+	return command
+}
+
+func (d *driftCommand) show(command *cobra.Command, by, value string) error {
+	path, query := groupPath(by, value), d.query(command)
+	var first groupAnswer
+	text, err := d.ask(command, path, query, &first)
+	if missing := (*problem)(nil); errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+		return d.noRuns(command, by, value)
+	}
+	if err != nil {
+		return err
+	}
+	// All else is of the same size.
+	query.Set("as_of", decimal(first.AsOf))
+	if d.json {
+		return d.showJSON(command, path, query, first, text)
+	}
+	g := first.Group
+	if _, err := fmt.Fprintf(d.out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
+		plain(by), plain(value), counted(g.Runs, "run"), counted(g.DistinctOutputs, "different output"), share(g.Stability),
+		counted(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
+		return err
+	}
+	if err := d.showOutputs(command, path, query, first); err != nil {
+		return err
+	}
+	return d.showRuns(command, path, query, first)
+}
+
+// noRuns says why a group has no runs. The error is the server's, unless it is the
+// state of the runs that leaves them out.
+func (d *driftCommand) noRuns(command *cobra.Command, by, value string) error {
+	query := d.query(command)
+	query.Set("state", "any")
+	if _, err := d.ask(command, groupPath(by, value), query, new(groupAnswer)); err != nil {
+		return err
+	}
+	return exitf(exitFailed, "no live runs have that value; --any-state takes the others too")
+}
+
+func groupPath(by, value string) string {
+	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
+}
+
+// showJSON prints the first answer as it came, and those that follow without the
+// list that does not go on in them: no row is printed twice.
+func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.Values, answer groupAnswer, text []byte) error {
+	if err := printLine(d.out, text); err != nil {
+		return err
+	}
+	outputs, runs := true, true // whether the answer goes on with them
+	for {
+		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
+		runs = runs && answer.Next != "" && (d.all || len(answer.Rows) == 0)
+		if !outputs && !runs {
+			return nil
+		}
+		query.Del("outputs_cursor")
+		query.Del("cursor")
+		if outputs {
+			query.Set("outputs_cursor", answer.OutputsNext)
+		}
+		if runs {
+			query.Set("cursor", answer.Next)
+		}
+		answer = groupAnswer{}
+		text, err := d.ask(command, path, query, &answer)
+		if err != nil {
+			return err
+		}
+		if (!outputs || len(answer.Outputs) == 0) && (!runs || len(answer.Rows) == 0) {
+			continue
+		}
+		if text, err = goingOn(text, outputs, runs); err != nil {
+			return err
+		}
+		if err := printLine(d.out, text); err != nil {
+			return err
+		}
+	}
+}
+
+// goingOn is an answer about a group whose outputs, or runs, are left out unless it
+// goes on with them.
+func goingOn(text []byte, outputs, runs bool) ([]byte, error) {
+	var answer map[string]json.RawMessage
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	if !outputs {
+		answer["outputs"] = json.RawMessage("[]")
+		delete(answer, "outputs_next")
+	}
+	if !runs {
+		answer["rows"] = json.RawMessage("[]")
+		delete(answer, "next")
+	}
+	return json.Marshal(answer)
+}
+
+// showOutputs prints the outputs. Where it leaves some out, there are runs left out
+// too, and those say so.
+func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer groupAnswer) error {
+	defer query.Del("outputs_cursor")
+	t := newTable(d.out, column{name: "output"}, column{"runs", true}, column{"share", true}, column{"first", true})
+	for {
+		p := page[output]{answer.Outputs, answer.OutputsNext}
+		done, err := printPage(d, t, p, nil, func(o output) []string {
+			return []string{plain(o.OutputHash), decimal(o.Runs), share(o.Share), decimal(o.Seq)}
+		})
+		if done || err != nil {
+			return err
+		}
+		query.Set("outputs_cursor", answer.OutputsNext)
+		answer = groupAnswer{}
+		if _, err := d.ask(command, path, query, &answer); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.Values, answer groupAnswer) error {
+	if _, err := fmt.Fprintln(d.out); err != nil {
+		return err
+	}
+	t := newTable(d.out, column{"event", true}, column{name: "recorded"}, column{name: "output"}, column{name: "state"}, column{name: "run"})
+	for {
+		done, err := printPage(d, t, answer.page, nil, func(m member) []string {
+			return []string{decimal(m.Seq), plain(m.Time), d.hashOr(m.OutputHash), plain(m.State), plainOr(m.RunID)}
+		})
+		if err != nil {
+			return err
+		}
+		if done {
+			d.conclude(t, answer.Next, "no runs")
+			return nil
+		}
+		query.Set("cursor", answer.Next)
+		answer = groupAnswer{}
+		if _, err := d.ask(command, path, query, &answer); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// explainFlag says what a flag wants, where the error says what a parser of Go did
+// not understand.
+func explainFlag(_ *cobra.Command, err error) error {
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
+	}
+	if number, found := negativeNumber(err); found {
+		return fmt.Errorf("%s is no flag; write -- before arguments that begin with a hyphen", number)
+	}
+	return err
+}
+
+// explainVariable is explainFlag for an environment variable that sets a flag.
+func explainVariable(name string, err error) error {
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		err = wanted(invalid)
+	}
+	return fmt.Errorf("environment variable %s: %w", name, err)
+}
+
+// wanted is what the value of a flag must be. What reads its own text knows best.
+func wanted(invalid *pflag.InvalidValueError) error {
+	kind := invalid.GetFlag().Value.Type()
+	switch kind {
+	case "int", "uint", "uint64":
+		if errors.Is(invalid, strconv.ErrRange) {
+			return fmt.Errorf("%s is out of range", invalid.GetValue())
+		}
+		if kind == "int" {
+			return errors.New("must be a number")
+		}
+		return errors.New("must be a number, 0 or more")
+	case "bool":
+		return errors.New("must be true or false")
+	case "duration":
+		return errors.New("must be a time like 500ms, 15s or 2m")
+	}
+	return invalid.Unwrap()
+}
+
+// negativeNumber is the argument that was taken for a flag that does not exist, if
+// it is a number.
+func negativeNumber(err error) (number string, found bool) {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) {
+		return "", false
+	}
+	number = "-" + unknown.GetSpecifiedShortnames()
+	_, err = strconv.ParseFloat(number, 64)
+	return number, err == nil
+}

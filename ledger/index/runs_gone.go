@@ -1,0 +1,214 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// goneRange is a maximal range of consecutive runs of a group of which none is live:
+// the runs next to it are. Each is a key of goneRuns, so that the live neighbours of a
+// run are found at a price that does not depend on how many are gone.
+type goneRange struct{ first, last uint64 }
+
+// goneRun is the key of the range that begins with a run.
+func (k keyspace) goneRun(dst []byte, id identity, first uint64) []byte {
+	return appendSeq(append(k.key(dst, goneRuns), id[:]...), first)
+}
+
+// groupRuns finds runs of a group in what is stored: all that precedes the event that
+// is folded must be. It belongs to the follower's goroutine and must be closed.
+type groupRuns struct {
+	versions, ranges *engine.Iterator
+	versionsOf       []byte // what their keys begin with
+	rangesOf         []byte
+	touched          *int // counts the keys that are sought
+}
+
+func (f *fold) groupRuns(id identity) (*groupRuns, error) {
+	keys := f.rows.keys
+	r := &groupRuns{
+		versionsOf: append(keys.key(nil, postings), id[:]...), rangesOf: append(keys.key(nil, goneRuns), id[:]...),
+		touched: &f.runs.touched,
+	}
+	var err error
+	r.versions, err = f.rows.engine.NewIter(&engine.IterOptions{LowerBound: r.versionsOf, UpperBound: behind(r.versionsOf, versionBytes)})
+	if err != nil {
+		return nil, wrapRead(err)
+	}
+	r.ranges, err = f.rows.engine.NewIter(&engine.IterOptions{LowerBound: r.rangesOf, UpperBound: behind(r.rangesOf, seqBytes)})
+	if err != nil {
+		return nil, wrapRead(errors.Join(err, r.versions.Close()))
+	}
+	return r, nil
+}
+
+func (r *groupRuns) close() error {
+	return wrapRead(errors.Join(r.versions.Close(), r.ranges.Close()))
+}
+
+// version is the newest version of the group up to an event, that one included;
+// nothing if there is none.
+func (r *groupRuns) version(seq uint64) (group, error) {
+	*r.touched++
+	if !r.versions.SeekGE(appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
+		return group{}, wrapRead(r.versions.Error())
+	}
+	value, err := r.versions.ValueAndErr()
+	if err != nil {
+		return group{}, wrapRead(err)
+	}
+	return decodeGroup(versionOf(r.versions.Key()), value)
+}
+
+// before is the last run of any state before an event, 0 for none.
+func (r *groupRuns) before(seq uint64) (uint64, error) {
+	g, err := r.version(seq - 1)
+	return g.all.last, err
+}
+
+// after is the first run of any state after an event, 0 for none. What is no run
+// makes versions too: those between are skipped in steps that double.
+func (r *groupRuns) after(seq uint64) (uint64, error) {
+	*r.touched++
+	if !r.versions.SeekLT(appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
+		return 0, wrapRead(r.versions.Error())
+	}
+	value, err := r.versions.ValueAndErr()
+	if err != nil {
+		return 0, wrapRead(err)
+	}
+	next := row{versionOf(r.versions.Key()), value}
+	if next.isRun() {
+		return next.seq, nil
+	}
+	newest, err := r.version(math.MaxUint64)
+	if err != nil || newest.all.last <= seq {
+		return 0, err
+	}
+	// It is behind low and at most at high, which is a run.
+	low, high := next.seq, newest.all.last
+	for step, found := uint64(1), false; low+1 < high; step *= 2 {
+		middle := low + (high-low)/2
+		if !found {
+			middle = min(middle, low+step)
+		}
+		g, err := r.version(middle)
+		if err != nil {
+			return 0, err
+		}
+		if g.all.last > seq {
+			high, found = g.all.last, true
+		} else {
+			low = middle
+		}
+	}
+	return high, nil
+}
+
+// gone is the last range that begins at a run or before it.
+func (r *groupRuns) gone(run uint64) (found goneRange, ok bool, err error) {
+	*r.touched++
+	if !r.ranges.SeekLT(appendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
+		return goneRange{}, false, wrapRead(r.ranges.Error())
+	}
+	value, err := r.ranges.ValueAndErr()
+	if err != nil {
+		return goneRange{}, false, wrapRead(err)
+	}
+	last, err := decodeSeq(value)
+	if err != nil {
+		return goneRange{}, false, errors.Join(errDamaged, err)
+	}
+	return goneRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
+}
+
+// neighbours are the live runs next to a range.
+func (r *groupRuns) neighbours(around goneRange) (before, after neighbour, err error) {
+	for _, side := range [...]struct {
+		find func(uint64) (uint64, error)
+		from uint64
+		to   *neighbour
+	}{{r.before, around.first, &before}, {r.after, around.last, &after}} {
+		seq, err := side.find(side.from)
+		if err != nil {
+			return before, after, err
+		}
+		if seq == 0 {
+			continue
+		}
+		g, err := r.version(seq)
+		if err != nil {
+			return before, after, err
+		}
+		*side.to = neighbour{seq, g.output, true}
+	}
+	return before, after, nil
+}
+
+// goneWith makes a run part of what is gone, one range with those next to it, and
+// says which range that is.
+func (f *fold) goneWith(runs *groupRuns, id identity, run uint64) (goneRange, error) {
+	whole := goneRange{run, run}
+	before, err := runs.before(run)
+	if err != nil {
+		return whole, err
+	}
+	after, err := runs.after(run)
+	if err != nil {
+		return whole, err
+	}
+	lower, found, err := runs.gone(run)
+	if err != nil {
+		return whole, err
+	}
+	if found && lower.last == before {
+		whole.first = lower.first
+	}
+	if after != 0 {
+		upper, found, err := runs.gone(after)
+		if err != nil {
+			return whole, err
+		}
+		if found && upper.first == after {
+			whole.last = upper.last
+			f.rows.delete(f.rows.keys.goneRun(nil, id, after))
+		}
+	}
+	f.putGone(id, whole)
+	return whole, nil
+}
+
+// goneWithout takes a run out of the range that it is in, and says which that was.
+func (f *fold) goneWithout(runs *groupRuns, id identity, run uint64) (goneRange, error) {
+	whole, found, err := runs.gone(run)
+	if err != nil {
+		return whole, err
+	}
+	if !found || whole.last < run {
+		return whole, errDamaged
+	}
+	if whole.first == run {
+		f.rows.delete(f.rows.keys.goneRun(nil, id, run))
+	} else {
+		before, err := runs.before(run)
+		if err != nil {
+			return whole, err
+		}
+		f.putGone(id, goneRange{whole.first, before})
+	}
+	if run < whole.last {
+		after, err := runs.after(run)
+		if err != nil {
+			return whole, err
+		}
+		f.putGone(id, goneRange{after, whole.last})
+	}
+	return whole, nil
+}
+
+func (f *fold) putGone(id identity, g goneRange) {
+	f.rows.set(f.rows.keys.goneRun(nil, id, g.first), appendSeq(nil, g.last))
+}
