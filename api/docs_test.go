@@ -26,6 +26,7 @@ func TestDocsShowTheWholeContract(t *testing.T) {
 		}
 	}
 	require.Equal(t, operations, strings.Count(page, "curl -sS"))
+	require.NotRegexp(t, `curl -sS[^\n]*=(&amp;|&#39;)`, page, "a parameter without an example")
 	require.Equal(t, operations, strings.Count(page, `<section class="operation"`))
 	for _, s := range c.Components.Schemas {
 		require.Contains(t, page, `id="schema-`+s.name+`"`)
