@@ -99,12 +99,6 @@ func (v *View) newestBelow(d dimension, row []byte, below uint64) (seq uint64, v
 	return versionOf(v.points.Key()), value, err == nil, wrapRead(err)
 }
 
-// get is the value of a key that has no version; storage.ErrNotFound if none.
-func (v *View) get(key []byte) ([]byte, error) {
-	v.touched++
-	return get(v.snapshot, key)
-}
-
 // row is one version of a row. The value is valid until the next step.
 type row struct {
 	seq   uint64
