@@ -54,6 +54,7 @@ func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
 		return outputCount{}
 	}
 	same, _ := f.countOutput(row)
+	f.runs.moveOutput(p.id, same.live, same.live+1)
 	f.putOutput(row, g.seq, outputCount{same.live + 1, same.all + 1})
 	return same
 }

@@ -59,8 +59,9 @@ type runsFold struct {
 	changed map[identity]change
 	known   *knownGroups // nil until it is first wanted
 	decoder event.Decoder
+	levels  map[identity]outputLevels
 	run     run // scratch
-	touched int // keys that were sought to find the neighbours of runs
+	touched int // keys that were read to restate runs
 }
 
 // change is a group before a batch.

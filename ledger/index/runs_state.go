@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 )
@@ -58,6 +56,9 @@ func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 	if r.comes {
 		g.live.insert(r.run, r.output, before, after, same)
 	} else if err := g.live.remove(r.output, before, after, same, func() (uint64, error) {
+		if p.family == outputFamily {
+			return 0, nil
+		}
 		return f.tied(p.id, r.output, same)
 	}); err != nil {
 		return err
@@ -104,6 +105,7 @@ func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
 	if r.comes {
 		next.live = same.live + 1
 	}
+	f.runs.moveOutput(p.id, same.live, next.live)
 	f.putOutput(row, r.seq, next)
 	return same.live
 }
@@ -131,29 +133,6 @@ type neighbour struct {
 // behind is a key behind all that have so many bytes after a prefix.
 func behind(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
-}
-
-// tied counts the outputs of a group beside one that have so many live runs, two
-// or more: all that have are in rows.
-func (f *fold) tied(id, beside identity, live uint64) (n uint64, err error) {
-	prefix := append(f.rows.keys.key(nil, outputs), id[:]...)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, len(beside)+versionBytes)})
-	if err != nil {
-		return 0, wrapRead(err)
-	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	for ok := it.First(); ok; {
-		row := append([]byte(nil), it.Key()[:len(it.Key())-versionBytes]...)
-		c, err := decodeOutputCount(it.Value())
-		if err != nil {
-			return 0, err
-		}
-		if c.live == live && identity(row[len(row)-len(beside):]) != beside {
-			n++
-		}
-		ok = it.SeekGE(behind(row, versionBytes))
-	}
-	return n, wrapRead(it.Error())
 }
 
 // differ is 1 if two neighbours differ in their output, 0 if one is not there.

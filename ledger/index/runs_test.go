@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -163,6 +164,75 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 	require.Nil(t, effect(log.head.Size, "o", "m"))
 }
 
+// A record that claims the ipc_id of another's fields does not come between runs.
+func TestEffectsSkipMereClaims(t *testing.T) {
+	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
+	f, _ := folded(t, y)
+	of, err := viewed(t, f, 2).IPCRecord(t.Context(), 1)
+	require.NoError(t, err)
+	claiming := fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"else"},"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"zzz","output":"other"}`, of.IPCID)
+	z := posted(t, record.IPCRecord, claiming)
+	f, log := folded(t, z, ran(t, "m1", "same", ""), y, z, ran(t, "m1", "new", ""), y, restating(6, "failed"), y)
+	v := viewed(t, f, log.head.Size)
+	q := EffectQuery{Variable: "model", A: "m1", B: "m2"}
+	pairs := func() (found [][2]uint64) {
+		for _, pair := range pages(t, 1, func(p Page) ([]EffectPair, []byte, error) { return v.Effects(t.Context(), q, p) }) {
+			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
+		}
+		return found
+	}
+	require.Equal(t, [][2]uint64{{2, 3}, {5, 8}}, pairs())
+	totals, err := v.EffectTotals(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, EffectTotals{Pairs: 2, Changed: 1, Unchanged: 1}, totals)
+	q.Any = true
+	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
+}
+
+// Groups of several runs are found among many of one without a walk over these, and a
+// ranking goes on with all others.
+func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
+	var bodies []string
+	for n := range 500 {
+		bodies = append(bodies, ran(t, fmt.Sprint("single ", n), "yes", ""))
+	}
+	bodies = append(bodies, ran(t, "steady", "yes", ""), ran(t, "changing", "yes", ""), ran(t, "steady", "yes", ""), ran(t, "changing", "no", ""))
+	f, log := folded(t, bodies...)
+	for name, c := range map[string]struct {
+		ranking Ranking
+		query   GroupQuery
+		want    []string
+	}{
+		"runs":    {RankedRuns, GroupQuery{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
+		"outputs": {RankedStability, GroupQuery{By: "model", MinOutputs: 2}, []string{"changing"}},
+		"flips":   {RankedFlips, GroupQuery{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
+		"recent":  {RankedRecent, GroupQuery{By: "model", MinRuns: 2, Until: time.UnixMicro(504)}, []string{"steady"}},
+	} {
+		v := viewed(t, f, log.head.Size)
+		rows, next, err := v.RankedGroups(t.Context(), c.ranking, c.query, Page{Limit: 5})
+		require.NoError(t, err, name)
+		require.Nil(t, next, name)
+		var got []string
+		for _, row := range rows {
+			got = append(got, row.Value)
+		}
+		require.ElementsMatch(t, c.want, got, name)
+		require.Less(t, v.Touched(), 40, name)
+	}
+	v := viewed(t, f, log.head.Size)
+	for _, ranking := range []Ranking{RankedRecent, RankedRuns, RankedFlips, RankedStability} {
+		all := pages(t, 7, func(p Page) ([]Group, []byte, error) {
+			before := v.Touched()
+			rows, next, err := v.RankedGroups(t.Context(), ranking, GroupQuery{By: "model"}, p)
+			require.LessOrEqual(t, v.Touched()-before, 7*20+10)
+			return rows, next, err
+		})
+		require.Len(t, all, 502, "%d", ranking)
+		require.ElementsMatch(t, []string{"changing", "steady"}, []string{all[0].Value, all[1].Value})
+		require.Equal(t, "single 499", all[2].Value)
+	}
+}
+
 func TestPositionsOfOtherQueries(t *testing.T) {
 	f, _ := folded(t, ran(t, "m", "yes", ""), ran(t, "n", "no", ""), ran(t, "m", "no", ""))
 	v := viewed(t, f, 4)
@@ -191,6 +261,10 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 	} {
 		require.NoError(t, list(Page{Limit: 9}), name)
 		require.ErrorIs(t, list(Page{Limit: 9, After: []byte("x")}), ErrPosition, name)
+	}
+	for name, position := range map[string][]byte{"none": {}, "a list that is none": {3}, "half a place": {0, 1}} {
+		_, _, err := v.RankedGroups(t.Context(), RankedFlips, GroupQuery{By: "model"}, Page{Limit: 9, After: position})
+		require.ErrorIs(t, err, ErrPosition, name)
 	}
 	for name, position := range map[string][]byte{"beyond": appendSeq(nil, 9), "of another group": appendSeq(nil, 2)} {
 		_, _, err := v.Outputs(t.Context(), one, Page{Limit: 9, After: position})
