@@ -24,21 +24,9 @@ type RunDAG struct {
 // RunDAG is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
 // one that the view does not see.
 func (v *View) RunDAG(ctx context.Context, seq uint64) (RunDAG, error) {
-	if seq >= v.size {
-		return RunDAG{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
-	}
-	v.touched++
-	entry, err := v.follower.log.Entry(ctx, seq)
+	e, err := v.kept(ctx, seq, record.RunDAG)
 	if err != nil {
-		return RunDAG{}, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	var decoder event.Decoder // its own: the next event that is read leaves it alone
-	e, err := decoder.Decode(entry)
-	if err != nil {
-		return RunDAG{}, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	if e.Kind != record.RunDAG {
-		return RunDAG{}, fmt.Errorf("event %d as a run-DAG: %w", seq, storage.ErrNotFound)
+		return RunDAG{}, err
 	}
 	return RunDAG{Seq: seq, Time: e.Time, RunID: optional(e.RunID()), DAG: e.DAG()}, nil
 }

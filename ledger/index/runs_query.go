@@ -2,14 +2,12 @@ package index
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/record"
-	"colophon/storage"
 )
 
 // IPCRecord is an IPC record as its event says. It is the caller's to keep.
@@ -24,23 +22,11 @@ type IPCRecord struct {
 // IPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
 // event, or one that the view does not see.
 func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
-	if seq >= v.size {
-		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
-	}
-	v.touched++
-	entry, err := v.follower.log.Entry(ctx, seq)
+	e, err := v.kept(ctx, seq, record.IPCRecord)
 	if err != nil {
-		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, err)
+		return IPCRecord{}, err
 	}
-	var decoder event.Decoder // its own: the next event that is read leaves it alone
-	e, err := decoder.Decode(entry)
-	if err != nil {
-		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	if e.Kind != record.IPCRecord {
-		return IPCRecord{}, fmt.Errorf("event %d as an IPC record: %w", seq, storage.ErrNotFound)
-	}
-	return IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), &e}, nil
+	return IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), e}, nil
 }
 
 // PayloadSchema is the schema that the payload was read under (1.3); nil if none.

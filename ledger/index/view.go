@@ -9,6 +9,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/storage"
 )
 
 // ErrAhead: the index has not come to the size that was asked for.
@@ -179,6 +181,28 @@ func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, erro
 		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	return entry, e, nil
+}
+
+// kept is the event at seq, which stays as it is when others are read;
+// storage.ErrNotFound if it is of another kind, or one that the view does not see.
+func (v *View) kept(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
+	if seq >= v.size {
+		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+	}
+	v.touched++
+	entry, err := v.follower.log.Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	var decoder event.Decoder
+	e, err := decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	if e.Kind != kind {
+		return nil, fmt.Errorf("event %d as %s: %w", seq, kind, storage.ErrNotFound)
+	}
+	return &e, nil
 }
 
 func wrapRead(err error) error {
