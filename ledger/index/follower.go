@@ -142,10 +142,18 @@ func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) 
 	return "", nil
 }
 
-// empty deletes the ledger's part of the index.
+// empty deletes the ledger's part of the index, and gives the ledger another
+// number: a seek to a row does not always see what a deleted range means where new
+// versions of the same row stand above it, so none ever do. The caller holds the
+// store's mu, and nothing of the ledger has been read yet.
 func (f *Follower) empty() error {
-	keys := f.fold.rows.keys
-	if err := f.store.engine.DeleteRange(keys[:], keys.end(), engine.NoSync); err != nil {
+	old := f.fold.rows.keys
+	number, err := f.store.renumber(f.name)
+	if err != nil {
+		return fmt.Errorf("emptying the index: %w", err)
+	}
+	f.fold.rows.keys = numbered(number)
+	if err := f.store.engine.DeleteRange(old[:], old.end(), engine.NoSync); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,10 +130,20 @@ func dump(t tester, s *Store) []string {
 	var all []string
 	it, err := s.engine.NewIter(nil)
 	require.NoError(t, err)
+	names := make(map[keyspace]string) // whatever numbers ledgers have come to have
 	for ok := it.First(); ok; ok = it.Next() {
-		all = append(all, fmt.Sprintf("%x = %x", it.Key(), it.Value()))
+		key := it.Key()
+		space := keyspace(key)
+		if space == (keyspace{}) && key[2] == byte(numberDimension) {
+			names[keyspace(it.Value())] = string(key[3:])
+			all = append(all, string(key[3:]))
+			continue
+		}
+		require.Contains(t, names, space, "%x belongs to no ledger", key)
+		all = append(all, fmt.Sprintf("%s %x = %x", names[space], key[len(space):], it.Value()))
 	}
 	require.NoError(t, it.Close())
+	slices.Sort(all)
 	return all
 }
 
@@ -162,9 +173,9 @@ func requireEvents(t tester, s *Store, events uint64) {
 	var hashes, cursors uint64
 	for _, line := range dump(t, s) {
 		switch {
-		case strings.HasPrefix(line, fmt.Sprintf("%x", testKeys.key(nil, hashDimension))):
+		case strings.HasPrefix(line, fmt.Sprintf("default %02x", byte(hashDimension))):
 			hashes++
-		case strings.HasPrefix(line, fmt.Sprintf("%x", testKeys.key(nil, cursorDimension))):
+		case strings.HasPrefix(line, fmt.Sprintf("default %02x", byte(cursorDimension))):
 			cursors++
 		}
 	}

@@ -52,7 +52,10 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if f.err != nil {
 		return f.err
 	}
-	if err := f.empty(); err != nil {
+	f.store.mu.Lock()
+	err = f.empty()
+	f.store.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.land()) }()

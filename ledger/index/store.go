@@ -148,31 +148,39 @@ func (s *Store) add(name string, log storage.Reader) (*Follower, error) {
 // number is the number that a ledger has in keys, a new one for a new name. The
 // caller holds mu.
 func (s *Store) number(name string) (uint16, error) {
-	names := numbered(0).key(nil, numberDimension)
-	key := append(names, name...)
-	value, err := get(s.engine, key)
+	value, err := get(s.engine, numberKey(name))
 	if err == nil && len(value) == 2 {
 		return binary.BigEndian.Uint16(value), nil
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return 0, wrapRead(err)
 	}
+	return s.renumber(name)
+}
+
+func numberKey(name string) []byte {
+	return append(numbered(0).key(nil, numberDimension), name...)
+}
+
+// renumber gives a ledger a number above all others. The caller holds mu.
+func (s *Store) renumber(name string) (uint16, error) {
 	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: numbered(1).key(nil, numberDimension)})
 	if err != nil {
 		return 0, wrapRead(err)
 	}
-	next := 1
+	last := uint16(0)
 	for it.First(); it.Valid(); it.Next() {
-		next++
+		if value := it.Value(); len(value) == 2 {
+			last = max(last, binary.BigEndian.Uint16(value))
+		}
 	}
 	if err := it.Close(); err != nil {
 		return 0, wrapRead(err)
 	}
-	if next == math.MaxUint16 {
-		return 0, errors.New("the index holds too many ledgers")
+	if last >= math.MaxUint16-1 {
+		return 0, errors.New("the index has run out of numbers for ledgers: delete its folder with the server stopped")
 	}
-	number := uint16(next)
-	return number, s.engine.Set(key, binary.BigEndian.AppendUint16(nil, number), engine.NoSync)
+	return last + 1, s.engine.Set(numberKey(name), binary.BigEndian.AppendUint16(nil, last+1), engine.NoSync)
 }
 
 // followed is the number of ledgers that are followed.
