@@ -52,7 +52,11 @@ func DecodeRetrieval(body []byte) (chunks []Chunk, required [][]byte, topK int, 
 	i := 0
 	for source := range o.array("sources").Elements() {
 		s := d.object(source, o.element("sources", i), "id", "chunks")
-		chunks = append(chunks, r.decodeChunks(s)...)
+		chunks = append(chunks, r.decodeChunks(s, maxChunks-len(chunks))...)
+		if len(chunks) > maxChunks {
+			s.d.invalid(s.at("chunks"), "makes more than %d chunks in all; ask about fewer sources at once", maxChunks)
+			break
+		}
 		i++
 	}
 	for hash := range o.array("required_chunk_hashes").Elements() {
@@ -66,8 +70,13 @@ func DecodeRetrieval(body []byte) (chunks []Chunk, required [][]byte, topK int, 
 	return chunks, required, topK, d.err()
 }
 
-// decodeChunks reads the chunks of one source.
-func (r *Record) decodeChunks(s object) (chunks []Chunk) {
+// maxChunks bounds the chunks of one retrieval: each costs many times what its
+// shortest form takes in the request.
+const maxChunks = 100_000
+
+// decodeChunks reads the chunks of one source, one more than there is room for at
+// most.
+func (r *Record) decodeChunks(s object, room int) (chunks []Chunk) {
 	id := s.text("id", maxName)
 	if len(id) == 0 {
 		id = []byte(unknown)
@@ -79,6 +88,9 @@ func (r *Record) decodeChunks(s object) (chunks []Chunk) {
 			text = []byte{}
 		}
 		chunks = append(chunks, Chunk{Hash: r.chunkHash(text), Text: text, SourceID: id})
+		if len(chunks) > room {
+			break
+		}
 	}
 	return chunks
 }
