@@ -157,3 +157,27 @@ func TestListsTouchFewKeys(t *testing.T) {
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())
 }
+
+// What later events bring changes no page of an earlier size, not even where it
+// ends.
+func TestLaterRecordsDoNotEndPages(t *testing.T) {
+	log := newJournal(t, "default")
+	at := func(n int) string {
+		return posted(t, record.IPCRecord, fmt.Sprintf(
+			`{"payload":{"seed":%d},"output":"o","model":"m","temperature":0,"max_tokens":9,"timestamp":"2026-01-02T03:04:05Z"}`, n))
+	}
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")), at(1))
+	for n := range 100 {
+		log.append(at(n))
+	}
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	v, err := f.View(2)
+	require.NoError(t, err)
+	rows, _, err := v.RecordsByOccurrence(t.Context(), Filter{}, Page{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.NoError(t, v.Close())
+	require.NoError(t, s.Close())
+}

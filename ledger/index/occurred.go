@@ -83,9 +83,16 @@ func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows 
 		if len(rows) == p.Limit || v.touched >= end {
 			return rows, last, nil
 		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		position := it.Key()[len(keyspace{})+2:]
+		seq := ^binary.BigEndian.Uint64(position[timeBytes:])
+		if seq >= v.size {
+			continue // later events must not change where a page ends
+		}
 		v.touched++
-		last = append(last[:0], it.Key()[len(keyspace{})+2:]...)
-		seq := ^binary.BigEndian.Uint64(last[timeBytes:])
+		last = append(last[:0], position...)
 		wanted, err := v.seen(seq, ids)
 		if err != nil {
 			return nil, nil, err
