@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/labstack/echo/v4"
@@ -14,7 +13,6 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
-	"colophon/storage"
 )
 
 // Queries about IPC records (4.1).
@@ -131,51 +129,21 @@ type attributed struct {
 
 // attribute answers what caused the change from one IPC record to another.
 func (s *Server) attribute(c echo.Context) error {
-	if err := s.covered(c, c.QueryParam("a"), c.QueryParam("b")); err != nil {
-		return err
-	}
-	var a, b uint64
-	var givenA, givenB bool
-	q, err := s.asked(c, count("a", &a, &givenA), count("b", &b, &givenB))
+	q, recordA, recordB, err := askedToCompare(s, c, "an", "IPC record", (*index.View).IPCRecord)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	recordA, err := generationNamed(q, "a", a, givenA)
-	if err != nil {
-		return err
-	}
-	recordB, err := generationNamed(q, "b", b, givenB)
-	if err != nil {
-		return err
-	}
 	found := drift.Attribute(&recordA.IPC, &recordB.IPC)
 	answer := &attributed{attribution: attributionOf(&found)}
 	if err := errors.Join(answer.A.read(q, &recordA), answer.B.read(q, &recordB)); err != nil {
 		return err
 	}
 	answer.Says += answer.A.doubts()
-	if b != a {
+	if recordB.Seq != recordA.Seq {
 		answer.Says += answer.B.doubts()
 	}
 	return answerOne(q, answer)
-}
-
-// generationNamed is the IPC record that a parameter names.
-func generationNamed(q *question, name string, seq uint64, given bool) (index.IPCRecord, error) {
-	if !given {
-		return index.IPCRecord{}, invalid(name, "is required: the seq of an IPC record")
-	}
-	if seq >= q.view.Size() {
-		return index.IPCRecord{}, invalid(name, "there is no event %d: the answer is as of size %d", seq, q.view.Size())
-	}
-	found, err := q.view.IPCRecord(q.ctx, seq)
-	if errors.Is(err, storage.ErrNotFound) {
-		p := invalid(name, "event %d is no IPC record", seq)
-		p.Status, p.Title = http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
-		err = p
-	}
-	return found, err
 }
 
 // stepRow is a run against the one before it; there is none before the first.

@@ -3,8 +3,6 @@ package api
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -14,7 +12,6 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
-	"colophon/storage"
 )
 
 // Queries about run-DAGs (4.2).
@@ -48,24 +45,11 @@ type comparison struct {
 
 // compareRuns answers which stages and cache dimensions of two run-DAGs differ.
 func (s *Server) compareRuns(c echo.Context) error {
-	if err := s.covered(c, c.QueryParam("a"), c.QueryParam("b")); err != nil {
-		return err
-	}
-	var a, b uint64
-	var givenA, givenB bool
-	q, err := s.asked(c, count("a", &a, &givenA), count("b", &b, &givenB))
+	q, runA, runB, err := askedToCompare(s, c, "a", "run-DAG", (*index.View).RunDAG)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	runA, err := runNamed(q, "a", a, givenA)
-	if err != nil {
-		return err
-	}
-	runB, err := runNamed(q, "b", b, givenB)
-	if err != nil {
-		return err
-	}
 	answer := compared(&runA, &runB)
 	if err := answer.A.proveIn(q); err != nil {
 		return err
@@ -91,21 +75,6 @@ func compared(a, b *index.RunDAG) *comparison {
 		answer.Dimensions = &dimensions
 	}
 	return answer
-}
-
-// runNamed is the run-DAG that a parameter names.
-func runNamed(q *question, name string, seq uint64, given bool) (index.RunDAG, error) {
-	if !given {
-		return index.RunDAG{}, invalid(name, "is required: the seq of a run-DAG")
-	}
-	if seq >= q.view.Size() {
-		return index.RunDAG{}, invalid(name, "there is no event %d: the answer is as of size %d", seq, q.view.Size())
-	}
-	run, err := q.view.RunDAG(q.ctx, seq)
-	if errors.Is(err, storage.ErrNotFound) {
-		err = atPointer(http.StatusUnprocessableEntity, "/"+name, fmt.Sprintf("event %d is no run-DAG", seq))
-	}
-	return run, err
 }
 
 // divergenceRow is a run-DAG against the live one before it of its question.

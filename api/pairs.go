@@ -1,0 +1,48 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/index"
+	"colophon/storage"
+)
+
+// askedToCompare opens the query that compares the two records which the parameters a and
+// b name, and reads both. article and kind say what they must be, in messages. The
+// caller closes the question.
+func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read func(*index.View, context.Context, uint64) (R, error)) (q *question, a, b R, err error) {
+	if err := s.covered(c, c.QueryParam("a"), c.QueryParam("b")); err != nil {
+		return nil, a, b, err
+	}
+	var seqs [2]uint64
+	var given [2]bool
+	if q, err = s.asked(c, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
+		return nil, a, b, err
+	}
+	named := func(i int, name string) (R, error) {
+		var none R
+		if !given[i] {
+			return none, invalid(name, "is required: the seq of %s %s", article, kind)
+		}
+		if seqs[i] >= q.view.Size() {
+			return none, invalid(name, "there is no event %d: the answer is as of size %d", seqs[i], q.view.Size())
+		}
+		found, err := read(q.view, q.ctx, seqs[i])
+		if errors.Is(err, storage.ErrNotFound) {
+			err = atPointer(http.StatusUnprocessableEntity, "/"+name, fmt.Sprintf("event %d is no %s", seqs[i], kind))
+		}
+		return found, err
+	}
+	if a, err = named(0, "a"); err == nil {
+		b, err = named(1, "b")
+	}
+	if err != nil {
+		q.close()
+	}
+	return q, a, b, err
+}
