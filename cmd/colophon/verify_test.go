@@ -56,6 +56,9 @@ func TestAKeyIsNoFileName(t *testing.T) {
 		return signer.Verifier().String()
 	}
 	own, other := key(), key()
+	for strings.HasSuffix(own, "/") { // one key in 64 could only name a folder
+		own = key()
+	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
 	require.NoError(t, os.WriteFile(own, []byte(other), 0o600))
 	keys, err := new(console).readKeys(own)
