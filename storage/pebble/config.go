@@ -106,7 +106,7 @@ func (c Config) options() *engine.Options {
 	// what costs next to nothing.
 	o.ApplyCompressionSettings(func() engine.DBCompressionSettings { return engine.DBCompressionBalanced })
 	for i := range o.Levels {
-		o.Levels[i].BlockSize = 32 << 10
+		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 256 << 10
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
