@@ -3,15 +3,18 @@ GO          ?= go
 FUZZTIME    ?= 10s
 # For a release: make build VERSION=v1.2.3
 VERSION     ?=
+STAMPED      = $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),devel)
 # make run DATA=… LISTEN=…
 DATA         = data
 LISTEN       = 127.0.0.1:8080
+# make release PLATFORMS=linux/amd64
+PLATFORMS    = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz lint bench e2e
+.PHONY: help run build test race fuzz lint bench e2e release
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,3 +51,16 @@ bench: ## Run the benchmarks
 e2e: ## Run the command's scripts and a real Prometheus, on the real input too where it is at hand
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
 	$(GO) test -count=1 ./deploy
+
+release: export CGO_ENABLED = 0
+release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, checksums
+	rm -rf dist && mkdir dist
+	@set -e; for platform in $(PLATFORMS); do \
+		os=$${platform%/*} arch=$${platform#*/}; binary=dist/colophon-$$os-$$arch; \
+		if [ $$os = windows ]; then binary=$$binary.exe; fi; \
+		echo "$$binary"; \
+		GOOS=$$os GOARCH=$$arch GOAMD64=v1 GOARM64=v8.0 GOFLAGS= $(GO) build -trimpath -buildvcs=false \
+			-ldflags '-s -w -buildid= -X main.version=$(STAMPED)' -o "$$binary" ./cmd/colophon; \
+		$(GO) -C deploy/release run . "$(CURDIR)/$$binary" '$(STAMPED)' > "$$binary.cdx.json"; \
+	done
+	cd dist && sha256sum -- * > SHA256SUMS
