@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"colophon/proofs"
@@ -35,4 +36,32 @@ func (s auditSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte,
 func (s auditSource) Key(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
 	claim, err := s.Reader.Key(ctx, key)
 	return audit.Claim{Seq: claim.Seq, Record: claim.Record}, err
+}
+
+// Content implements audit.Source.
+func (s auditSource) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
+	content, err := s.Reader.Content(ctx, digest)
+	return content, absent(err)
+}
+
+// Need implements audit.Source.
+func (s auditSource) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
+	for seq, err := range s.References(ctx, digest) {
+		return seq, err
+	}
+	return 0, audit.ErrAbsent
+}
+
+// Redaction implements audit.Source.
+func (s auditSource) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	by, err := s.Reader.Redaction(ctx, seq)
+	return by, absent(err)
+}
+
+// absent is the error of an audit.Source for that of a Reader.
+func absent(err error) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return audit.ErrAbsent
+	}
+	return err
 }

@@ -91,7 +91,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
 	for _, info := range infos {
-		if _, err := h.open(ctx, info.Name); err != nil {
+		if _, err := h.open(ctx, info.Name, Anonymous); err != nil {
 			return nil, errors.Join(err, h.Close())
 		}
 	}
@@ -114,8 +114,9 @@ func (h *Host) OnOpen(f func(*Ledger) error) error {
 	return nil
 }
 
-// open opens a ledger that is in the database, and publishes it.
-func (h *Host) open(ctx context.Context, name string) (*Ledger, error) {
+// open opens a ledger that is in the database, and publishes it. One that has no
+// event yet gets its first, by creator.
+func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) {
 	signer, err := h.keys.Load(name)
 	if errors.Is(err, storage.ErrNotFound) {
 		// Its creation was cut short between database and key.
@@ -131,7 +132,7 @@ func (h *Host) open(ctx context.Context, name string) (*Ledger, error) {
 		return nil, fmt.Errorf("opening ledger %q: %w", name, err)
 	}
 	config := h.config(name)
-	config.Signer = signer
+	config.Signer, config.Creator = signer, creator
 	l, err := Open(ctx, store, config)
 	if err != nil {
 		return nil, err
@@ -156,6 +157,9 @@ type New struct {
 	Origin string
 	// OnMismatch is AcceptMismatch or RejectMismatch; empty means the former.
 	OnMismatch string
+	// Actor is who makes it, as its first event says; empty means Anonymous. An
+	// event that is left to the next start has no other.
+	Actor string
 }
 
 // Create makes a ledger, durably. The error is ErrName, ErrOrigin, ErrKeyOrigin,
@@ -186,7 +190,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	if err != nil && !errors.Is(err, ErrExists) {
 		return nil, err
 	}
-	l, openErr := h.open(ctx, n.Name)
+	l, openErr := h.open(ctx, n.Name, n.Actor)
 	return l, errors.Join(err, openErr)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"colophon/proofs"
@@ -32,6 +33,10 @@ func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(ledger))
 }
 
+// hasModes: files have an owner and modes, and folders can be synced. Elsewhere the
+// folder's access list is what keeps the keys.
+const hasModes = runtime.GOOS != "windows"
+
 func readKey(path string) (*proofs.Signer, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +45,7 @@ func readKey(path string) (*proofs.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if hasModes && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s can be read or written by others; run: chmod 600 %s", path, path)
 	}
 	text, err := os.ReadFile(path)
@@ -90,10 +95,14 @@ func move(from, to string) error {
 	if err := os.Remove(from); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return SyncDir(filepath.Dir(to))
 }
 
-func syncDir(dir string) error {
+// SyncDir makes the names in a folder survive the loss of power.
+func SyncDir(dir string) error {
+	if !hasModes {
+		return nil // Windows keeps names in the journal of its file system
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ var (
 // Config is what a ledger needs beside its store. Zero fields mean defaults.
 type Config struct {
 	Signer *proofs.Signer
+	// Creator is the actor of the first event. Default Anonymous.
+	Creator string
 	// Clock is the source of event times; default time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
@@ -70,6 +72,9 @@ type Commit struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Creator == "" {
+		c.Creator = Anonymous
+	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -105,6 +110,9 @@ type Ledger struct {
 	head atomic.Pointer[Head] // published by the sequencer, read by all
 
 	freezing sync.Mutex // held while Freeze is under way
+
+	publishing sync.Mutex  // held while SetPublic is under way
+	public     atomic.Bool // written under publishing, read by all
 
 	mu       sync.Mutex // guards what follows
 	pending  *batch     // gathers while the batch before commits
@@ -150,7 +158,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		done:   make(chan struct{}),
 	}
 	l.pending = newBatch()
-	if err := l.recover(ctx); err != nil {
+	if err := errors.Join(l.recover(ctx), l.recoverVisibility(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	go l.sequence()

@@ -71,7 +71,7 @@ func (l *Ledger) verifyTip(ctx context.Context) error {
 
 // begin writes a ledger's first event (2.2).
 func (l *Ledger) begin() error {
-	body := record.AppendLedgerCreated(nil, record.Event{Actor: Anonymous, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey())
+	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey())
 	_, err := l.Submit(Submission{Body: body})
 	return err
 }

@@ -124,26 +124,27 @@ func (l *Ledger) tell(c Commit) {
 
 // assembly is a batch in the making.
 type assembly struct {
-	events  []event
+	events  []newEvent
 	storage storage.Batch
 }
 
-// event is one event to append: an item's own body or its refusal.
-type event struct {
+// newEvent is one event to append: an item's own body or its refusal.
+type newEvent struct {
 	item     *item
 	body     []byte
 	contents []record.Content
+	redacted []storage.Redaction
 }
 
 // resolve looks up every idempotency key, in the store and among the items
 // before it, and decides what is appended. It changes no state of the ledger.
 func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
-	next := &assembly{events: make([]event, 0, len(b.items))}
+	next := &assembly{events: make([]newEvent, 0, len(b.items))}
 	size := l.Head().Size
 	inFlight := make(map[proofs.Hash]storage.Key)
 	for _, it := range b.items {
 		seq := size + uint64(len(next.events))
-		own := event{item: it, body: it.Body, contents: it.Contents}
+		own := newEvent{item: it, body: it.Body, contents: it.Contents, redacted: it.Redactions}
 		if it.Key == nil {
 			next.events = append(next.events, own)
 			continue
@@ -169,7 +170,7 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			it.ack.Outcome, it.ack.First = Replayed, holder.Seq
 		default:
 			it.ack.Outcome, it.ack.First = Conflicted, holder.Seq
-			next.events = append(next.events, event{item: it, body: it.Refusal(holder.Seq)})
+			next.events = append(next.events, newEvent{item: it, body: it.Refusal(holder.Seq)})
 		}
 	}
 	return next, nil
@@ -204,6 +205,10 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 		for slot, c := range e.contents {
 			next.storage.Contents = append(next.storage.Contents,
 				storage.Content{Digest: c.Digest, Seq: seq, Slot: uint16(slot), Bytes: c.Bytes})
+		}
+		for _, r := range e.redacted {
+			r.By = seq
+			next.storage.Redactions = append(next.storage.Redactions, r)
 		}
 		seq++
 	}

@@ -7,6 +7,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/proofs"
+	"colophon/storage"
 )
 
 // Submission is one event on its way to the sequencer. Its slices must not
@@ -16,6 +17,9 @@ type Submission struct {
 	// a record.Record or a record.Verb makes it, and within record.MaxEntry.
 	Body     []byte
 	Contents []record.Content
+	// Redactions are the records whose content the event withdraws (2.3), all of
+	// them in the log: By is filled in when it gets its seq.
+	Redactions []storage.Redaction
 	// Key is the digest of the idempotency key; nil when there is none. With
 	// it come the canonical digest of the record and the event to log when the
 	// key is held by another record (2.7): its body, given the holder's seq.
@@ -134,6 +138,9 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	size := len(s.Body)
 	for _, c := range s.Contents {
 		size += len(c.Bytes)
+	}
+	for _, r := range s.Redactions {
+		size += withdrawnBytes * (1 + len(r.Digests))
 	}
 	l.mu.Lock()
 	b := l.pending

@@ -11,9 +11,10 @@ const (
 )
 
 // Check reports whether b can follow old: the head counts the entries, content
-// and keys belong to events of this batch, no two pieces of content share a
-// place, and tiles are whole hashes. Every implementation refuses a batch that
-// fails it, before anything is written.
+// and keys belong to events of this batch, content is in their order and no two
+// pieces share a place, redactions are events of this batch and of records before it, and
+// tiles are whole hashes. Every implementation refuses a batch that fails it,
+// before anything is written.
 func (b Batch) Check(old Head) error {
 	if b.Head.Size != old.Size+uint64(len(b.Entries)) {
 		return fmt.Errorf("head of size %d does not follow size %d and %d entries",
@@ -25,12 +26,23 @@ func (b Batch) Check(old Head) error {
 		}
 	}
 	for _, k := range b.Keys {
-		if k.Seq < old.Size || k.Seq >= b.Head.Size {
+		if !b.has(k.Seq, old) {
 			return fmt.Errorf("key %x claimed by event %d, which is not in the batch", k.Key, k.Seq)
+		}
+	}
+	for _, r := range b.Redactions {
+		if r.Seq >= old.Size {
+			return fmt.Errorf("redaction of event %d, which is not before the batch", r.Seq)
+		}
+		if !b.has(r.By, old) {
+			return fmt.Errorf("event %d redacted by event %d, which is not in the batch", r.Seq, r.By)
 		}
 	}
 	return b.checkContents(old)
 }
+
+// has reports whether the event at seq is one of b, which follows old.
+func (b Batch) has(seq uint64, old Head) bool { return seq >= old.Size && seq < b.Head.Size }
 
 func (b Batch) checkContents(old Head) error {
 	type place struct {
@@ -38,10 +50,16 @@ func (b Batch) checkContents(old Head) error {
 		slot uint16
 	}
 	digests := make(map[place]Hash, len(b.Contents))
-	for _, c := range b.Contents {
-		if c.Seq < old.Size || c.Seq >= b.Head.Size {
+	last := old.Size
+	for i := range b.Contents {
+		c := &b.Contents[i]
+		if !b.has(c.Seq, old) {
 			return fmt.Errorf("content %x brought by event %d, which is not in the batch", c.Digest, c.Seq)
 		}
+		if c.Seq < last {
+			return fmt.Errorf("content %x of event %d after that of event %d", c.Digest, c.Seq, last)
+		}
+		last = c.Seq
 		at := place{c.Seq, c.Slot}
 		if other, taken := digests[at]; taken && other != c.Digest {
 			return fmt.Errorf("content %x and %x both in slot %d of event %d", other, c.Digest, c.Slot, c.Seq)

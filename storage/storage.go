@@ -18,7 +18,7 @@ import (
 // that the outcome is unknown: the caller must stop writing and recover by
 // opening the ledger again.
 var (
-	// ErrNotFound: no such ledger, entry, tile, content, key or setting.
+	// ErrNotFound: no such ledger, entry, tile, content, redaction, key or setting.
 	ErrNotFound = errors.New("storage: not found")
 	// ErrConflict: the stored head is not the one that the commit builds on,
 	// or a ledger of that name exists. Nothing was written.
@@ -58,12 +58,21 @@ type Head struct {
 	Checkpoint []byte // signed note over Size and the root at that size
 }
 
-// Content is one piece of content and the place where it was first posted.
+// Content is one piece of content and the place where it was posted.
 type Content struct {
 	Digest Hash
 	Seq    uint64 // event that brought it
 	Slot   uint16 // position among that event's content
 	Bytes  []byte
+}
+
+// Redaction: the event By withdraws the content of the record at Seq (2.3).
+type Redaction struct {
+	Seq uint64 // of the record; before the batch
+	By  uint64 // of the content_redacted event; in the batch
+	// Digests of all content that the record names: what it needs no more.
+	// Digests that it does not need, or no longer, are ignored.
+	Digests []Hash
 }
 
 // Key is an idempotency key: what it stands for and the event it led to.
@@ -86,12 +95,15 @@ type Batch struct {
 	Head    Head
 	Entries [][]byte // seq of the first is the old head's Size
 	Tiles   []Tile
-	// Contents whose digest the ledger already holds are not stored again. Each
-	// was brought by an event of this batch, in a slot of its own.
+	// Contents were brought by events of this batch, each in a slot of its own,
+	// and stand in the order of those. Every event needs what it brought until it is redacted. What the ledger
+	// holds already is not stored again.
 	Contents []Content
-	// Erase names content to delete; absent digests are ignored. Content that
-	// the same batch brings is written after the deletion.
-	Erase []Hash
+	// Redactions come before Contents: content that no record needs any more is
+	// deleted with all that leads to it, and what the same batch brings is
+	// stored after that. Of several redactions of one record the first stands,
+	// and the others are ignored.
+	Redactions []Redaction
 	// Keys are claimed by events of this batch; a key that is claimed already
 	// passes to the later event.
 	Keys []Key
@@ -118,6 +130,14 @@ type Reader interface {
 	// Content is the bytes stored under that SHA-256 (the store does not hash
 	// them); ErrNotFound if never held or erased.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
+	// References yields the seqs of the records that need that content, each
+	// once, in ascending order; none if it was never held or is erased. Records
+	// at or beyond the head at the time of the call are left out; of those that
+	// are redacted while it goes on, some may be missing.
+	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
+	// Redaction is the seq of the event that withdrew the content of the record
+	// at seq; ErrNotFound if none did below the head.
+	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Key is the claim of an idempotency key; ErrNotFound if unclaimed, or
 	// claimed at or beyond the head.
 	Key(ctx context.Context, key Hash) (Key, error)

@@ -8,18 +8,33 @@ import (
 )
 
 // How far the log is read and decoded ahead of the fold, which is the one thing
-// that cannot be done by two.
+// that cannot be done by two. A chunk ends with the event that brings it to so many
+// bytes, if it does not end before.
 const (
 	chunkEvents = 64
+	chunkBytes  = 128 << 10
 	chunksAhead = 4
 )
+
+// largeEntry is the length of an entry, in bytes, that is far beyond the usual.
+const largeEntry = 8 << 10
 
 // chunk is some events that follow one another.
 type chunk struct {
 	entries  []byte // their bytes
 	decoders [chunkEvents]event.Decoder
 	events   []event.Event
+	large    bool  // some decoder has parsed a large entry
 	err      error // what ended the chunk: that of the event behind the last
+}
+
+// reset empties a chunk. Decoders keep what memory their longest entry took, which
+// hundreds of them do not where that was much.
+func (c *chunk) reset() {
+	if c.large {
+		*c = chunk{entries: c.entries}
+	}
+	c.entries, c.events, c.err = c.entries[:0], c.events[:0], nil
 }
 
 // newChunks holds as many chunks as are in use at once.
@@ -68,12 +83,13 @@ func (r *reader) take(entry []byte, err error) bool {
 		case <-r.ctx.Done():
 			return false
 		}
-		r.chunk.entries, r.chunk.events, r.chunk.err = r.chunk.entries[:0], r.chunk.events[:0], nil
+		r.chunk.reset()
 	}
 	c := r.chunk
 	var e event.Event
 	if err == nil {
 		start := len(c.entries)
+		c.large = c.large || len(entry) > largeEntry
 		c.entries = append(c.entries, entry...)
 		e, err = c.decoders[len(c.events)].Decode(c.entries[start:len(c.entries):len(c.entries)])
 	}
@@ -82,7 +98,7 @@ func (r *reader) take(entry []byte, err error) bool {
 		r.send()
 		return false
 	}
-	if c.events = append(c.events, e); len(c.events) == chunkEvents {
+	if c.events = append(c.events, e); len(c.events) == chunkEvents || len(c.entries) >= chunkBytes {
 		r.send()
 	}
 	return true

@@ -46,7 +46,7 @@ func BenchmarkFold(b *testing.B) {
 	b.SetBytes(int64(bytes))
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := Open(b.TempDir(), slog.New(slog.DiscardHandler))
+		s, err := Open(Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		require.NoError(b, s.Close())

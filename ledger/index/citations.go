@@ -41,7 +41,7 @@ func (f *fold) citationSet(_ context.Context, e *event.Event) error {
 // cite folds what a set cites, each chunk of each source once.
 func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[identity]bool, 3*len(set.Citations))
-	conflicts := uint32(0)
+	brought := broughtSources{fold: f, seq: seq, chunks: make(map[identity]*broughtChunk)}
 	for i := range set.Citations {
 		c := &set.Citations[i]
 		if !f.postOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
@@ -55,20 +55,20 @@ func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		_, value, cited := f.rows.newest(citedChunks, p[:])
 		if cited {
 			state = decodeRow(f, value, decodeCitedState)
-		} else if f.addSource(seq, chunk, c.SourceID) {
-			f.rows.set(f.rows.keys.conflict(nil, seq, conflicts), c.ChunkHash)
-			f.count(seriesOf(conflictsTotal), 1)
-			conflicts++
+		} else {
+			brought.add(chunk, c)
 		}
 		if state.fresh == 0 {
 			state.fresh = 1
 			f.value = state.append(f.value[:0])
 			f.rows.put(citedChunks, p[:], seq, f.value)
+			f.rows.set(f.rows.keys.freshChunk(nil, p), nil)
 		}
 		if f.unlisted(source, chunk) {
 			s.supersede(p, byList, seq+1)
 		}
 	}
+	brought.write()
 }
 
 // postOnce has the event found by a value of some parts, and says whether it was not
@@ -98,28 +98,53 @@ func (f *fold) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// chunkSources' values: how many sources have a chunk, and the ids of those that the
-// event brought.
+// broughtSources are the sources that a set is the first to cite chunks under.
+type broughtSources struct {
+	fold      *fold
+	seq       uint64
+	chunks    map[identity]*broughtChunk
+	order     []identity // of chunks
+	conflicts uint32
+}
 
-// addSource notes that a chunk has a new source, and says whether that is the second.
-func (f *fold) addSource(seq uint64, chunk identity, source []byte) bool {
-	var count uint64
-	var brought []byte
-	version, value, found := f.rows.newest(chunkSources, chunk[:])
-	if found {
-		r := valueReader{rest: value}
-		r.numbers(&count)
-		if r.bad {
-			f.rows.fail("%w: the sources of a chunk as %x", errDamaged, value)
+// broughtChunk is a version of chunkSources, whose value is how many sources have the
+// chunk, and the ids of those that the event brought.
+type broughtChunk struct {
+	sources uint64
+	ids     []byte
+}
+
+// add notes that a chunk has a new source.
+func (b *broughtSources) add(chunk identity, c *event.Citation) {
+	f := b.fold
+	one, known := b.chunks[chunk]
+	if !known {
+		one = new(broughtChunk)
+		if _, value, found := f.rows.newest(chunkSources, chunk[:]); found {
+			r := valueReader{rest: value}
+			if r.numbers(&one.sources); r.bad {
+				f.rows.fail("%w: the sources of a chunk as %x", errDamaged, value)
+			}
 		}
-		if version == seq {
-			brought = bytes.Clone(r.rest)
-		}
+		b.chunks[chunk] = one
+		b.order = append(b.order, chunk)
 	}
-	count++
-	f.value = appendTexts(append(appendNumbers(f.value[:0], count), brought...), source)
-	f.rows.put(chunkSources, chunk[:], seq, f.value)
-	return count == 2
+	one.sources++
+	one.ids = appendTexts(one.ids, c.SourceID)
+	if one.sources == 2 {
+		f.rows.set(f.rows.keys.conflict(nil, b.seq, b.conflicts), c.ChunkHash)
+		f.count(seriesOf(conflictsTotal), 1)
+		b.conflicts++
+	}
+}
+
+// write writes the versions.
+func (b *broughtSources) write() {
+	for _, chunk := range b.order {
+		one := b.chunks[chunk]
+		b.fold.value = append(appendNumbers(b.fold.value[:0], one.sources), one.ids...)
+		b.fold.rows.put(chunkSources, chunk[:], b.seq, b.fold.value)
+	}
 }
 
 // conflict is the key of the n-th chunk that a set brings a second source.

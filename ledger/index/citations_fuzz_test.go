@@ -28,7 +28,7 @@ func FuzzDecodeCitationsAndRuns(f *testing.F) {
 	source := sourceState{registered: 1, listed: 1, chunks: 9}
 	cited := citedState{fresh: 1, from: 12, chunk: []byte("sha256:0")}
 	superseded := supersession{how: byList, from: 1, to: 3, chunk: []byte{}}
-	latest := latestRun{seq: 5, stages: digested([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}
+	latest := latestRun{seq: 5, listed: true, stages: digested([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}
 	cached := cachedSet{live: 2, latest: 8}
 	numbers := block{any: bitmap{1}, all: bitmap{}}
 	for _, value := range [][]byte{

@@ -14,32 +14,30 @@ type namedRow struct {
 	row
 }
 
-// newestRows yields the newest version below a size of each row of a dimension from
-// one to another, both included, in their order. It counts the keys that it reads: one
-// or two a row.
-func newestRows(reader engine.Reader, keys keyspace, d dimension, first, last []byte, below uint64, touched *int) iter.Seq2[namedRow, error] {
+// rowsBetween yields the newest version below a size, which is at most the view's, of
+// each row of a dimension from one to another, both included, in their order. It reads
+// one or two keys a row.
+func (v *View) rowsBetween(d dimension, first, last []byte, below uint64) iter.Seq2[namedRow, error] {
 	return func(yield func(namedRow, error) bool) {
+		keys := v.follower.fold.rows.keys
 		// No row has a version of event 0.
-		it, err := reader.NewIter(&engine.IterOptions{
-			LowerBound: append(keys.key(nil, d), first...),
-			UpperBound: appendVersion(append(keys.key(nil, d), last...), 0),
-		})
+		it, err := v.iterate(append(keys.key(nil, d), first...), appendVersion(append(keys.key(nil, d), last...), 0))
 		if err != nil {
-			yield(namedRow{}, wrapRead(err))
+			yield(namedRow{}, err)
 			return
 		}
-		more, err := eachNewest(it, below, touched, yield)
+		more, err := v.eachNewest(it, below, yield)
 		if err = errors.Join(err, it.Close()); err != nil && more {
 			yield(namedRow{}, wrapRead(err))
 		}
 	}
 }
 
-func eachNewest(it *engine.Iterator, below uint64, touched *int, yield func(namedRow, error) bool) (more bool, err error) {
+func (v *View) eachNewest(it *engine.Iterator, below uint64, yield func(namedRow, error) bool) (more bool, err error) {
 	const head = len(keyspace{}) + 1
 	var name []byte
 	for valid := it.First(); valid; {
-		*touched++
+		v.touched++
 		key := it.Key()
 		name = append(name[:0], key[:len(key)-versionBytes]...)
 		seq := versionOf(key)
@@ -61,11 +59,6 @@ func eachNewest(it *engine.Iterator, below uint64, touched *int, yield func(name
 		valid = it.SeekGE(append(appendVersion(name, 0), 0))
 	}
 	return true, it.Error()
-}
-
-// rowsBetween is newestRows of the view, for a size that is at most its own.
-func (v *View) rowsBetween(d dimension, first, last []byte, below uint64) iter.Seq2[namedRow, error] {
-	return newestRows(v.snapshot, v.follower.fold.rows.keys, d, first, last, below, &v.touched)
 }
 
 // pairing is a key that has no version, and its value. It is valid until the next

@@ -25,6 +25,7 @@ func TestCitationsEqualModel(t *testing.T) {
 		log.append(rapid.SliceOfN(rapid.Custom(drawCiting), 1, 25).Draw(t, "events")...)
 		c := testConfig(vfs.NewMem())
 		c.batchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
+		c.batchSteps = rapid.IntRange(1, 3).Draw(t, "steps")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -190,6 +191,67 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	require.Empty(t, unregistered(1), "none was registered before")
 	require.Equal(t, []string{"t"}, unregistered(4))
 	require.Empty(t, unregistered(7))
+}
+
+// An event that supersedes more than a batch takes is stored in parts, none of which is
+// seen before the last; whoever is interrupted goes on where he was.
+func TestAnEventIsStoredInParts(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	const chunks = 50
+	var cited []string
+	for n := range chunks {
+		cited = append(cited, cites("s", chunkOf(fmt.Sprint(n)), noSection))
+	}
+	log.append(citing("x", cited...), registering("s", `,"chunk_hashes":[]`), citing("y", cites("s", chunkOf("0"), noSection)))
+	c := testConfig(vfs.NewMem())
+	c.batchSteps = 7
+	s := openTest(t, c)
+	stale := func(f *Follower) int {
+		v, err := f.Latest()
+		require.NoError(t, err)
+		rows, _, err := v.Stale(t.Context(), "s", Page{Limit: 2 * chunks})
+		require.NoError(t, err)
+		require.NoError(t, v.Close())
+		return len(rows)
+	}
+	for part := 0; ; part++ {
+		f, err := s.addStopped(log.name, log.store)
+		require.NoError(t, err)
+		require.NoError(t, f.restore(t.Context()))
+		more, err := f.foldBatch(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, f.land())
+		if f.Size() == log.head.Size {
+			require.Equal(t, chunks+1, stale(f))
+			require.Equal(t, chunks/c.batchSteps, part-1)
+			f.Close()
+			break
+		}
+		require.True(t, more)
+		require.Equal(t, uint64(2), f.Size())
+		require.Zero(t, stale(f))
+		f.Close()
+	}
+	requireSame(t, log.refold(), dump(t, s))
+	require.NoError(t, s.Close())
+}
+
+// Registering a source again costs what is listed and what was cited since, however many
+// chunks were cited before.
+func TestRegistrationsCostWhatIsNew(t *testing.T) {
+	var bodies []string
+	for n := range 300 {
+		bodies = append(bodies, citing("x", cites("s", chunkOf(fmt.Sprint(n)), noSection)))
+	}
+	list := fmt.Sprintf(`,"chunk_hashes":[%q,%q]`, chunkOf("1"), chunkOf("2"))
+	f, log := folded(t, append(bodies, registering("s", list))...)
+	before := f.fold.touched
+	for range 100 {
+		log.append(registering("s", list))
+	}
+	log.catchUp(f)
+	require.LessOrEqual(t, f.fold.touched-before, 100*3)
 }
 
 // Many sets under one source and one chunk, many sources of one chunk: a row costs what

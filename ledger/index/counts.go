@@ -161,7 +161,7 @@ const other = "other"
 // are not records.
 var ledgerKinds = [...]record.Kind{
 	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,
-	record.SourceRegistered, record.SourceRevoked, "content_redacted", "key_rotated",
+	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, "key_rotated",
 }
 
 var results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}

@@ -108,7 +108,7 @@ func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
 type side struct {
 	from   uint64 // what precedes it is done with
 	seq    uint64 // of the run that waits for its partner, if ready
-	output identity
+	output uint64
 	ready  bool
 }
 

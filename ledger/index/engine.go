@@ -13,13 +13,9 @@ import (
 // that a newer library does not change the files unasked.
 const engineFormat = engine.FormatValueSeparation
 
-// Memory, in bytes. The engine takes its memtables, and the batches that are as
-// large as one, out of the cache, so that this bounds all of them; the index
-// shares its machine with the log's database.
-const (
-	cacheBytes    = 192 << 20
-	memTableBytes = 16 << 20
-)
+// queuedTables is how many memtables, or batches of about their size, wait to be
+// written before the next batch does.
+const queuedTables = 4
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time.
@@ -28,13 +24,14 @@ func (c config) engineOptions() *engine.Options {
 		FS:       c.folder.files,
 		Comparer: comparer(),
 		// After a crash what was not flushed is folded again.
-		DisableWAL:            true,
-		FormatMajorVersion:    engineFormat,
-		CacheSize:             cacheBytes,
-		MemTableSize:          memTableBytes,
-		MaxOpenFiles:          256,
-		L0CompactionThreshold: 8,
-		Logger:                enginelog.New(c.log, "ledger/index: exit", c.fail),
+		DisableWAL:                  true,
+		FormatMajorVersion:          engineFormat,
+		CacheSize:                   int64(c.cacheBytes),
+		MemTableSize:                uint64(c.memTableBytes),
+		MemTableStopWritesThreshold: queuedTables,
+		MaxOpenFiles:                1024,
+		L0CompactionThreshold:       8,
+		Logger:                      enginelog.New(c.log, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once
 	o.EventListener = &engine.EventListener{

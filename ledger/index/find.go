@@ -1,36 +1,53 @@
 package index
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
+
+	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/storage"
 )
 
 // Find is the seq of the event with that event_hash; storage.ErrNotFound if
 // none of the first Size events has it.
-func (f *Follower) Find(hash storage.Hash) (uint64, error) {
-	seq, err := f.find(hash)
+func (f *Follower) Find(ctx context.Context, hash storage.Hash) (uint64, error) {
+	seq, err := f.find(ctx, hash)
 	if err != nil {
 		return 0, fmt.Errorf("looking up event %x of ledger %q: %w", hash, f.name, err)
 	}
 	return seq, nil
 }
 
-func (f *Follower) find(hash storage.Hash) (uint64, error) {
+func (f *Follower) find(ctx context.Context, hash storage.Hash) (_ uint64, err error) {
 	if f.store.closed.Load() {
 		return 0, ErrClosed
 	}
-	value, err := get(f.store.engine, f.fold.rows.keys.eventHash(nil, hash))
+	prefix := f.fold.rows.keys.eventHash(nil, hash)
+	it, err := f.store.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, seqBytes)})
 	if err != nil {
-		return 0, err
+		return 0, wrapRead(err)
 	}
-	seq, err := decodeSeq(value)
-	if err != nil {
-		return 0, err
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	size := f.Size() // the engine shows a batch before it is published
+	for ok := it.First(); ok; ok = it.Next() {
+		seq := binary.BigEndian.Uint64(it.Key()[len(prefix):])
+		if seq >= size {
+			continue
+		}
+		entry, err := f.log.Entry(ctx, seq)
+		if err != nil {
+			return 0, fmt.Errorf("reading event %d: %w", seq, err)
+		}
+		if sha256.Sum256(entry) == hash {
+			return seq, nil
+		}
 	}
-	if seq >= f.Size() {
-		// The engine shows a batch before it is published.
-		return 0, storage.ErrNotFound
+	if err := it.Error(); err != nil {
+		return 0, wrapRead(err)
 	}
-	return seq, nil
+	return 0, storage.ErrNotFound
 }

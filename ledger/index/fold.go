@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -25,6 +23,8 @@ type fold struct {
 	chunks chan *chunk  // for reading ahead
 	land   func() error // that of the follower
 	runs   runsFold
+	// touched counts the keys that were read beside rows.
+	touched int
 
 	// Scratch of one event.
 	posted []posting
@@ -34,11 +34,15 @@ type fold struct {
 // errUnsettled: the event must be the first of its batch.
 var errUnsettled = errors.New("index: the event wants what precedes it to be stored")
 
+// errUnfinished: the event has only partly been folded. What was done is stored, and
+// counted, and the event comes again for the rest; views do not see it until then.
+var errUnfinished = errors.New("index: the event has more to it than a batch takes")
+
 // settled is errUnsettled unless all that precedes the event is stored, so that
 // whoever folds it can range over rows. It is called before anything of the event
 // is written; the event then comes again, alone.
 func (f *fold) settled() error {
-	if f.rows.batch.Count() > 0 {
+	if len(f.rows.writes.list) > 0 {
 		return errUnsettled
 	}
 	return f.land()
@@ -56,8 +60,8 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 			return err
 		}
 		f.starve(false)
-		events, err := f.foldBatch(ctx)
-		if err != nil || events == 0 {
+		more, err := f.foldBatch(ctx)
+		if err != nil || !more {
 			return err
 		}
 	}
@@ -72,22 +76,35 @@ func (f *Follower) starve(starved bool) {
 	f.fold.starved = starved
 }
 
-// foldBatch folds the events that one batch takes, says how many they were, and has
+// foldBatch folds the events that one batch takes, says whether there were any, and has
 // the batch stored and published: it is when land returns, after the last batch.
 // Before an event that cannot be folded those that precede it are stored.
-func (f *Follower) foldBatch(ctx context.Context) (int, error) {
-	f.fold.rows.begin(f.store.config.cachedRows / max(1, f.store.followed()))
-	events, err := f.gather(ctx)
-	if events > 0 && f.fold.rows.err == nil {
+func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
+	f.fold.rows.begin(f.limits())
+	more, err = f.gather(ctx)
+	if more && f.fold.rows.err == nil {
 		err = errors.Join(err, f.commit())
 	}
-	return events, errors.Join(err, f.fold.rows.end())
+	return more, errors.Join(err, f.fold.rows.end())
 }
 
-// gather folds events into the batch until it is full or the log ends.
-func (f *Follower) gather(ctx context.Context) (events int, err error) {
-	limits := f.store.config
-	limits.batchEvents = int(min(uint64(limits.batchEvents), f.limit-f.fold.state.size))
+// limits bound a batch and, in bytes, what is kept beside it.
+type limits struct {
+	events      int
+	steps       int // of its last event, where that can have any number
+	batch, kept int
+}
+
+// limits are a ledger's share.
+func (f *Follower) limits() limits {
+	c, share := f.store.config, max(1, f.store.followed())
+	events := int(min(uint64(c.batchEvents), f.limit-f.fold.state.size))
+	return limits{events, c.batchSteps, c.batchBytes / share, c.keptBytes / share}
+}
+
+// gather folds events into the batch until it is full or the log ends, and reports
+// whether there is anything in it.
+func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := ahead(ctx, f.log, f.fold.state.size, f.fold.chunks)
 	defer func() { // all chunks are back when the goroutine has ended
@@ -96,28 +113,29 @@ func (f *Follower) gather(ctx context.Context) (events int, err error) {
 			f.fold.chunks <- c
 		}
 	}()
+	from := f.fold.state.size
 	for c := range ready {
-		full, err := f.fold.chunk(ctx, c, &events, limits)
+		full, err := f.fold.chunk(ctx, c, from)
 		f.fold.chunks <- c
 		if full || err != nil {
-			return events, err
+			return f.fold.state.size > from || len(f.fold.rows.writes.list) > 0, err
 		}
 	}
-	return events, nil
+	return f.fold.state.size > from, nil
 }
 
-// chunk folds the events of a chunk, adds to their number, and reports whether
-// the batch ends with them.
-func (f *fold) chunk(ctx context.Context, c *chunk, events *int, limits config) (full bool, err error) {
+// chunk folds the events of a chunk, and reports whether the batch, which began at an
+// event, ends with them.
+func (f *fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.events {
 		err := f.event(ctx, &c.events[i])
-		if errors.Is(err, errUnsettled) {
+		if errors.Is(err, errUnsettled) || errors.Is(err, errUnfinished) {
 			return true, nil
 		}
 		if err != nil {
 			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
 		}
-		if *events++; *events == limits.batchEvents || f.rows.batch.Len() >= limits.batchBytes {
+		if f.state.size-from >= uint64(f.rows.limits.events) || f.rows.full() {
 			return true, nil
 		}
 	}
@@ -130,8 +148,9 @@ func (f *fold) chunk(ctx context.Context, c *chunk, events *int, limits config) 
 // flight is a batch that is being stored while the next one is gathered. What it
 // holds is in memory for the fold until then.
 type flight struct {
-	leads *snapshot // what is published when it has landed
-	done  chan error
+	writes *writes   // of the goroutine that stores it
+	leads  *snapshot // what is published when it has landed
+	done   chan error
 }
 
 // commit has the batch stored, together with the cursor that it leads to. One batch
@@ -149,10 +168,8 @@ func (f *Follower) commit() error {
 		return err
 	}
 	batch := rows.takeOff()
-	f.flight = &flight{leads: f.fold.state.snapshot(), done: make(chan error, 1)}
-	go func(done chan<- error) {
-		done <- errors.Join(batch.Commit(engine.NoSync), batch.Close())
-	}(f.flight.done)
+	f.flight = &flight{writes: batch, leads: f.fold.state.snapshot(), done: make(chan error, 1)}
+	go func(done chan<- error) { done <- batch.commit(f.store.engine) }(f.flight.done)
 	return nil
 }
 
@@ -163,7 +180,9 @@ func (f *Follower) land() error {
 	}
 	landed := f.flight
 	f.flight = nil
-	if err := <-landed.done; err != nil {
+	err := <-landed.done
+	f.fold.rows.spare = landed.writes
+	if err != nil {
 		return fmt.Errorf("storing the index up to event %d: %w", landed.leads.size, err)
 	}
 	f.publish(landed.leads)
@@ -178,13 +197,13 @@ func (f *fold) event(ctx context.Context, e *event.Event) error {
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
-		if !errors.Is(err, errUnsettled) {
+		if !errors.Is(err, errUnsettled) && !errors.Is(err, errUnfinished) {
 			f.rows.fail("%w", err)
 		}
 		return err
 	}
-	f.value = appendSeq(f.value[:0], e.Seq)
-	f.rows.set(f.rows.keys.eventHash(nil, e.Hash), f.value)
+	f.value = appendSeq(f.rows.keys.eventHash(f.value[:0], e.Hash), e.Seq)
+	f.rows.set(f.value, nil)
 	f.mark(e)
 	f.countEvent(e)
 	f.state.size++
@@ -209,8 +228,17 @@ func (f *fold) derive(ctx context.Context, e *event.Event) error {
 		return f.pathValidated(ctx, e)
 	case record.SourceRegistered, record.SourceRevoked:
 		return f.sourceChanged(ctx, e)
+	case record.ContentRedacted:
+		f.redacted(e)
 	}
 	return nil
+}
+
+// redacted makes a redaction one that lists find by its kind. Nothing else follows
+// from it: answers are derived from entries alone (2.6).
+func (f *fold) redacted(e *event.Event) {
+	id := identify([]byte(kindName), []byte(e.Kind))
+	f.rows.write(postings, id[:], e.Seq, []byte{isRecord})
 }
 
 // count adds to a counter.

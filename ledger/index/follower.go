@@ -52,6 +52,7 @@ func newFollower(s *Store, name string, number uint16, log storage.Reader) *Foll
 			state:  state{counts: newCounts()},
 			counts: make(map[series]bool),
 			chunks: newChunks(),
+			runs:   runsFold{spare: &s.known},
 		},
 	}
 	f.fold.land = f.land
@@ -229,5 +230,7 @@ func (f *Follower) Err() error {
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done
-	f.store.forget(f)
+	if f.store.forget(f) && f.fold.runs.known != nil {
+		f.fold.runs.known.release()
+	}
 }

@@ -94,7 +94,7 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		folded := &newFollower(s, log.name, 1, log.store).fold
-		folded.rows.begin(0)
+		folded.rows.begin(limits{steps: 1})
 		defer func() { require.NoError(t, folded.rows.end()) }()
 		require.NoError(t, folded.event(t.Context(), &e))
 		require.Equal(t, uint64(1), folded.state.size)

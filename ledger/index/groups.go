@@ -56,7 +56,8 @@ const (
 	// bringsCondition: the run is the first that shows what its ipc_id stands for,
 	// or, in the group of the ipc_id, any that does.
 	bringsCondition
-	// isMarked: the output of an output_hash's group has rows in outputs.
+	// isMarked: in the group of an output_hash, its output has rows in outputs; in other
+	// groups, there are levels.
 	isMarked
 )
 
@@ -65,8 +66,9 @@ const (
 type group struct {
 	seq   uint64 // of the event
 	flags byte   // isRecord, isRun, bringsOutput, bringsCondition and isMarked
-	// output is that of the event's run, if it is one.
-	output identity
+	// output is that of the event's run, if it is one: the first run of the ledger that
+	// had it.
+	output uint64
 	// live is about the runs that are live, all about those of any state.
 	live, all tally
 	// The newest events before this one that brought an output and a condition
@@ -101,7 +103,7 @@ func (g *group) lastCondition() uint64 {
 // follow makes g the version that a later event makes, which so far adds nothing.
 func (g *group) follow(seq uint64, flags byte) {
 	g.outputBefore, g.conditionBefore = g.lastOutput(), g.lastCondition()
-	g.seq, g.flags, g.output = seq, flags|g.flags&isMarked, identity{}
+	g.seq, g.flags, g.output = seq, flags|g.flags&isMarked, 0
 }
 
 // lone reports whether the run of the version is the only one, and live.
@@ -117,15 +119,15 @@ func (g *group) append(dst []byte) []byte {
 	}
 	flags |= hasRuns
 	if g.lone() {
-		dst = append(dst, flags|isLone)
-		return append(append(dst, g.output[:]...), g.facts...)
+		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.output)
+		return append(dst, g.facts...)
 	}
 	if g.parted() {
 		flags |= isParted
 	}
 	dst = append(dst, flags)
 	if flags&isRun != 0 {
-		dst = append(dst, g.output[:]...)
+		dst = binary.AppendUvarint(dst, g.seq-g.output)
 	}
 	dst = g.appendTally(dst, &g.live)
 	if g.parted() {
@@ -156,7 +158,7 @@ func (g *group) appendTally(dst []byte, t *tally) []byte {
 	if g.flags&isRun != 0 && t.last == g.seq {
 		return dst
 	}
-	return append(dst, t.output[:]...)
+	return binary.AppendUvarint(dst, g.seq-t.output)
 }
 
 // decodeGroup decodes the version that event seq made. Its facts refer to value.
@@ -169,7 +171,7 @@ func decodeGroup(seq uint64, value []byte) (group, error) {
 		return g, d.err()
 	}
 	if flags&isRun != 0 {
-		g.output = d.identity()
+		g.output = seq - d.uvarint()
 	}
 	if flags&isLone != 0 {
 		g.live.add(seq, g.output, 0)
@@ -216,15 +218,6 @@ func (d *groupDecoder) byte() byte {
 	return b
 }
 
-func (d *groupDecoder) identity() (id identity) {
-	if len(d.rest) < len(id) {
-		d.rest, d.short = nil, true
-		return id
-	}
-	d.rest = d.rest[copy(id[:], d.rest):]
-	return id
-}
-
 func (d *groupDecoder) uvarint() uint64 {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 {
@@ -252,6 +245,6 @@ func (d *groupDecoder) tally(t *tally, g *group) {
 	}
 	t.first, t.last = g.seq-t.first, g.seq-t.last
 	if t.output = g.output; g.flags&isRun == 0 || t.last != g.seq {
-		t.output = d.identity()
+		t.output = g.seq - d.uvarint()
 	}
 }

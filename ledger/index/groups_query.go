@@ -3,9 +3,12 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
 )
 
 // Group is what the runs with one value have in common (4.1).
@@ -129,7 +132,11 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 		}
 		v.touched++
 		below = versionOf(it.Key())
-		if rows, err = v.appendGroup(ctx, rows, identity(it.Value()), &c); err != nil {
+		id, err := memberOf(it.Value())
+		if err != nil {
+			return nil, nil, err
+		}
+		if rows, err = v.appendGroup(ctx, rows, id, &c); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -146,6 +153,27 @@ func (v *View) members(family identity, below uint64) (*engine.Iterator, error) 
 	lower := keys.member(nil, family, below-1)
 	prefix := lower[:len(lower)-versionBytes]
 	return v.iterate(lower, behind(prefix, versionBytes))
+}
+
+// memberAt is the group of a family whose first run is an event.
+func (v *View) memberAt(family identity, first uint64) (identity, error) {
+	v.touched++
+	value, err := get(v.snapshot, v.follower.fold.rows.keys.member(nil, family, first))
+	if errors.Is(err, storage.ErrNotFound) {
+		return identity{}, fmt.Errorf("%w: a ranked group that no list has", errDamaged)
+	}
+	if err != nil {
+		return identity{}, wrapRead(err)
+	}
+	return memberOf(value)
+}
+
+// memberOf is the group that a value in the list of a family is.
+func memberOf(value []byte) (identity, error) {
+	if len(value) != len(identity{}) {
+		return identity{}, fmt.Errorf("%w: a group in a list as %x", errDamaged, value)
+	}
+	return identity(value), nil
 }
 
 func (v *View) iterate(lower, upper []byte) (*engine.Iterator, error) {

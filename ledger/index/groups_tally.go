@@ -12,8 +12,7 @@ type tally struct {
 	spread    uint64 // sum of weight over the runs of each output
 	// first and last are the seqs of the first and the last run, output is that of
 	// the last; nothing when there are no runs.
-	first, last uint64
-	output      identity
+	first, last, output uint64
 }
 
 // weightUnit is what a weight is counted in: it is a whole number, so that the
@@ -40,7 +39,7 @@ func (t *tally) entropy() float64 {
 
 // add takes in a run that follows all others. same is how many of them have its
 // output.
-func (t *tally) add(seq uint64, output identity, same uint64) {
+func (t *tally) add(seq, output, same uint64) {
 	if t.runs == 0 {
 		t.first = seq
 	} else if t.output != output {

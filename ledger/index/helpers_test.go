@@ -26,12 +26,16 @@ type tester interface {
 
 func testConfig(files vfs.FS) config {
 	return config{
-		folder:      folder{files, "index"},
-		log:         slog.New(slog.DiscardHandler),
-		exit:        os.Exit,
-		batchEvents: 8192,
-		batchBytes:  1 << 20,
-		cachedRows:  16,
+		folder:        folder{files, "index"},
+		log:           slog.New(slog.DiscardHandler),
+		exit:          os.Exit,
+		cacheBytes:    8 << 20,
+		memTableBytes: 1 << 20,
+		batchEvents:   8192,
+		batchSteps:    100,
+		batchBytes:    1 << 20,
+		keptBytes:     8 << 10,
+		knownBytes:    1 << 20,
 	}
 }
 
@@ -103,7 +107,7 @@ func (j *journal) check(f *Follower) {
 	now := f.published.Load()
 	require.LessOrEqual(j.t, now.size, j.head.Size)
 	for seq, hash := range j.hashes {
-		found, err := f.Find(hash)
+		found, err := f.Find(context.Background(), hash)
 		if err != nil {
 			require.ErrorIs(j.t, err, storage.ErrNotFound)
 			require.GreaterOrEqual(j.t, uint64(seq), now.size)

@@ -28,7 +28,7 @@ const (
 	cursorDimension dimension = 0x01
 	// counterDimension leads from the name of a counter to its value.
 	counterDimension dimension = 0x02
-	// hashDimension leads from event_hash to seq.
+	// hashDimension: the first hashBytes of an event_hash, and the seq (8).
 	hashDimension dimension = 0x03
 
 	// A family is identity of a name that runs are grouped by.
@@ -36,7 +36,8 @@ const (
 	// families: a family and the seq (8, inverted) of the first run of a group; the
 	// group.
 	families dimension = 0x10
-	// rankings: a family, the number of a ranking, a score (8) and a group.
+	// rankings: a family, the number of a ranking, a score (8) and the seq (8, inverted)
+	// of the first run of a group.
 	rankings dimension = 0x11
 	// goneRuns: a group and the seq (8) of the first of consecutive runs that are not
 	// live; the seq of the last.
@@ -48,12 +49,19 @@ const (
 	// its seq, both inverted.
 	occurrences dimension = 0x21
 
+	// liveOfQuestion: identity of a question_hash and the seq (8, inverted) of a
+	// run-DAG that is live. liveOfCacheKey: the same of a row of cachedRuns.
+	liveOfQuestion dimension = 0x28
+	liveOfCacheKey dimension = 0x29
+
 	// conflictList: the seq (8, inverted) of the set that brought a chunk its second
 	// source, and a number (4) that tells chunks of one set apart.
 	conflictList dimension = 0x30
 	// supersessions: a source, the seq (8, inverted) of the event that superseded
 	// chunks of it, and a number (4) that tells these apart.
 	supersessions dimension = 0x31
+	// freshChunks: a source and a chunk that sets cite which are not stale.
+	freshChunks dimension = 0x32
 )
 
 // The dimensions whose rows have versions.
@@ -62,8 +70,12 @@ const (
 	// has that value.
 	postings dimension = versionedBit | iota
 
-	// outputs: a group and identity of an output; how many runs have it.
+	// outputs: a group and an output, by the first run of the ledger that had it (8);
+	// how many runs have it.
 	outputs dimension = 0x82
+	// outputLevels: a group and a number of live runs (8); how many outputs of the group
+	// have so many.
+	outputLevels dimension = 0x84
 	// conditions: identity of a variable and its value; a version for every ipc_id
 	// with that value, by the first run that shows it.
 	conditions dimension = 0x83
@@ -141,8 +153,9 @@ const (
 var rowBytes = [256]int{
 	postings: len(identity{}),
 
-	outputs:    2 * len(identity{}),
-	conditions: len(identity{}),
+	outputs:      len(outputRow{}),
+	outputLevels: len(levelRow{}),
+	conditions:   len(identity{}),
 
 	recordStates:  seqBytes,
 	occurredUntil: 1,
@@ -203,8 +216,12 @@ func (k keyspace) key(dst []byte, d dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
+// hashBytes of an event_hash tell nearly all events apart.
+const hashBytes = 8
+
+// eventHash is what the keys of the events with the beginning of a hash begin with.
 func (k keyspace) eventHash(dst []byte, hash storage.Hash) []byte {
-	return append(k.key(dst, hashDimension), hash[:]...)
+	return append(k.key(dst, hashDimension), hash[:hashBytes]...)
 }
 
 // appendVersion appends a seq so that later ones come first.

@@ -16,7 +16,7 @@ const MaxValues = 8
 
 // Filter chooses records (3.2); its zero value chooses all.
 type Filter struct {
-	Kind   record.Kind  // empty: every kind
+	Kind   record.Kind  // one of record.Kinds or ContentRedacted; empty: every one of the former
 	State  record.State // of an IPC record or a run-DAG; empty: any, and every kind
 	Values []Value      // that a record must have, all of them; at most MaxValues
 	// The time that a record was recorded or occurred at, from Since on and before
@@ -43,7 +43,7 @@ func (q *Filter) valueIDs() []identity {
 	return ids
 }
 
-// Record is a record as a list shows it.
+// Record is a record as a list shows it, or an event that redacts content.
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
@@ -99,8 +99,8 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 	return rows, nil, nil
 }
 
-// appendRecord appends the record that is event seq, if it is one and has the state
-// that is wanted.
+// appendRecord appends the record that is event seq, if it is one, or is of the kind
+// that is wanted, and has the state that is.
 func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq uint64) ([]Record, error) {
 	var state string
 	if q.State != "" {
@@ -110,7 +110,7 @@ func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq u
 		}
 	}
 	entry, e, err := v.entry(ctx, seq)
-	if err != nil || !e.IsRecord() || q.State != "" && !e.Kind.HasState() {
+	if err != nil || !e.IsRecord() && e.Kind != q.Kind || q.State != "" && !e.Kind.HasState() {
 		return rows, err
 	}
 	if state == "" && e.Kind.HasState() {

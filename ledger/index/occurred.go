@@ -17,7 +17,7 @@ import (
 // everyKind stands in place of the number of a kind.
 const everyKind = 0
 
-// kindNumber is the number that a kind of record has in keys.
+// kindNumber is the number that a kind of record has in keys; everyKind of others.
 func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }
@@ -114,7 +114,9 @@ func (v *View) occurrenceBounds(q *Filter, p Page) (*engine.IterOptions, error) 
 	}
 	keys, kind := v.follower.fold.rows.keys, byte(everyKind)
 	if q.Kind != "" {
-		kind = kindNumber(q.Kind)
+		if kind = kindNumber(q.Kind); kind == everyKind {
+			return nil, nil // only records say when they occurred
+		}
 	}
 	rows := append(keys.key(nil, occurrences), kind)
 	// What only later events have brought is mostly beyond that time.

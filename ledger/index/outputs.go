@@ -31,10 +31,12 @@ func decodeOutputCount(value []byte) (outputCount, error) {
 	return outputCount{all - gone, all}, nil
 }
 
-// outputRow is the row that counts an output of a group.
-func outputRow(group, output identity) [2 * len(identity{})]byte {
-	var row [2 * len(identity{})]byte
-	copy(row[copy(row[:], group[:]):], output[:])
+// outputRow is the row that counts an output of a group: outputs are told apart by the
+// first run of the ledger that had them.
+type outputRow [len(identity{}) + seqBytes]byte
+
+func outputRowOf(group identity, output uint64) (row outputRow) {
+	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], output)
 	return row
 }
 
@@ -48,19 +50,19 @@ func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
 	if !r.repeats {
 		return outputCount{}
 	}
-	row := outputRow(p.id, r.output)
+	row := outputRowOf(p.id, r.output)
 	if g.all.runs == 0 {
-		f.rows.create(outputs, row[:], g.seq, onlyOne.append(nil))
+		f.putOutput(row, g.seq, onlyOne)
 		return outputCount{}
 	}
 	same, _ := f.countOutput(row)
-	f.runs.moveOutput(p.id, same.live, same.live+1)
+	f.moveOutput(g, p.id, same.live, same.live+1)
 	f.putOutput(row, g.seq, outputCount{same.live + 1, same.all + 1})
 	return same
 }
 
 // countOutput reads the row of an output; 0 if there is none.
-func (f *fold) countOutput(row [2 * len(identity{})]byte) (same outputCount, found bool) {
+func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
 	_, value, found := f.rows.newest(outputs, row[:])
 	if !found {
 		return outputCount{}, false
@@ -72,14 +74,14 @@ func (f *fold) countOutput(row [2 * len(identity{})]byte) (same outputCount, fou
 	return same, true
 }
 
-func (f *fold) putOutput(row [2 * len(identity{})]byte, seq uint64, c outputCount) {
+func (f *fold) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
 	f.rows.put(outputs, row[:], seq, f.value)
 }
 
 // spellOutput writes the rows of an output that a second run comes to have: those
 // of its first run.
-func (f *fold) spellOutput(ctx context.Context, first uint64, output identity) error {
+func (f *fold) spellOutput(ctx context.Context, first uint64) error {
 	e, err := f.read(ctx, first)
 	if err != nil {
 		return err
@@ -89,8 +91,7 @@ func (f *fold) spellOutput(ctx context.Context, first uint64, output identity) e
 	f.post(modelName, ipc.Model)
 	for i, p := range f.posted {
 		if p.family != (identity{}) && p.family != outputFamily && !repeated(f.posted[:i], p) {
-			row := outputRow(p.id, output)
-			f.rows.create(outputs, row[:], first, onlyOne.append(nil))
+			f.putOutput(outputRowOf(p.id, first), first, onlyOne)
 		}
 	}
 	return nil

@@ -1,78 +1,98 @@
 package index
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// outputLevels is how many outputs of a group have how many live runs, from two on.
-// It belongs to the follower's goroutine.
-type outputLevels map[uint64]uint64
+// A group that a run with its commonest output has left may have to know how many other
+// outputs are as common. From the first time on it has levels: how many of its outputs
+// have how many live runs, from two on.
 
-// keptLevels bounds the groups whose levels are kept: those that runs were lately taken
-// out of.
-const keptLevels = 256
+// levelRow is the row of one number of live runs in a group.
+type levelRow [len(identity{}) + seqBytes]byte
+
+func levelRowOf(group identity, live uint64) (row levelRow) {
+	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], live)
+	return row
+}
+
+// level is how many outputs of a group that has levels have so many live runs.
+func (f *fold) level(id identity, live uint64) uint64 {
+	row := levelRowOf(id, live)
+	_, value, found := f.rows.newest(outputLevels, row[:])
+	if !found {
+		return 0
+	}
+	return decodeRow(f, value, decodeNumber)
+}
+
+func (f *fold) putLevel(seq uint64, id identity, live, outputs uint64) {
+	row := levelRowOf(id, live)
+	f.value = appendNumbers(f.value[:0], outputs)
+	f.rows.put(outputLevels, row[:], seq, f.value)
+}
 
 // moveOutput notes that an output of a group comes to have another number of live runs.
-func (r *runsFold) moveOutput(id identity, from, to uint64) {
-	kept, ok := r.levels[id]
-	if !ok {
+func (f *fold) moveOutput(g *group, id identity, from, to uint64) {
+	if g.flags&isMarked == 0 {
 		return
 	}
 	if from > 1 {
-		if kept[from]--; kept[from] == 0 {
-			delete(kept, from)
-		}
+		f.putLevel(g.seq, id, from, f.level(id, from)-1)
 	}
 	if to > 1 {
-		kept[to]++
+		f.putLevel(g.seq, id, to, f.level(id, to)+1)
 	}
 }
 
 // tied counts the outputs of a group beside one that have so many live runs, two or
-// more, as that one had before the event. It goes through all outputs unless that was
-// done lately.
-func (f *fold) tied(id, beside identity, live uint64) (uint64, error) {
-	if kept, ok := f.runs.levels[id]; ok {
-		return kept[live], nil
+// more, as that one had before the event. It gives the group levels if it has none, for
+// which it goes through all outputs: this once.
+func (f *fold) tied(ctx context.Context, g *group, id identity, beside, live uint64) (uint64, error) {
+	if g.flags&isMarked == 0 {
+		levels, err := f.countLevels(ctx, id, beside)
+		if err != nil {
+			return 0, err
+		}
+		if live > 2 {
+			levels[live-1]++ // that one, now
+		}
+		for n, outputs := range levels {
+			f.putLevel(g.seq, id, n, outputs)
+		}
+		g.flags |= isMarked
 	}
-	found, err := f.readLevels(id, beside)
-	if err != nil {
-		return 0, err
-	}
-	n := found[live]
-	if live > 2 {
-		found[live-1]++ // that one, now
-	}
-	if f.runs.levels == nil || len(f.runs.levels) == keptLevels {
-		f.runs.levels = make(map[identity]outputLevels)
-	}
-	f.runs.levels[id] = found
-	return n, nil
+	return f.level(id, live), f.rows.err
 }
 
-// readLevels counts the stored outputs of a group beside one: all that have two live
-// runs are in rows.
-func (f *fold) readLevels(id, beside identity) (found outputLevels, err error) {
+// countLevels counts the stored outputs of a group beside one by their live runs: all
+// that have two are in rows.
+func (f *fold) countLevels(ctx context.Context, id identity, beside uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.rows.keys.key(nil, outputs), id[:]...)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, len(beside)+versionBytes)})
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, seqBytes+versionBytes)})
 	if err != nil {
 		return nil, wrapRead(err)
 	}
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	found = make(outputLevels)
+	levels = make(map[uint64]uint64)
 	for ok := it.First(); ok; {
-		f.runs.touched++
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		f.touched++
 		row := append([]byte(nil), it.Key()[:len(it.Key())-versionBytes]...)
 		c, err := decodeOutputCount(it.Value())
 		if err != nil {
 			return nil, err
 		}
-		if c.live > 1 && identity(row[len(row)-len(beside):]) != beside {
-			found[c.live]++
+		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-seqBytes:]) != beside {
+			levels[c.live]++
 		}
 		ok = it.SeekGE(behind(row, versionBytes))
 	}
-	return found, wrapRead(it.Error())
+	return levels, wrapRead(it.Error())
 }

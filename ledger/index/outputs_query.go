@@ -69,11 +69,11 @@ func (v *View) groupAt(id identity, seq uint64, flags byte) (group, error) {
 }
 
 // countOutput is how many runs of a group have an output, which some have.
-func (v *View) countOutput(by string, id identity, g *group, output identity) (outputCount, error) {
+func (v *View) countOutput(by string, id identity, g *group, output uint64) (outputCount, error) {
 	if by == outputName {
 		return outputCount{g.live.runs, g.all.runs}, nil
 	}
-	row := outputRow(id, output)
+	row := outputRowOf(id, output)
 	_, value, found, err := v.newest(outputs, row[:])
 	if err != nil || !found {
 		return onlyOne, err

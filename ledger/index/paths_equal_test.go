@@ -47,7 +47,7 @@ func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())
 		c.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
-		c.cachedRows = rapid.IntRange(0, 9).Draw(t, "cached")
+		c.keptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 		s := openTest(t, c)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"sync/atomic"
 
 	"colophon/ledger/event"
 )
@@ -57,14 +58,13 @@ func (g *group) scores() scores {
 type runsFold struct {
 	// changed are the groups that the batch has changed, with what they were.
 	changed map[identity]change
-	known   *knownGroups // nil until it is first wanted
+	known   *knownGroups  // nil until it is first wanted
+	spare   *atomic.Int64 // of the store: bytes that known may take
 	decoder event.Decoder
-	levels  map[identity]outputLevels
 	run     run // scratch
-	touched int // keys that were read to restate runs
 }
 
-// change is a group before a batch.
+// change is a group before a batch, which it may not have been then.
 type change struct {
 	family identity
 	before scores
@@ -90,11 +90,11 @@ func (f *fold) rank() {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), c.before[i], id)
-				f.rows.delete(f.value)
+				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), c.before[i], g.all.first)
+				f.rows.undo(f.value)
 			}
 			if score != notRanked {
-				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), score, id)
+				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), score, g.all.first)
 				f.rows.set(f.value, nil)
 			}
 		}
@@ -107,7 +107,8 @@ func (k keyspace) ranking(dst []byte, family identity, r Ranking) []byte {
 	return append(append(k.key(dst, rankings), family[:]...), byte(r))
 }
 
-// rank is the key of a group in one order of its family.
-func (k keyspace) rank(dst []byte, family identity, r Ranking, score uint64, id identity) []byte {
-	return append(binary.BigEndian.AppendUint64(k.ranking(dst, family, r), score), id[:]...)
+// rank is the key of a group in one order of its family. It ends as that of the group in
+// the list of its family does: that leads to the group.
+func (k keyspace) rank(dst []byte, family identity, r Ranking, score, first uint64) []byte {
+	return appendVersion(binary.BigEndian.AppendUint64(k.ranking(dst, family, r), score), first)
 }

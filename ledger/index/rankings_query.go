@@ -80,7 +80,7 @@ type rankedWalk struct {
 // nil at the end of the list.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	keys, family := w.view.follower.fold.rows.keys, identify([]byte(w.choice.By))
-	prefix, placeBytes := keys.ranking(nil, family, w.lists[at]), seqBytes+len(identity{})
+	prefix, placeBytes := keys.ranking(nil, family, w.lists[at]), seqBytes+versionBytes
 	if w.lists[at] == singles {
 		prefix, placeBytes = append(keys.key(nil, families), family[:]...), versionBytes
 	}
@@ -104,11 +104,14 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		w.view.touched++
 		place := it.Key()[len(prefix):]
 		next = append(next[:1], place...)
-		id := identity{}
+		var id identity
 		if w.lists[at] == singles {
-			copy(id[:], it.Value())
+			id, err = memberOf(it.Value())
 		} else {
-			copy(id[:], place[seqBytes:])
+			id, err = w.view.memberAt(family, versionOf(place))
+		}
+		if err != nil {
+			return nil, err
 		}
 		if err := w.take(ctx, at, id); err != nil {
 			return nil, err
@@ -171,6 +174,7 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page, end int) (ro
 // view's goroutine and must be closed.
 type recent struct {
 	view   *View
+	family identity
 	ranked *engine.Iterator // groups of several runs
 	// members are all groups, by their first run; none of them if only groups of
 	// several runs are wanted.
@@ -182,7 +186,7 @@ func (v *View) recent(q *choice, below uint64) (*recent, error) {
 	keys, family := v.follower.fold.rows.keys, identify([]byte(q.By))
 	prefix := keys.ranking(nil, family, RankedRecent)
 	lower := appendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
-	ranked, err := v.iterate(lower, behind(prefix, seqBytes+len(identity{})))
+	ranked, err := v.iterate(lower, behind(prefix, seqBytes+versionBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +200,7 @@ func (v *View) recent(q *choice, below uint64) (*recent, error) {
 	}
 	ranked.First()
 	members.First()
-	return &recent{v, ranked, members, len(prefix)}, nil
+	return &recent{v, family, ranked, members, len(prefix)}, nil
 }
 
 // next is a group and its last live run, in falling order. The identity is zero
@@ -214,11 +218,14 @@ func (r *recent) next() (seq uint64, id identity, ok bool, err error) {
 	}
 	r.view.touched++
 	if rankedSeq >= memberSeq {
-		id = identity(r.ranked.Key()[r.rankedBytes+seqBytes:])
+		id, err = r.view.memberAt(r.family, versionOf(r.ranked.Key()))
 		r.ranked.Next()
-		return rankedSeq, id, true, nil
+		return rankedSeq, id, true, err
 	}
-	member := identity(r.members.Value())
+	member, err := memberOf(r.members.Value())
+	if err != nil {
+		return 0, id, false, err
+	}
 	r.members.Next()
 	g, err := r.view.group(member)
 	if err == nil && g.all.runs == 1 {

@@ -67,11 +67,11 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		if !room {
 			return fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, minFreeBytes)
 		}
-		events, err := f.foldBatch(ctx)
+		more, err := f.foldBatch(ctx)
 		if err != nil {
 			return err
 		}
-		if events == 0 {
+		if !more {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
 		progress(f.fold.state.size)

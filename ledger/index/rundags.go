@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	engine "github.com/cockroachdb/pebble/v2"
+
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/record"
@@ -16,17 +18,20 @@ const (
 )
 
 // runDAG folds a run-DAG.
-func (f *fold) runDAG(_ context.Context, e *event.Event) error {
+func (f *fold) runDAG(ctx context.Context, e *event.Event) error {
 	dag := e.DAG()
 	f.collect(e)
 	for _, stage := range dag.Stages {
 		f.post(stagePrefix+string(stage.Name), stage.Hash)
 	}
+	if err := f.diverge(ctx, e.Seq, &dag); err != nil {
+		return err
+	}
 	f.writePostings(e, nil)
-	f.diverge(e.Seq, &dag)
 	f.countRun(e.Seq, &dag)
 	if row, served := cacheRowOf(&dag); served {
 		runs := f.cachedSet(row)
+		f.rows.set(f.rows.keys.liveDAG(liveOfCacheKey, row[:], e.Seq), nil)
 		f.putCachedSet(e.Seq, row, cachedSet{runs.live + 1, e.Seq})
 	}
 	return nil
@@ -34,18 +39,28 @@ func (f *fold) runDAG(_ context.Context, e *event.Event) error {
 
 // diverge counts where a run-DAG begins to differ from the latest live one before it
 // with its question, and makes it the latest.
-func (f *fold) diverge(seq uint64, dag *event.DAG) {
+func (f *fold) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
-		return
+		return nil
 	}
 	question := identify([]byte(questionName), dag.QuestionHash)
 	stages := digested(dag.Stages)
 	before := f.latestRun(question)
 	if before.seq > 0 {
+		if !before.listed {
+			e, err := f.read(ctx, before.seq)
+			if err != nil {
+				return err
+			}
+			earlier := e.DAG()
+			before.stages = digested(earlier.Stages)
+		}
 		change := drift.CompareStages(before.stages, stages)
 		f.count(seriesOf(divergenceTotal, stageLabel(&change)), 1)
 	}
-	f.putLatestRun(seq, question, latestRun{seq, stages})
+	f.rows.set(f.rows.keys.liveDAG(liveOfQuestion, question[:], seq), nil)
+	f.putLatestRun(seq, question, latestRunOf(seq, stages))
+	return nil
 }
 
 // noStage labels run-DAGs of which no stage differs, and what they say nothing of.
@@ -66,7 +81,7 @@ func (f *fold) restateDAG(ctx context.Context, e, target *event.Event, from, to 
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// Those before the target may be ranged over.
+	// Those before the target may be looked for.
 	if err := f.settled(); err != nil {
 		return err
 	}
@@ -75,7 +90,7 @@ func (f *fold) restateDAG(ctx context.Context, e, target *event.Event, from, to 
 	if err := f.restateQuestion(ctx, e.Seq, target.Seq, &dag, live); err != nil {
 		return err
 	}
-	return f.restateCached(ctx, e.Seq, target.Seq, &dag, live)
+	return f.restateCached(e.Seq, target.Seq, &dag, live)
 }
 
 // restateQuestion finds the latest live run-DAG of a question anew.
@@ -84,79 +99,68 @@ func (f *fold) restateQuestion(ctx context.Context, seq, target uint64, dag *eve
 		return nil
 	}
 	question := identify([]byte(questionName), dag.QuestionHash)
-	latest := f.latestRun(question)
-	switch {
-	case live && target > latest.seq:
-		f.putLatestRun(seq, question, latestRun{target, digested(dag.Stages)})
-	case !live && target == latest.seq:
-		before, err := f.liveBefore(ctx, question, target, func(*event.DAG) bool { return true })
+	latest, err := f.restateLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
+	if err != nil || latest == f.latestRun(question).seq {
+		return err
+	}
+	next := latestRun{listed: true} // none
+	if latest > 0 {
+		e, err := f.read(ctx, latest)
 		if err != nil {
 			return err
 		}
-		latest = latestRun{}
-		if before != nil {
-			said := before.DAG()
-			latest = latestRun{before.Seq, digested(said.Stages)}
-		}
-		f.putLatestRun(seq, question, latest)
+		said := e.DAG()
+		next = latestRunOf(latest, digested(said.Stages))
 	}
+	f.putLatestRun(seq, question, next)
 	return nil
 }
 
 // restateCached counts the live run-DAGs of a cache key, and finds the latest anew.
-func (f *fold) restateCached(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
+func (f *fold) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
 		return nil
 	}
 	runs := f.cachedSet(row)
-	if live {
-		f.putCachedSet(seq, row, cachedSet{runs.live + 1, max(runs.latest, target)})
-		return nil
+	if runs.live++; !live {
+		runs.live -= 2
 	}
-	runs.live--
-	if runs.latest == target {
-		key := identify([]byte(cacheKeyName), dag.CacheKey)
-		before, err := f.liveBefore(ctx, key, target, func(other *event.DAG) bool {
-			its, served := cacheRowOf(other)
-			return served && its == row
-		})
-		if err != nil {
-			return err
-		}
-		runs.latest = 0
-		if before != nil {
-			runs.latest = before.Seq
-		}
+	var err error
+	if runs.latest, err = f.restateLive(liveOfCacheKey, row[:], runs.latest, target, live); err == nil {
+		f.putCachedSet(seq, row, runs)
 	}
-	f.putCachedSet(seq, row, runs)
-	return nil
+	return err
 }
 
-// liveBefore is the latest live run-DAG before an event that is found by a value and is
-// wanted; nil if there is none. All that precedes the event in the making is stored.
-func (f *fold) liveBefore(ctx context.Context, id identity, seq uint64, wanted func(*event.DAG) bool) (found *event.Event, err error) {
-	it, err := f.rows.engine.NewIter(nil)
+// restateLive notes that a run-DAG has become live, or not, among those that share
+// something, of which one is the latest, and says which is now; 0 for none. All that
+// precedes the event in the making is stored.
+func (f *fold) restateLive(d dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
+	if live {
+		f.rows.set(f.rows.keys.liveDAG(d, shared, target), nil)
+		return max(latest, target), nil
+	}
+	f.rows.undo(f.rows.keys.liveDAG(d, shared, target))
+	if target != latest {
+		return latest, nil
+	}
+	prefix := append(f.rows.keys.key(nil, d), shared...)
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{
+		LowerBound: f.rows.keys.liveDAG(d, shared, target-1), UpperBound: behind(prefix, versionBytes),
+	})
 	if err != nil {
-		return nil, wrapRead(err)
+		return 0, wrapRead(err)
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	key := appendVersion(append(f.rows.keys.key(nil, postings), id[:]...), seq-1)
-	for valid := it.SeekPrefixGE(key); valid; valid = it.Next() {
-		at := versionOf(it.Key())
-		if f.stateOf(at) != string(record.Live) {
-			continue
-		}
-		e, err := f.target(ctx, seq, at)
-		if err != nil {
-			return nil, err
-		}
-		if e == nil || e.Kind != record.RunDAG {
-			continue
-		}
-		if dag := e.DAG(); wanted(&dag) {
-			return e, nil
-		}
+	before := uint64(0)
+	if it.First() {
+		before = versionOf(it.Key())
 	}
-	return nil, wrapRead(it.Error())
+	return before, wrapRead(errors.Join(it.Error(), it.Close()))
+}
+
+// liveDAG is the key of a live run-DAG among those that share something; later ones come
+// first.
+func (k keyspace) liveDAG(d dimension, shared []byte, seq uint64) []byte {
+	return appendVersion(append(k.key(nil, d), shared...), seq)
 }

@@ -65,10 +65,14 @@ func (v *View) DivergenceOf(ctx context.Context, seq uint64) (RunDivergence, err
 		return RunDivergence{}, err
 	}
 	before, err := decodeLatestRun(value)
-	if err != nil {
+	if err != nil || before.seq == 0 {
 		return RunDivergence{}, err
 	}
-	return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
+	if before.listed {
+		return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
+	}
+	earlier, err := v.RunDAG(ctx, before.seq)
+	return divergenceOf(before.seq, earlier.Stages, run.Stages), err
 }
 
 // QuestionRun is a run-DAG of a question, against the live one before it.

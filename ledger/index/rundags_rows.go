@@ -6,8 +6,26 @@ import (
 
 // latestRun is the latest live run-DAG of a question: the value of questionRuns.
 type latestRun struct {
-	seq    uint64        // 0 if none is live
+	seq uint64 // 0 if none is live
+	// listed: the stages follow. They are left to the log where they would take too
+	// much: a run-DAG may have thousands.
+	listed bool
 	stages []event.Stage // with identities for hashes
+}
+
+// listedBytes bounds what the stages of a latestRun take.
+const listedBytes = 1 << 10
+
+// latestRunOf is a run-DAG whose stages are digested.
+func latestRunOf(seq uint64, stages []event.Stage) latestRun {
+	size := 0
+	for _, s := range stages {
+		size += 1 + len(s.Name) + len(s.Hash)
+	}
+	if size > listedBytes {
+		return latestRun{seq: seq}
+	}
+	return latestRun{seq, true, stages}
 }
 
 // digested is stages with identities for their hashes.
@@ -21,7 +39,11 @@ func digested(stages []event.Stage) []event.Stage {
 }
 
 func (l *latestRun) append(dst []byte) []byte {
-	dst = appendNumbers(dst, l.seq)
+	listed := uint64(0)
+	if l.listed {
+		listed = 1
+	}
+	dst = appendNumbers(dst, l.seq, listed)
 	for _, s := range l.stages {
 		dst = append(appendTexts(dst, s.Name), s.Hash...)
 	}
@@ -31,8 +53,10 @@ func (l *latestRun) append(dst []byte) []byte {
 // decodeLatestRun decodes what append wrote; its slices are the value's.
 func decodeLatestRun(value []byte) (latestRun, error) {
 	var l latestRun
+	var listed uint64
 	r := valueReader{rest: value}
-	r.numbers(&l.seq)
+	r.numbers(&l.seq, &listed)
+	l.listed = listed > 0
 	for len(r.rest) > 0 && !r.bad {
 		var s event.Stage
 		var id identity

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"bytes"
 	"context"
 
 	"colophon/ledger/drift"
@@ -11,7 +10,9 @@ import (
 // run is what a run brings to each of its groups. The fold makes one for each
 // event.
 type run struct {
-	output identity
+	// output is its output: the first run of the ledger that had it. Rows tell outputs
+	// apart by that, which is shorter than a hash.
+	output uint64
 	// repeats: another run of the ledger has that output.
 	repeats bool
 	// shows: the run shows what its ipc_id stands for, for that is the hash of its
@@ -26,7 +27,7 @@ func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
 	var r *run
 	if ipc.IsRun() {
 		r = &f.runs.run
-		if err := f.prepare(ctx, r, &ipc); err != nil {
+		if err := f.prepare(ctx, r, e.Seq, &ipc); err != nil {
 			return err
 		}
 	}
@@ -40,12 +41,14 @@ func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
 }
 
 // prepare finds out what a run brings, before anything of it is written.
-func (f *fold) prepare(ctx context.Context, r *run, ipc *event.IPC) error {
-	r.output = identify([]byte(outputName), ipc.OutputHash)
-	same := f.newestGroup(r.output)
-	r.repeats = same.all.runs > 0
+func (f *fold) prepare(ctx context.Context, r *run, seq uint64, ipc *event.IPC) error {
+	same := f.newestGroup(identify([]byte(outputName), ipc.OutputHash))
+	r.output, r.repeats = seq, same.all.runs > 0
+	if r.repeats {
+		r.output = same.all.first
+	}
 	if r.repeats && same.flags&isMarked == 0 {
-		if err := f.spellOutput(ctx, same.all.first, r.output); err != nil {
+		if err := f.spellOutput(ctx, r.output); err != nil {
 			return err
 		}
 	}
@@ -90,16 +93,15 @@ func (f *fold) group(e *event.Event, p posting, r *run) {
 // putGroup writes the version of a group that had runs before or has its first.
 func (f *fold) putGroup(p posting, g *group) {
 	f.value = g.append(f.value[:0])
-	switch {
-	case g.all.runs == 0: // newestGroup does not look for it
+	if g.all.runs == 0 { // newestGroup does not look for it
 		f.rows.write(postings, p.id[:], g.seq, f.value)
-	case g.all.runs == 1 && g.all.first == g.seq:
+		return
+	}
+	f.rows.put(postings, p.id[:], g.seq, f.value)
+	if g.all.first == g.seq {
 		f.known().add(p.id)
-		f.rows.create(postings, p.id[:], g.seq, bytes.Clone(f.value))
 		f.value = f.rows.keys.member(f.value[:0], p.family, g.seq)
 		f.rows.set(f.value, p.id[:])
-	default:
-		f.rows.put(postings, p.id[:], g.seq, f.value)
 	}
 }
 
@@ -149,7 +151,7 @@ func (f *fold) countDrift(g *group, r *run) {
 		return
 	}
 	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
-	before.OutputHash, after.OutputHash = g.live.output[:], r.output[:]
+	before.OutputHash, after.OutputHash = appendSeq(nil, g.live.output), appendSeq(nil, r.output)
 	f.count(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
 }
 

@@ -31,7 +31,7 @@ func (f *fold) groupRuns(id identity) (*groupRuns, error) {
 	keys := f.rows.keys
 	r := &groupRuns{
 		versionsOf: append(keys.key(nil, postings), id[:]...), rangesOf: append(keys.key(nil, goneRuns), id[:]...),
-		touched: &f.runs.touched,
+		touched: &f.touched,
 	}
 	var err error
 	r.versions, err = f.rows.engine.NewIter(&engine.IterOptions{LowerBound: r.versionsOf, UpperBound: behind(r.versionsOf, versionBytes)})

@@ -139,8 +139,8 @@ func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
 						continue
 					}
 					log.catchUp(f)
-					require.LessOrEqual(t, f.fold.runs.touched-before, 500*groups*10, "%s, run %d", state, n)
-					before = f.fold.runs.touched
+					require.LessOrEqual(t, f.fold.touched-before, 500*groups*10, "%s, run %d", state, n)
+					before = f.fold.touched
 				}
 			}
 			require.Equal(t, uint64(runs), groupOfModel(t, viewed(t, f, log.head.Size), "m").Runs)
@@ -157,7 +157,7 @@ func TestNeighboursBeyondOtherRecords(t *testing.T) {
 		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
 	}
 	f, log := folded(t, append(bodies, ran(t, "m", "yes", ""), restating(2, "failed"))...) // 1003, 1004
-	require.Less(t, f.fold.runs.touched, 200)
+	require.Less(t, f.fold.touched, 200)
 	g := groupOfModel(t, viewed(t, f, log.head.Size), "m")
 	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})
 }

@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 
 	engine "github.com/cockroachdb/pebble/v2"
 )
@@ -10,8 +11,13 @@ import (
 // knownGroups tells most groups that have no run yet from those that have, without
 // reading: a filter that has all that were added, and about one in a hundred that
 // were not. Most outputs are new, and looking for what is not there costs most.
+//
+// Its memory is bounded. Groups that find no room any more are looked for all the same:
+// then it says of every group that it may be there.
 type knownGroups struct {
-	layers []knownLayer // each for four times as many as the one before
+	spare  *atomic.Int64 // bytes that may still be taken
+	layers []knownLayer  // each for four times as many as the one before, if there is room
+	blind  bool          // groups were left out
 }
 
 // knownLayer is a Bloom filter in blocks: all bits of a group are in one of them.
@@ -26,13 +32,19 @@ const (
 	knownFirst = 1 << 9 // blocks of the first layer
 	knownEach  = 40     // groups to a block
 	placeBits  = 9      // of the place of a bit in a block
+
+	knownBlockBytes = 64
 )
 
 // add adds a group. Identities are as good as random, and serve as their own hash.
 func (k *knownGroups) add(id identity) {
 	last := len(k.layers) - 1
 	if last < 0 || k.layers[last].room == 0 {
-		blocks := knownFirst << (2 * len(k.layers))
+		blocks := k.take(knownFirst << (2 * len(k.layers)))
+		if blocks == 0 {
+			k.blind = true
+			return
+		}
 		k.layers = append(k.layers, knownLayer{make([]knownBlock, blocks), blocks * knownEach})
 		last++
 	}
@@ -41,6 +53,27 @@ func (k *knownGroups) add(id identity) {
 	for places := placesOf(id); places > 1; places >>= placeBits {
 		block[places>>6&7] |= 1 << (places & 63)
 	}
+}
+
+// take takes room for so many blocks, or half of them or less if there is no more; 0 if
+// not even for the fewest.
+func (k *knownGroups) take(blocks int) int {
+	for ; blocks >= knownFirst; blocks /= 2 {
+		bytes := int64(blocks) * knownBlockBytes
+		if k.spare.Add(-bytes) >= 0 {
+			return blocks
+		}
+		k.spare.Add(bytes)
+	}
+	return 0
+}
+
+// release gives back what was taken.
+func (k *knownGroups) release() {
+	for _, l := range k.layers {
+		k.spare.Add(int64(len(l.blocks)) * knownBlockBytes)
+	}
+	k.layers = nil
 }
 
 // placesOf are the places of a group's seven bits, below a 1.
@@ -52,6 +85,9 @@ func (l *knownLayer) block(id identity) *knownBlock {
 
 // has reports whether a group was added; it may say so of one that was not.
 func (k *knownGroups) has(id identity) bool {
+	if k.blind {
+		return true
+	}
 	for i := len(k.layers) - 1; i >= 0; i-- {
 		if k.layers[i].has(id) {
 			return true
@@ -74,7 +110,7 @@ func (l *knownLayer) has(id identity) bool {
 // first wanted: before anything is folded.
 func (f *fold) known() *knownGroups {
 	if f.runs.known == nil {
-		f.runs.known = new(knownGroups)
+		f.runs.known = &knownGroups{spare: f.runs.spare}
 		if err := f.loadKnown(); err != nil {
 			f.rows.fail("%w", err)
 		}

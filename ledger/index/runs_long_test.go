@@ -123,7 +123,7 @@ func TestMillion(t *testing.T) {
 		t.Run(fmt.Sprint(runs), func(t *testing.T) {
 			log, dir := longLog(t, runs), t.TempDir()
 			open := func() (*Store, *Follower) {
-				s, err := Open(dir, slog.New(slog.DiscardHandler))
+				s, err := Open(Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 				require.NoError(t, err)
 				f, err := s.Follow("default", log)
 				require.NoError(t, err)

@@ -115,7 +115,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	u := &runsUnderTest{generations: newGenerations(t)}
 	c := testConfig(vfs.NewMem())
 	c.batchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
-	c.cachedRows = rapid.IntRange(0, 9).Draw(t, "cached")
+	c.keptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 	u.append(25)
 	s := openTest(t, c)
 	u.log.catchUp(follow(t, s, u.log))

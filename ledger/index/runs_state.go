@@ -20,7 +20,8 @@ func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to 
 	if err := f.settled(); err != nil {
 		return err
 	}
-	r := restated{seq: e.Seq, run: target.Seq, output: identify([]byte(outputName), ipc.OutputHash), comes: to == live}
+	same := f.newestGroup(identify([]byte(outputName), ipc.OutputHash))
+	r := restated{seq: e.Seq, run: target.Seq, output: same.all.first, comes: to == live}
 	f.collect(target)
 	f.post(modelName, ipc.Model)
 	for i, p := range f.posted {
@@ -38,7 +39,7 @@ func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to 
 type restated struct {
 	seq    uint64 // of the event that says so
 	run    uint64
-	output identity
+	output uint64
 	comes  bool // it is live now, and was not
 }
 
@@ -59,7 +60,7 @@ func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 		if p.family == outputFamily {
 			return 0, nil
 		}
-		return f.tied(p.id, r.output, same)
+		return f.tied(ctx, &g, p.id, r.output, same)
 	}); err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
 		g.flags |= isMarked
 		return g.live.runs
 	}
-	row := outputRow(p.id, r.output)
+	row := outputRowOf(p.id, r.output)
 	same, found := f.countOutput(row)
 	if !found {
 		same = onlyOne
@@ -105,7 +106,7 @@ func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
 	if r.comes {
 		next.live = same.live + 1
 	}
-	f.runs.moveOutput(p.id, same.live, next.live)
+	f.moveOutput(g, p.id, same.live, next.live)
 	f.putOutput(row, r.seq, next)
 	return same.live
 }
@@ -126,7 +127,7 @@ func (f *fold) factsOf(ctx context.Context, t *tally) ([]byte, error) {
 // neighbour is a live run next to another in a group.
 type neighbour struct {
 	seq    uint64
-	output identity
+	output uint64
 	found  bool
 }
 
@@ -144,7 +145,7 @@ func differ(a, b neighbour) uint64 {
 }
 
 // insert puts a run between two others. same is how many have its output.
-func (t *tally) insert(seq uint64, output identity, before, after neighbour, same uint64) {
+func (t *tally) insert(seq, output uint64, before, after neighbour, same uint64) {
 	own := neighbour{seq, output, true}
 	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
 	t.join(same)
@@ -157,7 +158,7 @@ func (t *tally) insert(seq uint64, output identity, before, after neighbour, sam
 }
 
 // remove takes a run out from between two others. same and others are as in leave.
-func (t *tally) remove(output identity, before, after neighbour, same uint64, others func() (uint64, error)) error {
+func (t *tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
 	own := neighbour{0, output, true}
 	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)
 	if err := t.leave(same, others); err != nil {

@@ -3,6 +3,10 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"math"
+
+	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/ledger/event"
 )
@@ -103,24 +107,55 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	after := citedState{from: to, chunk: state.chunk}
 	f.value = after.append(f.value[:0])
 	f.rows.put(citedChunks, p[:], s.seq, f.value)
+	f.rows.delete(f.rows.keys.freshChunk(nil, p))
 	f.count(seriesOf(staleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes what is cited of a source and not listed. All that
-// precedes the event is stored.
-func (f *fold) supersedeUnlisted(seq uint64, source identity, listed map[identity]bool) error {
+// supersedeUnlisted supersedes what is cited of a source and not listed, as much as a
+// batch takes: errUnfinished if something is left. All that precedes the event is
+// stored, and of the event what was done before.
+func (f *fold) supersedeUnlisted(seq uint64, source identity, listed map[identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
-	first, last := pairOf(source, identity{}), pairOf(source, lastIdentity)
-	var touched int // of no interest here
-	for r, err := range newestRows(f.rows.engine, f.rows.keys, citedChunks, first[:], last[:], seq, &touched) {
-		if err != nil {
-			return err
-		}
-		if chunk := identity(r.id[len(source):]); !listed[chunk] {
-			s.supersede(pairOf(source, chunk), byRegistration, seq)
-		}
+	if s.n, err = f.superseded(source, seq); err != nil {
+		return err
 	}
-	return nil
+	before := s.n
+	prefix := append(f.rows.keys.key(nil, freshChunks), source[:]...)
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, len(identity{}))})
+	if err != nil {
+		return wrapRead(err)
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		f.touched++
+		chunk := identity(it.Key()[len(prefix):])
+		if listed[chunk] {
+			continue
+		}
+		if int(s.n-before) == f.rows.limits.steps {
+			return errUnfinished
+		}
+		s.supersede(pairOf(source, chunk), byRegistration, seq)
+	}
+	return wrapRead(it.Error())
+}
+
+// superseded is how many chunks of a source an event has superseded that is stored.
+func (f *fold) superseded(source identity, seq uint64) (n uint32, err error) {
+	first := f.rows.keys.supersededKey(nil, source, seq, 0)
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: f.rows.keys.supersededKey(nil, source, seq, math.MaxUint32)})
+	if err != nil {
+		return 0, wrapRead(err)
+	}
+	if it.Last() {
+		n = binary.BigEndian.Uint32(it.Key()[len(first)-4:]) + 1
+	}
+	return n, wrapRead(errors.Join(it.Error(), it.Close()))
+}
+
+// freshChunk is the key of a chunk of a source that is cited by sets that are fresh.
+func (k keyspace) freshChunk(dst []byte, p pair) []byte {
+	return append(k.key(dst, freshChunks), p[:]...)
 }
 
 // placeOf is the place of a citation: its section of the source or, where that is

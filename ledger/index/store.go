@@ -12,36 +12,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"os"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
 	engine "github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"colophon/storage"
 )
 
 // ErrClosed: the follower or the store has been closed.
 var ErrClosed = errors.New("index: closed")
-
-// config is where a store is and what bounds it.
-type config struct {
-	folder folder
-	log    *slog.Logger
-	// exit ends the process with a status.
-	exit func(status int)
-	// One batch covers at most batchEvents events, and takes no further one when
-	// it has batchBytes bytes of keys and values.
-	batchEvents int
-	batchBytes  int
-	// cachedRows bounds the rows that the folds of all ledgers keep in memory,
-	// beside what a batch has used.
-	cachedRows int
-}
 
 // Store is the index of all ledgers of a server. Its methods are safe for
 // concurrent use, except that Close waits for no query.
@@ -50,28 +32,26 @@ type Store struct {
 	engine *engine.DB
 	lock   *engine.Lock
 	closed atomic.Bool
+	known  atomic.Int64 // bytes that the followers' filters may still take
 
 	mu        sync.Mutex           // held while a follower starts
 	followers map[string]*Follower // running or stopped by an error; under mu
 }
 
-// Open opens the index in a folder of its own, which it makes if absent. An
-// index of another layout, and one that is damaged beyond opening, is emptied.
-// An error means that the folder holds something else, is in use, or cannot be
-// worked with. log takes what happens to the index and must not be nil.
-func Open(dir string, log *slog.Logger) (*Store, error) {
-	return open(config{
-		folder:      folder{vfs.Default, dir},
-		log:         log,
-		exit:        os.Exit,
-		batchEvents: 1 << 16,
-		batchBytes:  24 << 20,
-		cachedRows:  1 << 20,
-	})
+// Open opens an index, which it makes if absent. An index of another layout, and one
+// that is damaged beyond opening, is emptied. An error means that the folder holds
+// something else, is in use, or cannot be worked with.
+func Open(c Config) (*Store, error) {
+	internal, err := c.internal()
+	if err != nil {
+		return nil, err
+	}
+	return open(internal)
 }
 
 func open(c config) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
+	s.known.Store(int64(c.knownBytes))
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("opening the index in %s: %w", c.folder.dir, err)
 	}
@@ -208,13 +188,16 @@ func (s *Store) Followers() []*Follower {
 	return list
 }
 
-// forget lets a closed follower's ledger be followed again.
-func (s *Store) forget(f *Follower) {
+// forget lets a closed follower's ledger be followed again, and says whether it was
+// not before.
+func (s *Store) forget(f *Follower) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.followers[f.name] == f {
-		delete(s.followers, f.name)
+	if s.followers[f.name] != f {
+		return false
 	}
+	delete(s.followers, f.name)
+	return true
 }
 
 // Close ends all followers and releases the database. No query may be under way.

@@ -38,6 +38,7 @@ const (
 	PathValidated      Kind = "path_validated"
 	SourceRegistered   Kind = "source_registered"
 	SourceRevoked      Kind = "source_revoked"
+	ContentRedacted    Kind = "content_redacted"
 )
 
 // Kinds lists the kinds that services post.
@@ -105,13 +106,16 @@ var records = sync.Pool{New: func() any {
 type Limits struct {
 	Labels     int // labels of a record
 	LabelBytes int // bytes of a label's name, and of its value
+	Values     int // JSON values and member names of a record
 }
 
 // DefaultLimits are those of a server that is not told otherwise.
-func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128} }
+func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
 
 // NoLimits is for records that a server has taken already.
-func NoLimits() Limits { return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt} }
+func NoLimits() Limits {
+	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
+}
 
 // Parse decodes one record of a kind within the default limits. The error is an
 // *Error.
@@ -121,7 +125,7 @@ func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Par
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.decoder.limits = l
-	if err := r.document.Parse(body); err != nil {
+	if err := r.document.ParseWithin(body, l.Values); err != nil {
 		r.Release()
 		return nil, syntaxError(err)
 	}
@@ -149,7 +153,7 @@ func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(lin
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.decoder.limits = l
-	if err := r.document.Parse(line); err != nil {
+	if err := r.document.ParseWithin(line, l.Values); err != nil {
 		r.Release()
 		return Line{}, syntaxError(err)
 	}

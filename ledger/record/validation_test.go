@@ -115,12 +115,16 @@ func TestBadInputIsNamed(t *testing.T) {
 	}
 }
 
-func TestLabelLimitsAreSettable(t *testing.T) {
+func TestLimitsAreSettable(t *testing.T) {
 	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
-	for limits, ok := range map[Limits]bool{{2, 2}: true, {1, 2}: false, {2, 1}: false, NoLimits(): true} {
+	for limits, ok := range map[Limits]bool{
+		{2, 2, 99}: true, {1, 2, 99}: false, {2, 1, 99}: false, {2, 2, 9}: false, NoLimits(): true,
+	} {
 		_, err := limits.Parse(IPCRecord, body)
 		require.Equal(t, ok, err == nil, "%v: %v", limits, err)
 	}
+	_, err := Limits{Values: 9}.ParseLine([]byte(`{"kind":"ipc_record","record":` + goodIPC + `}`))
+	require.ErrorContains(t, err, "more than 9 values and member names")
 }
 
 func TestGoodRecordsAreTaken(t *testing.T) {

@@ -57,12 +57,17 @@ func (v *Verb) parse(body []byte, read func(o object), known ...string) (*Verb, 
 	if d.failed() {
 		return nil, d.err()
 	}
+	v.complete()
+	return v, nil
+}
+
+// complete takes the digest of what is asked, once all of it is.
+func (v *Verb) complete() {
 	w := new(builder)
 	w.open()
 	appendVerbMembers(w, v.asked)
 	w.close()
 	v.Digest = sha256.Sum256(w.b)
-	return v, nil
 }
 
 func appendVerbMembers(w *builder, members []verbMember) {

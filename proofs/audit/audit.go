@@ -1,7 +1,7 @@
 // Package audit walks a whole log and checks everything that can be checked:
 // the chain, the tree and its tiles, the signed checkpoint, every event, the
-// content that events name and the idempotency keys (specification 1.7, 2.2,
-// 2.3, 2.7, 2.9). It is the oracle of tests and what `fsck` and `audit` run.
+// content that events name and those that redact it, and the idempotency keys
+// (specification 1.7, 2.2, 2.3, 2.7, 2.9). It is the oracle of tests and what `fsck` and `audit` run.
 package audit
 
 import (
@@ -18,6 +18,10 @@ import (
 // it instead of reporting damage.
 var ErrUnavailable = errors.New("audit: source unavailable")
 
+// ErrAbsent is wrapped by a Source that can tell that it does not have what was
+// asked for. Content and redactions are the only things that may be absent.
+var ErrAbsent = errors.New("not there")
+
 // Source is the log to be checked. An error from it means that what was asked
 // for is missing or cannot be read, which is damage, unless it wraps
 // ErrUnavailable or the context is done.
@@ -29,8 +33,14 @@ type Source interface {
 	// Entries yields the entries from a sequence number upwards, in order. A
 	// slice is valid until the next step.
 	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
-	// Content is the bytes stored under a SHA-256.
+	// Content is the bytes stored under a SHA-256; ErrAbsent if there are none.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
+	// Need is the first of the records that a piece of content is kept for;
+	// ErrAbsent if there is none.
+	Need(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
+	// Redaction is the event that has redacted the content of a record; ErrAbsent
+	// if none has.
+	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Key is the claim of an idempotency key.
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }
@@ -55,8 +65,8 @@ type Options struct {
 	Verifiers []*proofs.Verifier
 	// Ledger is the name that events must carry; empty means that of the first.
 	Ledger string
-	// LogOnly leaves out content and idempotency keys, for those who may not see
-	// them.
+	// LogOnly leaves out content, redactions of it and idempotency keys, for those
+	// who may not see them.
 	LogOnly bool
 	// Progress, if set, is called now and then and at the end, by the goroutine
 	// that called Log. Both are numbers of entries; total is what the head says.
@@ -67,6 +77,7 @@ type Options struct {
 type Report struct {
 	Size       uint64            // entries found good
 	Contents   uint64            // pieces of content that they name, found good
+	Redacted   uint64            // pieces that redacted records name, erased or kept for another
 	Keys       uint64            // idempotency keys, found good
 	Checkpoint proofs.Checkpoint // what the log signed; zero when that is damaged
 	Damage     *Damage           // the first damage; nil when there is none

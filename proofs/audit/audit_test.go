@@ -32,7 +32,9 @@ func TestSoundLogs(t *testing.T) {
 		require.Equal(t, uint64(size), report.Size)
 		require.Equal(t, uint64(size), report.Checkpoint.Size)
 		if size == 700 {
-			require.Equal(t, uint64(2*(size-1)/3), report.Contents)
+			const redactions = 11
+			require.Equal(t, uint64(2*(size/3-3*redactions)), report.Contents)
+			require.Equal(t, uint64(2*2*redactions), report.Redacted)
 			require.Greater(t, report.Keys, uint64(len(m.keys)), "holders and refusals")
 		}
 	}
@@ -46,7 +48,7 @@ func TestLogOnly(t *testing.T) {
 	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}, LogOnly: true, Ledger: "default"})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
-	require.Zero(t, report.Contents+report.Keys)
+	require.Zero(t, report.Contents+report.Redacted+report.Keys)
 }
 
 // mutation is one way to damage a log, and how it must be named.
@@ -282,7 +284,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	testDamage(t, 300, []mutation{
 		{"altered", func(_ *testing.T, m *memory) { m.contents[digest(99)] = []byte("output 98") }, KindContent, 99, ""},
 		{"missing", func(_ *testing.T, m *memory) { delete(m.contents, digest(99)) }, KindContent, 99, ""},
-		{"shared, missing", func(_ *testing.T, m *memory) { delete(m.contents, sha256.Sum256([]byte("the system prompt"))) }, KindContent, 3, ""},
+		{"shared, missing", func(_ *testing.T, m *memory) { delete(m.contents, sha256.Sum256([]byte(systemPrompt))) }, KindContent, 3, ""},
 		{"size wrong", edit(99, `"size":9`, `"size":8`), KindContent, 99, ""},
 		{"size of shared content wrong", edit(99, `"size":17`, `"size":18`), KindContent, 99, ""},
 		{"digest malformed", edit(99, `"sha256":"`, `"sha256":"F`), KindEntry, 99, ""},
@@ -298,7 +300,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	delete(m.contents, digest(99))
 	damage := walked(t, m).Damage
 	require.Equal(t, "output", damage.Name)
-	require.EqualError(t, damage, `content: "output", at entry 99: missing: not there`)
+	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not there`)
 }
 
 // What the log's own key signed is still no event if it breaks the rules.
@@ -371,7 +373,7 @@ func TestUnavailableSource(t *testing.T) {
 	for _, damage := range []func(*testing.T, *memory){
 		func(*testing.T, *memory) {}, flip(100, 42), flipTile(0, 0, 100), flipTile(1, 0, 0),
 	} {
-		for _, what := range []string{"head", "tile", "entry", "content", "key"} {
+		for _, what := range []string{"head", "tile", "entry", "content", "need", "redaction", "key"} {
 			for after := 0; ; after += 1 + after/4 {
 				m := sound.clone()
 				damage(t, m)

@@ -19,7 +19,8 @@ const (
 	KindSignature  Kind = "signature"  // the checkpoint is not signed by the log's key
 	KindCheckpoint Kind = "checkpoint" // the checkpoint is malformed, of another log or too old
 	KindHead       Kind = "head"       // the stored head is not that of the entries
-	KindContent    Kind = "content"    // content is missing or altered
+	KindContent    Kind = "content"    // content is missing, altered, or should be erased
+	KindRedaction  Kind = "redaction"  // what is stored of redactions is not what the events say
 	KindKey        Kind = "key"        // an idempotency key leads elsewhere
 	KindTruncated  Kind = "truncated"  // entries are missing
 )

@@ -38,10 +38,14 @@ func (w *walk) checkEvent(seq uint64, body []byte) error {
 	if err := w.checkFirst(seq, e); err != nil {
 		return err
 	}
-	if w.options.LogOnly {
-		return nil
+	list, err := w.checkList(seq, e)
+	if err != nil || w.options.LogOnly {
+		return err
 	}
 	if err := w.checkContent(seq, e); err != nil {
+		return err
+	}
+	if err := w.checkRedacted(seq, list); err != nil {
 		return err
 	}
 	return w.checkKey(seq, e)
@@ -118,28 +122,43 @@ func (w *walk) checkFirst(seq uint64, e pyjson.Value) error {
 	return damaged(KindEntry, seq, "it creates a ledger with the key %.200q, which is not the log's", key)
 }
 
-// checkContent checks every piece of content that the event names (2.3).
+// checkContent checks every piece of content that the event names (2.3), and that
+// none is there which was to be erased.
 func (w *walk) checkContent(seq uint64, e pyjson.Value) error {
+	by, redacted, err := w.redactedBy(seq)
+	if err == nil && redacted {
+		err = w.checkRedactor(seq, by)
+	}
+	if err != nil {
+		return err
+	}
 	for name, named := range e.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(named.Member("sha256").Text()))
 		size, ok := count(named.Member("size"))
 		if err != nil || !ok {
 			return damaged(KindEntry, seq, "its content %.100q has no digest and size", name.Text())
 		}
-		wrong, err := w.wrongContent(digest, size)
+		good, wrong := &w.report.Contents, ""
+		if redacted {
+			good = &w.report.Redacted
+			wrong, err = w.notErased(seq, digest)
+		} else {
+			wrong, err = w.wrongContent(seq, digest, size)
+		}
 		if err != nil {
 			return err
 		}
 		if wrong != "" {
 			return &Damage{Kind: KindContent, Seq: seq, Name: string(name.Text()), Message: wrong}
 		}
-		w.report.Contents++
+		*good++
 	}
 	return nil
 }
 
-// wrongContent says what is wrong with a piece of content, if anything is.
-func (w *walk) wrongContent(digest proofs.Hash, size uint64) (string, error) {
+// wrongContent says what is wrong with a piece of content that a record needs, if
+// anything is.
+func (w *walk) wrongContent(seq uint64, digest proofs.Hash, size uint64) (string, error) {
 	held, ok := w.held[digest]
 	if !ok {
 		content, err := w.source.Content(w.ctx, digest)
@@ -148,6 +167,9 @@ func (w *walk) wrongContent(digest proofs.Hash, size uint64) (string, error) {
 		}
 		if sha256.Sum256(content) != digest {
 			return "altered: its bytes do not have the digest that the event names", nil
+		}
+		if wrong, err := w.notCounted(seq, digest); wrong != "" || err != nil {
+			return wrong, err
 		}
 		if len(w.held) == heldLimit {
 			clear(w.held)

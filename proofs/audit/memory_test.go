@@ -19,6 +19,8 @@ import (
 	"colophon/proofs"
 )
 
+const systemPrompt = "the system prompt"
+
 const testOrigin = "ledger.example/default"
 
 var errMissing = errors.New("not there")
@@ -36,6 +38,8 @@ type memory struct {
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
+	needs    map[proofs.Hash][]uint64 // the records that need content, ascending
+	redacted map[uint64]uint64        // the event that redacted a record
 	// fail, if set, is asked before every read.
 	fail func(what string) error
 }
@@ -49,12 +53,13 @@ func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 
 // newMemory makes a sound log: a ledger_created event, then records. Every
 // third has content, every fifth a key, every seventh refuses the key of the
-// last that has one.
+// last that has one, every sixtieth redacts the last two that have content.
 func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
 	m := &memory{
 		signer:   testSigner(t, testOrigin, 1),
 		contents: make(map[proofs.Hash][]byte), keys: make(map[proofs.Hash]Claim),
+		needs: make(map[proofs.Hash][]uint64), redacted: make(map[uint64]uint64),
 	}
 	var holder uint64
 	for seq := range uint64(size) {
@@ -65,9 +70,12 @@ func newMemory(t testing.TB, size int) *memory {
 		}
 		kind, members := "ipc_record", ""
 		switch {
+		case seq%60 == 0:
+			kind, members = "content_redacted", fmt.Sprintf(`"reason":"r","seqs":[%d,%d]`, seq-6, seq-3)
+			m.redact(seq, seq-6, seq-3)
 		case seq%3 == 0:
-			shared := m.hold("the system prompt")
-			members = fmt.Sprintf(`"content":{"output":%s,"system_prompt":%s}`, m.hold(fmt.Sprintf("output %d", seq)), shared)
+			shared := m.hold(seq, systemPrompt)
+			members = fmt.Sprintf(`"content":{"output":%s,"system_prompt":%s}`, m.hold(seq, fmt.Sprintf("output %d", seq)), shared)
 		case seq%5 == 0:
 			holder = seq
 			digest := testKey(seq + 1)
@@ -88,11 +96,27 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// hold stores content and gives its description in an event.
-func (m *memory) hold(content string) string {
+// hold stores content of a record and gives its description in the event.
+func (m *memory) hold(seq uint64, content string) string {
 	digest := sha256.Sum256([]byte(content))
 	m.contents[digest] = []byte(content)
+	m.needs[digest] = append(m.needs[digest], seq)
 	return fmt.Sprintf(`{"sha256":"%s","size":%d}`, hex.EncodeToString(digest[:]), len(content))
+}
+
+// redact withdraws the content of some records, as an event.
+func (m *memory) redact(by uint64, seqs ...uint64) {
+	for _, seq := range seqs {
+		m.redacted[seq] = by
+		for _, text := range []string{fmt.Sprintf("output %d", seq), systemPrompt} {
+			digest := proofs.Hash(sha256.Sum256([]byte(text)))
+			m.needs[digest] = slices.DeleteFunc(m.needs[digest], func(s uint64) bool { return s == seq })
+			if len(m.needs[digest]) == 0 {
+				delete(m.needs, digest)
+				delete(m.contents, digest)
+			}
+		}
+	}
 }
 
 // add appends the event that a body's beginning makes.
@@ -150,6 +174,8 @@ func (m *memory) clone() *memory {
 	c.tiles = maps.Clone(m.tiles)
 	c.contents = maps.Clone(m.contents)
 	c.keys = maps.Clone(m.keys)
+	c.needs = maps.Clone(m.needs)
+	c.redacted = maps.Clone(m.redacted)
 	return &c
 }
 
@@ -204,9 +230,30 @@ func (m *memory) Content(ctx context.Context, digest proofs.Hash) ([]byte, error
 	}
 	content, ok := m.contents[digest]
 	if !ok {
-		return nil, errMissing
+		return nil, fmt.Errorf("content: %w", ErrAbsent)
 	}
 	return content, nil
+}
+
+func (m *memory) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
+	if err := m.ask(ctx, "need"); err != nil {
+		return 0, err
+	}
+	if len(m.needs[digest]) == 0 {
+		return 0, fmt.Errorf("need: %w", ErrAbsent)
+	}
+	return m.needs[digest][0], nil
+}
+
+func (m *memory) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	if err := m.ask(ctx, "redaction"); err != nil {
+		return 0, err
+	}
+	by, ok := m.redacted[seq]
+	if !ok {
+		return 0, fmt.Errorf("redaction: %w", ErrAbsent)
+	}
+	return by, nil
 }
 
 func (m *memory) Key(ctx context.Context, key proofs.Hash) (Claim, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -29,6 +30,10 @@ type walk struct {
 	time   int64  // of the last event, microseconds
 	event  pyjson.Document
 	held   map[proofs.Hash]int // content seen to be good, and its size
+
+	ahead  pyjson.Document            // an event that is read out of turn
+	lists  map[uint64]*record.SeqList // of events that are read out of turn; nil of one that redacts nothing
+	needed map[proofs.Hash]bool       // content of redacted records, seen to be kept for another
 }
 
 func newWalk(ctx context.Context, source Source, options Options, head Head) (*walk, error) {
@@ -39,6 +44,7 @@ func newWalk(ctx context.Context, source Source, options Options, head Head) (*w
 	return &walk{
 		ctx: ctx, source: source, options: options, head: head,
 		tree: tree, ledger: options.Ledger, held: make(map[proofs.Hash]int),
+		lists: make(map[uint64]*record.SeqList), needed: make(map[proofs.Hash]bool),
 	}, nil
 }
 

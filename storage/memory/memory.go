@@ -72,13 +72,14 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	}
 	info.Created = info.Created.UTC()
 	l := &ledger{
-		name:     info.Name,
-		info:     info,
-		entries:  make(map[uint64][]byte),
-		tiles:    make(map[tileKey][]byte),
-		contents: make(map[storage.Hash][]byte),
-		keys:     make(map[storage.Hash]storage.Key),
-		settings: make(map[string][]byte),
+		name:       info.Name,
+		info:       info,
+		entries:    make(map[uint64][]byte),
+		tiles:      make(map[tileKey][]byte),
+		contents:   make(map[storage.Hash]*content),
+		redactions: make(map[uint64]uint64),
+		keys:       make(map[storage.Hash]storage.Key),
+		settings:   make(map[string][]byte),
 	}
 	d.ledgers[info.Name] = l
 	return l, nil
@@ -97,14 +98,21 @@ type tileKey struct {
 type ledger struct {
 	name string
 
-	mu       sync.RWMutex // guards what follows
-	info     storage.Info
-	head     storage.Head
-	entries  map[uint64][]byte
-	tiles    map[tileKey][]byte
-	contents map[storage.Hash][]byte
-	keys     map[storage.Hash]storage.Key
-	settings map[string][]byte
+	mu         sync.RWMutex // guards what follows
+	info       storage.Info
+	head       storage.Head
+	entries    map[uint64][]byte
+	tiles      map[tileKey][]byte
+	contents   map[storage.Hash]*content
+	redactions map[uint64]uint64 // record → the event that redacted it
+	keys       map[storage.Hash]storage.Key
+	settings   map[string][]byte
+}
+
+// content is one piece of content while somebody needs it.
+type content struct {
+	bytes      []byte
+	references []uint64 // records that need it, each once, ascending
 }
 
 var _ storage.Store = (*ledger)(nil)
@@ -136,19 +144,50 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	for _, t := range b.Tiles {
 		l.tiles[tileKey{t.Level, t.Index}] = clone(t.Hashes)
 	}
-	for _, digest := range b.Erase {
-		delete(l.contents, digest)
+	for _, r := range b.Redactions {
+		l.redact(r)
 	}
-	for _, c := range b.Contents {
-		if _, held := l.contents[c.Digest]; !held {
-			l.contents[c.Digest] = clone(c.Bytes)
-		}
+	for i := range b.Contents {
+		l.keep(&b.Contents[i])
 	}
 	for _, k := range b.Keys {
 		l.keys[k.Key] = k
 	}
 	l.head = copyHead(b.Head)
 	return nil
+}
+
+// redact takes away what a record needs. The caller holds l.mu.
+func (l *ledger) redact(r storage.Redaction) {
+	if _, already := l.redactions[r.Seq]; already {
+		return
+	}
+	l.redactions[r.Seq] = r.By
+	for _, digest := range r.Digests {
+		held, ok := l.contents[digest]
+		if !ok {
+			continue
+		}
+		if i, needed := slices.BinarySearch(held.references, r.Seq); needed {
+			held.references = slices.Delete(held.references, i, i+1)
+		}
+		if len(held.references) == 0 {
+			delete(l.contents, digest)
+		}
+	}
+}
+
+// keep stores content, or notes that another record needs it. The caller holds
+// l.mu.
+func (l *ledger) keep(c *storage.Content) {
+	held, ok := l.contents[c.Digest]
+	if !ok {
+		held = &content{bytes: clone(c.Bytes)}
+		l.contents[c.Digest] = held
+	}
+	if i, needed := slices.BinarySearch(held.references, c.Seq); !needed {
+		held.references = slices.Insert(held.references, i, c.Seq)
+	}
 }
 
 // accepts is nil if b may be committed on old. The caller holds l.mu.

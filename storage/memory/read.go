@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"colophon/storage"
 )
@@ -69,14 +70,54 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 
 // Content implements storage.Reader.
 func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
-	content, err := l.read(ctx, func() ([]byte, bool) {
-		content, ok := l.contents[digest]
-		return content, ok
+	bytes, err := l.read(ctx, func() ([]byte, bool) {
+		held, ok := l.contents[digest]
+		if !ok {
+			return nil, false
+		}
+		return held.bytes, true
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading content %x of ledger %q: %w", digest, l.name, err)
 	}
-	return content, nil
+	return bytes, nil
+}
+
+// References implements storage.Reader.
+func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[uint64, error] {
+	l.mu.RLock()
+	var references []uint64
+	if held, ok := l.contents[digest]; ok {
+		references = slices.Clone(held.references)
+	}
+	l.mu.RUnlock()
+	return func(yield func(uint64, error) bool) {
+		err := ctx.Err()
+		for i := 0; i < len(references) && err == nil; i++ {
+			if !yield(references[i], nil) {
+				return
+			}
+			err = ctx.Err()
+		}
+		if err != nil {
+			yield(0, fmt.Errorf("reading who needs content %x of ledger %q: %w", digest, l.name, err))
+		}
+	}
+}
+
+// Redaction implements storage.Reader.
+func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	err := ctx.Err()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	by, redacted := l.redactions[seq]
+	if err == nil && (!redacted || by >= l.head.Size) {
+		err = storage.ErrNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the redaction of record %d of ledger %q: %w", seq, l.name, err)
+	}
+	return by, nil
 }
 
 // Setting implements storage.Reader.

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 
 	"colophon/storage"
 )
@@ -56,7 +57,7 @@ func (t *Tamper) Head(h storage.Head) error {
 // Content replaces the bytes under a digest that the ledger holds;
 // storage.ErrNotFound if it does not.
 func (t *Tamper) Content(digest storage.Hash, b []byte) error {
-	return t.changeContent(digest, func(l *ledger) { l.contents[digest] = clone(b) })
+	return t.changeContent(digest, func(l *ledger) { l.contents[digest].bytes = clone(b) })
 }
 
 // DeleteContent takes the bytes under a digest away, as if they had never come;
@@ -73,6 +74,25 @@ func (t *Tamper) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	}
 	f(t.ledger)
 	return nil
+}
+
+// Redaction replaces or adds the word that by redacted the record at seq; no
+// content changes.
+func (t *Tamper) Redaction(seq, by uint64) error {
+	return t.change(func(l *ledger) { l.redactions[seq] = by })
+}
+
+// DeleteRedaction takes that word away.
+func (t *Tamper) DeleteRedaction(seq uint64) error {
+	return t.change(func(l *ledger) { delete(l.redactions, seq) })
+}
+
+// DeleteReference takes away that the record at seq needs the content.
+func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
+	return t.changeContent(digest, func(l *ledger) {
+		held := l.contents[digest]
+		held.references = slices.DeleteFunc(held.references, func(s uint64) bool { return s == seq })
+	})
 }
 
 // Key replaces or adds a claim.

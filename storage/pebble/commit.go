@@ -3,11 +3,7 @@ package pebble
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-
-	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
@@ -33,7 +29,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	}
 	c := newChange(l.db.engine, batchBytes(b))
 	l.setLog(c, old, b)
-	erased, err := l.erase(c, b.Erase)
+	erased, err := l.redact(c, b)
 	if err != nil {
 		return err
 	}
@@ -45,6 +41,9 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	}
 	for digest := range erased {
 		l.recent.remove(digest)
+	}
+	if len(erased) > 0 {
+		l.db.eraser.awake()
 	}
 	for i := range b.Contents {
 		l.recent.add(b.Contents[i].Digest)
@@ -103,87 +102,4 @@ func (l *ledger) setLog(c *change, old storage.Head, b storage.Batch) {
 		c.set(key, value)
 	}
 	c.set(keys.Head(l.number), keys.AppendHead(value[:0], b.Head))
-}
-
-// erase deletes content and where it was found, and says which digests.
-func (l *ledger) erase(c *change, digests []storage.Hash) (map[storage.Hash]bool, error) {
-	erased := make(map[storage.Hash]bool, len(digests))
-	for _, digest := range digests {
-		place, err := l.place(digest)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("erasing content %x: %w", digest, err)
-		}
-		c.delete(keys.AppendContent(nil, l.number, place))
-		c.delete(keys.AppendPlace(nil, l.number, digest))
-		erased[digest] = true
-	}
-	return erased, nil
-}
-
-// setContents writes the pieces of content that the ledger will not hold
-// otherwise, each once.
-func (l *ledger) setContents(c *change, contents []storage.Content, erased map[storage.Hash]bool) error {
-	var unknown []int // indices of the first of each digest that must be looked up
-	seen := make(map[storage.Hash]bool, len(contents))
-	for i := range contents {
-		digest := contents[i].Digest
-		if seen[digest] {
-			continue
-		}
-		seen[digest] = true
-		switch {
-		case erased[digest]:
-			l.setContent(c, &contents[i])
-		case !l.recent.has(digest):
-			unknown = append(unknown, i)
-		}
-	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	// In the order of the keys, neighbours are found in the same blocks.
-	slices.SortFunc(unknown, func(a, b int) int {
-		return bytes.Compare(contents[a].Digest[:], contents[b].Digest[:])
-	})
-	return l.setAbsent(c, contents, unknown)
-}
-
-// setAbsent writes those of the pieces, given by index in the order of their
-// digests, that the ledger does not hold.
-func (l *ledger) setAbsent(c *change, contents []storage.Content, pieces []int) error {
-	start, end := keys.Places(l.number)
-	places, err := l.db.engine.NewIter(&engine.IterOptions{
-		LowerBound: start,
-		UpperBound: end,
-		// Most digests are new, and a filter says so without reading a block.
-		UseL6Filters: true,
-	})
-	if err != nil {
-		return fmt.Errorf("looking for content: %w", err)
-	}
-	var key []byte
-	var absent []int
-	for _, i := range pieces {
-		key = keys.AppendPlace(key[:0], l.number, contents[i].Digest)
-		if !places.SeekPrefixGE(key) {
-			absent = append(absent, i)
-		}
-	}
-	if err := errors.Join(places.Error(), places.Close()); err != nil {
-		return fmt.Errorf("looking for content: %w", err)
-	}
-	slices.Sort(absent)
-	for _, i := range absent {
-		l.setContent(c, &contents[i])
-	}
-	return nil
-}
-
-func (l *ledger) setContent(c *change, content *storage.Content) {
-	place := keys.Place{Seq: content.Seq, Slot: content.Slot}
-	c.set(keys.AppendContent(nil, l.number, place), content.Bytes)
-	c.set(keys.AppendPlace(nil, l.number, content.Digest), keys.AppendPlaceValue(nil, place))
 }

@@ -31,8 +31,8 @@ type Config struct {
 	// must neither be used nor closed.
 	Fatal func(msg string)
 	// MinFreeBytes is the mark of free space below which Writable says
-	// ErrNoSpace and compactions wait; 0 means 5 % of the file system, at least
-	// 32 MiB, at most 1 GiB.
+	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
+	// 5 % of the file system, at least 32 MiB, at most 1 GiB.
 	MinFreeBytes uint64
 	// CacheBytes is memory for uncompressed blocks; 0 means 64 MiB.
 	CacheBytes int64

@@ -32,8 +32,8 @@ func newHistory(commits int) *history {
 	for i := range commits {
 		old := h.heads[i]
 		b := batch(old, 1+i%5, 4000*(1+i%7))
-		if i%4 == 3 {
-			b.Erase = []storage.Hash{digestOf(h.heads[i-1].Size)}
+		if i%8 == 3 {
+			b.Redactions = []storage.Redaction{redactionOf(h.heads[i-1].Size, old.Size)}
 		}
 		h.batches = append(h.batches, b)
 		h.heads = append(h.heads, b.Head)
@@ -166,7 +166,7 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 // checkBeside checks tile, key and content of commit i after n commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
-	erased := i%4 == 2 && i+1 < n // by the commit that follows
+	erased := i%8 == 2 && i+1 < n // by the commit that follows
 	var failed error
 	expect := func(what string, want bool, got []byte, err error, value []byte) {
 		switch {

@@ -17,9 +17,11 @@ import (
 // methods are safe for concurrent use, except that Close waits for nobody.
 type Database struct {
 	engine  *engine.DB
-	lock    *engine.Lock
+	lock    *folderLock
 	space   space
 	reserve *reserveFS
+	logs    *logFS
+	eraser  *eraser
 	// durability of every write: engine.Sync. A field only so that the crash
 	// test can show that it notices when this is missing.
 	durability *engine.WriteOptions
@@ -223,13 +225,15 @@ func (d *Database) nextNumber() (keys.Ledger, error) {
 }
 
 // Close releases everything. No Store may be in use then; one that is used
-// afterwards answers with an error.
+// afterwards answers with an error. It does not wait for erased content to leave
+// the folder: the next opening goes on with that.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing: %w", errClosed)
 	}
 	d.reserve.patient.Store(false)
-	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
+	d.eraser.end()
+	if err := errors.Join(d.engine.Close(), d.lock.release()); err != nil {
 		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)
 	}
 	return nil

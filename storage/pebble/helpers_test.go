@@ -24,6 +24,12 @@ func fill(b []byte, seed uint64) {
 	_, _ = source.Read(b) // never fails
 }
 
+// redactionOf redacts the event that brought the content of a batch on a head of
+// that size.
+func redactionOf(size, by uint64) storage.Redaction {
+	return storage.Redaction{Seq: size, By: by, Digests: []storage.Hash{digestOf(size)}}
+}
+
 // testConfigLogger is the engine's logger of a database with that Config.Fatal.
 func testConfigLogger(fatal func(string)) engine.Logger {
 	return Config{Logger: silent(), Fatal: fatal}.options().Logger

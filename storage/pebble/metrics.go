@@ -21,6 +21,7 @@ type Metrics struct {
 	// mark below which it takes no writes; both are 0 where that is not known.
 	FreeBytes uint64
 	FreeMark  uint64
+	Erasing   Erasing
 }
 
 // Histogram counts durations.
@@ -50,6 +51,10 @@ func (d *Database) Metrics() (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
 	}
+	erasing, err := d.erasing()
+	if err != nil {
+		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
+	}
 	return Metrics{
 		DiskBytes:    m.DiskSpaceUsage(),
 		WALBytes:     m.WAL.Size,
@@ -59,6 +64,7 @@ func (d *Database) Metrics() (Metrics, error) {
 		FsyncLatency: histogram(latency.GetHistogram()),
 		FreeBytes:    free,
 		FreeMark:     mark,
+		Erasing:      erasing,
 	}, nil
 }
 

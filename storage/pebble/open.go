@@ -8,8 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -56,7 +54,7 @@ func open(cfg Config) (*Database, error) {
 	}
 	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
 	if err := room.checkOpening(); errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, lock.release())
 	}
 	d := &Database{
 		lock:       lock,
@@ -65,17 +63,21 @@ func open(cfg Config) (*Database, error) {
 		durability: engine.Sync,
 		ledgers:    make(map[string]*ledger),
 	}
+	d.logs = &logFS{FS: d.reserve}
+	d.eraser = newEraser(d, cfg.Logger)
 	options := cfg.options()
-	options.Lock = lock
+	options.Lock = lock.file
 	options.FormatMajorVersion = format
-	options.FS = markerFS{d.reserve}
+	options.FS = markerFS{d.logs}
+	d.eraser.listen(options.EventListener)
 	if d.engine, err = engine.Open(dir, options); err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, lock.release())
 	}
 	if err := d.checkFormat(); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, d.engine.Close(), lock.release())
 	}
 	d.reserve.patient.Store(true)
+	d.eraser.start()
 	return d, nil
 }
 
@@ -160,35 +162,6 @@ func leftByFirstStart(name string) bool {
 		}
 	}
 	return false
-}
-
-// lockFolder takes the database's lock file.
-func lockFolder(files vfs.FS, dir string) (*engine.Lock, error) {
-	lock, err := engine.LockDirectory(dir, files)
-	if err == nil {
-		return lock, nil
-	}
-	if heldElsewhere(err) {
-		return nil, fmt.Errorf("%w: %s", storage.ErrInUse, dir)
-	}
-	return nil, fmt.Errorf("locking %s: %w", dir, err)
-}
-
-// heldElsewhere reports whether a failed lock means that somebody has it. POSIX
-// lets fcntl say EAGAIN or EACCES; the latter on the way to the file, which
-// comes with its path, is a matter of permissions. A lock of the same process
-// is known to Pebble by a sentence only.
-func heldElsewhere(err error) bool {
-	var onPath *fs.PathError
-	switch {
-	case errors.Is(err, syscall.EAGAIN):
-		return true
-	case errors.Is(err, syscall.EACCES):
-		return !errors.As(err, &onPath)
-	default:
-		return strings.Contains(err.Error(), "lock held by current process") ||
-			strings.Contains(err.Error(), syscall.EAGAIN.Error())
-	}
 }
 
 // checkFormat compares the stored format version with this build's, and lets

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -55,6 +57,26 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
+// Who deletes the lock file lets nobody in.
+func TestOpenTwiceWithoutLockFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there, a lock file that is held cannot be deleted")
+	}
+	dir := t.TempDir()
+	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(dir, "LOCK")))
+	said, err := process(t, "open", dir).Output()
+	require.NoError(t, err, string(said))
+	require.True(t, strings.HasPrefix(string(said), "in use: "), string(said))
+	_, err = Open(t.Context(), Config{Dir: dir, Logger: silent()})
+	require.ErrorIs(t, err, storage.ErrInUse)
+	require.NoError(t, db.Close())
+	db, err = Open(t.Context(), Config{Dir: dir, Logger: silent()})
+	require.NoError(t, err, "free again")
+	require.NoError(t, db.Close())
+}
+
 func TestOpenTwiceInMemory(t *testing.T) {
 	files := vfs.NewMem()
 	db := openOn(t, files)
@@ -82,13 +104,13 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
 	require.NoError(t, err)
-	require.NoError(t, tamper.FormatVersion(keys.FormatVersion+6))
+	require.NoError(t, tamper.FormatVersion(keys.FormatVersion+5))
 	require.NoError(t, tamper.Close())
 
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrFormat)
 	require.ErrorContains(t, err, "version 7")
-	require.ErrorContains(t, err, "version 1")
+	require.ErrorContains(t, err, "version 2")
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrFormat, "and not in use")
 }

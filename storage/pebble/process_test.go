@@ -27,7 +27,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(dir string) error{"open": roleOpen, "commit": roleCommit, "fail": roleFail}
+	roles := map[string]func(dir string) error{"open": roleOpen, "commit": roleCommit, "fail": roleFail, "erase": roleErase}
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-
-	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
@@ -127,62 +124,30 @@ func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 	if err != nil {
 		return keys.Place{}, err
 	}
-	return keys.DecodePlace(stored)
+	holding, err := keys.DecodeHolding(stored)
+	return holding.Place, err
 }
 
-// Entries implements storage.Reader.
-func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
-	end := l.head.Load().Size
-	return func(yield func(storage.Entry, error) bool) {
-		wanted := true
-		visit := func(e storage.Entry) bool {
-			wanted = yield(e, nil)
-			return wanted
-		}
-		if err := l.walk(ctx, from, end, visit); err != nil && wanted {
-			yield(storage.Entry{}, fmt.Errorf("reading entries of ledger %q: %w", l.name(), err))
-		}
-	}
-}
-
-// walk hands out the entries from ≤ seq < end until visit is false.
-func (l *ledger) walk(ctx context.Context, from, end uint64, visit func(storage.Entry) bool) (err error) {
-	if err := l.db.usable(ctx); err != nil {
-		return err
-	}
-	if from >= end {
-		return nil
-	}
-	entries, err := l.db.engine.NewIter(&engine.IterOptions{
-		LowerBound: keys.AppendEntry(nil, l.number, from),
-		UpperBound: keys.AppendEntry(nil, l.number, end),
-	})
+// Redaction implements storage.Reader.
+func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	by, err := l.redaction(ctx, seq)
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("reading the redaction of record %d of ledger %q: %w", seq, l.name(), err)
 	}
-	defer func() { err = errors.Join(err, entries.Close()) }()
-	next := from
-	for ok := entries.First(); ok; ok = entries.Next() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
-			break
-		}
-		entry, err := entries.ValueAndErr()
-		if err != nil {
-			return fmt.Errorf("entry %d: %w", next, err)
-		}
-		if !visit(storage.Entry{Seq: next, Bytes: entry}) {
-			return nil
-		}
-		next++
+	return by, nil
+}
+
+func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
+	stored, err := l.fetch(ctx, keys.AppendRedaction(nil, l.number, seq))
+	if err != nil {
+		return 0, err
 	}
-	if err := entries.Error(); err != nil {
-		return fmt.Errorf("entry %d: %w", next, err)
+	by, err := keys.DecodeSeq(stored)
+	if err != nil {
+		return 0, err
 	}
-	if next < end {
-		return fmt.Errorf("damaged: entry %d of %d is missing", next, end)
+	if by >= l.head.Load().Size {
+		return 0, storage.ErrNotFound // as for entries: not before it is durable
 	}
-	return nil
+	return by, nil
 }

@@ -63,10 +63,12 @@ func TestContentBeyondMemory(t *testing.T) {
 	l.recent = newRecent(2)
 	ctx := t.Context()
 	var head storage.Head
-	step := func(erase []uint64, digests ...uint64) {
+	step := func(redact []uint64, digests ...uint64) {
 		b := storage.Batch{Head: storage.Head{Size: head.Size + 1}, Entries: [][]byte{{1}}}
-		for _, n := range erase {
-			b.Erase = append(b.Erase, digestOf(n))
+		for _, seq := range redact {
+			b.Redactions = append(b.Redactions, storage.Redaction{
+				Seq: seq, By: head.Size, Digests: []storage.Hash{digestOf(0), digestOf(5)},
+			})
 		}
 		for slot, n := range digests {
 			b.Contents = append(b.Contents, storage.Content{
@@ -86,11 +88,11 @@ func TestContentBeyondMemory(t *testing.T) {
 	step(nil, 0)
 	require.True(t, l.recent.has(digestOf(0)), "found and remembered")
 	require.Equal(t, byte(0), broughtBy(0), "not stored again")
-	step([]uint64{0})
+	step([]uint64{0, 1})
 	require.False(t, l.recent.has(digestOf(0)))
 	step(nil, 0)
 	require.Equal(t, byte(3), broughtBy(0), "stored anew")
-	step([]uint64{0, 5}, 0)
+	step([]uint64{3}, 0)
 	require.Equal(t, byte(4), broughtBy(0), "erased and brought at once")
 	_, err := l.Content(ctx, digestOf(5))
 	require.ErrorIs(t, err, storage.ErrNotFound)

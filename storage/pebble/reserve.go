@@ -82,24 +82,36 @@ const spacePause = 200 * time.Millisecond
 // flushes, whose failure ends the process. A compaction needs room for its
 // output before it gives any back, and can be as large as the database; here it
 // waits before each table until there is room. While the database is opened or
-// closed, which waits for compactions, it fails instead and is tried again later.
+// closed, which waits for compactions, it fails instead and is tried again later;
+// and so it does while content is erased, which may go below the mark.
 type reserveFS struct {
 	vfs.FS
 	space   space
 	patient atomic.Bool // false while the database is opened or closed
+	// erasing is 0 except while content is erased: then this many free bytes are
+	// enough, where that is less than the mark. The eraser sets it.
+	erasing atomic.Uint64
 }
 
 // Create implements vfs.FS.
 func (r *reserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if category == compactionCategory {
-		for errors.Is(r.space.check(), storage.ErrNoSpace) {
-			if !r.patient.Load() {
+		for errors.Is(r.enough(), storage.ErrNoSpace) {
+			if !r.patient.Load() || r.erasing.Load() > 0 {
 				return nil, fmt.Errorf("creating %s: %w", name, syscall.ENOSPC)
 			}
 			time.Sleep(spacePause)
 		}
 	}
 	return r.FS.Create(name, category)
+}
+
+// enough is nil if there is room for a compaction.
+func (r *reserveFS) enough() error {
+	if most := r.erasing.Load(); most > 0 {
+		return r.space.above(most)
+	}
+	return r.space.check()
 }
 
 // Unwrap implements vfs.FS.

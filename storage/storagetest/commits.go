@@ -15,7 +15,7 @@ func testCommit(t *testing.T, s *suite) {
 	b := follow(storage.Head{}, "a", "", "c")
 	b.Head.Time = -1
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, math.MaxUint64, 1)}
-	b.Contents = []storage.Content{content("x", 2, "text"), content("empty", 0, "")}
+	b.Contents = []storage.Content{content("empty", 0, ""), content("x", 2, "text")}
 	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 2}}
 	commit(t, store, storage.Head{}, b)
 
@@ -56,16 +56,20 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	_, err = store.Key(ctx, hash("k"))
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	requireContent(t, store, "kept", "text")
+	requireReferences(t, store, "kept", 0)
 	requireContent(t, store, "x", "")
+	_, err = store.Redaction(ctx, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// laden is a batch with something of everything, erasing "kept".
+// laden is a batch with something of everything, redacting event 0, which brought
+// "kept".
 func laden(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	b.Contents = []storage.Content{content("x", old.Size, "new")}
 	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: old.Size}}
-	b.Erase = []storage.Hash{hash("kept")}
+	b.Redactions = []storage.Redaction{{Seq: 0, By: old.Size, Digests: []storage.Hash{hash("kept")}}}
 	return b
 }
 
@@ -80,7 +84,9 @@ func testConflict(t *testing.T, s *suite) {
 	ctx := t.Context()
 	head := withKept(t, store)
 
-	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, laden(storage.Head{}, "other")), storage.ErrConflict)
+	stale := laden(storage.Head{}, "other")
+	stale.Redactions = nil
+	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, stale), storage.ErrConflict)
 	forked := head
 	forked.Tip = hash("another history")
 	require.ErrorIs(t, store.Commit(ctx, forked, laden(forked, "b")), storage.ErrConflict)
@@ -111,6 +117,13 @@ func testInvalid(t *testing.T, s *suite) {
 		"place taken twice": func(b *storage.Batch) {
 			b.Contents = append(b.Contents, content("y", b.Contents[0].Seq, "other"))
 		},
+		"content out of order": func(b *storage.Batch) {
+			b.Entries, b.Head.Size = append(b.Entries, []byte("c")), b.Head.Size+1
+			b.Contents = []storage.Content{content("x", head.Size+1, "new"), content("y", head.Size, "other")}
+		},
+		"redaction by the past":   func(b *storage.Batch) { b.Redactions[0].By = head.Size - 1 },
+		"redaction by the future": func(b *storage.Batch) { b.Redactions[0].By = b.Head.Size },
+		"redaction of the batch":  func(b *storage.Batch) { b.Redactions[0].Seq = head.Size },
 	} {
 		b := laden(head, "b")
 		spoil(&b)
@@ -126,11 +139,11 @@ func testEmptyCommit(t *testing.T, s *suite) {
 	head := withKept(t, store)
 	signedAgain := head
 	signedAgain.Checkpoint = []byte("another signature")
-	commit(t, store, head, storage.Batch{Head: signedAgain, Erase: []storage.Hash{hash("kept")}})
+	commit(t, store, head, storage.Batch{Head: signedAgain})
 	got, err := store.Head(ctx)
 	require.NoError(t, err)
 	require.Equal(t, signedAgain, got)
-	requireContent(t, store, "kept", "")
+	requireContent(t, store, "kept", "text")
 }
 
 func testEntries(t *testing.T, s *suite) {

@@ -39,8 +39,10 @@ func testReaders(t *testing.T, s *suite) {
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
 		b.Keys = []storage.Key{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
-		if head.Size%8 == 0 { // erased and brought back at another place
-			b.Erase = []storage.Hash{hash("prompt")}
+		if head.Size%8 == 6 { // all that needed it: erased and brought back at another place
+			for seq := head.Size - 5; seq < head.Size; seq += 2 {
+				b.Redactions = append(b.Redactions, redaction(seq, head.Size, "prompt"))
+			}
 		}
 		head = commit(t, store, head, b)
 	}

@@ -29,39 +29,6 @@ func testDeduplication(t *testing.T, s *suite) {
 	requireContent(t, store, "y", "new")
 }
 
-func testErase(t *testing.T, s *suite) {
-	store := s.ledger(t)
-	var head storage.Head
-	step := func(erase []string, contents ...storage.Content) {
-		b := follow(head, "e")
-		for _, digest := range erase {
-			b.Erase = append(b.Erase, hash(digest))
-		}
-		for slot, c := range contents {
-			c.Seq, c.Slot = head.Size, uint16(slot)
-			b.Contents = append(b.Contents, c)
-		}
-		head = commit(t, store, head, b)
-	}
-	step([]string{"x", "never"}, content("x", 0, "one"), content("y", 0, "two"))
-	requireContent(t, store, "x", "one")
-
-	step([]string{"x", "x"})
-	requireContent(t, store, "x", "")
-	requireContent(t, store, "y", "two")
-	step([]string{"x"})
-	requireContent(t, store, "x", "")
-
-	step(nil, content("x", 0, "again"))
-	requireContent(t, store, "x", "again")
-	step([]string{"x", "y"}, content("y", 0, "in its place"), content("y", 0, "not this"))
-	requireContent(t, store, "x", "")
-	requireContent(t, store, "y", "in its place")
-	step(nil, content("x", 0, "once more"), content("y", 0, "nor this"))
-	requireContent(t, store, "x", "once more")
-	requireContent(t, store, "y", "in its place")
-}
-
 func testSlices(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

@@ -114,7 +114,7 @@ func testIsolation(t *testing.T, s *suite) {
 	head, err := stores[0].Head(ctx)
 	require.NoError(t, err)
 	b := follow(head, "one 2")
-	b.Erase = []storage.Hash{hash("shared"), hash("only two")}
+	b.Redactions = []storage.Redaction{redaction(0, head.Size, "shared", "only two")}
 	commit(t, stores[0], head, b)
 
 	requireContent(t, stores[0], "shared", "")
@@ -189,12 +189,18 @@ func testContext(t *testing.T, s *suite) {
 	add(err)
 	_, err = store.Setting(ctx, "x")
 	add(err)
+	_, err = store.Redaction(ctx, 0)
+	add(err)
+	for _, err := range store.References(ctx, hash("x")) {
+		add(err)
+	}
 	_, err = store.Info(ctx)
 	add(err)
 	add(store.Commit(ctx, head, follow(head, "c")))
 	add(store.Freeze(ctx))
 	add(store.SetSetting(ctx, "x", nil))
 	add(store.Writable(ctx))
+	require.Len(t, errs, 16)
 	for _, err := range errs {
 		require.ErrorIs(t, err, context.Canceled)
 	}
@@ -232,9 +238,20 @@ func testReopen(t *testing.T, s *suite) {
 	b = follow(head, "c")
 	b.Contents = []storage.Content{content("x", 2, "another text"), content("y", 2, "new")}
 	b.Contents[1].Slot = 1
-	commit(t, store, head, b)
+	head = commit(t, store, head, b)
 	requireContent(t, store, "x", "text")
 	requireContent(t, store, "y", "new")
+	b = follow(head, "d")
+	b.Redactions = []storage.Redaction{redaction(1, 3, "x"), redaction(2, 3, "x", "y")}
+	commit(t, store, head, b)
+	db = s.reopen(t, db)
+	store, err = db.Ledger(ctx, "default")
+	require.NoError(t, err)
+	requireContent(t, store, "x", "")
+	requireContent(t, store, "y", "")
+	by, err := store.Redaction(ctx, 2)
+	require.NoError(t, err)
+	require.Equal(t, uint64(3), by)
 	empty, err := db.Ledger(ctx, "empty")
 	require.NoError(t, err)
 	got, err = empty.Head(ctx)

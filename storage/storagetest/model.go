@@ -2,7 +2,6 @@ package storagetest
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -20,13 +19,15 @@ func modelLevels() []uint8 { return []uint8{0, 1} }
 
 // modelLedger is the naive ledger: what must be read after all commits so far.
 type modelLedger struct {
-	info     storage.Info
-	head     storage.Head
-	entries  []string
-	tiles    map[[2]uint64]int // level and index → number of hashes
-	contents map[string]string
-	keys     map[string]storage.Key
-	settings map[string]string
+	info       storage.Info
+	head       storage.Head
+	entries    []string
+	tiles      map[[2]uint64]int // level and index → number of hashes
+	contents   map[string]string
+	references map[string][]uint64 // digest → who needs it
+	redactions map[uint64]uint64   // record → by which event
+	keys       map[string]storage.Key
+	settings   map[string]string
 }
 
 // machine drives a database and the model side by side.
@@ -76,11 +77,13 @@ func (m *machine) create(r *rapid.T) {
 	}
 	require.NoError(r, err)
 	m.ledgers[i.Name] = &modelLedger{
-		info:     i,
-		tiles:    make(map[[2]uint64]int),
-		contents: make(map[string]string),
-		keys:     make(map[string]storage.Key),
-		settings: make(map[string]string),
+		info:       i,
+		tiles:      make(map[[2]uint64]int),
+		contents:   make(map[string]string),
+		references: make(map[string][]uint64),
+		redactions: make(map[uint64]uint64),
+		keys:       make(map[string]storage.Key),
+		settings:   make(map[string]string),
 	}
 }
 
@@ -111,19 +114,8 @@ func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 		}
 	}
 	next.head = b.Head
-	for _, digest := range rapid.SliceOfN(word, 0, 2).Draw(r, "erase") {
-		delete(next.contents, digest)
-		b.Erase = append(b.Erase, hash(digest))
-	}
-	for slot, digest := range rapid.SliceOfN(word, 0, 3).Draw(r, "contents") {
-		text := fmt.Sprintf("%s of event %d slot %d", digest, model.head.Size, slot)
-		if _, held := next.contents[digest]; !held {
-			next.contents[digest] = text
-		}
-		c := content(digest, model.head.Size, text)
-		c.Slot = uint16(slot)
-		b.Contents = append(b.Contents, c)
-	}
+	next.drawRedactions(r, &b, model.head.Size)
+	next.drawContents(r, &b, model.head.Size)
 	if rapid.Bool().Draw(r, "tile") {
 		level, index := rapid.SampledFrom(modelLevels()).Draw(r, "level"), rapid.Uint64Max(1).Draw(r, "index")
 		at := [2]uint64{uint64(level), index}
@@ -138,6 +130,8 @@ func (model *modelLedger) clone() *modelLedger {
 	next.entries = slices.Clone(model.entries)
 	next.tiles = maps.Clone(model.tiles)
 	next.contents = maps.Clone(model.contents)
+	next.references = maps.Clone(model.references)
+	next.redactions = maps.Clone(model.redactions)
 	next.keys = maps.Clone(model.keys)
 	return &next
 }
@@ -152,7 +146,9 @@ func (m *machine) stale(r *rapid.T) {
 		old.Size++
 	}
 	b := follow(old, "stale")
-	b.Erase = []storage.Hash{hash("p"), hash("q")}
+	if model.head.Size > 0 {
+		b.Redactions = []storage.Redaction{redaction(0, old.Size, modelWords()...)}
+	}
 	want := storage.ErrConflict
 	if model.info.Frozen {
 		want = storage.ErrFrozen
@@ -194,6 +190,7 @@ func (m *machine) check(r *rapid.T) {
 		require.Equal(r, model.info, got)
 		m.checkLog(r, store, model)
 		m.checkWords(r, store, model)
+		m.checkRedactions(r, store, model)
 	}
 }
 
@@ -237,6 +234,12 @@ func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger
 	for _, word := range modelWords() {
 		text, err := store.Content(ctx, hash(word))
 		requireFound(r, model.contents, word, string(text), err)
+		var references []uint64
+		for seq, err := range store.References(ctx, hash(word)) {
+			require.NoError(r, err)
+			references = append(references, seq)
+		}
+		require.Equal(r, model.references[word], references)
 		key, err := store.Key(ctx, hash(word))
 		requireFound(r, model.keys, word, key, err)
 		value, err := store.Setting(ctx, word)

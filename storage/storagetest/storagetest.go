@@ -54,7 +54,11 @@ func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Opti
 		{"Tiles", testTiles},
 		{"Keys", testKeys},
 		{"Deduplication", testDeduplication},
-		{"Erase", testErase},
+		{"References", testReferences},
+		{"Redact", testRedact},
+		{"RedactTwice", testRedactTwice},
+		{"RedactOthers", testRedactOthers},
+		{"ManyReferences", testManyReferences},
 		{"Slices", testSlices},
 		{"Context", testContext},
 		{"Readers", testReaders},
@@ -120,6 +124,15 @@ func content(digest string, seq uint64, text string) storage.Content {
 	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
 }
 
+// redaction withdraws the content of the record at seq, by another event.
+func redaction(seq, by uint64, digests ...string) storage.Redaction {
+	r := storage.Redaction{Seq: seq, By: by}
+	for _, digest := range digests {
+		r.Digests = append(r.Digests, hash(digest))
+	}
+	return r
+}
+
 // tile is n hashes, of which each says its position.
 func tile(level uint8, index uint64, n int) storage.Tile {
 	t := storage.Tile{Level: level, Index: index}
@@ -151,4 +164,15 @@ func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	}
 	require.NoError(t, err)
 	require.Equal(t, text, string(got))
+}
+
+// requireReferences is the check of who needs a content.
+func requireReferences(t *testing.T, r storage.Reader, digest string, want ...uint64) {
+	t.Helper()
+	var got []uint64
+	for seq, err := range r.References(t.Context(), hash(digest)) {
+		require.NoError(t, err)
+		got = append(got, seq)
+	}
+	require.Equal(t, want, got)
 }

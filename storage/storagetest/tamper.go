@@ -27,6 +27,14 @@ type Tamperer interface {
 	// DeleteContent takes them away as if they had never come; ErrNotFound if
 	// there are none.
 	DeleteContent(digest storage.Hash) error
+	// Redaction replaces or adds the word that by redacted the record at seq; no
+	// content changes.
+	Redaction(seq, by uint64) error
+	// DeleteRedaction takes that word away.
+	DeleteRedaction(seq uint64) error
+	// DeleteReference takes away that the record at seq needs the content;
+	// ErrNotFound if the ledger does not hold it.
+	DeleteReference(digest storage.Hash, seq uint64) error
 	// Key replaces or adds a claim.
 	Key(k storage.Key) error
 }
@@ -41,12 +49,16 @@ func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tamper
 	db := open(t)
 	store := create(t, db, "default")
 	b := follow(storage.Head{}, "a", "b", "c")
-	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other")}
+	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other"), content("x", 2, "text")}
 	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 0}}
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
 	commit(t, store, storage.Head{}, b)
 	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}
 	key := storage.Key{Key: hash("k"), Record: hash("another"), Seq: 2}
+
+	b = follow(b.Head, "d")
+	b.Redactions = []storage.Redaction{redaction(1, 3)}
+	commit(t, store, follow(storage.Head{}, "a", "b", "c").Head, b)
 
 	db = tampering(t, db, "default", func(x Tamperer) {
 		require.NoError(t, x.Entry(1, []byte("B")))
@@ -58,6 +70,10 @@ func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tamper
 		require.NoError(t, x.Content(hash("x"), []byte("forged")))
 		require.NoError(t, x.DeleteContent(hash("y")))
 		require.NoError(t, x.Key(key))
+		require.NoError(t, x.Redaction(2, 3))
+		require.NoError(t, x.DeleteRedaction(1))
+		require.NoError(t, x.DeleteReference(hash("x"), 0))
+		require.ErrorIs(t, x.DeleteReference(hash("z"), 0), storage.ErrNotFound)
 		require.ErrorIs(t, x.Content(hash("z"), nil), storage.ErrNotFound)
 		require.ErrorIs(t, x.DeleteContent(hash("y")), storage.ErrNotFound)
 	})
@@ -80,6 +96,12 @@ func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tamper
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	requireContent(t, store, "x", "forged")
 	requireContent(t, store, "y", "")
+	requireReferences(t, store, "x", 2)
+	by, err := store.Redaction(ctx, 2)
+	require.NoError(t, err)
+	require.Equal(t, uint64(3), by)
+	_, err = store.Redaction(ctx, 1)
+	require.ErrorIs(t, err, storage.ErrNotFound)
 	claim, err := store.Key(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, key, claim)

@@ -1,6 +1,9 @@
 package pyjson
 
-import "unicode/utf8"
+import (
+	"math"
+	"unicode/utf8"
+)
 
 // Document is a parsed JSON source: a flat tape with one node for each value
 // and each member name, in source order. The zero Document is ready for use
@@ -14,6 +17,7 @@ type Document struct {
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
 	members []member // scratch of sortMembers
+	most    int      // nodes that the tape may have
 	lone    bool     // some string has a lone surrogate
 }
 
@@ -57,8 +61,13 @@ const (
 // JSON value in valid UTF-8, duplicate member names, floats outside the range
 // of a double, and what exceeds the limits of this package. After an error d
 // holds no value.
-func (d *Document) Parse(src []byte) error {
+func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
+
+// ParseWithin is Parse for a source of at most so many values and member names: a
+// source is soon small against what is known of its values.
+func (d *Document) ParseWithin(src []byte, most int) error {
 	d.clear()
+	d.most = most
 	if err := d.parse(src); err != nil {
 		d.clear()
 		return err

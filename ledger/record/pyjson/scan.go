@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -13,6 +14,9 @@ import (
 func (d *Document) value(pos, depth int) (int, error) {
 	if pos == len(d.src) {
 		return 0, fail(pos, "unexpected end")
+	}
+	if len(d.nodes) >= d.most {
+		return 0, fail(pos, fmt.Sprintf("more than %d values and member names", d.most))
 	}
 	switch c := d.src[pos]; {
 	case c == '"':

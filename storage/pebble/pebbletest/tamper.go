@@ -94,11 +94,11 @@ func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 // Content replaces the bytes under a digest that the ledger holds;
 // storage.ErrNotFound if it does not.
 func (t *Tamper) Content(digest storage.Hash, b []byte) error {
-	place, err := t.place(digest)
+	holding, err := t.holding(digest)
 	if err != nil {
 		return err
 	}
-	return t.set(keys.AppendContent(nil, t.ledger, place), b)
+	return t.set(keys.AppendContent(nil, t.ledger, holding.Place), b)
 }
 
 // DeleteContent takes the bytes under a digest away, as if they had never come;
@@ -107,16 +107,17 @@ func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	if err := t.LoseBytes(digest); err != nil {
 		return err
 	}
-	return t.delete(keys.AppendPlace(nil, t.ledger, digest))
+	start, end := keys.HoldingRange(t.ledger, digest)
+	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
 // LoseBytes takes the bytes under a digest away and leaves their place standing.
 func (t *Tamper) LoseBytes(digest storage.Hash) error {
-	place, err := t.place(digest)
+	holding, err := t.holding(digest)
 	if err != nil {
 		return err
 	}
-	return t.delete(keys.AppendContent(nil, t.ledger, place))
+	return t.delete(keys.AppendContent(nil, t.ledger, holding.Place))
 }
 
 // Key replaces or adds a claim.
@@ -124,17 +125,42 @@ func (t *Tamper) Key(k storage.Key) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
+// Redaction replaces or adds the word that by redacted the record at seq; no
+// content changes.
+func (t *Tamper) Redaction(seq, by uint64) error {
+	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.Seq(by))
+}
+
+// DeleteRedaction takes that word away.
+func (t *Tamper) DeleteRedaction(seq uint64) error {
+	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
+}
+
+// DeleteReference takes away that the record at seq needs the content;
+// storage.ErrNotFound if the ledger does not hold it.
+func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
+	holding, err := t.holding(digest)
+	if err != nil {
+		return err
+	}
+	if holding.Seq == seq {
+		holding.Withdrawn = true
+		return t.set(keys.AppendPlace(nil, t.ledger, digest), keys.AppendHolding(nil, holding))
+	}
+	return t.delete(keys.AppendReference(nil, t.ledger, digest, seq))
+}
+
 // FormatVersion replaces the format version of the whole database.
 func (t *Tamper) FormatVersion(version uint32) error {
 	return t.set(keys.Format(), keys.Number(version))
 }
 
-func (t *Tamper) place(digest storage.Hash) (keys.Place, error) {
+func (t *Tamper) holding(digest storage.Hash) (keys.Holding, error) {
 	stored, err := t.get(keys.AppendPlace(nil, t.ledger, digest))
 	if err != nil {
-		return keys.Place{}, fmt.Errorf("content %x: %w", digest, err)
+		return keys.Holding{}, fmt.Errorf("content %x: %w", digest, err)
 	}
-	return keys.DecodePlace(stored)
+	return keys.DecodeHolding(stored)
 }
 
 // silent drops the engine's commentary; what fails ends the test.

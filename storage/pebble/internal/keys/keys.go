@@ -9,13 +9,14 @@ package keys
 
 import (
 	"encoding/binary"
+	"math"
 
 	"colophon/storage"
 )
 
 // FormatVersion is the version of everything in this package. A database that
 // was written with another one is not opened.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // Ledger is a ledger's number: given at creation, never given again.
 type Ledger uint32
@@ -25,21 +26,23 @@ const database Ledger = 0
 // Kinds of keys. Those that arrive in order (content, entries) and those that
 // arrive in random order (places, claims) are kept apart.
 const (
-	kindContent byte = 'c' // event, slot → bytes
-	kindPlace   byte = 'd' // digest → event, slot
-	kindEntry   byte = 'e' // sequence number → entry
-	kindFormat  byte = 'f' // of the database: format version
-	kindHead    byte = 'h' // head
-	kindInfo    byte = 'i' // info
-	kindClaim   byte = 'k' // key digest → record digest, sequence number
-	kindLast    byte = 'l' // of the database: last ledger number given
-	kindName    byte = 'n' // of the database: ledger name → ledger number
-	kindSetting byte = 's' // setting name → value
-	kindTile    byte = 't' // level, index → hashes
+	kindContent   byte = 'c' // event, slot → bytes
+	kindPlace     byte = 'd' // digest → event, slot; digest, event → nothing
+	kindEntry     byte = 'e' // sequence number → entry
+	kindFormat    byte = 'f' // of the database: format version
+	kindHead      byte = 'h' // head
+	kindInfo      byte = 'i' // info
+	kindClaim     byte = 'k' // key digest → record digest, sequence number
+	kindLast      byte = 'l' // of the database: last ledger number given
+	kindName      byte = 'n' // of the database: ledger name → ledger number
+	kindRedaction byte = 'r' // sequence number → that of the redacting event
+	kindSetting   byte = 's' // setting name → value
+	kindTile      byte = 't' // level, index → hashes
+	kindErasure   byte = 'x' // of the database: ledger, event, slot → time, digest
 )
 
 // MaxLength is the length of the longest key without a name in it.
-const MaxLength = 4 + 1 + storage.HashBytes
+const MaxLength = 4 + 1 + storage.HashBytes + 8
 
 func prefix(dst []byte, ledger Ledger, kind byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(ledger)), kind)
@@ -99,9 +102,58 @@ func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
 
-// Places is the range of a ledger's place keys, the end excluded.
+// Places is the range of a ledger's place and reference keys, the end excluded.
 func Places(ledger Ledger) (start, end []byte) {
 	return prefix(nil, ledger, kindPlace), prefix(nil, ledger, kindPlace+1)
+}
+
+// AppendReference appends to dst the key that says that the record at seq needs
+// a content which an earlier event brought. References follow the content's
+// place, in the order of their records, and have no value.
+func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendPlace(dst, ledger, digest), seq)
+}
+
+// ReferenceSeq is the record in a reference key; false if the key is none.
+func ReferenceSeq(key []byte) (uint64, bool) {
+	if len(key) != MaxLength || key[4] != kindPlace {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(key[len(key)-8:]), true
+}
+
+// HoldingRange is the range of a content's place and of the references to it, the
+// end excluded.
+func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
+	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
+	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)
+}
+
+// AppendRedaction appends to dst the key of the redaction of the record at seq.
+func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
+}
+
+// AppendErasure appends to dst the key that says that the content once at a
+// place may still be in files of the database.
+func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
+	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
+}
+
+// Erasures is the range of all erasure keys, the end excluded. They are sorted
+// as the keys of the contents are.
+func Erasures() (start, end []byte) {
+	return prefix(nil, database, kindErasure), prefix(nil, database, kindErasure+1)
+}
+
+// ErasureContent is the key of the content that an erasure key is about, and its
+// ledger; false if the key is none.
+func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
+	const length = 5 + 5 + placeLength
+	if len(key) != length || key[4] != kindErasure || key[9] != kindContent {
+		return nil, 0, false
+	}
+	return key[5:], Ledger(binary.BigEndian.Uint32(key[5:])), true
 }
 
 // AppendClaim appends the key of an idempotency key's claim to dst.

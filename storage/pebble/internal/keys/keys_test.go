@@ -24,21 +24,27 @@ func TestLayout(t *testing.T) {
 	claim := storage.Key{Record: digest(0xab), Seq: 3}
 	head := storage.Head{Size: 1, Tip: digest(0xab), Time: -1, Checkpoint: []byte("c")}
 	for want, got := range map[string][]byte{
-		"00000000" + "66":                                  keys.Format(),
-		"00000000" + "6c":                                  keys.Last(),
-		"00000000" + "6e" + "6162":                         keys.Name("ab"),
-		"00000102" + "69":                                  keys.Info(0x102),
-		"00000102" + "68":                                  keys.Head(0x102),
-		"00000102" + "73" + "6162":                         keys.Setting(0x102, "ab"),
-		"00000102" + "65" + "0000000000000003":             keys.AppendEntry(nil, 0x102, 3),
-		"00000102" + "74" + "04" + "0000000000000003":      keys.AppendTile(nil, 0x102, 4, 3),
-		"00000102" + "63" + "0000000000000001" + "0002":    keys.AppendContent(nil, 0x102, place),
-		"00000102" + "64" + d:                              keys.AppendPlace(nil, 0x102, digest(0xab)),
-		"00000102" + "6b" + d:                              keys.AppendClaim(nil, 0x102, digest(0xab)),
-		"0000000000000001" + "0002":                        keys.AppendPlaceValue(nil, place),
+		"00000000" + "66":                               keys.Format(),
+		"00000000" + "6c":                               keys.Last(),
+		"00000000" + "6e" + "6162":                      keys.Name("ab"),
+		"00000102" + "69":                               keys.Info(0x102),
+		"00000102" + "68":                               keys.Head(0x102),
+		"00000102" + "73" + "6162":                      keys.Setting(0x102, "ab"),
+		"00000102" + "65" + "0000000000000003":          keys.AppendEntry(nil, 0x102, 3),
+		"00000102" + "74" + "04" + "0000000000000003":   keys.AppendTile(nil, 0x102, 4, 3),
+		"00000102" + "63" + "0000000000000001" + "0002": keys.AppendContent(nil, 0x102, place),
+		"00000102" + "64" + d:                           keys.AppendPlace(nil, 0x102, digest(0xab)),
+		"00000102" + "6b" + d:                           keys.AppendClaim(nil, 0x102, digest(0xab)),
+		"00000102" + "64" + d + "0000000000000003":      keys.AppendReference(nil, 0x102, digest(0xab), 3),
+		"00000102" + "72" + "0000000000000003":          keys.AppendRedaction(nil, 0x102, 3),
+		"0000000000000001" + "0002":                     keys.AppendHolding(nil, keys.Holding{Place: place}),
+		"0000000000000001" + "0002" + "00":              keys.AppendHolding(nil, keys.Holding{Place: place, Withdrawn: true}),
+		"0000000000000003":                              keys.Seq(3),
+		"ffffffffffffffff" + d:                          keys.AppendErasureValue(nil, keys.Erasure{Time: -1, Digest: digest(0xab)}),
+		"00000000" + "78" + "00000102" + "63" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
 		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
 		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHead(nil, head),
-		"00000001": keys.Number(keys.FormatVersion),
+		"00000002": keys.Number(keys.FormatVersion),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
 	}
@@ -53,6 +59,19 @@ func TestRanges(t *testing.T) {
 	for _, key := range [][]byte{keys.AppendPlace(nil, 6, digest(0xff)), keys.AppendPlace(nil, 8, digest(0)), keys.AppendEntry(nil, 7, 0)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
+	start, end = keys.HoldingRange(7, digest(1))
+	for _, key := range [][]byte{keys.AppendPlace(nil, 7, digest(1)), keys.AppendReference(nil, 7, digest(1), 0), keys.AppendReference(nil, 7, digest(1), math.MaxUint64)} {
+		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+		require.LessOrEqual(t, len(key), keys.MaxLength)
+	}
+	next := digest(1)
+	next[storage.HashBytes-1]++
+	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendPlace(nil, 7, next)} {
+		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+	}
+	start, end = keys.Erasures()
+	key := keys.AppendErasure(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64, Slot: math.MaxUint16})
+	require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	start, end = keys.Names()
 	for _, name := range []string{"", "a", "\xff\xff"} {
 		key := keys.Name(name)
@@ -83,6 +102,24 @@ func TestEntryOrder(t *testing.T) {
 	}
 }
 
+// What is read out of a key is what was put in, and out of no other key.
+func TestKeyParts(t *testing.T) {
+	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
+	require.True(t, ok)
+	require.Equal(t, uint64(3), seq)
+	place := keys.Place{Seq: 4, Slot: 5}
+	content, ledger, ok := keys.ErasureContent(keys.AppendErasure(nil, 6, place))
+	require.True(t, ok)
+	require.Equal(t, keys.Ledger(6), ledger)
+	require.Equal(t, keys.AppendContent(nil, 6, place), content)
+	for _, other := range [][]byte{nil, keys.AppendPlace(nil, 1, digest(2)), keys.AppendClaim(nil, 1, digest(2)), keys.AppendErasure(nil, 1, place)[:18]} {
+		_, ok := keys.ReferenceSeq(other)
+		require.False(t, ok)
+		_, _, ok = keys.ErasureContent(other)
+		require.False(t, ok)
+	}
+}
+
 func TestInfo(t *testing.T) {
 	info := storage.Info{Name: "a", Origin: "ledger.example/<a>", Created: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), Frozen: true}
 	encoded, err := keys.EncodeInfo(info)
@@ -99,7 +136,10 @@ func TestInfo(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(keys.Number(1))
-	f.Add(keys.AppendPlaceValue(nil, keys.Place{Seq: 1, Slot: 2}))
+	f.Add(keys.AppendHolding(nil, keys.Holding{Place: keys.Place{Seq: 1, Slot: 2}}))
+	f.Add(keys.AppendHolding(nil, keys.Holding{Withdrawn: true}))
+	f.Add(keys.AppendErasureValue(nil, keys.Erasure{Time: 1}))
+	f.Add(keys.Seq(5))
 	f.Add(keys.AppendClaimValue(nil, storage.Key{Seq: 3}))
 	f.Add(keys.AppendHead(nil, storage.Head{Size: 4, Checkpoint: []byte("c")}))
 	f.Add([]byte(`{"name":"a","origin":"o","created":"2025-01-02T03:04:05Z","frozen":true}`))
@@ -107,8 +147,14 @@ func FuzzDecode(f *testing.F) {
 		if head, err := keys.DecodeHead(b); err == nil {
 			require.Equal(t, b, keys.AppendHead(nil, head))
 		}
-		if place, err := keys.DecodePlace(b); err == nil {
-			require.Equal(t, b, keys.AppendPlaceValue(nil, place))
+		if holding, err := keys.DecodeHolding(b); err == nil {
+			require.Equal(t, b, keys.AppendHolding(nil, holding))
+		}
+		if erasure, err := keys.DecodeErasure(b); err == nil {
+			require.Equal(t, b, keys.AppendErasureValue(nil, erasure))
+		}
+		if seq, err := keys.DecodeSeq(b); err == nil {
+			require.Equal(t, b, keys.Seq(seq))
 		}
 		if claim, err := keys.DecodeClaim(digest(1), b); err == nil {
 			require.Equal(t, b, keys.AppendClaimValue(nil, claim))

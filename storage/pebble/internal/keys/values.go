@@ -14,12 +14,27 @@ const (
 	headLength  = 8 + storage.HashBytes + 8
 	placeLength = 8 + 2
 	claimLength = storage.HashBytes + 8
+
+	erasureLength = 8 + storage.HashBytes
 )
 
 // Place is where content is kept: the event that brought it and its slot.
 type Place struct {
 	Seq  uint64
 	Slot uint16
+}
+
+// Holding is the value of a content's place key. Until that event is redacted
+// its record needs the content; afterwards only those of the references do.
+type Holding struct {
+	Place
+	Withdrawn bool // the event that brought it is redacted
+}
+
+// Erasure is the value of an erasure key.
+type Erasure struct {
+	Time   int64 // of the commit that erased the content, microseconds since 1970 UTC
+	Digest storage.Hash
 }
 
 // AppendHead appends size, tip, time and checkpoint to dst.
@@ -47,17 +62,48 @@ func DecodeHead(b []byte) (storage.Head, error) {
 	return h, nil
 }
 
-// AppendPlaceValue appends a place to dst.
-func AppendPlaceValue(dst []byte, p Place) []byte {
-	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, p.Seq), p.Slot)
+// AppendHolding appends to dst where content is kept. One byte more says that it
+// is withdrawn.
+func AppendHolding(dst []byte, h Holding) []byte {
+	dst = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, h.Seq), h.Slot)
+	if h.Withdrawn {
+		dst = append(dst, 0)
+	}
+	return dst
 }
 
-// DecodePlace reads what AppendPlaceValue wrote.
-func DecodePlace(b []byte) (Place, error) {
-	if len(b) != placeLength {
-		return Place{}, fmt.Errorf("place of %d bytes, %d expected", len(b), placeLength)
+// DecodeHolding reads what AppendHolding wrote.
+func DecodeHolding(b []byte) (Holding, error) {
+	withdrawn := len(b) == placeLength+1 && b[placeLength] == 0
+	if len(b) != placeLength && !withdrawn {
+		return Holding{}, fmt.Errorf("place of %d bytes, %d expected", len(b), placeLength)
 	}
-	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}, nil
+	place := Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
+	return Holding{Place: place, Withdrawn: withdrawn}, nil
+}
+
+// AppendErasureValue appends to dst when content was erased, and what.
+func AppendErasureValue(dst []byte, e Erasure) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(e.Time)), e.Digest[:]...)
+}
+
+// DecodeErasure reads what AppendErasureValue wrote.
+func DecodeErasure(b []byte) (Erasure, error) {
+	if len(b) != erasureLength {
+		return Erasure{}, fmt.Errorf("erasure of %d bytes, %d expected", len(b), erasureLength)
+	}
+	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
+}
+
+// Seq is the value of Redaction keys.
+func Seq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+// DecodeSeq reads what Seq wrote.
+func DecodeSeq(b []byte) (uint64, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("sequence number of %d bytes, 8 expected", len(b))
+	}
+	return binary.BigEndian.Uint64(b), nil
 }
 
 // AppendClaimValue appends to dst what an idempotency key stands for.

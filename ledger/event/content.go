@@ -1,0 +1,30 @@
+package event
+
+import (
+	"encoding/hex"
+	"iter"
+)
+
+// Content is a piece of content that a record names (2.3).
+type Content struct {
+	Name   []byte
+	Digest [32]byte // SHA-256 of its bytes
+	Size   uint64   // in bytes
+}
+
+// Contents yields the pieces of content that a record names, by name; two of them
+// may be the same bytes.
+func (e *Event) Contents() iter.Seq[Content] {
+	return func(yield func(Content) bool) {
+		for name, named := range e.Detail.Member("content").Members() {
+			c := Content{Name: name.Text(), Size: Number(named.Member("size"))}
+			digits := text(named.Member("sha256"))
+			if len(digits) != hex.EncodedLen(len(c.Digest)) {
+				continue
+			}
+			if _, err := hex.Decode(c.Digest[:], digits); err == nil && !yield(c) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Config says where an index is and what it may use.
+type Config struct {
+	// Dir is the folder of the index, made if absent. It belongs to the index alone.
+	Dir string
+	// Log takes what happens to the index; it must not be nil.
+	Log *slog.Logger
+	// Memory is what the index of all ledgers takes, in bytes, beside what requests
+	// use; 0 means DefaultMemory, the least is LeastMemory. More makes a fold of a
+	// large log faster.
+	Memory int64
+}
+
+// Memory of an index, in bytes.
+const (
+	DefaultMemory = 256 << 20
+	LeastMemory   = 16 << 20
+)
+
+// mostTable is the size, in bytes, from which larger memtables and batches are of no
+// use.
+const mostTable = 64 << 20
+
+// config is a Config with its memory shared out, in bytes.
+type config struct {
+	folder folder
+	log    *slog.Logger
+	// exit ends the process with a status.
+	exit func(status int)
+	// cacheBytes bounds the engine's blocks together with its memtables, of
+	// memTableBytes each, and the batches that it has not written yet.
+	cacheBytes, memTableBytes int
+	// One batch covers at most batchEvents events, and takes no further one when
+	// it has batchBytes; two are in the making at once.
+	batchEvents, batchBytes int
+	// An event whose effects are without bound has so many of them in a batch.
+	batchSteps int
+	// keptBytes bounds the rows that the folds of all ledgers keep.
+	keptBytes int
+	// knownBytes bounds the filters of groups of all ledgers.
+	knownBytes int
+}
+
+func (c Config) internal() (config, error) {
+	if c.Dir == "" {
+		return config{}, errors.New("no folder given for the index")
+	}
+	memory := int(c.Memory)
+	if memory == 0 {
+		memory = DefaultMemory
+	}
+	if memory < LeastMemory {
+		return config{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
+	}
+	return config{
+		folder:        folder{vfs.Default, c.Dir},
+		log:           c.Log,
+		exit:          os.Exit,
+		cacheBytes:    memory / 2,
+		memTableBytes: min(memory/32, mostTable),
+		batchEvents:   1 << 16,
+		batchSteps:    1 << 14,
+		batchBytes:    min(memory/24, mostTable),
+		keptBytes:     memory / 4,
+		knownBytes:    memory / 8,
+	}, nil
+}

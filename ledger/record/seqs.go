@@ -1,0 +1,170 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Limits of a SeqList. With them an event that has one, and the longest reason,
+// is always small enough for an entry.
+const (
+	maxSeqs      = 4096
+	maxSeqsBytes = 32 << 10 // of its JSON
+)
+
+// SeqList is the numbers of events in ascending order, as a content_redacted
+// event names them: an array in which `7` is one event and `[9,12]` are those
+// from the first to the last of two or more neighbours. The zero SeqList is
+// empty; an event has one that is not.
+type SeqList struct {
+	ranges []seqRange
+	count  int
+	bytes  int // of the JSON, without the outer brackets and with a comma behind each element
+}
+
+// seqRange is the events from first to last, both included.
+type seqRange struct{ first, last uint64 }
+
+// bytes is the length of the range in JSON, and of a comma.
+func (r seqRange) bytes() int {
+	if r.first == r.last {
+		return len(strconv.FormatUint(r.first, 10)) + len(",")
+	}
+	return len(strconv.FormatUint(r.first, 10)) + len(strconv.FormatUint(r.last, 10)) + len("[,],")
+}
+
+// Add appends a number that is greater than all before. It is false, and nothing
+// is added, where the list is full.
+func (l *SeqList) Add(seq uint64) bool {
+	next, added := seqRange{seq, seq}, 0
+	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
+	if extends {
+		last := l.ranges[len(l.ranges)-1]
+		next.first = last.first
+		added = -last.bytes()
+	}
+	added += next.bytes()
+	if l.count == maxSeqs || l.bytes+added > maxSeqsBytes {
+		return false
+	}
+	if extends {
+		l.ranges = l.ranges[:len(l.ranges)-1]
+	}
+	l.ranges = append(l.ranges, next)
+	l.count++
+	l.bytes += added
+	return true
+}
+
+// Len is how many numbers there are.
+func (l *SeqList) Len() int { return l.count }
+
+// Last is the greatest number; 0 where there is none.
+func (l *SeqList) Last() uint64 {
+	if len(l.ranges) == 0 {
+		return 0
+	}
+	return l.ranges[len(l.ranges)-1].last
+}
+
+// Has says whether the number is in the list.
+func (l *SeqList) Has(seq uint64) bool {
+	i := sort.Search(len(l.ranges), func(i int) bool { return l.ranges[i].last >= seq })
+	return i < len(l.ranges) && l.ranges[i].first <= seq
+}
+
+// All yields the numbers in ascending order.
+func (l *SeqList) All() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, r := range l.ranges {
+			for i := range r.last - r.first + 1 {
+				if !yield(r.first + i) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// AppendJSON appends the list in compact canonical JSON.
+func (l *SeqList) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, r := range l.ranges {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if r.first == r.last {
+			dst = strconv.AppendUint(dst, r.first, 10)
+			continue
+		}
+		dst = strconv.AppendUint(append(dst, '['), r.first, 10)
+		dst = append(strconv.AppendUint(append(dst, ','), r.last, 10), ']')
+	}
+	return append(dst, ']')
+}
+
+// ParseSeqs reads what AppendJSON wrote of a list that is not empty, and nothing
+// else.
+func ParseSeqs(v pyjson.Value) (*SeqList, error) {
+	if v.Kind() != pyjson.Array {
+		return nil, errors.New("no array")
+	}
+	l := new(SeqList)
+	for e := range v.Elements() {
+		r, err := parseSeqRange(e)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", len(l.ranges), err)
+		}
+		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
+			return nil, fmt.Errorf("element %d: it does not come after the one before with a gap between", n)
+		}
+		if r.last-r.first >= maxSeqs {
+			return nil, fmt.Errorf("more than %d numbers", maxSeqs)
+		}
+		l.ranges = append(l.ranges, r)
+		l.count += int(r.last-r.first) + 1
+		l.bytes += r.bytes()
+		if l.count > maxSeqs || l.bytes > maxSeqsBytes {
+			return nil, fmt.Errorf("more than %d numbers, or than %d bytes", maxSeqs, maxSeqsBytes)
+		}
+	}
+	if l.count == 0 {
+		return nil, errors.New("empty")
+	}
+	return l, nil
+}
+
+func parseSeqRange(v pyjson.Value) (seqRange, error) {
+	if v.Kind() != pyjson.Array {
+		seq, err := parseSeq(v)
+		return seqRange{seq, seq}, err
+	}
+	ends := slices.Collect(v.Elements())
+	if len(ends) != 2 {
+		return seqRange{}, errors.New("a range has two ends")
+	}
+	first, err := parseSeq(ends[0])
+	last, lastErr := parseSeq(ends[1])
+	switch {
+	case err != nil || lastErr != nil:
+		return seqRange{}, errors.Join(err, lastErr)
+	case first >= last:
+		return seqRange{}, errors.New("a range ends after it begins")
+	}
+	return seqRange{first, last}, nil
+}
+
+// parseSeq is the number of an event in plain decimal.
+func parseSeq(v pyjson.Value) (uint64, error) {
+	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
+	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {
+		return 0, errors.New("no number from 0 to 2^64-1 in plain decimal")
+	}
+	return seq, nil
+}

@@ -1,0 +1,342 @@
+package ledger_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+func setOf(seqs ...uint64) *ledger.SeqSet {
+	set := new(ledger.SeqSet)
+	for _, seq := range seqs {
+		set.Add(seq)
+	}
+	return set
+}
+
+// redact redacts the records of a set, verifies every event and says how many there
+// are and of how many records.
+func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int) {
+	t.Helper()
+	require.NoError(t, l.Redact(t.Context(), setOf(seqs...), "asked for", "alice", func(ack ledger.Ack, n int) error {
+		events++
+		records += n
+		return verify(l, ack)
+	}))
+	return events, records
+}
+
+// content is what the ledger holds of a text, "" if nothing.
+func content(t testing.TB, l *ledger.Ledger, text string) string {
+	t.Helper()
+	b, err := l.Store().Content(t.Context(), sha256.Sum256([]byte(text)))
+	if !errors.Is(err, storage.ErrNotFound) {
+		require.NoError(t, err)
+	}
+	return string(b)
+}
+
+func TestRedactionErasesWhatNobodyNeeds(t *testing.T) {
+	l := memoryLedger(t)
+	for i := range 4 { // all with one system prompt, the last two with one output
+		post(t, l, ipc(t, "", fmt.Sprint("output ", min(i, 2))), "")
+	}
+	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3))
+	require.NoError(t, err)
+	require.Equal(t, &ledger.Erasure{
+		Records: 2, WithoutContent: 1, First: []uint64{1, 3}, NeededBy: 2,
+		Erased: ledger.Pieces{Count: 2, Bytes: plan.Erased.Bytes},
+		Kept:   ledger.Pieces{Count: 3, Bytes: plan.Kept.Bytes},
+	}, plan, "the first record's own payload and output go")
+	require.Greater(t, plan.Erased.Bytes, uint64(len("output 0")))
+
+	events, records := redact(t, l, 0, 1, 3)
+	require.Equal(t, 1, events)
+	require.Equal(t, 2, records)
+	require.Empty(t, content(t, l, "output 0"))
+	require.NotEmpty(t, content(t, l, "output 1"))
+	require.NotEmpty(t, content(t, l, "output 2"), "another record needs it")
+	require.NotEmpty(t, content(t, l, "Be brief."))
+	for seq, want := range map[uint64]uint64{1: 5, 3: 5} {
+		by, err := l.Store().Redaction(t.Context(), seq)
+		require.NoError(t, err)
+		require.Equal(t, want, by)
+	}
+	require.NoError(t, walk(t, l))
+
+	events, records = redact(t, l, 1, 2, 3, 4)
+	require.Equal(t, 1, events)
+	require.Equal(t, 2, records, "two are redacted already")
+	for _, text := range []string{"output 0", "output 1", "output 2", "Be brief."} {
+		require.Empty(t, content(t, l, text))
+	}
+	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4))
+	require.NoError(t, err)
+	require.Equal(t, &ledger.Erasure{AlreadyRedacted: 4,
+		FirstAlready: []ledger.AlreadyRedacted{{Seq: 1, By: 5}, {Seq: 2, By: 6}, {Seq: 3, By: 5}, {Seq: 4, By: 6}}}, plan)
+	events, _ = redact(t, l, 0, 1, 2, 3, 4, 5)
+	require.Zero(t, events, "there is nothing left to erase")
+	require.NoError(t, walk(t, l))
+}
+
+// What the event says is what was redacted.
+func TestRedactionEvent(t *testing.T) {
+	l := memoryLedger(t)
+	for i := range 5 {
+		post(t, l, ipc(t, "", fmt.Sprint(i)), "")
+	}
+	redact(t, l, 1, 2, 4)
+	entry, err := l.Store().Entry(t.Context(), 6)
+	require.NoError(t, err)
+	var event struct {
+		Actor, Kind string
+		Record      struct {
+			Reason string
+			Seqs   json.RawMessage
+		}
+	}
+	require.NoError(t, unmarshal(entry[proofs.HashSize:], &event))
+	require.Equal(t, "alice", event.Actor)
+	require.Equal(t, "content_redacted", event.Kind)
+	require.Equal(t, "asked for", event.Record.Reason)
+	require.Equal(t, `[[1,2],4]`, string(event.Record.Seqs))
+}
+
+// A record that is redacted keeps its key: posted again it is the one that was
+// recorded, and nothing of it comes back. Under another key it is another record.
+func TestRedactedRecordIsReplayed(t *testing.T) {
+	l := memoryLedger(t)
+	post(t, l, ipc(t, "run", "text"), "")
+	redact(t, l, 1)
+	again := post(t, l, ipc(t, "run", "text"), "")
+	require.Equal(t, ledger.Replayed, again.Outcome)
+	require.EqualValues(t, 1, again.First)
+	require.Empty(t, content(t, l, "text"))
+	require.NoError(t, walk(t, l))
+
+	post(t, l, ipc(t, "another run", "text"), "")
+	require.Equal(t, "text", content(t, l, "text"))
+	require.NoError(t, walk(t, l))
+}
+
+// A withdrawal under a key that is held already withdraws nothing.
+func TestKeyOfARedaction(t *testing.T) {
+	l := memoryLedger(t)
+	post(t, l, ipc(t, "", "text"), "record")
+	withdraw := func(reason, key string) ledger.Ack {
+		v, err := record.ParseRedaction(1, []byte(`{"reason":"`+reason+`"}`))
+		require.NoError(t, err)
+		s, err := l.PrepareVerb(v, ledger.Anonymous, key)
+		require.NoError(t, err)
+		w, err := l.Withdrawal(t.Context(), 1)
+		require.NoError(t, err)
+		require.Len(t, w.Digests, 3)
+		s.Redactions = []storage.Redaction{w}
+		ack, err := l.Submit(s)
+		require.NoError(t, err)
+		return ack
+	}
+	require.Equal(t, ledger.Conflicted, withdraw("r", "record").Outcome)
+	require.Equal(t, "text", content(t, l, "text"))
+	require.NoError(t, walk(t, l))
+	require.Equal(t, ledger.Appended, withdraw("r", "key").Outcome)
+	require.Equal(t, ledger.Replayed, withdraw("r", "key").Outcome)
+	require.Equal(t, ledger.Conflicted, withdraw("q", "key").Outcome)
+	require.Equal(t, ledger.Appended, withdraw("r", "").Outcome, "once more, without effect")
+	by, err := l.Store().Redaction(t.Context(), 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, by)
+	require.NoError(t, walk(t, l))
+}
+
+// Those who redact the same at once all succeed; the first of them counts.
+func TestRedactionsAtOnce(t *testing.T) {
+	l := memoryLedger(t)
+	for i := range 30 {
+		post(t, l, ipc(t, "", fmt.Sprint(i)), "")
+	}
+	parallel(20, func(i int) {
+		if i%4 == 0 {
+			post(t, l, ipc(t, "", fmt.Sprint(i)), "")
+		}
+		redact(t, l, uint64(1+i), uint64(2+i), uint64(3+i))
+	})
+	for seq := uint64(1); seq <= 22; seq++ {
+		_, err := l.Store().Redaction(t.Context(), seq)
+		require.NoError(t, err)
+	}
+	require.NoError(t, walk(t, l))
+}
+
+// A large redaction is several events, each complete in itself; what is cut short
+// goes on.
+func TestLargeRedaction(t *testing.T) {
+	l := memoryLedger(t)
+	const records = 5000
+	var tickets []ledger.Ticket
+	for i := range records {
+		ticket, err := l.Enqueue(t.Context(), submission(t, l, ipc(t, "", fmt.Sprint(i)), ""))
+		require.NoError(t, err)
+		tickets = append(tickets, ticket)
+	}
+	for _, ticket := range tickets {
+		_, err := ticket.Wait()
+		require.NoError(t, err)
+	}
+	all := new(ledger.SeqSet)
+	for seq := range uint64(records) {
+		all.Add(1 + seq)
+	}
+	plan, err := l.PlanRedaction(t.Context(), all)
+	require.NoError(t, err)
+	require.EqualValues(t, records, plan.Records)
+	require.EqualValues(t, 2*records+1, plan.Erased.Count, "each piece is counted once")
+	require.Len(t, plan.First, ledger.MaxListed)
+	require.Zero(t, plan.Kept.Count+plan.NeededBy)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := 0
+	err = l.Redact(ctx, all, "r", "alice", func(_ ledger.Ack, n int) error {
+		done += n
+		cancel()
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualValues(t, records+2, l.Head().Size, "one event")
+	require.NoError(t, walk(t, l))
+	plan, err = l.PlanRedaction(t.Context(), all)
+	require.NoError(t, err)
+	require.EqualValues(t, records-done, plan.Records)
+	require.EqualValues(t, done, plan.AlreadyRedacted)
+	require.Len(t, plan.FirstAlready, ledger.MaxListed)
+
+	_, rest := redact(t, l, slices.Collect(all.All())...)
+	require.Equal(t, records-done, rest)
+	require.Empty(t, content(t, l, "Be brief."))
+	require.NoError(t, walk(t, l))
+}
+
+func TestFrozenLedgerIsNotRedacted(t *testing.T) {
+	l := memoryLedger(t)
+	post(t, l, ipc(t, "", "text"), "")
+	require.NoError(t, l.Freeze(t.Context()))
+	err := l.Redact(t.Context(), setOf(1), "r", "alice", func(ledger.Ack, int) error { return nil })
+	require.ErrorIs(t, err, ledger.ErrFrozen)
+	require.Equal(t, "text", content(t, l, "text"))
+}
+
+func TestRedactionOfWhatIsNotThere(t *testing.T) {
+	l := memoryLedger(t)
+	require.ErrorIs(t, l.Redact(t.Context(), setOf(7), "r", "alice", nil), storage.ErrNotFound)
+	_, err := l.PlanRedaction(t.Context(), setOf(7))
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.PlanRedaction(ctx, setOf(0))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What a plan says is what comes true, whatever is shared with whom.
+func TestPlansComeTrue(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		database := memory.New()
+		l, err := ledger.Open(context.Background(), store(t, database), config(t))
+		require.NoError(rt, err)
+		defer func() { require.NoError(rt, l.Close()) }()
+		texts := []string{"a", "b", "c", "d"}
+		records := rapid.IntRange(1, 12).Draw(rt, "records")
+		held := make(map[string]map[uint64]bool) // text to who needs it
+		for i := range records {
+			own := rapid.SliceOfDistinct(rapid.SampledFrom(texts), rapid.ID).Draw(rt, "texts")
+			post(t, l, citing(t, own), "")
+			for _, text := range own {
+				if held[text] == nil {
+					held[text] = make(map[uint64]bool)
+				}
+				held[text][uint64(1+i)] = true
+			}
+		}
+		for range rapid.IntRange(1, 4).Draw(rt, "redactions") {
+			seqs := rapid.SliceOfDistinct(rapid.Uint64Range(0, uint64(records)), rapid.ID).Draw(rt, "seqs")
+			want := ledger.Pieces{}
+			for text, needs := range held {
+				before := len(needs)
+				for _, seq := range seqs {
+					delete(needs, seq)
+				}
+				if before > 0 && len(needs) == 0 {
+					want.Count++
+					want.Bytes += uint64(len(text))
+				}
+			}
+			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...))
+			require.NoError(rt, err)
+			require.Equal(rt, want, plan.Erased)
+			require.EqualValues(rt, len(seqs), plan.Records+plan.AlreadyRedacted+plan.WithoutContent)
+			_, done := redact(t, l, seqs...)
+			require.EqualValues(rt, plan.Records, done)
+			for text, needs := range held {
+				require.Equal(rt, len(needs) > 0, content(t, l, text) != "", text)
+			}
+			require.NoError(rt, walk(t, l))
+		}
+	})
+}
+
+// citing is a citation set of those texts; one without texts has hashes alone.
+func citing(t testing.TB, texts []string) *record.Record {
+	t.Helper()
+	citations := []map[string]any{{"source_id": "s", "chunk_hash": fmt.Sprintf("sha256:%064x", 0), "weight": 1}}
+	for _, text := range texts {
+		citations = append(citations, map[string]any{"source_id": "s", "text": text, "weight": 0.5})
+	}
+	body, err := json.Marshal(map[string]any{"subject": "x", "citations": citations})
+	require.NoError(t, err)
+	r, err := record.Parse(record.CitationSet, body)
+	require.NoError(t, err)
+	return r
+}
+
+// What storage and log do not both say is damage, whichever is wrong.
+func TestForgedRedactionsAreNamed(t *testing.T) {
+	database := memory.New()
+	l := open(t, store(t, database), config(t))
+	for i := range 3 {
+		post(t, l, ipc(t, "", fmt.Sprint(i)), "")
+	}
+	x, err := database.Tamper(ledger.Default)
+	require.NoError(t, err)
+	require.NoError(t, x.Redaction(1, 0))
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 0, which does not come after it")
+	require.NoError(t, x.Redaction(1, 2))
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 2, which does not say so")
+	require.NoError(t, x.DeleteRedaction(1))
+	require.NoError(t, walk(t, l))
+
+	// An event whose commit has withdrawn nothing.
+	seqs := new(record.SeqList)
+	require.True(t, seqs.Add(1))
+	change(t, l, record.NewRedaction("r", seqs), "")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted")
+	require.NoError(t, x.Redaction(1, 4))
+	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: it is kept for record 1, which event 4 has redacted")
+	w, err := l.Withdrawal(t.Context(), 1)
+	require.NoError(t, err)
+	for _, digest := range w.Digests {
+		require.NoError(t, x.DeleteReference(digest, 1))
+	}
+	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are there")
+}

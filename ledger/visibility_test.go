@@ -1,0 +1,84 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+func TestVisibilityIsKept(t *testing.T) {
+	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	h := host(t, database, keys)
+	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	require.Equal(t, ledger.PrivateLog, l.Visibility())
+	size := l.Head().Size
+	for _, public := range []bool{true, true, false, true} {
+		require.NoError(t, l.SetPublic(t.Context(), public))
+		require.Equal(t, public, h.Public("a"))
+		require.NoError(t, h.Close())
+		h = host(t, database, keys)
+		l, err = h.Ledger("a")
+		require.NoError(t, err)
+		require.Equal(t, public, l.Public())
+	}
+	require.Equal(t, ledger.PublicLog, l.Visibility())
+	require.False(t, h.Public("b"))
+	require.Equal(t, size, l.Head().Size, "it is no event")
+
+	require.NoError(t, l.Freeze(t.Context()))
+	require.NoError(t, l.SetPublic(t.Context(), false))
+	require.False(t, l.Public())
+}
+
+// forgetful is a store that keeps no settings.
+type forgetful struct{ storage.Store }
+
+var errSetting = errors.New("no setting can be stored")
+
+func (forgetful) SetSetting(context.Context, string, []byte) error { return errSetting }
+
+// A log is never more public than its setting.
+func TestVisibilityThatCannotBeStored(t *testing.T) {
+	s := store(t, memory.New())
+	l := open(t, forgetful{s}, config(t))
+	require.ErrorIs(t, l.SetPublic(t.Context(), true), errSetting)
+	require.False(t, l.Public())
+	require.NoError(t, l.Close())
+
+	require.NoError(t, s.SetSetting(t.Context(), "log", []byte(ledger.PublicLog)))
+	l = open(t, forgetful{s}, config(t))
+	require.True(t, l.Public())
+	require.ErrorIs(t, l.SetPublic(t.Context(), false), errSetting)
+	require.False(t, l.Public())
+}
+
+func TestVisibilityThatIsNone(t *testing.T) {
+	s := store(t, memory.New())
+	require.NoError(t, s.SetSetting(t.Context(), "log", []byte("open")))
+	_, err := ledger.Open(t.Context(), s, config(t))
+	require.ErrorIs(t, err, ledger.ErrDamaged)
+}
+
+// The first event names who made the ledger.
+func TestCreatorOfALedger(t *testing.T) {
+	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	for actor, want := range map[string]string{"alice": "alice", "": ledger.Anonymous} {
+		l, err := h.Create(t.Context(), ledger.New{Name: "of-" + want, Actor: actor})
+		require.NoError(t, err)
+		entry, err := l.Store().Entry(t.Context(), 0)
+		require.NoError(t, err)
+		var event struct {
+			Actor string `json:"actor"`
+		}
+		require.NoError(t, unmarshal(entry[proofs.HashSize:], &event))
+		require.Equal(t, want, event.Actor)
+	}
+}

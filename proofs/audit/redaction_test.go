@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+// In a log of newMemory event 120 redacts the records 114 and 117, each with an
+// output of its own and the system prompt, which others need.
+
+func outputOf(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
+
+func setRedacted(seq, by uint64) func(*testing.T, *memory) {
+	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
+}
+
+// restored has the output of a record again, kept for another unless that is 0.
+func restored(seq int, need uint64) func(*testing.T, *memory) {
+	return func(_ *testing.T, m *memory) {
+		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
+		if need > 0 {
+			m.needs[outputOf(seq)] = []uint64{need}
+		}
+	}
+}
+
+func TestDamagedRedactions(t *testing.T) {
+	lost := func(seq uint64) func(*testing.T, *memory) {
+		return func(_ *testing.T, m *memory) { delete(m.redacted, seq) }
+	}
+	testDamage(t, 300, []mutation{
+		{"erased without a redaction", lost(114), KindContent, 114, ""},
+		{"no row, content there", then(lost(114), restored(114, 114)), KindRedaction, 120, ""},
+		{"no event", setRedacted(99, 290), KindRedaction, 99, ""},
+		{"another event", setRedacted(114, 180), KindRedaction, 114, ""},
+		{"event of another list", setRedacted(111, 120), KindRedaction, 111, ""},
+		{"an earlier event", setRedacted(114, 60), KindRedaction, 114, ""},
+		{"itself", setRedacted(114, 114), KindRedaction, 114, ""},
+		{"beyond the head", setRedacted(114, 300), KindRedaction, 114, ""},
+		{"far beyond the head", setRedacted(114, 1<<63), KindRedaction, 114, ""},
+		{"of what has no content", setRedacted(100, 290), KindRedaction, 100, ""},
+		{"not the first", func(t *testing.T, m *memory) {
+			edit(180, `[174,177]`, `[114,177]`)(t, m)
+			m.redacted[114] = 180
+			delete(m.redacted, 174)
+			restored(174, 174)(t, m)
+		}, KindRedaction, 120, ""},
+		{"not erased", restored(114, 0), KindContent, 114, ""},
+		{"kept for the redacted", restored(114, 114), KindContent, 114, ""},
+		{"kept for another that is redacted", restored(114, 117), KindContent, 114, ""},
+		{"kept for one that does not name it", restored(114, 3), KindContent, 114, ""},
+		{"kept for one that is not there", restored(114, 1000), KindContent, 114, ""},
+		{"kept for nobody", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, KindContent, 99, ""},
+		{"kept for later records only", func(_ *testing.T, m *memory) {
+			shared := sha256.Sum256([]byte(systemPrompt))
+			m.needs[shared] = m.needs[shared][1:]
+		}, KindContent, 3, ""},
+		{"missing for who needs it", func(_ *testing.T, m *memory) {
+			delete(m.contents, sha256.Sum256([]byte(systemPrompt)))
+		}, KindContent, 3, ""},
+		{"list not canonical", edit(120, `[114,117]`, `[117,114]`), KindEntry, 120, ""},
+		{"list is none", edit(120, `[114,117]`, `"114"`), KindEntry, 120, ""},
+		{"list without end", edit(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEntry, 120, ""},
+		{"list of what follows", edit(120, `[114,117]`, `[114,117,121]`), KindEntry, 120, ""},
+		{"list of itself", edit(120, `[114,117]`, `[114,117,120]`), KindEntry, 120, ""},
+		// What is read out of turn does not hide where the damage is.
+		{"changed redaction", flip(120, 100), KindEntry, 120, ""},
+		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, KindEntry, 120, ""},
+		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, KindTruncated, 120, ""},
+	})
+}
+
+// What several events redact was redacted by the first of them.
+func TestRedactedTwice(t *testing.T) {
+	m := newMemory(t, 300)
+	edit(180, `[174,177]`, `[114,174,177]`)(t, m)
+	require.Nil(t, walked(t, m).Damage)
+}
+
+// A copy that a record shares with one that is redacted is kept, whichever is first.
+func TestSharedContentOfRedacted(t *testing.T) {
+	for _, other := range []int{99, 126} {
+		m := newMemory(t, 300)
+		own, shared := outputOf(other), outputOf(114)
+		edit(other, fmt.Sprintf("%x", own), fmt.Sprintf("%x", shared))(t, m)
+		delete(m.needs, own)
+		delete(m.contents, own)
+		if other == 99 {
+			edit(other, `"size":9`, `"size":10`)(t, m)
+		}
+		restored(114, uint64(other))(t, m)
+		report := walked(t, m)
+		require.Nil(t, report.Damage)
+	}
+}
+
+// Of what its events redact a log says enough by itself.
+func TestRedactionsOfLogOnly(t *testing.T) {
+	m := newMemory(t, 300)
+	m.contents, m.keys, m.redacted, m.needs = nil, nil, nil, nil
+	options := Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}, LogOnly: true}
+	report, err := Log(t.Context(), m, options)
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	edit(120, `[114,117]`, `[114,120]`)(t, m)
+	report, err = Log(t.Context(), m, options)
+	require.NoError(t, err)
+	require.Equal(t, uint64(120), report.Damage.Seq)
+}
+
+// The log may be redacted while it is walked.
+func TestRedactionBeyondTheWalk(t *testing.T) {
+	small, large := newMemory(t, 120), newMemory(t, 300)
+	grown := large.clone()
+	grown.head = small.head
+	asked := 0
+	grown.fail = func(what string) error {
+		if what == "head" {
+			if asked++; asked == 1 {
+				grown.head = large.head // from the second time on
+			}
+		}
+		return nil
+	}
+	report := walked(t, grown)
+	require.Nil(t, report.Damage)
+	require.Equal(t, uint64(2*2+2*2), report.Redacted)
+}
+
+// However many redactions there are, the walk remembers few of them.
+func TestWalkForgetsRedactions(t *testing.T) {
+	m := newMemory(t, 60*(2*listsLimit+1))
+	w, err := newWalk(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}, m.head)
+	require.NoError(t, err)
+	require.NoError(t, w.run())
+	require.Equal(t, uint64(2*2*2*listsLimit), w.report.Redacted)
+	require.LessOrEqual(t, len(w.lists), listsLimit)
+}

@@ -1,0 +1,165 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// erasure is a ledger with secrets in the last level, in level 0 and in the log,
+// whose redaction the power fails in.
+type erasure struct {
+	secrets []*secrets
+	head    storage.Head // before the redaction
+
+	redacted, gone atomic.Bool // as the ledger and the eraser said
+}
+
+// prepare makes the ledger, the eraser of which does nothing yet.
+func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
+	db, l := one(t, files)
+	db.eraser.end()
+	for i := range uint64(3) {
+		s := newSecrets(i)
+		b := batch(e.head, 1, 2000)
+		b.Contents = s.contents
+		require.NoError(t, l.Commit(t.Context(), e.head, b))
+		e.head = b.Head
+		e.secrets = append(e.secrets, s)
+		switch i {
+		case 0:
+			require.NoError(t, db.engine.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
+		case 1:
+			require.NoError(t, db.engine.Flush())
+		}
+	}
+	return db, l
+}
+
+// play redacts all, waits until the secrets are gone, and goes on for a while.
+func (e *erasure) play(ctx context.Context, db *Database, l *ledger) error {
+	db.eraser.start()
+	b := batch(e.head, 1, 2000)
+	for _, s := range e.secrets {
+		b.Redactions = append(b.Redactions, s.redaction(e.head.Size))
+	}
+	if err := l.Commit(ctx, e.head, b); err != nil {
+		return err
+	}
+	e.redacted.Store(true)
+	if err := waitErased(ctx, db); err != nil {
+		return err
+	}
+	e.gone.Store(true)
+	for range 3 {
+		head := b.Head
+		b = batch(head, 1, 2000)
+		if err := errors.Join(l.Commit(ctx, head, b), db.engine.Flush()); err != nil {
+			return err
+		}
+	}
+	return db.Close()
+}
+
+func waitErased(ctx context.Context, db *Database) error {
+	for range time.Minute / time.Millisecond {
+		e, err := db.Erasing(ctx)
+		if err != nil || e.Pieces == 0 {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("erased content stays for ever")
+}
+
+// check opens what a power cut left. If the redaction was acknowledged it stands;
+// if it stands, the secrets leave the folder, and if they had been said to be
+// gone they are not even there before the database is opened.
+func (e *erasure) check(ctx context.Context, files vfs.FS, redacted, gone bool) error {
+	if gone {
+		if err := e.notIn(ctx, files); err != nil {
+			return fmt.Errorf("back in the folder: %w", err)
+		}
+	}
+	db, err := Open(ctx, testConfig(files))
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.checkDatabase(ctx, files, db, redacted), db.Close())
+}
+
+func (e *erasure) checkDatabase(ctx context.Context, files vfs.FS, db *Database, redacted bool) error {
+	store, err := db.Ledger(ctx, "default")
+	if err != nil {
+		return err
+	}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	stands := head.Size > e.head.Size
+	if redacted && !stands {
+		return errors.New("the redaction is lost")
+	}
+	for _, s := range e.secrets {
+		for _, c := range s.contents {
+			text, err := store.Content(ctx, c.Digest)
+			if stands && !errors.Is(err, storage.ErrNotFound) {
+				return fmt.Errorf("redacted content is read: %w", err)
+			}
+			if !stands && (err != nil || !slices.Equal(text, c.Bytes)) {
+				return fmt.Errorf("content is lost: %w", err)
+			}
+		}
+	}
+	if !stands {
+		return nil
+	}
+	if err := waitErased(ctx, db); err != nil {
+		return err
+	}
+	return e.notIn(ctx, files)
+}
+
+// notIn is nil if no file shows a secret.
+func (e *erasure) notIn(ctx context.Context, files vfs.FS) error {
+	for i, s := range e.secrets {
+		found, err := s.found(ctx, files, testDir)
+		if err != nil {
+			return err
+		}
+		if all := slices.Concat(found...); len(all) > 0 {
+			return fmt.Errorf("secret %d is in %v", i, all)
+		}
+	}
+	return nil
+}
+
+func TestPowerCutInErasure(t *testing.T) {
+	e := &erasure{}
+	files := pebbletest.NewCrashable()
+	db, l := e.prepare(t, files.FS())
+	require.Error(t, e.notIn(t.Context(), files.FS()))
+	c := cuts{every: 1, percents: []int{0, 50, 100}}
+	if testing.Short() {
+		c.every = 5
+	}
+	ctx := t.Context()
+	work := func() error { return e.play(ctx, db, l) }
+	made, wrong := losses(t, files, c, work, func(cut func() vfs.FS) error {
+		redacted, gone := e.redacted.Load(), e.gone.Load() // before the cut
+		return e.check(ctx, cut(), redacted, gone)
+	})
+	require.NoError(t, errors.Join(wrong...))
+	require.Greater(t, made*c.every, 3*20, "logs, tables and manifests change")
+}

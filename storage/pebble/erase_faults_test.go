@@ -1,0 +1,227 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// marked is a database whose ledger has secrets in the last level, redacted, and
+// an eraser that waits to be called.
+func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
+	db, l := one(t, files)
+	db.eraser.end()
+	s := newSecrets(1)
+	head := storage.Head{Size: 2, Tip: digestOf(1)}
+	b := storage.Batch{Head: head, Entries: [][]byte{{0}, {1}}, Contents: s.contents}
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
+	require.NoError(t, db.engine.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
+	b = storage.Batch{
+		Head: storage.Head{Size: 3, Tip: digestOf(2), Time: 1_000_001}, Entries: [][]byte{{2}},
+		Redactions: []storage.Redaction{s.redaction(2)},
+	}
+	require.NoError(t, l.Commit(t.Context(), head, b))
+	return db, l, s
+}
+
+func pending(t *testing.T, db *Database) int {
+	t.Helper()
+	e, err := db.Erasing(t.Context())
+	require.NoError(t, err)
+	return e.Pieces
+}
+
+func requireNowhere(t *testing.T, s *secrets, files vfs.FS) {
+	t.Helper()
+	found, err := s.found(t.Context(), files, testDir)
+	require.NoError(t, err)
+	require.Equal(t, make([][]string, len(s.needles)), found)
+}
+
+func TestErasing(t *testing.T) {
+	db, _, s := marked(t, vfs.NewMem())
+	e, err := db.Erasing(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Erasing{Pieces: 2, Oldest: time.UnixMicro(1_000_001).UTC()}, e)
+	m, err := db.Metrics()
+	require.NoError(t, err)
+	require.Equal(t, e, m.Erasing)
+	worked, err := db.eraser.pass(t.Context())
+	require.NoError(t, err)
+	require.True(t, worked)
+	e, err = db.Erasing(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, e)
+	requireNowhere(t, s, db.space.fs)
+	worked, err = db.eraser.pass(t.Context())
+	require.NoError(t, err)
+	require.False(t, worked)
+}
+
+// The check finds what is not rewritten yet.
+func TestCheckFindsErasedContent(t *testing.T) {
+	db, _, _ := marked(t, vfs.NewMem())
+	var marks []mark
+	require.NoError(t, db.eachMark(1, func(m mark) { marks = append(marks, m) }))
+	require.Len(t, marks, 1)
+	require.ErrorContains(t, db.eraser.checkGone(t.Context(), marks), "still holds erased content")
+	require.NoError(t, db.eraser.rewrite(t.Context(), marks))
+	require.NoError(t, db.eraser.checkGone(t.Context(), marks))
+}
+
+// What fails is tried again, and nothing is forgotten.
+func TestErasureTriedAgain(t *testing.T) {
+	for name, fault := range map[string]func(op errorfs.Op) bool{
+		"deleting a table": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, ".sst")
+		},
+		"deleting a log": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, ".log")
+		},
+		"listing the folder": func(op errorfs.Op) bool { return op.Kind == errorfs.OpList },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failing atomic.Bool
+			memory := vfs.NewMem()
+			db, _, s := marked(t, errorfs.Wrap(memory, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if failing.Load() && fault(op) {
+					return errorfs.ErrInjected
+				}
+				return nil
+			})))
+			failing.Store(true)
+			for range 2 {
+				_, err := db.eraser.pass(t.Context())
+				require.ErrorIs(t, err, errorfs.ErrInjected)
+				require.Equal(t, 2, pending(t, db))
+			}
+			failing.Store(false)
+			_, err := db.eraser.pass(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, pending(t, db))
+			requireNowhere(t, s, memory)
+		})
+	}
+}
+
+// An eraser that works by itself says what fails, and goes on later.
+func TestErasureGoesOnByItself(t *testing.T) {
+	var failing atomic.Bool
+	memory := vfs.NewMem()
+	db, _, s := marked(t, errorfs.Wrap(memory, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpList && failing.CompareAndSwap(true, false) {
+			return errorfs.ErrInjected
+		}
+		return nil
+	})))
+	var said bytes.Buffer
+	db.eraser.logger = slog.New(slog.NewTextHandler(&said, nil))
+	failing.Store(true)
+	db.eraser.start()
+	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
+	db.eraser.end()
+	require.Equal(t, 1, strings.Count(said.String(), "erased content is still in files of the database"))
+	require.Contains(t, said.String(), errorfs.ErrInjected.Error())
+	requireNowhere(t, s, memory)
+}
+
+// Tables that an iterator needs stay, and so do the marks, until it is closed.
+func TestErasureWaitsForIterators(t *testing.T) {
+	db, _, s := marked(t, vfs.NewMem())
+	open, err := db.engine.NewIter(nil)
+	require.NoError(t, err)
+	require.True(t, open.First())
+	db.eraser.patience = 0
+	_, err = db.eraser.pass(t.Context())
+	require.ErrorContains(t, err, "not in force are still there")
+	require.Equal(t, 2, pending(t, db))
+
+	db.eraser.patience = time.Minute
+	passed := make(chan error)
+	go func() {
+		_, err := db.eraser.pass(t.Context())
+		passed <- err
+	}()
+	require.NoError(t, open.Close())
+	require.NoError(t, <-passed)
+	require.Zero(t, pending(t, db))
+	requireNowhere(t, s, db.space.fs)
+}
+
+// Below the mark of free space, erasing goes on in the reserve; where that is too
+// small, it says so.
+func TestErasureInTheReserve(t *testing.T) {
+	memory := vfs.NewMem()
+	db, l, s := marked(t, memory)
+	usage := func(free uint64) {
+		memory.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: free, TotalBytes: 100 << 30})
+	}
+	usage(leastMark)
+	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
+	_, err := db.eraser.pass(t.Context())
+	require.ErrorIs(t, err, storage.ErrNoSpace)
+	require.Equal(t, 2, pending(t, db))
+
+	usage(leastMark + 1<<20)
+	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
+	_, err = db.eraser.pass(t.Context())
+	require.NoError(t, err)
+	requireNowhere(t, s, memory)
+	require.ErrorIs(t, db.reserve.enough(), storage.ErrNoSpace, "others wait again")
+}
+
+// fillingFS has plenty of room until full says otherwise.
+type fillingFS struct {
+	vfs.FS
+	full atomic.Pointer[func() bool]
+}
+
+func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	usage := vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: mostMark}
+	if full := f.full.Load(); full != nil && (*full)() {
+		usage.AvailBytes = leastMark
+	}
+	return usage, nil
+}
+
+// A disk that fills up while content is erased makes that fail, not wait.
+func TestErasureFillsTheDisk(t *testing.T) {
+	files := &fillingFS{FS: vfs.NewMem()}
+	db, _, s := marked(t, files)
+	whileErasing := func() bool { return db.reserve.erasing.Load() > 0 }
+	files.full.Store(&whileErasing)
+	_, err := db.eraser.pass(t.Context())
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.Equal(t, 2, pending(t, db))
+
+	files.full.Store(nil)
+	_, err = db.eraser.pass(t.Context())
+	require.NoError(t, err)
+	requireNowhere(t, s, files)
+}
+
+// Closing ends an erasure; opening goes on.
+func TestCloseEndsAnErasure(t *testing.T) {
+	memory := vfs.NewMem()
+	db, _, s := marked(t, memory)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := db.eraser.pass(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, db.Close())
+	db = openOn(t, memory)
+	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
+	requireNowhere(t, s, memory)
+	require.NoError(t, db.Close())
+}

@@ -1,0 +1,215 @@
+package pebble
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// places are the ways of content into the files of a database.
+func places() map[string]func(c *clerk) (s *secrets, in string) {
+	return map[string]func(c *clerk) (*secrets, string){
+		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
+		"log that waits for its next use": func(c *clerk) (*secrets, string) {
+			s := c.post()
+			c.flush()
+			return s, ".log"
+		},
+		"behind the end of a log": func(c *clerk) (*secrets, string) {
+			s := c.post()
+			c.flush()
+			c.commit(nil)
+			c.flush() // and the file of the secrets is used again
+			return s, fmt.Sprintf("%06d.log", c.db.logs.latest.Load())
+		},
+		"level 0": func(c *clerk) (*secrets, string) {
+			s := c.post()
+			c.flush()
+			return s, ".sst"
+		},
+		"last level": func(c *clerk) (*secrets, string) {
+			s := c.post()
+			c.compact()
+			tables, err := c.db.engine.SSTables()
+			require.NoError(c.t, err)
+			require.NotEmpty(c.t, tables[len(tables)-1])
+			return s, ".sst"
+		},
+		"several levels": func(c *clerk) (*secrets, string) {
+			s := c.post()
+			c.compact()
+			for range 2 {
+				c.commit(nil)
+				c.flush()
+			}
+			return s, ".sst"
+		},
+	}
+}
+
+func TestErasedContentLeavesTheFolder(t *testing.T) {
+	for name, place := range places() {
+		t.Run(name, func(t *testing.T) {
+			c := newClerk(t)
+			kept := c.post()
+			s, in := place(c)
+			s.requireFound(t, c.dir, in)
+			c.redact(s)
+			c.erased()
+			s.requireGone(t, c.dir)
+			c.reopen()
+			s.requireGone(t, c.dir)
+			for _, content := range kept.contents {
+				text, err := c.l.Content(t.Context(), content.Digest)
+				require.NoError(t, err)
+				require.Equal(t, content.Bytes, text)
+			}
+			require.Len(t, readEntries(t, c.l), int(c.head.Size))
+		})
+	}
+}
+
+// A reader who takes his time holds nothing back.
+func TestErasureBesideASlowReader(t *testing.T) {
+	c := newClerk(t)
+	s := c.post()
+	c.compact()
+	next, stop := iter.Pull2(c.l.Entries(t.Context(), 0))
+	defer stop()
+	_, err, ok := next()
+	require.True(t, ok)
+	require.NoError(t, err)
+	c.redact(s)
+	c.erased()
+	s.requireGone(t, c.dir)
+	for seq := range c.head.Size - 2 { // one was read, one came later
+		e, err, ok := next()
+		require.True(t, ok)
+		require.NoError(t, err)
+		require.Equal(t, seq+1, e.Seq)
+	}
+}
+
+// A process that is killed leaves its erasures to the next.
+func TestErasureAfterAKill(t *testing.T) {
+	for _, in := range []string{".log", ".sst", anywhere} {
+		t.Run(in, func(t *testing.T) {
+			dir := t.TempDir()
+			erasing := process(t, "erase", dir)
+			erasing.Env = append(erasing.Env, whereVariable+"="+in)
+			output, err := erasing.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, erasing.Start())
+			said := bufio.NewScanner(output)
+			require.True(t, said.Scan())
+			require.NoError(t, erasing.Process.Kill())
+			require.Equal(t, "redacted", said.Text())
+			require.Error(t, erasing.Wait())
+			s := newSecrets(secretSeq)
+			if in != anywhere {
+				s.requireFound(t, dir, in)
+			}
+			c := &clerk{t: t, dir: dir}
+			c.open()
+			c.erased()
+			s.requireGone(t, dir)
+		})
+	}
+}
+
+const (
+	whereVariable = "COLOPHON_TEST_WHERE"
+	anywhere      = "anywhere" // the eraser works
+	secretSeq     = 50
+)
+
+// roleErase redacts secrets, says so and waits to be killed.
+func roleErase(dir string) error {
+	ctx := context.Background()
+	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})
+	if err != nil {
+		return err
+	}
+	if os.Getenv(whereVariable) != anywhere {
+		db.eraser.end()
+	}
+	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	if err != nil {
+		return err
+	}
+	s := newSecrets(secretSeq)
+	first := storage.Batch{
+		Head:     storage.Head{Size: secretSeq + 1, Tip: digestOf(0)},
+		Entries:  make([][]byte, secretSeq+1),
+		Contents: s.contents,
+	}
+	if err := store.Commit(ctx, storage.Head{}, first); err != nil {
+		return err
+	}
+	if os.Getenv(whereVariable) == ".sst" {
+		if err := db.engine.Flush(); err != nil {
+			return err
+		}
+	}
+	second := storage.Batch{
+		Head:       storage.Head{Size: secretSeq + 2, Tip: digestOf(1)},
+		Entries:    make([][]byte, 1),
+		Redactions: []storage.Redaction{s.redaction(secretSeq + 1)},
+	}
+	if err := store.Commit(ctx, first.Head, second); err != nil {
+		return err
+	}
+	fmt.Println("redacted")
+	select {}
+}
+
+// The place goes with the content, and the word that it is to be erased.
+func TestErasureTakesThePlaceAway(t *testing.T) {
+	c := newClerk(t)
+	s := c.post()
+	c.compact()
+	place, end := keys.HoldingRange(c.l.number, s.contents[0].Digest)
+	require.True(t, c.tablesHold(place, end))
+	c.redact(s)
+	c.erased()
+	require.NoError(t, c.db.Close()) // which waits until old tables are deleted
+	for _, content := range s.contents {
+		place, end := keys.HoldingRange(c.l.number, content.Digest)
+		require.False(t, c.tablesHold(place, end))
+	}
+	c.open()
+	c.compact()
+	require.NoError(t, c.db.Close())
+	start, end := keys.Erasures()
+	require.False(t, c.tablesHold(start, end))
+}
+
+// Of what several records need, nothing is erased before the last of them.
+func TestErasureOfSharedContent(t *testing.T) {
+	c := newClerk(t)
+	s := c.post()
+	first := s.contents[0].Seq
+	c.commit(func(b *storage.Batch) {
+		b.Contents = slices.Clone(s.contents)
+		for i := range b.Contents {
+			b.Contents[i].Seq = c.head.Size
+		}
+	})
+	r := s.redaction(c.head.Size)
+	c.commit(func(b *storage.Batch) { b.Redactions = []storage.Redaction{r} })
+	c.erased()
+	s.requireFound(t, c.dir, "")
+	r.Seq, r.By = first+1, c.head.Size
+	c.commit(func(b *storage.Batch) { b.Redactions = []storage.Redaction{r} })
+	c.erased()
+	s.requireGone(t, c.dir)
+}

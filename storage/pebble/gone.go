@@ -1,0 +1,195 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// checkGone is nil once no table holds content of the marks: those in force do
+// not, and all others are gone from the folder.
+func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
+	inForce, err := e.checkTables(ctx, marks)
+	if err != nil {
+		return err
+	}
+	old, err := e.tablesBut(inForce)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	for {
+		if old, err = e.remaining(old); err != nil || len(old) == 0 {
+			return err
+		}
+		select {
+		case <-e.tables:
+		case <-ctx.Done():
+			return fmt.Errorf("tables that are not in force are still there: %v", old)
+		}
+	}
+}
+
+// checkTables is the numbers of the tables in force, none of which holds content
+// of the marks; an error if one does.
+func (e *eraser) checkTables(ctx context.Context, marks []mark) (map[uint64]bool, error) {
+	for {
+		tables, err := e.inForce()
+		if err != nil {
+			return nil, err
+		}
+		numbers := make(map[uint64]bool, len(tables))
+		for i := range tables {
+			numbers[uint64(tables[i].BackingSSTNum)] = true
+			if err = e.checkTable(ctx, &tables[i], marks); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return numbers, err
+		}
+		// It was in force a moment ago; others have taken its place.
+	}
+}
+
+// inForce is the tables that reads look at, of all levels.
+func (e *eraser) inForce() ([]engine.SSTableInfo, error) {
+	levels, err := e.db.engine.SSTables()
+	if err != nil {
+		return nil, fmt.Errorf("listing tables: %w", err)
+	}
+	return slices.Concat(levels...), nil
+}
+
+// checkTable is nil if a table holds no content of the marks.
+func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []mark) (err error) {
+	from, _ := slices.BinarySearchFunc(marks, table.Smallest.UserKey, compareContent)
+	name := tableName(uint64(table.BackingSSTNum))
+	if from == len(marks) || compareContent(marks[from], table.Largest.UserKey) > 0 {
+		return nil
+	}
+	reader, err := openTable(ctx, e.db.space.fs, e.db.space.fs.PathJoin(e.db.space.dir, name))
+	if err != nil {
+		return fmt.Errorf("reading table %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return fmt.Errorf("reading table %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, entries.Close()) }()
+	for _, m := range marks[from:] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		kv := entries.SeekGE(m.content, 0)
+		for ; kv != nil && bytes.Equal(kv.K.UserKey, m.content); kv = entries.Next() {
+			if kv.Kind() != engine.InternalKeyKindDelete {
+				return fmt.Errorf("table %s still holds erased content", name)
+			}
+		}
+		if kv == nil {
+			break // at the end, or by an error
+		}
+	}
+	return entries.Error()
+}
+
+func compareContent(m mark, key []byte) int { return bytes.Compare(m.content, key) }
+
+func openTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader, error) {
+	f, err := files.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	reader, err := sstable.NewReader(ctx, readable, sstable.ReaderOptions{})
+	if err != nil {
+		return nil, errors.Join(err, readable.Close())
+	}
+	return reader, nil
+}
+
+const tableSuffix = ".sst"
+
+func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, tableSuffix) }
+
+// tablesBut is the numbers of the tables in the folder, without some.
+func (e *eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
+	names, err := e.db.space.fs.List(e.db.space.dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for old tables: %w", err)
+	}
+	var others []uint64
+	for _, name := range names {
+		digits, isTable := strings.CutSuffix(name, tableSuffix)
+		if number, err := strconv.ParseUint(digits, 10, 64); isTable && err == nil && !some[number] {
+			others = append(others, number)
+		}
+	}
+	return others, nil
+}
+
+// remaining is those of the old tables that are in the folder and have not come
+// into force: a compaction that was under way shows its tables before they do.
+func (e *eraser) remaining(old []uint64) ([]uint64, error) {
+	tables, err := e.inForce()
+	if err != nil {
+		return nil, err
+	}
+	numbers := make(map[uint64]bool, len(tables))
+	for i := range tables {
+		numbers[uint64(tables[i].BackingSSTNum)] = true
+	}
+	there, err := e.tablesBut(numbers)
+	if err != nil {
+		return nil, err
+	}
+	there = slices.DeleteFunc(there, func(number uint64) bool { return !slices.Contains(old, number) })
+	for _, number := range there {
+		if err := e.deleteAgain(number); err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+// tableDeleted hears from the engine that it has tried to delete a table. It
+// does not try twice.
+func (e *eraser) tableDeleted(info engine.TableDeleteInfo) {
+	if info.Err != nil {
+		e.mu.Lock()
+		e.undeleted[uint64(info.FileNum)] = true
+		e.mu.Unlock()
+	}
+	signal(e.tables)
+}
+
+// deleteAgain deletes a table if the engine has failed to.
+func (e *eraser) deleteAgain(number uint64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.undeleted[number] {
+		return nil
+	}
+	err := e.db.space.fs.Remove(e.db.space.fs.PathJoin(e.db.space.dir, tableName(number)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("deleting an old table: %w", err)
+	}
+	delete(e.undeleted, number)
+	signal(e.tables)
+	return nil
+}

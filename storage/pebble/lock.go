@@ -1,0 +1,68 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage"
+)
+
+// folderLock keeps all others out of a database: by the engine's lock file and,
+// because a file can be deleted and made anew, by a lock on the folder itself
+// where the system has one.
+type folderLock struct {
+	file   *engine.Lock
+	folder io.Closer // nil where there is none
+}
+
+// lockFolder takes both locks; storage.ErrInUse if somebody has one of them.
+func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
+	file, err := engine.LockDirectory(dir, files)
+	if err != nil {
+		if heldElsewhere(err) {
+			return nil, fmt.Errorf("%w: %s", storage.ErrInUse, dir)
+		}
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	lock := &folderLock{file: file}
+	if vfs.Root(files) != vfs.Default {
+		return lock, nil
+	}
+	if lock.folder, err = lockItself(dir); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return lock, nil
+}
+
+// release gives both locks back.
+func (l *folderLock) release() error {
+	err := l.file.Close()
+	if l.folder != nil {
+		err = errors.Join(err, l.folder.Close())
+	}
+	return err
+}
+
+// heldElsewhere reports whether a failed lock means that somebody has it. POSIX
+// lets fcntl say EAGAIN or EACCES; the latter on the way to the file, which
+// comes with its path, is a matter of permissions. A lock of the same process
+// is known to Pebble by a sentence only.
+func heldElsewhere(err error) bool {
+	var onPath *fs.PathError
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return true
+	case errors.Is(err, syscall.EACCES):
+		return !errors.As(err, &onPath)
+	default:
+		return strings.Contains(err.Error(), "lock held by current process") ||
+			strings.Contains(err.Error(), syscall.EAGAIN.Error())
+	}
+}

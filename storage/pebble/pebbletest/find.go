@@ -1,0 +1,115 @@
+package pebbletest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Find is the names of the files in a database's folder that show a needle: in
+// their bytes as they are, in what compression hides, or in what was overwritten
+// but is still there. Because headers may stand in the middle of a text, a
+// quarter of the needle counts; it has 32 bytes at least, no part of which stands
+// elsewhere by chance. Of a table that is damaged or not written to its end, only
+// what can be read is searched. A nil file system is the operating system's. The
+// database may have another order of keys than Pebble's own: orders names such.
+func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
+	if files == nil {
+		files = vfs.Default
+	}
+	if len(needle) < 32 {
+		return nil, fmt.Errorf("a needle of %d bytes is found by chance", len(needle))
+	}
+	names, err := files.List(dir)
+	if err != nil {
+		return nil, fmt.Errorf("searching %s: %w", dir, err)
+	}
+	var found []string
+	for _, name := range names {
+		shows, err := showsNeedle(ctx, files, files.PathJoin(dir, name), needle, readerOptions(orders))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
+		}
+		if err != nil {
+			return nil, fmt.Errorf("searching %s: %w", name, err)
+		}
+		if shows {
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+func showsNeedle(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (bool, error) {
+	info, err := files.Stat(path)
+	if err != nil || info.IsDir() {
+		return false, err
+	}
+	f, err := files.Open(path)
+	if err != nil {
+		return false, err
+	}
+	text, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return false, err
+	}
+	if holdsPart(text, needle) || !strings.HasSuffix(path, ".sst") {
+		return holdsPart(text, needle), nil
+	}
+	shows, err := tableShows(ctx, files, path, needle, options)
+	if engine.IsCorruptionError(err) {
+		return shows, nil
+	}
+	return shows, err
+}
+
+func holdsPart(text, needle []byte) bool {
+	quarter := len(needle) / 4
+	for at := 0; at+quarter <= len(needle); at += quarter {
+		if bytes.Contains(text, needle[at:at+quarter]) {
+			return true
+		}
+	}
+	return false
+}
+
+// tableShows reads every key and value of a table, those that newer ones hide
+// too.
+func tableShows(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
+	f, err := files.Open(path)
+	if err != nil {
+		return false, err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return false, errors.Join(err, f.Close())
+	}
+	reader, err := sstable.NewReader(ctx, readable, options)
+	if err != nil {
+		return false, errors.Join(err, readable.Close())
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	all, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	for kv := all.First(); kv != nil; kv = all.Next() {
+		value, _, err := kv.Value(nil)
+		if err != nil {
+			return false, err
+		}
+		if holdsPart(value, needle) || holdsPart(kv.K.UserKey, needle) {
+			return true, nil
+		}
+	}
+	return false, all.Error()
+}

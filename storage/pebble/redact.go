@@ -1,0 +1,128 @@
+package pebble
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// redact notes the redactions of b, takes away what the redacted records need
+// and deletes content that nobody needs then: its bytes, where they were found,
+// and with a mark for the eraser, because deleted bytes stay in the files until
+// these are rewritten. It gives the digests of deleted content.
+func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, error) {
+	if len(b.Redactions) == 0 {
+		return nil, nil
+	}
+	withdrawn, err := l.withdrawn(c, b.Redactions)
+	if err != nil {
+		return nil, err
+	}
+	start, end := keys.Places(l.number)
+	holdings, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return nil, fmt.Errorf("looking for content: %w", err)
+	}
+	erased := make(map[storage.Hash]bool)
+	// In the order of the keys, neighbours are found in the same blocks.
+	digests := slices.SortedFunc(maps.Keys(withdrawn), func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
+	for _, digest := range digests {
+		w := withdrawal{ledger: l.number, digest: digest, records: withdrawn[digest]}
+		if err = w.apply(c, holdings, b.Head.Time); err != nil {
+			err = fmt.Errorf("withdrawing content %x: %w", digest, err)
+			break
+		}
+		if w.erased {
+			erased[digest] = true
+		}
+	}
+	return erased, errors.Join(err, holdings.Close())
+}
+
+// withdrawn notes the redactions of records that are not redacted yet, and says
+// which records need which content no longer.
+func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[storage.Hash]map[uint64]bool, error) {
+	withdrawn := make(map[storage.Hash]map[uint64]bool)
+	redacted := make(map[uint64]bool, len(redactions))
+	for _, r := range redactions {
+		if redacted[r.Seq] {
+			continue
+		}
+		redacted[r.Seq] = true
+		key := keys.AppendRedaction(nil, l.number, r.Seq)
+		_, err := l.db.get(key)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, storage.ErrNotFound) {
+			return nil, fmt.Errorf("looking for the redaction of record %d: %w", r.Seq, err)
+		}
+		c.set(key, keys.Seq(r.By))
+		for _, digest := range r.Digests {
+			if withdrawn[digest] == nil {
+				withdrawn[digest] = make(map[uint64]bool)
+			}
+			withdrawn[digest][r.Seq] = true
+		}
+	}
+	return withdrawn, nil
+}
+
+// withdrawal takes a content away from records that need it no longer.
+type withdrawal struct {
+	ledger  keys.Ledger
+	digest  storage.Hash
+	records map[uint64]bool
+	erased  bool // nobody else needed it
+}
+
+// apply makes the change. holdings iterates over the ledger's places and
+// references; time is that of the commit.
+func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) error {
+	place, end := keys.HoldingRange(w.ledger, w.digest)
+	if !holdings.SeekGE(place) || !bytes.Equal(holdings.Key(), place) {
+		return holdings.Error() // not held
+	}
+	value, err := holdings.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	holding, err := keys.DecodeHolding(value)
+	if err != nil {
+		return err
+	}
+	needed := !holding.Withdrawn && !w.records[holding.Seq]
+	for ok := holdings.Next(); ok && !needed && bytes.Compare(holdings.Key(), end) < 0; ok = holdings.Next() {
+		seq, is := keys.ReferenceSeq(holdings.Key())
+		needed = is && !w.records[seq]
+	}
+	var reference []byte
+	for _, seq := range slices.Sorted(maps.Keys(w.records)) {
+		reference = keys.AppendReference(reference[:0], w.ledger, w.digest, seq)
+		if holdings.SeekGE(reference) && bytes.Equal(holdings.Key(), reference) {
+			c.delete(reference)
+		}
+	}
+	if err := holdings.Error(); err != nil {
+		return err
+	}
+	switch {
+	case !needed:
+		w.erased = true
+		c.delete(place)
+		c.delete(keys.AppendContent(nil, w.ledger, holding.Place))
+		c.set(keys.AppendErasure(nil, w.ledger, holding.Place),
+			keys.AppendErasureValue(nil, keys.Erasure{Time: time, Digest: w.digest}))
+	case w.records[holding.Seq] && !holding.Withdrawn:
+		holding.Withdrawn = true
+		c.set(place, keys.AppendHolding(nil, holding))
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"colophon/storage/pebble/internal/keys"
+)
+
+// span is a range of keys, the end excluded.
+type span struct{ start, end []byte }
+
+// tableBytes is how much data between two erased pieces of content is rewritten
+// with them rather than left alone: about the least that a table holds.
+const tableBytes = 4 << 20
+
+// spans joins ranges that are sorted by their start and close together.
+func (d *Database) spans(ctx context.Context, ranges []span) ([]span, error) {
+	var joined []span
+	for _, next := range ranges {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if len(joined) > 0 {
+			last := &joined[len(joined)-1]
+			between, err := d.between(last.end, next.start)
+			if err != nil {
+				return nil, err
+			}
+			if between < tableBytes {
+				last.end = next.end
+				continue
+			}
+		}
+		joined = append(joined, next)
+	}
+	return joined, nil
+}
+
+// between is about how many bytes of tables are between two keys.
+func (d *Database) between(start, end []byte) (uint64, error) {
+	if bytes.Compare(start, end) >= 0 {
+		return 0, nil
+	}
+	n, err := d.engine.EstimateDiskUsage(start, end)
+	if err != nil {
+		return 0, fmt.Errorf("estimating the size of tables: %w", err)
+	}
+	return n, nil
+}
+
+// rewrite has the tables rewritten that hold the content of the marks, and where
+// it was found, at every level: what is deleted leaves the files only when it
+// meets its deletion.
+func (e *eraser) rewrite(ctx context.Context, marks []mark) error {
+	var contents, places []span
+	for _, m := range marks {
+		contents = append(contents, span{m.content, append(bytes.Clone(m.content), 0)})
+		start, end := keys.HoldingRange(m.ledger, m.Digest)
+		places = append(places, span{start, end})
+	}
+	slices.SortFunc(places, func(a, b span) int { return bytes.Compare(a.start, b.start) })
+	release, err := e.makeRoom()
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, ranges := range [][]span{contents, places} {
+		joined, err := e.db.spans(ctx, ranges)
+		if err != nil {
+			return err
+		}
+		for _, s := range joined {
+			if err := e.db.engine.Compact(ctx, s.start, s.end, false); err != nil {
+				return fmt.Errorf("rewriting tables: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// makeRoom lets compactions go below the free-space mark until release is
+// called, down to what the logs and memory tables need and two tables more: a
+// compaction looks before each table that it writes, and there may be two of
+// them. storage.ErrNoSpace if there is not even that.
+func (e *eraser) makeRoom() (release func(), err error) {
+	tables, err := e.inForce()
+	if err != nil {
+		return nil, err
+	}
+	var largest uint64
+	for i := range tables {
+		largest = max(largest, tables[i].Size)
+	}
+	least := leastMark + 2*largest
+	if err := e.db.space.above(least); err != nil {
+		return nil, fmt.Errorf("rewriting tables: %w", err)
+	}
+	e.db.reserve.erasing.Store(least)
+	return func() { e.db.reserve.erasing.Store(0) }, nil
+}

@@ -1,0 +1,187 @@
+package pebble
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// secrets are two pieces of content: one that cannot be compressed, and one that
+// compression hides from those who search the bytes of a file.
+type secrets struct {
+	contents []storage.Content // of one event
+	needles  [][]byte          // one for each
+}
+
+func newSecrets(seq uint64) *secrets {
+	noise := make([]byte, 4096)
+	fill(noise, ^seq)
+	word := hex.EncodeToString(noise[:16])
+	s := &secrets{needles: [][]byte{noise[1000:1064], []byte(word)}}
+	for slot, text := range [][]byte{noise, []byte(strings.Repeat("the secret is "+word+"; ", 100))} {
+		s.contents = append(s.contents, storage.Content{
+			Digest: digestOf(1000*seq + uint64(slot)), Seq: seq, Slot: uint16(slot), Bytes: text,
+		})
+	}
+	return s
+}
+
+// redaction of the event that brought the secrets.
+func (s *secrets) redaction(by uint64) storage.Redaction {
+	r := storage.Redaction{Seq: s.contents[0].Seq, By: by}
+	for _, c := range s.contents {
+		r.Digests = append(r.Digests, c.Digest)
+	}
+	return r
+}
+
+// found is the files that show one of them, for each.
+func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]string, err error) {
+	for _, needle := range s.needles {
+		names, err := pebbletest.Find(ctx, files, dir, needle)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, names)
+	}
+	return all, nil
+}
+
+// requireFound checks that each is in a file with that suffix.
+func (s *secrets) requireFound(t *testing.T, dir, suffix string) {
+	t.Helper()
+	found, err := s.found(t.Context(), vfs.Default, dir)
+	require.NoError(t, err)
+	for i, names := range found {
+		require.True(t, strings.Contains(fmt.Sprint(names), suffix), "secret %d is in %v", i, names)
+	}
+}
+
+func (s *secrets) requireGone(t *testing.T, dir string) {
+	t.Helper()
+	found, err := s.found(t.Context(), vfs.Default, dir)
+	require.NoError(t, err)
+	for i, names := range found {
+		require.Empty(t, names, "secret %d", i)
+	}
+}
+
+// clerk commits to a ledger of a database on disk.
+type clerk struct {
+	t    *testing.T
+	dir  string
+	db   *Database
+	l    *ledger
+	head storage.Head
+}
+
+func newClerk(t *testing.T) *clerk {
+	c := &clerk{t: t, dir: t.TempDir()}
+	c.open()
+	store, err := c.db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	c.l = store.(*ledger)
+	return c
+}
+
+func (c *clerk) open() {
+	db, err := Open(c.t.Context(), Config{Dir: c.dir, Logger: silent()})
+	require.NoError(c.t, err)
+	c.db = db
+	c.t.Cleanup(func() {
+		if !db.closed.Load() {
+			require.NoError(c.t, db.Close())
+		}
+	})
+}
+
+// reopen ends the database and opens it again.
+func (c *clerk) reopen() {
+	require.NoError(c.t, c.db.Close())
+	c.open()
+	store, err := c.db.Ledger(c.t.Context(), "default")
+	require.NoError(c.t, err)
+	c.l = store.(*ledger)
+	c.head, err = store.Head(c.t.Context())
+	require.NoError(c.t, err)
+}
+
+// commit adds an event with 1 KB that cannot be compressed, and the rest as
+// change makes it.
+func (c *clerk) commit(change func(b *storage.Batch)) {
+	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
+	entry := make([]byte, 1000)
+	fill(entry, c.head.Size)
+	b.Entries = [][]byte{entry}
+	if change != nil {
+		change(&b)
+	}
+	require.NoError(c.t, c.l.Commit(c.t.Context(), c.head, b))
+	c.head = b.Head
+}
+
+// post commits secrets, after others that are not.
+func (c *clerk) post() *secrets {
+	for range 100 {
+		c.commit(nil)
+	}
+	s := newSecrets(c.head.Size)
+	c.commit(func(b *storage.Batch) { b.Contents = s.contents })
+	return s
+}
+
+func (c *clerk) redact(s *secrets) {
+	c.commit(func(b *storage.Batch) { b.Redactions = []storage.Redaction{s.redaction(c.head.Size)} })
+	for _, content := range s.contents {
+		_, err := c.l.Content(c.t.Context(), content.Digest)
+		require.ErrorIs(c.t, err, storage.ErrNotFound)
+	}
+}
+
+func (c *clerk) flush() { require.NoError(c.t, c.db.engine.Flush()) }
+
+func (c *clerk) compact() {
+	require.NoError(c.t, c.db.engine.Compact(c.t.Context(), []byte{0}, []byte{0xff}, false))
+}
+
+// erased waits for the eraser.
+func (c *clerk) erased() {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		e, err := c.db.Erasing(c.t.Context())
+		require.NoError(c.t, err)
+		return e.Pieces == 0
+	}, time.Minute, time.Millisecond)
+}
+
+// tablesHold reports whether any table of the folder, in force or not, has an
+// entry with a key of that range.
+func (c *clerk) tablesHold(start, end []byte) bool {
+	names, err := filepath.Glob(filepath.Join(c.dir, "*"+tableSuffix))
+	require.NoError(c.t, err)
+	require.NotEmpty(c.t, names)
+	for _, name := range names {
+		reader, err := openTable(c.t.Context(), vfs.Default, name)
+		require.NoError(c.t, err)
+		all, err := reader.NewIter(sstable.NoTransforms, start, end, sstable.AssertNoBlobHandles)
+		require.NoError(c.t, err)
+		found := all.SeekGE(start, 0) != nil
+		require.NoError(c.t, errors.Join(all.Error(), all.Close(), reader.Close()))
+		if found {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,157 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// An open iterator keeps every file of its time in the folder, erased content
+// with them. So none is open while a caller works on what it gave: walks read
+// piece by piece. The first is small, for callers who want little.
+const (
+	firstPiece = 4       // items; each piece has twice as many as the one before
+	mostPiece  = 4096    // items
+	pieceBytes = 1 << 20 // of entries, after which a piece ends
+)
+
+// Entries implements storage.Reader.
+func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	end := l.head.Load().Size
+	return func(yield func(storage.Entry, error) bool) {
+		var p piece
+		var err error
+		for next, most := from, firstPiece; next < end && err == nil; most = min(2*most, mostPiece) {
+			err = l.readPiece(ctx, &p, next, end, most)
+			start := 0
+			for _, stop := range p.stops {
+				if err := ctx.Err(); err != nil {
+					yield(storage.Entry{}, fmt.Errorf("reading entries of ledger %q: %w", l.name(), err))
+					return
+				}
+				if !yield(storage.Entry{Seq: next, Bytes: p.bytes[start:stop:stop]}, nil) {
+					return
+				}
+				start = stop
+				next++
+			}
+		}
+		if err != nil {
+			yield(storage.Entry{}, fmt.Errorf("reading entries of ledger %q: %w", l.name(), err))
+		}
+	}
+}
+
+// piece is successive entries in one buffer.
+type piece struct {
+	bytes []byte
+	stops []int // where each entry ends
+}
+
+// readPiece replaces what is in p by at most that many of the entries from ≤ seq
+// < end: one at least, if there is no error. With an error come those before it.
+func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most int) (err error) {
+	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
+	if err := l.db.usable(ctx); err != nil {
+		return err
+	}
+	entries, err := l.db.engine.NewIter(&engine.IterOptions{
+		LowerBound: keys.AppendEntry(nil, l.number, from),
+		UpperBound: keys.AppendEntry(nil, l.number, end),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, entries.Close()) }()
+	next := from
+	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < pieceBytes; ok = entries.Next() {
+		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
+			return fmt.Errorf("damaged: entry %d of %d is missing", next, end)
+		}
+		entry, err := entries.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", next, err)
+		}
+		p.bytes = append(p.bytes, entry...)
+		p.stops = append(p.stops, len(p.bytes))
+		next++
+	}
+	if err := entries.Error(); err != nil {
+		return fmt.Errorf("entry %d: %w", next, err)
+	}
+	if next < end && len(p.stops) < most && len(p.bytes) < pieceBytes {
+		return fmt.Errorf("damaged: entry %d of %d is missing", next, end)
+	}
+	return nil
+}
+
+// References implements storage.Reader.
+func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[uint64, error] {
+	end := l.head.Load().Size
+	return func(yield func(uint64, error) bool) {
+		var from uint64
+		for most, more := firstPiece, true; more; most = min(2*most, mostPiece) {
+			seqs, err := l.references(ctx, digest, from, end, most)
+			if err != nil {
+				yield(0, fmt.Errorf("reading who needs content %x of ledger %q: %w", digest, l.name(), err))
+				return
+			}
+			for _, seq := range seqs {
+				if !yield(seq, nil) {
+					return
+				}
+				from = seq + 1
+			}
+			more = len(seqs) == most
+		}
+	}
+}
+
+// references is at most that many of the records from ≤ seq < end that need a
+// content.
+func (l *ledger) references(
+	ctx context.Context, digest storage.Hash, from, end uint64, most int,
+) (seqs []uint64, err error) {
+	if err := l.db.usable(ctx); err != nil {
+		return nil, err
+	}
+	place, stop := keys.HoldingRange(l.number, digest)
+	holding, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: place, UpperBound: stop})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, holding.Close()) }()
+	if !holding.First() || !bytes.Equal(holding.Key(), place) {
+		return nil, holding.Error() // not held
+	}
+	value, err := holding.ValueAndErr()
+	if err != nil {
+		return nil, err
+	}
+	first, err := keys.DecodeHolding(value)
+	if err != nil {
+		return nil, err
+	}
+	if !first.Withdrawn && first.Seq >= from && first.Seq < end {
+		seqs = append(seqs, first.Seq)
+	}
+	at := keys.AppendReference(nil, l.number, digest, from)
+	for ok := holding.SeekGE(at); ok && len(seqs) < most; ok = holding.Next() {
+		seq, ok := keys.ReferenceSeq(holding.Key())
+		if !ok {
+			return nil, fmt.Errorf("damaged: a key of %d bytes among its references", len(holding.Key()))
+		}
+		if seq >= end {
+			break
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, holding.Error()
+}
