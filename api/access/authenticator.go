@@ -1,0 +1,194 @@
+// Package access says who makes a request and what he may do (specification part
+// 3): API tokens, tokens of OpenID Connect issuers, and client certificates. It
+// knows nothing of routes.
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Why a request has no identity. Neither says more to who asks: a token that is
+// unknown, malformed, revoked or expired gets the same answer, and so does one
+// with a wrong signature. The log says at level debug what it was.
+var (
+	// ErrNoCredentials: the request brings nothing that could be judged.
+	ErrNoCredentials = errors.New("access: no credentials")
+	// ErrInvalid: the request brings credentials that do not hold.
+	ErrInvalid = errors.New("access: invalid credentials")
+)
+
+// Config is what an Authenticator needs.
+type Config struct {
+	// Dir is the folder of the token store; it need not exist.
+	Dir string
+	// Rules say what tokens of issuers and client certificates may do.
+	Rules Rules
+	Log   *slog.Logger
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Authenticator tells who makes a request. A nil one knows nobody and asks for
+// nothing. It is safe for concurrent use.
+type Authenticator struct {
+	log          *slog.Logger
+	now          func() time.Time
+	tokens       *watch
+	uses         *lastUses
+	issuers      []*issuer
+	certificates []certificateRule
+	stop         context.CancelFunc // ends what issuers are asked
+}
+
+// Open reads the token store, if there is one, and begins to watch it. Issuers are
+// asked for their keys when the first of their tokens is to be judged, so that a
+// server starts whether they answer or not.
+func Open(config Config) (*Authenticator, error) {
+	config = config.withDefaults()
+	if err := config.Rules.check(); err != nil {
+		return nil, err
+	}
+	tokens, err := openWatch(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	a := &Authenticator{
+		log: config.Log, now: config.Now, stop: stop, tokens: tokens,
+		uses: openLastUses(config), certificates: certificateRules(config.Rules.MTLS),
+	}
+	for _, o := range config.Rules.OIDC {
+		a.issuers = append(a.issuers, newIssuer(ctx, o, config))
+	}
+	return a, nil
+}
+
+// Close writes down when tokens were used last, as well as it can. No request may
+// be under way.
+func (a *Authenticator) Close() {
+	if a == nil {
+		return
+	}
+	a.stop()
+	a.uses.write(a.tokens.current())
+}
+
+// Required reports whether a request needs an identity: there are tokens, be they
+// revoked or expired, or there were and their file is gone or damaged, or an
+// issuer or certificates are configured.
+func (a *Authenticator) Required() bool {
+	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
+}
+
+// Summary names what requests are authenticated by, like "3 tokens, OIDC from
+// https://id.example.org"; "" where nothing is required.
+func (a *Authenticator) Summary() string {
+	if !a.Required() {
+		return ""
+	}
+	var parts []string
+	if table := a.tokens.current(); table.exists {
+		parts = append(parts, table.summary(a.now()))
+	}
+	for _, i := range a.issuers {
+		parts = append(parts, "OIDC from "+i.config.Issuer)
+	}
+	if len(a.certificates) > 0 {
+		parts = append(parts, "client certificates")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Authenticate tells who makes a request. The error is ErrNoCredentials or
+// ErrInvalid.
+//
+// A request is judged by its Authorization header if it has one, else by its
+// client certificate: a certificate never saves a token that does not hold. More
+// than one Authorization header, and any scheme but Bearer, are invalid. Tokens in
+// queries, forms and cookies are not looked for.
+//
+// What holds is read anew each time, so that a revocation is obeyed by the next
+// request; whoever answers one request for long asks again.
+func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
+	if a == nil {
+		return nil, ErrNoCredentials
+	}
+	identity, err := a.identify(r)
+	if err == nil || errors.Is(err, ErrNoCredentials) {
+		return identity, err
+	}
+	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)
+	return nil, ErrInvalid
+}
+
+func (a *Authenticator) identify(r *http.Request) (*Identity, error) {
+	bearer, err := bearerOf(r.Header)
+	switch {
+	case errors.Is(err, ErrNoCredentials):
+		return a.byCertificate(r.TLS)
+	case err != nil:
+		return nil, err
+	case strings.HasPrefix(bearer, tokenPrefix):
+		return a.byToken(bearer)
+	}
+	return a.byIssuer(r.Context(), bearer)
+}
+
+// byToken judges an API token.
+func (a *Authenticator) byToken(text string) (*Identity, error) {
+	now := a.now()
+	table := a.tokens.current()
+	token, err := table.find(text, now)
+	if err != nil {
+		return nil, err
+	}
+	a.uses.note(token.ID, now, table)
+	return &token.identity, nil
+}
+
+// byCertificate judges a client certificate that the TLS handshake has verified.
+func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, error) {
+	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
+		return nil, ErrNoCredentials
+	}
+	leaf := state.VerifiedChains[0][0]
+	// The handshake may have been long ago.
+	if now := a.now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
+		return nil, fmt.Errorf("the client certificate holds from %s to %s", leaf.NotBefore, leaf.NotAfter)
+	}
+	return matchCertificate(a.certificates, leaf)
+}
+
+// byIssuer judges a token that an issuer has signed.
+func (a *Authenticator) byIssuer(ctx context.Context, token string) (*Identity, error) {
+	if len(a.issuers) == 0 {
+		return nil, errors.New("it is no API token, and no issuer is configured")
+	}
+	name, err := claimedIssuer(token)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range a.issuers {
+		if i.config.Issuer == name {
+			return i.identify(ctx, token)
+		}
+	}
+	return nil, errors.New("the token is of an issuer that is not configured")
+}

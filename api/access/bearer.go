@@ -1,0 +1,39 @@
+package access
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// maxBearer bounds what follows Bearer, in bytes. Tokens of issuers that list the
+// groups of a person are long.
+const maxBearer = 16 << 10
+
+// bearerPattern is b64token of RFC 6750, 2.1.
+var bearerPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+// bearerOf is the token in a request's Authorization header. The error is
+// ErrNoCredentials only where there is no such header.
+func bearerOf(header http.Header) (string, error) {
+	values := header.Values("Authorization")
+	switch len(values) {
+	case 0:
+		return "", ErrNoCredentials
+	case 1:
+	default:
+		return "", errors.New("there are several Authorization headers")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimLeft(token, " ")
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return "", errors.New("the scheme of the Authorization header is not Bearer")
+	case len(token) > maxBearer:
+		return "", errors.New("the token is too long")
+	case !bearerPattern.MatchString(token):
+		return "", errors.New("what follows Bearer is no token")
+	}
+	return token, nil
+}

@@ -1,0 +1,88 @@
+package access
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// sanKinds are the kinds of names that a certificate has beside its subject.
+var sanKinds = map[string]bool{"dns": true, "email": true, "ip": true, "uri": true}
+
+// certificateRule is a CertificateRule that was checked.
+type certificateRule struct {
+	subject, san string // one of them
+	name         string
+	grant        Grant
+}
+
+// certificateRules takes rules that were checked.
+func certificateRules(rules []CertificateRule) []certificateRule {
+	list := make([]certificateRule, len(rules))
+	for i, r := range rules {
+		grant, _ := grantOf(r.Ledgers, r.Scopes)
+		list[i] = certificateRule{subject: r.Subject, san: foldSAN(r.SAN), name: r.Name, grant: grant}
+	}
+	return list
+}
+
+// matchCertificate is the identity that rules give to a verified certificate.
+func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identity, error) {
+	subject, err := subjectOf(leaf)
+	if err != nil {
+		return nil, err
+	}
+	names := sansOf(leaf)
+	var name string
+	var grants []Grant
+	for _, r := range rules {
+		matches := r.subject != "" && r.subject == subject || r.san != "" && slices.Contains(names, r.san)
+		if matches && (name == "" || name == r.name) {
+			name = r.name
+			grants = append(grants, r.grant)
+		}
+	}
+	if name == "" {
+		return nil, fmt.Errorf("no rule matches the client certificate: its subject is %q, its other names are %q", subject, names)
+	}
+	return &Identity{Actor: "mtls:" + name, Grants: grants}, nil
+}
+
+// subjectOf is the distinguished name of a certificate as RFC 2253 writes it: from
+// the encoded form, because pkix.Name forgets order and repetitions.
+func subjectOf(leaf *x509.Certificate) (string, error) {
+	var name pkix.RDNSequence
+	if _, err := asn1.Unmarshal(leaf.RawSubject, &name); err != nil {
+		return "", fmt.Errorf("reading the subject of the client certificate: %w", err)
+	}
+	return name.String(), nil
+}
+
+// sansOf are the other names of a certificate, as rules write them.
+func sansOf(leaf *x509.Certificate) []string {
+	var names []string
+	for _, name := range leaf.DNSNames {
+		names = append(names, foldSAN("dns:"+name))
+	}
+	for _, address := range leaf.EmailAddresses {
+		names = append(names, "email:"+address)
+	}
+	for _, address := range leaf.IPAddresses {
+		names = append(names, "ip:"+address.String())
+	}
+	for _, u := range leaf.URIs {
+		names = append(names, "uri:"+u.String())
+	}
+	return names
+}
+
+// foldSAN writes the name of a host in small letters, which mean the same.
+func foldSAN(name string) string {
+	if strings.HasPrefix(name, "dns:") {
+		return strings.ToLower(name)
+	}
+	return name
+}

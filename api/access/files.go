@@ -1,0 +1,71 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// replaceFile gives a file in the token store a new text, at once: whoever reads it
+// reads the old or the new. Only one may do so at a time. A durable one survives the
+// loss of power.
+func replaceFile(path string, text []byte, durable bool) error {
+	next := path + ".next"
+	// What was cut short may have left one. It is made anew: as administrator one
+	// does not write to what others have put there.
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if durable {
+		err = errors.Join(err, file.Sync())
+	}
+	err = errors.Join(err, giveToOwner(next, filepath.Dir(path)), file.Close())
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	if durable {
+		return syncFolder(filepath.Dir(path))
+	}
+	return nil
+}
+
+// makeFolder makes the folder of the token store, durably. It belongs to who owns
+// the data folder.
+func makeFolder(dir string) error {
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(giveToOwner(dir, parent), syncFolder(parent))
+}
+
+// lock waits for the lock of the token store. What it returns releases it; so does
+// the end of the process.
+func lock(dir string) (release func() error, err error) {
+	path := filepath.Join(dir, lockFile)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(giveToOwner(path, dir), lockWhole(file)); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+	}
+	return file.Close, nil
+}

@@ -1,0 +1,129 @@
+package access
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// clock is a clock that a test sets.
+type clock struct {
+	mu sync.Mutex
+	at time.Time // guarded by mu
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// journal is a log that a test reads.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// bench is a token store and an Authenticator over it.
+type bench struct {
+	t     testing.TB
+	clock *clock
+	log   *journal
+	store Store
+	*Authenticator
+}
+
+// open opens an Authenticator over a store that prepare fills.
+func open(t testing.TB, rules Rules, prepare ...func(Store)) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: newClock(), log: new(journal)}
+	b.store = Store{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: b.clock.now}
+	for _, f := range prepare {
+		f(b.store)
+	}
+	b.reopen(rules)
+	return b
+}
+
+func (b *bench) reopen(rules Rules) {
+	b.t.Helper()
+	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	b.Authenticator, err = Open(Config{Dir: b.store.Dir, Rules: rules, Log: log, Now: b.clock.now})
+	require.NoError(b.t, err)
+	b.t.Cleanup(b.Authenticator.Close)
+}
+
+// token makes a token that may write on the ledger default.
+func (b *bench) token(name string) Made {
+	b.t.Helper()
+	return create(b.t, b.store, name, time.Time{})
+}
+
+func create(t testing.TB, s Store, name string, expires time.Time) Made {
+	t.Helper()
+	made, err := s.Create(NewToken{Name: name, Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Write}}, Expires: expires})
+	require.NoError(t, err)
+	return made
+}
+
+// with is a request with these Authorization headers.
+func with(authorization ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header["Authorization"] = authorization
+	return r
+}
+
+// refuses requires that credentials are invalid for a reason that the log gives, and
+// that the log does not hold them.
+func (b *bench) refuses(r *http.Request, reason string) {
+	b.t.Helper()
+	before := len(b.log.String())
+	identity, err := b.Authenticate(r)
+	require.Nil(b.t, identity)
+	require.Equal(b.t, ErrInvalid, err)
+	said := b.log.String()[before:]
+	require.Contains(b.t, said, reason)
+	for _, value := range r.Header.Values("Authorization") {
+		if len(value) > len("Bearer ") {
+			require.NotContains(b.t, said, value[len("Bearer "):])
+		}
+	}
+}
+
+// accepts requires that a request is that of an actor.
+func (b *bench) accepts(r *http.Request, actor string) *Identity {
+	b.t.Helper()
+	identity, err := b.Authenticate(r)
+	require.NoError(b.t, err, b.log)
+	require.Equal(b.t, actor, identity.Actor)
+	return identity
+}

@@ -1,0 +1,92 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// AllLedgers in a grant stands for every ledger that there is or will be.
+const AllLedgers = "*"
+
+// Grant gives scopes on some ledgers.
+type Grant struct {
+	Ledgers []string `json:"ledgers"` // names, or AllLedgers
+	Scopes  Scopes   `json:"scopes"`
+}
+
+// Identity is who makes a request, and what he may do. It never changes.
+type Identity struct {
+	// Actor is what events say of him: the name of the token, "oidc:" and the name
+	// in the issuer's claim, or "mtls:" and the name in the configuration.
+	Actor  string
+	Grants []Grant
+}
+
+// On is what he may do on a ledger, by name or as on all.
+func (i *Identity) On(ledger string) Scopes {
+	return i.where(func(names []string) bool {
+		return slices.Contains(names, ledger) || slices.Contains(names, AllLedgers)
+	})
+}
+
+// Everywhere is what he may do on all ledgers, those that are not made yet too.
+func (i *Identity) Everywhere() Scopes {
+	return i.where(func(names []string) bool { return slices.Contains(names, AllLedgers) })
+}
+
+// Anywhere is what he may do on some ledger, whichever.
+func (i *Identity) Anywhere() Scopes {
+	return i.where(func(names []string) bool { return len(names) > 0 })
+}
+
+func (i *Identity) where(covers func(ledgers []string) bool) Scopes {
+	var set Scopes
+	for _, g := range i.Grants {
+		if covers(g.Ledgers) {
+			set |= g.Scopes
+		}
+	}
+	return set
+}
+
+// anonymous is nobody's name: it is the actor of requests where nothing is
+// configured.
+const anonymous = "anonymous"
+
+var (
+	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	ledgerPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+)
+
+// checkName says why a text cannot name a token or the holder of a certificate.
+func checkName(name string) error {
+	if !namePattern.MatchString(name) || name == anonymous {
+		return fmt.Errorf("%q is no name: a name has 1 to 64 lower-case letters, digits, dots, underscores and hyphens, begins with a letter or digit, and is not %q", name, anonymous)
+	}
+	return nil
+}
+
+// checkLedgers says why a list cannot be that of a grant. Whether there are such
+// ledgers does not matter: they may be made later.
+func checkLedgers(ledgers []string) error {
+	if len(ledgers) == 0 {
+		return fmt.Errorf("no ledgers are named; name some, or %q for all", AllLedgers)
+	}
+	for _, name := range ledgers {
+		if name != AllLedgers && !ledgerPattern.MatchString(name) {
+			return fmt.Errorf("%q is no name of a ledger, nor %q for all", name, AllLedgers)
+		}
+	}
+	return nil
+}
+
+// check says why a grant is none.
+func (g Grant) check() error {
+	if g.Scopes == 0 {
+		return errors.New("no scopes are named; the scopes are " + strings.Join(scopeNames[:], ", "))
+	}
+	return checkLedgers(g.Ledgers)
+}

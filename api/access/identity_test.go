@@ -1,0 +1,71 @@
+package access
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestScopesReadWhatTheyWrite(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Scopes(rapid.Uint8Max(uint8(AllScopes)).Draw(t, "scopes"))
+		parsed, err := ParseScopes(s.Names()...)
+		require.NoError(t, err)
+		require.Equal(t, s, parsed)
+		text, err := json.Marshal(s)
+		require.NoError(t, err)
+		var read Scopes
+		require.NoError(t, json.Unmarshal(text, &read))
+		require.Equal(t, s, read)
+	})
+	require.Equal(t, "write,read,content,log,admin,metrics", AllScopes.String())
+}
+
+func TestUnknownScopes(t *testing.T) {
+	for _, name := range []string{"", "Write", "write,read", "*", " read"} {
+		_, err := ParseScopes("read", name)
+		require.ErrorContains(t, err, "is no scope; the scopes are write, read,", "%q", name)
+	}
+	for _, text := range []string{`"read"`, `["reed"]`, `7`, `{}`} {
+		require.Error(t, json.Unmarshal([]byte(text), new(Scopes)), text)
+	}
+}
+
+func TestWhereAnIdentityMayWhat(t *testing.T) {
+	i := &Identity{Grants: []Grant{
+		{Ledgers: []string{"a", "b"}, Scopes: Write},
+		{Ledgers: []string{"b"}, Scopes: Read},
+		{Ledgers: []string{AllLedgers}, Scopes: Log},
+		{Scopes: Admin}, // nowhere
+	}}
+	require.Equal(t, Write|Log, i.On("a"))
+	require.Equal(t, Write|Read|Log, i.On("b"))
+	require.Equal(t, Log, i.On("c"))
+	require.Equal(t, Log, i.Everywhere())
+	require.Equal(t, Write|Read|Log, i.Anywhere())
+	require.Zero(t, (&Identity{}).On("a"))
+	// A star in a request is the name of no ledger.
+	require.Zero(t, (&Identity{Grants: []Grant{{Ledgers: []string{"a"}, Scopes: Write}}}).On(AllLedgers))
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a", "0", "ci.build_7-x", strings.Repeat("a", 64)} {
+		require.NoError(t, checkName(name), name)
+	}
+	for _, name := range []string{"", "A", "-a", ".a", "a b", "a:b", "é", "a\n", strings.Repeat("a", 65), "anonymous"} {
+		require.ErrorContains(t, checkName(name), "is no name", "%q", name)
+	}
+}
+
+func TestGrants(t *testing.T) {
+	require.NoError(t, Grant{Ledgers: []string{"default", AllLedgers}, Scopes: Read}.check())
+	require.ErrorContains(t, Grant{Ledgers: []string{"default"}}.check(), "no scopes")
+	require.ErrorContains(t, Grant{Scopes: Read}.check(), "no ledgers")
+	for _, name := range []string{"", "De", "a.b", "**", "a,b", "-a", strings.Repeat("a", 65)} {
+		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: Read}.check(), "is no name of a ledger", "%q", name)
+	}
+	require.ErrorContains(t, checkGrants(nil), "nothing is granted")
+}

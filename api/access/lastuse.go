@@ -1,0 +1,101 @@
+package access
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// lastUseEvery is how often the times of last use are written down at most.
+const lastUseEvery = time.Minute
+
+// lastUses remembers when each token was used last. That is kept as well as it can
+// be: a crash loses up to a minute, and a disk that is full all of it.
+type lastUses struct {
+	path string
+	log  *slog.Logger
+
+	mu      sync.Mutex // guards what follows; never held during I/O
+	times   map[string]time.Time
+	changed bool      // since it was written down
+	written time.Time // zero: not yet
+
+	writing sync.Mutex // held while the file is written
+}
+
+// lastUseList is what the file of last uses holds, by id.
+type lastUseList struct {
+	LastUse map[string]time.Time `json:"last_use"`
+}
+
+func openLastUses(config Config) *lastUses {
+	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), log: config.Log, times: make(map[string]time.Time)}
+	times, err := readLastUses(l.path)
+	if err != nil {
+		l.log.Warn("when tokens were used last is not known any more", "error", err)
+	}
+	maps.Copy(l.times, times)
+	return l
+}
+
+// readLastUses reads a file of last uses. That there is none is no error.
+func readLastUses(path string) (map[string]time.Time, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list lastUseList
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return list.LastUse, nil
+}
+
+// note remembers a use of a token, and writes all down if it is time to.
+func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
+	l.mu.Lock()
+	l.times[id] = now.UTC().Truncate(time.Second)
+	l.changed = true
+	due := l.written.IsZero() || now.Sub(l.written) >= lastUseEvery
+	if due {
+		l.written = now
+	}
+	l.mu.Unlock()
+	if due {
+		l.write(table)
+	}
+}
+
+// write writes down what has changed, of the tokens that there are.
+func (l *lastUses) write(table *tokenTable) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	if !l.changed {
+		l.mu.Unlock()
+		return
+	}
+	l.changed = false
+	if table.fault == nil {
+		maps.DeleteFunc(l.times, func(id string, _ time.Time) bool { return table.tokens[id] == nil })
+	}
+	list := lastUseList{maps.Clone(l.times)}
+	l.mu.Unlock()
+	text, err := json.Marshal(list)
+	if err == nil {
+		err = replaceFile(l.path, text, false)
+	}
+	if err != nil {
+		l.log.Warn("cannot write down when tokens were used last", "error", err)
+	}
+}

@@ -1,0 +1,195 @@
+package access
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Rules say what tokens of OpenID Connect issuers and client certificates may do.
+// Grants add up.
+type Rules struct {
+	OIDC []OIDC            `yaml:"oidc"`
+	MTLS []CertificateRule `yaml:"mtls"`
+}
+
+// OIDC is an issuer whose tokens are accepted, be they ID tokens or access tokens
+// in the form of a JWT.
+type OIDC struct {
+	// Issuer is its URL, exactly as its tokens and its discovery document say it:
+	// with or without a slash at the end. https, except on this machine.
+	Issuer string `yaml:"issuer"`
+	// Audience must be among the audiences of a token: who it was made for.
+	Audience string `yaml:"audience"`
+	// Name tells several issuers apart: then actors are "oidc:<name>:<claim>".
+	Name string `yaml:"name"`
+	// NameClaim is the claim that names the actor. It must be one that the issuer
+	// gives to one person only, for ever. Default sub.
+	NameClaim string      `yaml:"name_claim"`
+	Rules     []ClaimRule `yaml:"rules"`
+}
+
+// ClaimRule grants scopes to tokens with a claim of some value: that is the claim,
+// or one in its list, or, for the claim scope, one of its words. A token that no
+// rule matches is known but may do nothing.
+type ClaimRule struct {
+	Claim   string   `yaml:"claim"`
+	Value   string   `yaml:"value"`
+	Ledgers []string `yaml:"ledgers"`
+	Scopes  []string `yaml:"scopes"`
+}
+
+// CertificateRule grants scopes to a client certificate.
+type CertificateRule struct {
+	// Subject is the distinguished name as RFC 2253 writes it, all of it.
+	Subject string `yaml:"subject"`
+	// SAN is one of the certificate's other names: dns:, email:, ip: or uri:, and the
+	// name. Either Subject or SAN is given.
+	SAN string `yaml:"san"`
+	// Name makes the actor "mtls:<name>". Of several rules that match, the first
+	// gives the name, and those of the same name their grants.
+	Name    string   `yaml:"name"`
+	Ledgers []string `yaml:"ledgers"`
+	Scopes  []string `yaml:"scopes"`
+}
+
+// maxRulesFile bounds a file of rules, in bytes.
+const maxRulesFile = 1 << 20
+
+// ReadRules reads a YAML file of rules. The error says at which place what is wrong.
+func ReadRules(path string) (Rules, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Rules{}, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxRulesFile+1))
+	if err != nil {
+		return Rules{}, err
+	}
+	if len(text) > maxRulesFile {
+		return Rules{}, fmt.Errorf("it is longer than %d bytes", maxRulesFile)
+	}
+	return ParseRules(text)
+}
+
+// goType is what the YAML package says of Go, which says nothing to who writes the
+// file.
+var goType = regexp.MustCompile(` in type access\.\w+| into access\.\w+| into \[\]access\.\w+`)
+
+// ParseRules reads the text of a file of rules.
+func ParseRules(text []byte) (Rules, error) {
+	var rules Rules
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	err := decoder.Decode(&rules)
+	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) {
+		return Rules{}, errors.New(goType.ReplaceAllString(strings.Join(wrong.Errors, "; "), ""))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Rules{}, err
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Rules{}, errors.New("it holds more than one document")
+	}
+	return rules, rules.check()
+}
+
+// check says what is wrong with the rules, all of it.
+func (r Rules) check() error {
+	var errs []error
+	issuers, names := make(map[string]bool), make(map[string]bool)
+	for i, o := range r.OIDC {
+		place := fmt.Sprintf("oidc[%d]", i)
+		errs = append(errs, o.check(place, len(r.OIDC) > 1))
+		if issuers[o.Issuer] || o.Name != "" && names[o.Name] {
+			errs = append(errs, fmt.Errorf("%s: there is another of this issuer or name; put its rules together", place))
+		}
+		issuers[o.Issuer], names[o.Name] = true, true
+	}
+	for i, c := range r.MTLS {
+		errs = append(errs, c.check(fmt.Sprintf("mtls[%d]", i)))
+	}
+	return errors.Join(errs...)
+}
+
+func (o OIDC) check(place string, several bool) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(place+"."+format, args...)) }
+	if !trustworthy(o.Issuer) {
+		wrong("issuer: %q is not an https URL like https://id.example.org", o.Issuer)
+	}
+	if o.Audience == "" {
+		wrong("audience: is missing; it is what the issuer's tokens for this server have in aud")
+	}
+	if several || o.Name != "" {
+		if err := checkName(o.Name); err != nil {
+			wrong("name: %w (it tells several issuers apart)", err)
+		}
+	}
+	if len(o.Rules) == 0 {
+		wrong("rules: there is none, so that no token may do anything")
+	}
+	for i, rule := range o.Rules {
+		at := fmt.Sprintf("rules[%d]", i)
+		if rule.Claim == "" || rule.Value == "" {
+			wrong("%s: claim and value must both be given", at)
+		}
+		if _, err := grantOf(rule.Ledgers, rule.Scopes); err != nil {
+			wrong("%s: %w", at, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// trustworthy reports whether an URL leads somewhere that nobody on the way can
+// pretend to be.
+func trustworthy(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && local(u)
+}
+
+// local reports whether a URL leads to this machine.
+func local(u *url.URL) bool {
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+}
+
+func (c CertificateRule) check(place string) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(place+format, args...)) }
+	if (c.Subject == "") == (c.SAN == "") {
+		wrong(": either subject or san must be given")
+	}
+	if kind, name, _ := strings.Cut(c.SAN, ":"); c.SAN != "" && (name == "" || !sanKinds[kind]) {
+		wrong(".san: %q must be one of dns:NAME, email:ADDRESS, ip:ADDRESS and uri:URI", c.SAN)
+	}
+	if err := checkName(c.Name); err != nil {
+		wrong(".name: %w", err)
+	}
+	if _, err := grantOf(c.Ledgers, c.Scopes); err != nil {
+		wrong(": %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+// grantOf is the grant that a rule gives.
+func grantOf(ledgers, scopes []string) (Grant, error) {
+	set, err := ParseScopes(scopes...)
+	g := Grant{Ledgers: ledgers, Scopes: set}
+	if err == nil {
+		err = g.check()
+	}
+	return g, err
+}

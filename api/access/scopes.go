@@ -1,0 +1,76 @@
+package access
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Scopes is a set of what a caller may do. None implies another.
+type Scopes uint8
+
+// The scopes, by the names that tokens and configuration give them.
+const (
+	Write   Scopes = 1 << iota // write: records and the verbs that change their state
+	Read                       // read: records, queries, counters; all that log may
+	Content                    // content: the bytes beside the log, which may be private
+	Log                        // log: events, proofs, receipts, the transparency log
+	Admin                      // admin: create, publish and freeze ledgers, erase content
+	Metrics                    // metrics: what the server says of itself
+)
+
+// AllScopes is every scope.
+const AllScopes = Write | Read | Content | Log | Admin | Metrics
+
+// scopeNames are the names of the scopes, by their bit.
+var scopeNames = [...]string{"write", "read", "content", "log", "admin", "metrics"}
+
+// ParseScopes is the set of the scopes of those names.
+func ParseScopes(names ...string) (Scopes, error) {
+	var set Scopes
+	for _, name := range names {
+		s, known := scopeOf(name)
+		if !known {
+			return 0, fmt.Errorf("%q is no scope; the scopes are %s", name, strings.Join(scopeNames[:], ", "))
+		}
+		set |= s
+	}
+	return set, nil
+}
+
+func scopeOf(name string) (Scopes, bool) {
+	for bit, known := range scopeNames {
+		if name == known {
+			return 1 << bit, true
+		}
+	}
+	return 0, false
+}
+
+// Names are the names of the scopes, as ParseScopes takes them.
+func (s Scopes) Names() []string {
+	names := []string{}
+	for bit, name := range scopeNames {
+		if s&(1<<bit) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// String is the names of the scopes, joined with commas.
+func (s Scopes) String() string { return strings.Join(s.Names(), ",") }
+
+// MarshalJSON writes a list of names.
+func (s Scopes) MarshalJSON() ([]byte, error) { return json.Marshal(s.Names()) }
+
+// UnmarshalJSON reads a list of names.
+func (s *Scopes) UnmarshalJSON(text []byte) error {
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	var err error
+	*s, err = ParseScopes(names...)
+	return err
+}

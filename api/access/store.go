@@ -1,0 +1,158 @@
+package access
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Store is the token store of a data folder, for those who change it. Several may
+// do so at once, in several processes; a server that runs obeys the change from its
+// next request on.
+type Store struct {
+	Dir string
+	// Now is the clock. Times are kept in seconds.
+	Now func() time.Time
+}
+
+// NewToken is a token to be made.
+type NewToken struct {
+	Name    string
+	Grants  []Grant
+	Expires time.Time // zero: never
+}
+
+// Check says why a token cannot be made, whatever others there are.
+func (n NewToken) Check(now time.Time) error {
+	if err := checkName(n.Name); err != nil {
+		return err
+	}
+	if !n.Expires.IsZero() && !n.Expires.After(now) {
+		return fmt.Errorf("it would have expired at %s already", n.Expires.Format(time.RFC3339))
+	}
+	return checkGrants(n.Grants)
+}
+
+// Made is a token that was made.
+type Made struct {
+	Token
+	// Text is the token itself, which is not kept.
+	Text string
+	// First says that there was none before: from now on requests need one.
+	First bool
+}
+
+// Create makes a token, and the folder of the store if need be. It is durable on
+// return.
+func (s Store) Create(n NewToken) (Made, error) {
+	now := s.Now().UTC().Truncate(time.Second)
+	if err := n.Check(now); err != nil {
+		return Made{}, err
+	}
+	if err := makeFolder(s.Dir); err != nil {
+		return Made{}, fmt.Errorf("making the folder of tokens: %w", err)
+	}
+	text, id := newTokenText()
+	made := Made{Text: text, Token: Token{
+		ID: id, Name: n.Name, SHA256: digestOf(text), Grants: n.Grants, Created: now, Expires: wholeSecond(n.Expires),
+	}}
+	err := s.change(func(tokens []Token) ([]Token, error) {
+		for _, t := range tokens {
+			if t.Revoked.IsZero() && t.Name == n.Name {
+				return nil, fmt.Errorf("there is a token %q already, of id %s; revoke it first, or choose another name", t.Name, t.ID)
+			}
+		}
+		made.First = len(tokens) == 0
+		return append(tokens, made.Token), nil
+	})
+	return made, err
+}
+
+// wholeSecond is the first whole second that is not before a time, in UTC.
+func wholeSecond(at time.Time) time.Time {
+	if whole := at.UTC().Truncate(time.Second); !whole.Equal(at) {
+		return whole.Add(time.Second)
+	}
+	return at.UTC()
+}
+
+// Revoke revokes the token of that name, or of that id. One that is revoked stays
+// as it is. It is durable on return.
+func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
+	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
+		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
+	}
+	err = s.change(func(tokens []Token) ([]Token, error) {
+		at := slices.IndexFunc(tokens, func(t Token) bool { return t.Name == nameOrID && t.Revoked.IsZero() })
+		if at < 0 {
+			at = slices.IndexFunc(tokens, func(t Token) bool { return t.ID == nameOrID })
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("there is no token of the name or id %q that is not revoked", nameOrID)
+		}
+		if tokens[at].Revoked.IsZero() {
+			tokens[at].Revoked = s.Now().UTC().Truncate(time.Second)
+		}
+		revoked = tokens[at]
+		return tokens, nil
+	})
+	return revoked, err
+}
+
+// Listed is a token and when it was used last, as far as that is known.
+type Listed struct {
+	Token
+	LastUse time.Time // zero: unknown
+}
+
+// List is all tokens, those that are revoked too, in order of their creation. A
+// server that runs writes down when a token was used at most once a minute.
+func (s Store) List() ([]Listed, error) {
+	tokens, _, err := readTokens(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// What cannot be read is not known; the server says so when it starts.
+	uses, _ := readLastUses(filepath.Join(s.Dir, lastUseFile))
+	list := make([]Listed, len(tokens))
+	for i, t := range tokens {
+		list[i] = Listed{Token: t, LastUse: uses[t.ID]}
+	}
+	slices.SortStableFunc(list, func(a, b Listed) int { return cmp.Compare(a.Created.Unix(), b.Created.Unix()) })
+	return list, nil
+}
+
+// change replaces the tokens under the lock.
+func (s Store) change(f func([]Token) ([]Token, error)) (err error) {
+	release, err := lock(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	tokens, _, err := readTokens(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if tokens, err = f(tokens); err != nil {
+		return err
+	}
+	text, err := encodeTokens(tokens)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxTokensFile {
+		return fmt.Errorf("there are too many tokens: their file would be longer than %d bytes", maxTokensFile)
+	}
+	if err := replaceFile(filepath.Join(s.Dir, tokensFile), text, true); err != nil {
+		return fmt.Errorf("writing the tokens: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package access
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
+)
+
+func newStore(t *testing.T) (Store, *clock) {
+	t.Helper()
+	c := newClock()
+	return Store{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: c.now}, c
+}
+
+func TestTokensAreMadeListedAndRevoked(t *testing.T) {
+	s, clock := newStore(t)
+	list, err := s.List()
+	require.NoError(t, err)
+	require.Empty(t, list)
+	require.NoDirExists(t, s.Dir)
+
+	first := create(t, s, "one", time.Time{})
+	require.True(t, first.First)
+	require.Regexp(t, regexp.MustCompile(`^colophon_[a-z2-7]{16}_[a-z2-7]{52}$`), first.Text)
+	require.True(t, strings.HasPrefix(first.Text, "colophon_"+first.ID+"_"))
+	clock.add(time.Hour)
+	second := create(t, s, "two", clock.now().Add(time.Hour))
+	require.False(t, second.First)
+	require.NotEqual(t, first.ID, second.ID)
+
+	list, err = s.List()
+	require.NoError(t, err)
+	require.Equal(t, []Listed{{Token: first.Token}, {Token: second.Token}}, list)
+	require.Equal(t, "active", list[1].State(clock.now()))
+	require.Equal(t, "expired", list[1].State(clock.now().Add(time.Hour)))
+
+	clock.add(time.Minute)
+	revoked, err := s.Revoke("one")
+	require.NoError(t, err)
+	require.Equal(t, clock.now(), revoked.Revoked)
+	require.Equal(t, "revoked", revoked.State(clock.now()))
+	at := clock.now()
+	clock.add(time.Minute)
+	revoked, err = s.Revoke(first.ID) // again: the first time stands
+	require.NoError(t, err)
+	require.Equal(t, at, revoked.Revoked)
+	revoked, err = s.Revoke(second.ID)
+	require.NoError(t, err)
+	require.Equal(t, "two", revoked.Name)
+}
+
+func TestTimesAreKeptInSeconds(t *testing.T) {
+	s, clock := newStore(t)
+	clock.add(time.Second / 2)
+	made := create(t, s, "one", clock.now().Add(time.Nanosecond).In(time.FixedZone("", 3600)))
+	require.Equal(t, clock.now().Add(-time.Second/2), made.Created)
+	require.Equal(t, clock.now().Add(time.Second/2), made.Expires, "no token ends before it is to")
+	made = create(t, s, "two", made.Expires)
+	require.Equal(t, clock.now().Add(time.Second/2), made.Expires)
+}
+
+func TestNamesAreUniqueUntilRevoked(t *testing.T) {
+	s, _ := newStore(t)
+	first := create(t, s, "one", time.Time{})
+	_, err := s.Create(NewToken{Name: "one", Grants: first.Grants})
+	require.ErrorContains(t, err, `there is a token "one" already`)
+	_, err = s.Revoke("one")
+	require.NoError(t, err)
+	again := create(t, s, "one", time.Time{})
+	revoked, err := s.Revoke("one") // the one that holds
+	require.NoError(t, err)
+	require.Equal(t, again.ID, revoked.ID)
+	_, err = s.Revoke("one")
+	require.ErrorContains(t, err, "there is no token")
+}
+
+func TestWhatCannotBeMade(t *testing.T) {
+	s, clock := newStore(t)
+	good := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	for want, n := range map[string]NewToken{
+		"is no name":      {Name: "No", Grants: good},
+		"nothing":         {Name: "a"},
+		"no scopes":       {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
+		"already":         {Name: "a", Grants: good, Expires: clock.now()},
+		"is no name of a": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
+	} {
+		_, err := s.Create(n)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := s.Revoke("a")
+	require.ErrorContains(t, err, "there are no tokens")
+	require.NoDirExists(t, s.Dir, "refusing makes nothing")
+}
+
+func TestTheStoreIsPrivate(t *testing.T) {
+	s, _ := newStore(t)
+	made := create(t, s, "one", time.Time{})
+	for name, mode := range map[string]fs.FileMode{".": 0o700, tokensFile: 0o600, lockFile: 0o600} {
+		info, err := os.Stat(filepath.Join(s.Dir, name))
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode().Perm(), name)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, tokensFile))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), made.Text[len("colophon_")+17:])
+
+	for name, modes := range map[string][2]fs.FileMode{".": {0o750, 0o700}, tokensFile: {0o604, 0o600}} {
+		path := filepath.Join(s.Dir, name)
+		require.NoError(t, os.Chmod(path, modes[0]))
+		_, err = s.List()
+		require.ErrorContains(t, err, fmt.Sprintf("can be read or written by others; run: chmod %o", modes[1]))
+		_, err = s.Revoke("one")
+		require.ErrorContains(t, err, "chmod")
+		require.NoError(t, os.Chmod(path, modes[1]))
+	}
+	_, err = s.List()
+	require.NoError(t, err)
+}
+
+// Several processes change the store at once: each opens the lock for itself, as
+// each Store does.
+func TestNoWriterLosesAnothersChange(t *testing.T) {
+	s, _ := newStore(t)
+	const writers, each = 4, 5
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Write}}
+	var group errgroup.Group
+	for w := range writers {
+		group.Go(func() error {
+			own := Store{Dir: s.Dir, Now: s.Now}
+			for i := range each {
+				if _, err := own.Create(NewToken{Name: fmt.Sprintf("w%d-%d", w, i), Grants: grants}); err != nil {
+					return err
+				}
+				if i == 0 {
+					continue
+				}
+				if _, err := own.Revoke(fmt.Sprintf("w%d-%d", w, i-1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	list, err := s.List()
+	require.NoError(t, err)
+	require.Len(t, list, writers*each)
+	active := 0
+	for _, l := range list {
+		if l.Revoked.IsZero() {
+			active++
+			require.True(t, strings.HasSuffix(l.Name, fmt.Sprint("-", each-1)), l.Name)
+		}
+	}
+	require.Equal(t, writers, active)
+}
+
+func TestAChangeThatCannotBeWritten(t *testing.T) {
+	s, _ := newStore(t)
+	create(t, s, "one", time.Time{})
+	// A folder stands where the new file is to be made.
+	next := filepath.Join(s.Dir, tokensFile+".next")
+	require.NoError(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
+	_, err := s.Revoke("one")
+	require.ErrorContains(t, err, "writing the tokens")
+	list, err := s.List()
+	require.NoError(t, err)
+	require.True(t, list[0].Revoked.IsZero())
+	// What was cut short is made anew.
+	require.NoError(t, os.RemoveAll(next))
+	require.NoError(t, os.WriteFile(next, []byte("half"), 0o644))
+	_, err = s.Revoke("one")
+	require.NoError(t, err)
+	require.NoFileExists(t, next)
+	// And a lock that is no file.
+	require.NoError(t, os.Remove(filepath.Join(s.Dir, lockFile)))
+	require.NoError(t, os.Mkdir(filepath.Join(s.Dir, lockFile), 0o700))
+	_, err = s.Revoke("one")
+	require.Error(t, err)
+}
+
+func TestAStoreThatCannotBeMade(t *testing.T) {
+	s, _ := newStore(t)
+	data := filepath.Dir(s.Dir)
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	require.NoError(t, os.WriteFile(data, nil, 0o600))
+	_, err := s.Create(NewToken{Name: "one", Grants: grants})
+	require.ErrorContains(t, err, "making the folder of tokens")
+	_, err = Open(Config{Dir: s.Dir})
+	require.ErrorContains(t, err, "looking for tokens")
+	require.NoError(t, os.Remove(data))
+	// A link that leads nowhere is neither a folder nor absent.
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, os.Symlink("nowhere", s.Dir))
+	_, err = s.Create(NewToken{Name: "one", Grants: grants})
+	require.Error(t, err)
+}
+
+// drawToken is a stored token that is valid.
+func drawToken(t *rapid.T, i int) Token {
+	text, id := newTokenText()
+	at := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+	stored := Token{
+		ID: id, Name: fmt.Sprintf("n%d", i), SHA256: digestOf(text), Created: at,
+		Grants: []Grant{{Ledgers: []string{rapid.SampledFrom([]string{"default", AllLedgers}).Draw(t, "ledger")}, Scopes: Scopes(rapid.Uint8Range(1, uint8(AllScopes)).Draw(t, "scopes"))}},
+	}
+	if rapid.Bool().Draw(t, "expires") {
+		stored.Expires = at.Add(time.Hour)
+	}
+	if rapid.Bool().Draw(t, "revoked") {
+		stored.Revoked = at.Add(time.Minute)
+	}
+	return stored
+}
+
+func TestTokensFileReadsWhatItWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tokens := make([]Token, rapid.IntRange(0, 5).Draw(t, "tokens"))
+		for i := range tokens {
+			tokens[i] = drawToken(t, i)
+		}
+		text, err := encodeTokens(tokens)
+		require.NoError(t, err)
+		read, err := parseTokens(text)
+		require.NoError(t, err)
+		require.Equal(t, tokens, read)
+	})
+}
+
+// validTokens is a tokens file with one token.
+const validTokens = `{"version":1,"tokens":[{"id":"abcdefghijklmnop","name":"one",` +
+	`"sha256":"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",` +
+	`"grants":[{"ledgers":["default"],"scopes":["read"]}],"created":"2026-01-01T00:00:00Z"}]}`
+
+func TestDamagedTokensFiles(t *testing.T) {
+	_, err := parseTokens([]byte(validTokens))
+	require.NoError(t, err)
+	edit := func(old, changed string) string {
+		text := strings.Replace(validTokens, old, changed, 1)
+		require.NotEqual(t, validTokens, text)
+		return text
+	}
+	one := validTokens[strings.Index(validTokens, `{"id"`) : len(validTokens)-2]
+	for name, text := range map[string]string{
+		"empty":             "",
+		"cut short":         validTokens[:len(validTokens)-1],
+		"more than one":     validTokens + "{}",
+		"no object":         "[]",
+		"another version":   edit(`"version":1`, `"version":2`),
+		"no version":        edit(`"version":1,`, ""),
+		"unknown member":    edit(`"name"`, `"nmae"`),
+		"member twice":      edit(`"name":"one"`, `"name":"one","name":"two"`),
+		"revoked twice":     edit(`"created"`, `"revoked":"2026-01-02T00:00:00Z","revoked":null,"created"`),
+		"bad id":            edit("abcdefghijklmnop", "abc"),
+		"bad name":          edit(`"one"`, `"One"`),
+		"anonymous":         edit(`"one"`, `"anonymous"`),
+		"short hash":        edit("0123456789abcdef", ""),
+		"hash with letters": edit("0123456789abcdef", "0123456789abcdeg"),
+		"no hash":           edit(strings.Repeat("0123456789abcdef", 4), strings.Repeat("0", 64)),
+		"no time":           edit(`,"created":"2026-01-01T00:00:00Z"`, ""),
+		"no grants":         edit(`[{"ledgers":["default"],"scopes":["read"]}]`, "[]"),
+		"no scopes":         edit(`["read"]`, "[]"),
+		"unknown scope":     edit(`["read"]`, `["root"]`),
+		"bad ledger":        edit(`["default"]`, `["Default"]`),
+		"id twice":          edit(one, one+","+strings.Replace(one, `"one"`, `"two"`, 1)),
+		"name twice":        edit(one, one+","+strings.Replace(one, "abcdefghijklmnop", "bbcdefghijklmnop", 1)),
+		"no UTF-8":          edit(`"one"`, "\"\xff\""),
+	} {
+		_, err := parseTokens([]byte(text))
+		require.Error(t, err, name)
+	}
+	text := edit(one, one+","+strings.Replace(strings.Replace(one, "abcdefghijklmnop", "bbcdefghijklmnop", 1), `"created"`, `"revoked":"2026-01-02T00:00:00Z","created"`, 1))
+	_, err = parseTokens([]byte(text))
+	require.NoError(t, err, "a name may be that of a revoked token")
+}
+
+func FuzzTokensFile(f *testing.F) {
+	f.Add([]byte(validTokens))
+	f.Add([]byte(`{"version":1,"tokens":[]}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		tokens, err := parseTokens(text)
+		if err != nil {
+			return
+		}
+		for i := range tokens {
+			require.NoError(t, tokens[i].check())
+		}
+		again, err := encodeTokens(tokens)
+		require.NoError(t, err)
+		read, err := parseTokens(again)
+		require.NoError(t, err)
+		require.Len(t, read, len(tokens))
+	})
+}

@@ -1,0 +1,107 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// The text of a token is colophon_<id>_<secret>: the prefix lets scanners for leaked
+// secrets know it, the id finds it and may be shown, and the secret has 256 random
+// bits, so that a plain hash is enough to keep it by.
+const (
+	tokenPrefix = "colophon_"
+	idBytes     = 10 // 16 characters
+	secretBytes = 32 // 52 characters
+)
+
+var (
+	tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+	tokenPattern  = regexp.MustCompile(`^colophon_([a-z2-7]{16})_[a-z2-7]{52}$`)
+	idPattern     = regexp.MustCompile(`^[a-z2-7]{16}$`)
+)
+
+// newTokenText draws a token.
+func newTokenText() (text, id string) {
+	var random [idBytes + secretBytes]byte
+	_, _ = rand.Read(random[:]) // never fails
+	id = tokenEncoding.EncodeToString(random[:idBytes])
+	return tokenPrefix + id + "_" + tokenEncoding.EncodeToString(random[idBytes:]), id
+}
+
+// tokenID is the id in the text of a token; ok is false for what is no token.
+func tokenID(text string) (id string, ok bool) {
+	found := tokenPattern.FindStringSubmatch(text)
+	if found == nil {
+		return "", false
+	}
+	return found[1], true
+}
+
+// Digest is SHA-256 of the text of a token; in JSON, 64 lower-case hex digits.
+type Digest [sha256.Size]byte
+
+// MarshalText writes hex digits.
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+
+// UnmarshalText reads 64 hex digits.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("a SHA-256 has %d hex digits, not %d", hex.EncodedLen(len(d)), len(text))
+	}
+	_, err := hex.Decode(d[:], text)
+	return err
+}
+
+// Token is what is kept of a token. Its text is not: who has that may do what the
+// grants say, as Name.
+type Token struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"` // of no other token that is not revoked
+	SHA256  Digest    `json:"sha256"`
+	Grants  []Grant   `json:"grants"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
+	Revoked time.Time `json:"revoked,omitzero"` // zero: it is not
+}
+
+// State is active, expired or revoked.
+func (t *Token) State(now time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return "revoked"
+	case !t.Expires.IsZero() && !now.Before(t.Expires):
+		return "expired"
+	}
+	return "active"
+}
+
+// check says why a stored token is none.
+func (t *Token) check() error {
+	if !idPattern.MatchString(t.ID) {
+		return fmt.Errorf("%q is no id", t.ID)
+	}
+	if err := checkName(t.Name); err != nil {
+		return err
+	}
+	if t.SHA256 == (Digest{}) || t.Created.IsZero() {
+		return fmt.Errorf("its hash or the time of its creation is missing")
+	}
+	return checkGrants(t.Grants)
+}
+
+func checkGrants(grants []Grant) error {
+	if len(grants) == 0 {
+		return fmt.Errorf("nothing is granted")
+	}
+	for _, g := range grants {
+		if err := g.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Files of the token store.
+const (
+	tokensFile  = "tokens.json"
+	lastUseFile = "last-use.json"
+	lockFile    = "tokens.lock" // held by whoever changes tokensFile
+)
+
+// tokensVersion is that of the form of the tokens file.
+const tokensVersion = 1
+
+// maxTokensFile bounds the tokens file, in bytes: some ten thousand tokens.
+const maxTokensFile = 8 << 20
+
+// tokenList is what the tokens file holds.
+type tokenList struct {
+	Version int     `json:"version"`
+	Tokens  []Token `json:"tokens"`
+}
+
+// encodeTokens is the text of a tokens file.
+func encodeTokens(tokens []Token) ([]byte, error) {
+	text, err := json.MarshalIndent(tokenList{tokensVersion, tokens}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// parseTokens reads the text of a tokens file. What it does not know, and names
+// given twice, are errors: a member that is read over might have been a
+// restriction.
+func parseTokens(text []byte) ([]Token, error) {
+	if err := new(pyjson.Document).Parse(text); err != nil {
+		return nil, err
+	}
+	var list tokenList
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&list); err != nil {
+		return nil, err
+	}
+	if list.Version != tokensVersion {
+		return nil, fmt.Errorf("it has version %d, and this program knows %d", list.Version, tokensVersion)
+	}
+	ids, names := make(map[string]bool), make(map[string]bool)
+	for i := range list.Tokens {
+		t := &list.Tokens[i]
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("token %d: %w", i+1, err)
+		}
+		if ids[t.ID] || t.Revoked.IsZero() && names[t.Name] {
+			return nil, fmt.Errorf("token %d: there is another of its id or name", i+1)
+		}
+		ids[t.ID] = true
+		if t.Revoked.IsZero() {
+			names[t.Name] = true
+		}
+	}
+	return list.Tokens, nil
+}
+
+// readTokens reads the tokens file of a folder. info is that of the file if its text
+// was read, be it damaged. The error is fs.ErrNotExist if there is none, and says
+// what to do if others than the owner can read it.
+func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
+	path := filepath.Join(dir, tokensFile)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	folder, err := os.Stat(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkPrivate(dir, folder, "700"); err != nil {
+		return nil, nil, err
+	}
+	opened, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkPrivate(path, opened, "600"); err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if len(text) > maxTokensFile {
+		return nil, opened, fmt.Errorf("%s is damaged: it is longer than %d bytes", path, maxTokensFile)
+	}
+	if tokens, err = parseTokens(text); err != nil {
+		return nil, opened, fmt.Errorf("%s is damaged: %w; restore it from a backup", path, err)
+	}
+	return tokens, opened, nil
+}

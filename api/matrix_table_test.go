@@ -1,0 +1,173 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// expectation says of one route what it takes and what it then answers. It is
+// written down here once more, not taken from the table of routes, so that a route
+// that asks for too little is noticed.
+type expectation struct {
+	route  string
+	takes  string // scopes, with "or" or "and" between them, and on what
+	status int    // of the answer to those who may
+	url    string // ~ is the path of the ledger
+	body   string
+}
+
+const (
+	onLedger     = " on the ledger"
+	unlessPublic = " on the ledger, unless its log is public"
+	onAnyLedger  = " on any ledger"
+	onAll        = " on all ledgers"
+
+	anyScope = "write or read or content or log or admin or metrics"
+	nothing  = ""
+)
+
+const ofALedger = "/v1/ledgers/{ledger}"
+
+// expectations has a line for every route. A route without one fails the test.
+func expectations() []expectation {
+	return slices.Concat(expectedOfServer(), expectedOfWrites(), expectedOfReads(), expectedOfQueries())
+}
+
+func expectedOfServer() []expectation {
+	return []expectation{
+		{"GET /", nothing, 302, "/", ""},
+		{"GET /healthz", nothing, 200, "/healthz", ""},
+		{"GET /readyz", nothing, 200, "/readyz", ""},
+		{"GET /version", nothing, 200, "/version", ""},
+		{"GET /openapi.yaml", nothing, 200, "/openapi.yaml", ""},
+		{"GET /docs", nothing, 200, "/docs", ""},
+		{"GET /metrics", "metrics" + onAll, 200, "/metrics", ""},
+		{"POST /v1/compute/{kind}", "write or read" + onAnyLedger, 200, "/v1/compute/ipc_record", ipcBody("", "o")},
+		{"GET /v1/ledgers", anyScope + onAnyLedger, 200, "/v1/ledgers", ""},
+		{"POST /v1/ledgers", "admin" + onAll, 201, "/v1/ledgers", `{"name":"made-NUMBER"}`},
+		{"GET " + ofALedger, anyScope + onLedger, 200, "~", ""},
+		{"GET " + ofALedger + "/stats", "read" + onLedger, 200, "~/stats", ""},
+		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
+		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
+	}
+}
+
+func expectedOfWrites() []expectation {
+	return []expectation{
+		{"POST " + ofALedger + "/ipc-records", "write" + onLedger, 201, "~/ipc-records", ipcBody("", "o")},
+		{"POST " + ofALedger + "/run-dags", "write" + onLedger, 201, "~/run-dags", dagBody},
+		{"POST " + ofALedger + "/citation-sets", "write" + onLedger, 201, "~/citation-sets", setBody},
+		{"POST " + ofALedger + "/path-fingerprints", "write" + onLedger, 201, "~/path-fingerprints", pathBody},
+		{"POST " + ofALedger + "/batch", "write" + onLedger, 200, "~/batch", ipcLine("", "o")},
+		{"POST " + ofALedger + "/records/{seq}/state", "write" + onLedger, 201, "~/records/1/state", `{"state":"live","reason":"r"}`},
+		{"PUT " + ofALedger + "/paths/{project}/{path_id}/validation", "write" + onLedger, 201, "~/paths/p/0cc175b9/validation", `{"validated":true}`},
+		{"PUT " + ofALedger + "/sources/{source_id}", "write" + onLedger, 201, "~/sources/x", `{}`},
+		{"DELETE " + ofALedger + "/sources/{source_id}", "write" + onLedger, 201, "~/sources/revoked-NUMBER", ""},
+		{"DELETE " + ofALedger + "/records/{seq}/content", "admin" + onLedger, 200, "~/records/6/content", `{"reason":"r"}`},
+		{"POST " + ofALedger + "/redactions", "admin" + onLedger, 200, "~/redactions", `{"filter":{"run_id":"nobody"},"reason":"r"}`},
+	}
+}
+
+func expectedOfReads() []expectation {
+	return []expectation{
+		{"GET " + ofALedger + "/records", "read" + onLedger, 200, "~/records", ""},
+		{"GET " + ofALedger + "/records/{seq}", "read" + onLedger, 200, "~/records/1", ""},
+		{"GET " + ofALedger + "/records/{seq}/receipt", "read or log" + onLedger, 200, "~/records/1/receipt", ""},
+		{"GET " + ofALedger + "/records/{seq}/content/{path}", "content" + onLedger, 200, "~/records/1/content/output", ""},
+		{"GET " + ofALedger + "/runs/{run_id}", "read" + onLedger, 200, "~/runs/r", ""},
+		{"GET " + ofALedger + "/events", "read or log" + onLedger, 200, "~/events", ""},
+		{"GET " + ofALedger + "/events/{hash}", "read or log" + onLedger, 200, "~/events/EVENT", ""},
+		{"GET " + ofALedger + "/proofs/inclusion", "read or log" + onLedger, 200, "~/proofs/inclusion?seq=1", ""},
+		{"GET " + ofALedger + "/proofs/consistency", "read or log" + onLedger, 200, "~/proofs/consistency?first=1", ""},
+		{"GET " + ofALedger + "/log/checkpoint", "read or log" + unlessPublic, 200, "~/log/checkpoint", ""},
+		{"GET " + ofALedger + "/log/key", "read or log" + unlessPublic, 200, "~/log/key", ""},
+		{"GET " + ofALedger + "/log/tile/{path}", "read or log" + unlessPublic, 200, "~/log/tile/0/000.p/1", ""},
+	}
+}
+
+func expectedOfQueries() []expectation {
+	const read = "read" + onLedger
+	return []expectation{
+		{"GET " + ofALedger + "/paths", read, 200, "~/paths", ""},
+		{"GET " + ofALedger + "/paths/{project}", read, 200, "~/paths/p", ""},
+		{"GET " + ofALedger + "/paths/{project}/builds", read, 200, "~/paths/p/builds", ""},
+		{"GET " + ofALedger + "/paths/{project}/builds/{build}/gone", read, 200, "~/paths/p/builds/b1/gone", ""},
+		{"GET " + ofALedger + "/paths/{project}/collisions", read, 200, "~/paths/p/collisions", ""},
+		{"GET " + ofALedger + "/paths/{project}/{path_id}", read, 200, "~/paths/p/0cc175b9", ""},
+		{"GET " + ofALedger + "/drift/groups", read, 200, "~/drift/groups?by=model", ""},
+		{"GET " + ofALedger + "/drift/groups/{by}/{value}", read, 200, "~/drift/groups/model/m", ""},
+		{"GET " + ofALedger + "/drift/attribution", read, 200, "~/drift/attribution?a=1&b=6", ""},
+		{"GET " + ofALedger + "/drift/timeline", read, 200, "~/drift/timeline?input_hash=" + zeros, ""},
+		{"GET " + ofALedger + "/drift/effects", read, 200, "~/drift/effects?variable=model&a=m&b=n", ""},
+		{"POST " + ofALedger + "/drift/reproduce", read, 200, "~/drift/reproduce", `{"seq":1,"output":"o"}`},
+		{"GET " + ofALedger + "/run-dags/compare", read, 200, "~/run-dags/compare?a=2&b=5", ""},
+		{"GET " + ofALedger + "/run-dags/divergence", read, 200, "~/run-dags/divergence?question_hash=" + zeros, ""},
+		{"GET " + ofALedger + "/run-dags/failures", read, 200, "~/run-dags/failures", ""},
+		{"GET " + ofALedger + "/run-dags/by-cache-key/{key}", read, 200, "~/run-dags/by-cache-key/" + cacheKey(), ""},
+		{"GET " + ofALedger + "/run-dags/{seq}/stage-proof/{stage}", read, 200, "~/run-dags/2/stage-proof/question", ""},
+		{"GET " + ofALedger + "/citation-sets/drift", read, 200, "~/citation-sets/drift?subject=s", ""},
+		{"GET " + ofALedger + "/citation-sets/conflicts", read, 200, "~/citation-sets/conflicts", ""},
+		{"GET " + ofALedger + "/citation-sets/stale", read, 200, "~/citation-sets/stale?source_id=x", ""},
+		{"GET " + ofALedger + "/citation-sets/by-chunk/{hash}", read, 200, "~/citation-sets/by-chunk/sha256:" + zeros, ""},
+		{"GET " + ofALedger + "/citation-sets/by-source/{source_id}", read, 200, "~/citation-sets/by-source/x", ""},
+		{"GET " + ofALedger + "/citation-sets/{seq}/document", "read and content" + onLedger, 200, "~/citation-sets/3/document", ""},
+		{"POST " + ofALedger + "/citation-sets/{seq}/pinned-retrieval", read, 200, "~/citation-sets/3/pinned-retrieval", `{"sources":[],"top_k":1}`},
+		{"GET " + ofALedger + "/sources", read, 200, "~/sources", ""},
+		{"GET " + ofALedger + "/sources/{source_id}", read, 200, "~/sources/x", ""},
+		{"GET " + ofALedger + "/producers", read, 200, "~/producers", ""},
+		{"GET " + ofALedger + "/producers/{id}", read, 200, "~/producers/w", ""},
+	}
+}
+
+// cachedDAG is a run-DAG that is found by its cache key.
+var cachedDAG = `{"cache_dimensions":{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros +
+	`","conversation_hash":"` + zeros + `","governance_policy_hash":"` + zeros +
+	`","schema_version":"1","canonicalization_version":"1","chunking_version":"1"},` + dagBody[1:]
+
+// cacheKey is its cache key (1.4).
+func cacheKey() string {
+	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
+	return hex.EncodeToString(key[:])
+}
+
+// place is on what the route takes its scopes, scopes are those it takes.
+func (e expectation) place() (place string, scopes []string, all bool) {
+	for _, place := range []string{unlessPublic, onLedger, onAnyLedger, onAll} {
+		if names, found := strings.CutSuffix(e.takes, place); found {
+			if several := strings.Split(names, " and "); len(several) > 1 {
+				return place, several, true
+			}
+			return place, strings.Split(names, " or "), false
+		}
+	}
+	return nothing, nil, false
+}
+
+// want is the status that a caller gets.
+func (e expectation) want(c caller) int {
+	place, scopes, all := e.place()
+	here := c.scopes // on what the route is about
+	switch {
+	case place == nothing:
+		return e.status
+	case !c.valid:
+		return http.StatusUnauthorized
+	case (place == onLedger || place == unlessPublic) && (c.elsewhere || len(c.scopes) == 0):
+		return http.StatusNotFound
+	case place == onAll && !c.everywhere:
+		here = nil
+	}
+	held := 0
+	for _, name := range scopes {
+		if slices.Contains(here, name) {
+			held++
+		}
+	}
+	if held == 0 || all && held < len(scopes) {
+		return http.StatusForbidden
+	}
+	return e.status
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// lockedLog is a log that a server writes to while a test reads it.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer // under mu
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// startGated starts a server that wants to know who asks, and has a ledger with
+// something of everything, one to spare, and one of others.
+func startGated(t testing.TB) *gated {
+	t.Helper()
+	g := &gated{authority: newAuthority(t), issuer: newIssuer(t), log: new(lockedLog), clients: make(map[*tls.Certificate]*http.Client)}
+	log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	g.service = &service{t: t}
+	g.tokens = access.Store{Dir: accessDir(t), Now: time.Now}
+	g.root = g.token("root", []string{access.AllLedgers}, scopeNames).Text
+	who, err := access.Open(access.Config{Dir: g.tokens.Dir, Rules: g.rules(), Log: log})
+	require.NoError(t, err)
+	t.Cleanup(who.Close)
+	g.service = start(t, func(c *Config) {
+		c.Access, c.Log = who, log
+		c.Load.FailureRate = 1e9 // the matrix is a flood of guesses
+	})
+	g.tls = httptest.NewUnstartedServer(g.http.Config.Handler)
+	g.tls.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: g.authority.pool}
+	g.tls.Config.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	g.tls.StartTLS()
+	t.Cleanup(g.tls.Close)
+	for _, name := range []string{"spare", "other"} {
+		_, err := g.host.Create(t.Context(), ledger.New{Name: name})
+		require.NoError(t, err)
+	}
+	g.fill()
+	return g
+}
+
+// fill gives the ledger "default" what the expectations ask for.
+func (g *gated) fill() {
+	g.t.Helper()
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/ipc-records", ipcBody("r", "o")},
+		{"POST", "/run-dags", cachedDAG},
+		{"POST", "/citation-sets", setBody},
+		{"POST", "/path-fingerprints", strings.TrimSuffix(pathBody, "}") + `,"build":"b1"}`},
+		{"POST", "/run-dags", dagBody},
+		{"POST", "/ipc-records", strings.TrimSuffix(ipcBody("", "secret"), "}") + `,"producer":{"id":"w","seq":0}}`},
+		{"PUT", "/sources/x", `{}`},
+		{"DELETE", "/records/6/content", `{"reason":"r"}`},
+	} {
+		g.ask(caller{authorization: bearer(g.root)}, c.method, "/v1/ledgers/default"+c.path, c.body).want(http.StatusCreated)
+	}
+}
+
+// ask makes a request as that caller.
+func (g *gated) ask(c caller, method, path, body string) answer {
+	g.t.Helper()
+	if c.query != "" {
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		path += separator + c.query
+	}
+	r, err := http.NewRequest(method, g.tls.URL+path, strings.NewReader(body))
+	require.NoError(g.t, err)
+	for _, value := range c.authorization {
+		r.Header.Add("Authorization", value)
+	}
+	switch {
+	case strings.Contains(path, "/batch"):
+		r.Header.Set("Content-Type", ndjson)
+	case body != "":
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := g.client(c.certificate).Do(r)
+	require.NoError(g.t, err)
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	require.NoError(g.t, err)
+	return answer{g.t, response.StatusCode, response.Header, b}
+}
+
+// client shows that certificate, or none.
+func (g *gated) client(certificate *tls.Certificate) *http.Client {
+	if g.clients[certificate] == nil {
+		transport := g.tls.Client().Transport.(*http.Transport).Clone()
+		if certificate != nil {
+			transport.TLSClientConfig.Certificates = []tls.Certificate{*certificate}
+		}
+		g.t.Cleanup(transport.CloseIdleConnections)
+		g.clients[certificate] = &http.Client{Transport: transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return g.clients[certificate]
+}
+
+// asks makes the request that a line expects an answer to.
+func (g *gated) asks(c caller, method string, e expectation, name string) answer {
+	g.t.Helper()
+	g.number++
+	number := decimal(uint64(g.number))
+	path := strings.ReplaceAll(e.url, "~", "/v1/ledgers/"+name)
+	path = strings.ReplaceAll(strings.ReplaceAll(path, "NUMBER", number), "EVENT", g.event())
+	if method == http.MethodDelete && strings.Contains(path, "/sources/") && name == ledger.Default {
+		g.ask(caller{authorization: bearer(g.root)}, http.MethodPut, path, "{}").want(http.StatusCreated)
+	}
+	return g.ask(c, method, path, strings.ReplaceAll(e.body, "NUMBER", number))
+}
+
+// event is the event_hash of event 1.
+func (g *gated) event() string {
+	g.t.Helper()
+	entry, err := g.ledger().Store().Entry(g.t.Context(), 1)
+	require.NoError(g.t, err)
+	prev, body, err := proofs.SplitEntry(entry)
+	require.NoError(g.t, err)
+	hash := proofs.EventHash(prev, body)
+	return hex.EncodeToString(hash[:])
+}
+
+// seen is all that a caller sees of an answer but the time.
+func (a answer) seen() string {
+	header := a.header.Clone()
+	header.Del("Date")
+	text, err := json.Marshal(header)
+	if err != nil {
+		panic(err)
+	}
+	return decimal(uint64(a.status)) + string(text) + string(a.body)
+}
+
+// Every route × everybody who may ask.
+func TestMatrix(t *testing.T) {
+	g := startGated(t)
+	lines := expectations()
+	var names []string
+	for _, e := range lines {
+		names = append(names, e.route)
+	}
+	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and none is left over")
+
+	refusals := make(map[string]bool) // all 401s that were seen
+	for _, c := range append(append(g.callers(), g.badTokens()...), g.outsiders()...) {
+		t.Run(c.name, func(t *testing.T) {
+			for _, e := range lines {
+				method, _, _ := strings.Cut(e.route, " ")
+				a := g.asks(c, method, e, ledger.Default)
+				want := e.want(c)
+				require.Equal(t, want, a.status, "%s: %.500s", e.route, a.body)
+				switch want {
+				case http.StatusUnauthorized:
+					refusals[a.seen()] = true
+				case http.StatusForbidden:
+					g.namesWhatIsNeeded(a, e)
+				}
+			}
+		})
+	}
+	require.Len(t, refusals, 1, "a 401 says nothing of why, nor of what there is")
+	for _, secret := range g.secrets {
+		require.NotContains(t, g.log.String(), secret[len(secret)-20:], "no token is logged")
+	}
+	require.Contains(t, g.log.String(), "credentials refused", "the log was looked at")
+}
+
+// namesWhatIsNeeded checks that a 403 names the scopes, and on what.
+func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
+	g.t.Helper()
+	detail := a.problem(http.StatusForbidden).Detail
+	place, scopes, all := e.place()
+	named := 0
+	for _, name := range scopes {
+		if strings.Contains(detail, name) {
+			named++
+		}
+	}
+	require.True(g.t, named == len(scopes) || all && named > 0, "%s: %s", e.route, detail)
+	if place == onAll || place == onAnyLedger {
+		require.Contains(g.t, detail, place)
+	}
+}
+
+// Whoever has nothing on a ledger cannot find out whether it exists.
+func TestLedgersOfOthersAreNotThere(t *testing.T) {
+	g := startGated(t)
+	stranger := caller{authorization: bearer(g.token("stranger", []string{"other"}, scopeNames).Text)}
+	nobody := caller{}
+	for _, e := range expectations() {
+		if place, _, _ := e.place(); place != onLedger && place != unlessPublic {
+			continue
+		}
+		e.url = strings.Replace(e.url, "/v1/ledgers/spare", "~", 1)
+		method, _, _ := strings.Cut(e.route, " ")
+		for _, method := range []string{method, http.MethodHead, http.MethodOptions, http.MethodPatch} {
+			for _, c := range []caller{stranger, nobody} {
+				there, nowhere := g.asks(c, method, e, "default"), g.asks(c, method, e, "nowhere")
+				require.Equal(t, nowhere.seen(), there.seen(), "%s %s", method, e.route)
+			}
+		}
+		found := g.asks(stranger, method, e, "default")
+		require.Equal(t, http.StatusNotFound, found.status, e.route)
+	}
+}

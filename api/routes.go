@@ -1,0 +1,176 @@
+package api
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/access"
+	"colophon/ledger/record"
+)
+
+// route is one thing that the server answers: path is as Echo has it, needs is
+// what it takes where authentication is configured.
+type route struct {
+	method, path string
+	needs        needs
+	handler      echo.HandlerFunc
+}
+
+// ofLedger begins the path of what is about one ledger.
+const ofLedger = "/v1/ledgers/:ledger"
+
+// routes is all that the server answers. HEAD is answered wherever GET is.
+func (s *Server) routes() []route {
+	return slices.Concat(s.serverRoutes(), s.ledgerRoutes(), s.writeRoutes(), s.recordRoutes(), s.queryRoutes(), s.logRoutes())
+}
+
+// serverRoutes are about the server itself.
+func (s *Server) serverRoutes() []route {
+	nothing := needs{on: nowhere}
+	list := []route{
+		{http.MethodGet, "/", nothing, s.home},
+		{http.MethodGet, "/healthz", nothing, s.healthz},
+		{http.MethodGet, "/readyz", nothing, s.readyz},
+		{http.MethodGet, "/version", nothing, s.version},
+		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
+		{http.MethodGet, "/docs", nothing, s.docsPage},
+		{http.MethodPost, "/v1/compute/:kind", needs{on: anyLedger, any: access.Write | access.Read}, s.compute},
+	}
+	if !s.config.MetricsElsewhere {
+		// They name all ledgers.
+		metrics := needs{on: allLedgers, any: access.Metrics}
+		list = append(list, route{http.MethodGet, "/metrics", metrics, echo.WrapHandler(s.config.Metrics.Handler())})
+	}
+	return list
+}
+
+// ledgerRoutes are about ledgers as a whole. What describes one says no more than
+// every receipt from it, so that any scope on it will do.
+func (s *Server) ledgerRoutes() []route {
+	admin := needs{on: theLedger, any: access.Admin}
+	return []route{
+		{http.MethodGet, "/v1/ledgers", needs{on: anyLedger, any: access.AllScopes}, s.listLedgers},
+		{http.MethodPost, "/v1/ledgers", needs{on: allLedgers, any: access.Admin}, s.createLedger},
+		{http.MethodGet, ofLedger, needs{on: theLedger, any: access.AllScopes}, s.describeLedger},
+		{http.MethodGet, ofLedger + "/stats", needs{on: theLedger, any: access.Read}, s.stats},
+		{http.MethodPost, ofLedger + "/freeze", admin, s.freeze},
+		{http.MethodPut, ofLedger + "/visibility", admin, s.changeVisibility},
+		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.redactRecord},
+		{http.MethodPost, ofLedger + "/redactions", admin, s.redactRecords},
+	}
+}
+
+// writeRoutes are those that add to a ledger.
+func (s *Server) writeRoutes() []route {
+	write := needs{on: theLedger, any: access.Write}
+	list := []route{
+		{http.MethodPost, ofLedger + "/batch", write, s.batch},
+		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.changeState},
+		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.validatePath},
+		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.registerSource},
+		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.revokeSource},
+	}
+	for _, kind := range record.Kinds {
+		list = append(list, route{http.MethodPost, ofLedger + writePaths[kind], write, s.write(kind)})
+	}
+	return list
+}
+
+// recordRoutes read back what was written, one record or event at a time.
+func (s *Server) recordRoutes() []route {
+	read := needs{on: theLedger, any: access.Read}
+	follow := needs{on: theLedger, any: access.Log | access.Read}
+	return []route{
+		{http.MethodGet, ofLedger + "/records", read, s.records},
+		{http.MethodGet, ofLedger + "/records/:seq", read, s.record},
+		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.receipt},
+		{http.MethodGet, ofLedger + "/records/:seq/content/*", needs{on: theLedger, any: access.Content}, s.content},
+		{http.MethodGet, ofLedger + "/runs/:run_id", read, s.run},
+		{http.MethodGet, ofLedger + "/events", follow, s.events},
+		{http.MethodGet, ofLedger + "/events/:hash", follow, s.event},
+	}
+}
+
+// queryRoutes are the queries of part 4.
+func (s *Server) queryRoutes() []route {
+	read := needs{on: theLedger, any: access.Read}
+	// Weights and sources are of the log, texts are content.
+	document := needs{on: theLedger, all: access.Read | access.Content}
+	return []route{
+		{http.MethodGet, ofLedger + "/paths", read, s.projects},
+		{http.MethodGet, ofLedger + "/paths/:project", read, s.paths},
+		{http.MethodGet, ofLedger + "/paths/:project/builds", read, s.builds},
+		{http.MethodGet, ofLedger + "/paths/:project/builds/:build/gone", read, s.goneFromBuild},
+		{http.MethodGet, ofLedger + "/paths/:project/collisions", read, s.collisions},
+		{http.MethodGet, ofLedger + "/paths/:project/:path_id", read, s.pathHistory},
+		{http.MethodGet, ofLedger + "/drift/groups", read, s.groups},
+		{http.MethodGet, ofLedger + "/drift/groups/:by/:value", read, s.group},
+		{http.MethodGet, ofLedger + "/drift/attribution", read, s.attribute},
+		{http.MethodGet, ofLedger + "/drift/timeline", read, s.timeline},
+		{http.MethodGet, ofLedger + "/drift/effects", read, s.effects},
+		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
+		{http.MethodGet, ofLedger + "/run-dags/compare", read, s.compareRuns},
+		{http.MethodGet, ofLedger + "/run-dags/divergence", read, s.divergence},
+		{http.MethodGet, ofLedger + "/run-dags/failures", read, s.failures},
+		{http.MethodGet, ofLedger + "/run-dags/by-cache-key/:key", read, s.runByCacheKey},
+		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.stageProof},
+		{http.MethodGet, ofLedger + "/citation-sets/drift", read, s.citationDrift},
+		{http.MethodGet, ofLedger + "/citation-sets/conflicts", read, s.conflicts},
+		{http.MethodGet, ofLedger + "/citation-sets/stale", read, s.stale},
+		{http.MethodGet, ofLedger + "/citation-sets/by-chunk/:hash", read, s.citationsOfChunk},
+		{http.MethodGet, ofLedger + "/citation-sets/by-source/:source_id", read, s.citationsOfSource},
+		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.citationsDocument},
+		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.pinnedRetrieval},
+		{http.MethodGet, ofLedger + "/sources", read, s.sources},
+		{http.MethodGet, ofLedger + "/sources/:source_id", read, s.source},
+		{http.MethodGet, ofLedger + "/producers", read, s.producers},
+		{http.MethodGet, ofLedger + "/producers/:id", read, s.producer},
+	}
+}
+
+// logRoutes are the transparency log (2.9) and RFC 6962 proofs. Only what the
+// former's clients ask for is public where the log is: it costs little and can be
+// cached. The entries that /events shows are in its tiles.
+func (s *Server) logRoutes() []route {
+	follow := needs{on: theLedger, any: access.Log | access.Read}
+	public := needs{on: theLog, any: access.Log | access.Read}
+	return []route{
+		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.inclusion},
+		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.consistency},
+		{http.MethodGet, ofLedger + "/log/checkpoint", public, s.checkpoint},
+		{http.MethodGet, ofLedger + "/log/key", public, s.key},
+		{http.MethodGet, ofLedger + "/log/tile/*", public, s.tile},
+	}
+}
+
+// register has Echo answer the routes.
+func (s *Server) register() {
+	for _, r := range s.routes() {
+		s.echo.Add(r.method, r.path, s.guard(r))
+		if r.needs.on == theLog {
+			s.echo.OPTIONS(r.path, s.preflight)
+		}
+	}
+}
+
+// Routes lists what the server answers, as "GET /v1/ledgers/{ledger}".
+func (s *Server) Routes() []string {
+	var names []string
+	for _, r := range s.routes() {
+		names = append(names, r.name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+var pathParameter = regexp.MustCompile(`:([a-z_]+)`)
+
+// name is the route as the contract has it.
+func (r route) name() string {
+	path := pathParameter.ReplaceAllString(r.path, "{$1}")
+	return r.method + " " + strings.Replace(path, "*", "{path}", 1)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"colophon/api/access"
+)
+
+// gate is what stands between the network and the server.
+type gate struct {
+	who *access.Authenticator
+	tls *tls.Config // nil: connections are not encrypted
+}
+
+// openGate reads who may do what, and the certificate. An address that others can
+// reach is refused where nobody is asked who he is.
+func openGate(config serveConfig, log *slog.Logger) (gate, error) {
+	var rules access.Rules
+	if config.AccessFile != "" {
+		var err error
+		if rules, err = access.ReadRules(config.AccessFile); err != nil {
+			return gate{}, exitf(exitUsage, "access-file %s: %w", config.AccessFile, err)
+		}
+	}
+	switch certificates := len(rules.MTLS) > 0; {
+	case certificates && config.TLSClientCA == "":
+		return gate{}, exitf(exitUsage, "access-file %s: its mtls rules need --tls-client-ca, the authority that signs client certificates", config.AccessFile)
+	case !certificates && config.TLSClientCA != "":
+		return gate{}, exitf(exitUsage, "tls-client-ca: no client certificate may do anything; write mtls rules into --access-file")
+	}
+	log = log.With("part", "access")
+	who, err := access.Open(access.Config{Dir: accessDir(config.Data), Rules: rules, Log: log})
+	if err != nil {
+		return gate{}, exitf(exitUsage, "%w", err)
+	}
+	host, _, _ := net.SplitHostPort(config.Listen)
+	if !who.Required() && !config.Insecure && !loopback(host) {
+		return gate{}, exitf(exitUsage, "listen: %s can be reached from other machines, and there is no authentication: whoever reaches it may write to the ledgers. "+
+			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
+			"pass --insecure where everybody on the network may do everything", config.Listen)
+	}
+	g := gate{who: who}
+	if config.TLSCert != "" {
+		if g.tls, err = openTLS(config, log); err != nil {
+			return gate{}, exitf(exitUsage, "%w", err)
+		}
+	}
+	return g, nil
+}
+
+// serve answers connections until the server is shut down.
+func (g gate) serve(server *http.Server, listener net.Listener) error {
+	if g.tls == nil {
+		return server.Serve(listener)
+	}
+	server.TLSConfig = g.tls
+	return server.ServeTLS(listener, "", "")
+}
+
+// scheme is that of the server's URLs.
+func (g gate) scheme() string {
+	if g.tls != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// describe says who may do what, in a few words.
+func (g gate) describe(config serveConfig) string {
+	host, _, _ := net.SplitHostPort(config.Listen)
+	switch {
+	case g.who.Required():
+		return g.who.Summary()
+	case loopback(host):
+		return "none: only this machine can reach it"
+	}
+	return "none: whoever reaches it may do everything"
+}
+
+// warn logs what is open to others.
+func (g gate) warn(config serveConfig, log *slog.Logger, address net.Addr) {
+	host, _, _ := net.SplitHostPort(config.Listen)
+	switch {
+	case loopback(host):
+	case !g.who.Required():
+		log.Warn("there is no authentication: everybody who reaches this address may write and read", "address", address.String())
+	case g.tls == nil:
+		log.Warn("connections are not encrypted, and tokens can be read on the way: set --tls-cert and --tls-key, unless something in front speaks TLS", "address", address.String())
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/api/access"
+	"colophon/ledger"
+)
+
+// accessDir is where the data folder keeps its tokens.
+func accessDir(data string) string { return filepath.Join(data, "access") }
+
+// tokenCommand is what the commands about tokens share.
+type tokenCommand struct {
+	*console
+	data string
+}
+
+func (t *tokenCommand) store() access.Store {
+	return access.Store{Dir: accessDir(t.data), Now: time.Now}
+}
+
+func newToken(c *console) *cobra.Command {
+	t := &tokenCommand{console: c}
+	command := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the API tokens of a data folder",
+		Long: `Make, list and revoke the tokens by which requests show who makes them and what
+they may do. They are kept in the data folder, as hashes; a server that runs on it
+obeys every change from its next request on. Once there is a token, every request
+below /v1 needs one, or something else that serve --access-file describes.`,
+		Example: `  colophon token create --name pipeline --scope write
+  colophon token list
+  colophon token revoke pipeline`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.PersistentFlags().StringVar(&t.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.AddCommand(t.newCreate(), t.newList(), t.newRevoke())
+	return command
+}
+
+func (t *tokenCommand) newCreate() *cobra.Command {
+	var name, expires string
+	var scopes, ledgers []string
+	command := &cobra.Command{
+		Use:   "create",
+		Short: "Make a token and print it, once",
+		Long: `Make a token and print it: alone on stdout, once, because only its hash is kept.
+A request brings it as "Authorization: Bearer colophon_...". Its name is the actor of
+the events that it writes; a name is free again once its token is revoked.
+
+The scopes; none includes another, but read includes log:
+  write    post records, change states, validate paths, register sources
+  read     records, runs, queries, counters
+  content  the texts themselves: prompts, outputs, documents
+  log      events, proofs, receipts, the transparency log
+  admin    freeze and publish a ledger, erase content; on all ledgers, make one
+  metrics  /metrics`,
+		Example: `  colophon token create --name pipeline --scope write --ledger generations
+  colophon token create --name auditor --scope log --ledger '*' --expires 90d
+  colophon token create --name prometheus --scope metrics --ledger '*' > prometheus.token`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			now := time.Now()
+			expiry, err := parseExpiry(expires, now)
+			if err != nil {
+				return exitf(exitUsage, "--expires: %w", err)
+			}
+			granted, err := access.ParseScopes(scopes...)
+			if err != nil {
+				return exitf(exitUsage, "--scope: %w", err)
+			}
+			request := access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: granted}}, Expires: expiry}
+			if err := request.Check(now); err != nil {
+				return exitf(exitUsage, "%w", err)
+			}
+			return t.create(request)
+		},
+	}
+	command.Flags().StringVar(&name, "name", "", "`name` of who is to use it: lower-case letters, digits, dots, underscores, hyphens")
+	command.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, with commas or one by one: "+strings.ReplaceAll(access.AllScopes.String(), ",", ", "))
+	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.Default}, "`ledgers` that it is for, with commas or one by one; '*' for all, those to come too")
+	command.Flags().StringVar(&expires, "expires", "", "`when` it ends: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default never")
+	return command
+}
+
+// create makes a token. On stdout is nothing but the token, for a file or a secret
+// store.
+func (t *tokenCommand) create(request access.NewToken) error {
+	made, err := t.store().Create(request)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(t.out, made.Text); err != nil {
+		return fmt.Errorf("the token was made but could not be printed: %w\nRun %q", err, "colophon token revoke "+made.ID)
+	}
+	grant, ends := made.Grants[0], "does not expire"
+	if !made.Expires.IsZero() {
+		ends = "expires " + shortTime(made.Expires)
+	}
+	fmt.Fprintf(t.err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
+	fmt.Fprintln(t.err, "Keep it now: it is not shown again, only its hash is kept.")
+	if made.First {
+		fmt.Fprintf(t.err, "It is the first token of %s: from now on every request to its ledgers needs one.\n", t.data)
+	}
+	return nil
+}
+
+// maxExpiryDays is more than anybody wants.
+const maxExpiryDays = 36500
+
+// parseExpiry reads a time, or how long from now it is; the zero time if nothing is
+// given.
+func parseExpiry(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	if count, ok := strings.CutSuffix(text, "d"); ok {
+		if days, err := strconv.ParseUint(count, 10, 16); err == nil && days > 0 && days <= maxExpiryDays {
+			return now.Add(time.Duration(days) * 24 * time.Hour), nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is neither a span like 90d or 12h nor a time like 2030-01-31T12:00:00Z", text)
+}
+
+func (t *tokenCommand) newList() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens: what they may do, and when they were used last",
+		Long: `List the tokens, those that are revoked or have expired too. A server that runs
+writes down once a minute when each was used last.`,
+		Example: `  colophon token list
+  colophon token list --json | jq -r '.tokens[] | select(.last_use == null) | .name'`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			list, err := t.store().List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(list)
+			}
+			if len(list) == 0 {
+				t.say("there are no tokens in %s: its server asks for none", t.data)
+			}
+			return t.printTable(list)
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return command
+}
+
+// shownToken is a token as token list --json shows it.
+type shownToken struct {
+	Name    string         `json:"name"`
+	ID      string         `json:"id"`
+	State   string         `json:"state"` // active, expired or revoked
+	Grants  []access.Grant `json:"grants"`
+	Created time.Time      `json:"created"`
+	Expires time.Time      `json:"expires,omitzero"`
+	Revoked time.Time      `json:"revoked,omitzero"`
+	LastUse time.Time      `json:"last_use,omitzero"`
+}
+
+func (t *tokenCommand) printJSON(list []access.Listed) error {
+	shown := struct {
+		Tokens []shownToken `json:"tokens"`
+	}{[]shownToken{}}
+	for _, l := range list {
+		shown.Tokens = append(shown.Tokens, shownToken{
+			Name: l.Name, ID: l.ID, State: l.State(time.Now()), Grants: l.Grants,
+			Created: l.Created, Expires: l.Expires, Revoked: l.Revoked, LastUse: l.LastUse,
+		})
+	}
+	text, err := json.Marshal(shown)
+	return errors.Join(err, printJSON(t.out, text))
+}
+
+func (t *tokenCommand) printTable(list []access.Listed) error {
+	var rows [][]string
+	for _, l := range list {
+		var scopes, ledgers []string
+		for _, g := range l.Grants {
+			scopes, ledgers = append(scopes, g.Scopes.String()), append(ledgers, ledgerList(g))
+		}
+		rows = append(rows, []string{
+			l.Name, l.ID, strings.Join(scopes, "; "), strings.Join(ledgers, "; "),
+			shortTime(l.Created), shortTime(l.Expires), shortTime(l.LastUse), l.State(time.Now()),
+		})
+	}
+	return newTable(t.out, column{name: "name"}, column{name: "id"}, column{name: "scopes"}, column{name: "ledgers"},
+		column{name: "created"}, column{name: "expires"}, column{name: "last use"}, column{name: "state"}).write(rows)
+}
+
+// shortTime is a time to the second, or that there is none.
+func shortTime(at time.Time) string {
+	if at.IsZero() {
+		return none
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func ledgerList(g access.Grant) string { return strings.Join(g.Ledgers, ",") }
+
+func (t *tokenCommand) newRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME|ID",
+		Short: "Revoke a token at once; this cannot be undone",
+		Long: `Revoke the token of that name or id. A server that runs refuses it from its next
+request on. The token stays in the list, and its name in the events that it wrote.`,
+		Example: `  colophon token revoke pipeline`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			revoked, err := t.store().Revoke(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(t.out, "Token %q, id %s: revoked since %s\n", revoked.Name, revoked.ID, shortTime(revoked.Revoked))
+			return err
+		},
+	}
+}
