@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"runtime"
-	"strings"
+	"time"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/access"
 	"colophon/ledger"
 	"colophon/ledger/record"
 )
@@ -52,56 +50,37 @@ func (s *Server) batch(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	response := c.Response()
-	controller := http.NewResponseController(response)
-	// Without it HTTP/1 would read the whole body before it answers; HTTP/2
-	// always goes both ways and says that there is nothing to enable.
-	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("enabling full duplex: %w", err)
+	who := s.caller(c)
+	if !s.limits.batches.take(who) {
+		return refuse(refusedBatches, http.StatusServiceUnavailable, time.Second,
+			"%d batches are under way, as many as the server takes at once; try again later", s.limits.load.Batches)
 	}
-	response.Header().Set(echo.HeaderContentType, ndjson)
-	response.WriteHeader(http.StatusOK)
-	if err := controller.Flush(); err != nil {
+	defer s.limits.batches.give(who)
+	exchange, err := s.exchange(c)
+	if err != nil {
 		return err
 	}
-	b := &batch{server: s, ledger: l, options: o, open: open, body: c.Request().Body}
-	return b.run(c.Request().Context(), response, controller)
+	b := &batch{server: s, ledger: l, options: o, open: open, body: c.Request().Body, exchange: exchange,
+		caller: who, allowed: s.stillAllowed(c, access.Write)}
+	return b.run(c.Request().Context(), c.Response())
 }
-
-// decompressor opens a body of that Content-Encoding.
-func decompressor(encoding string) (func(io.Reader) (io.ReadCloser, error), error) {
-	switch strings.ToLower(encoding) {
-	case "", "identity":
-		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
-	case "gzip":
-		return func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }, nil
-	case "zstd":
-		return func(r io.Reader) (io.ReadCloser, error) {
-			d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-			if err != nil {
-				return nil, err
-			}
-			return d.IOReadCloser(), nil
-		}, nil
-	}
-	return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or identity")
-}
-
-// maxWindow bounds, in bytes, what a zstd body can make the server hold.
-const maxWindow = 32 << 20
 
 // batch is one request's batch.
 type batch struct {
 	server  *Server
 	ledger  *ledger.Ledger
 	options options
-	open    func(io.Reader) (io.ReadCloser, error)
+	open    opener
 	body    io.Reader
+	*exchange
+	caller  string       // whose rate the lines count against
+	allowed func() error // nil while he may still write
 }
 
 // chunk is some lines on their way through the stages.
 type chunk struct {
 	buffer []byte
+	share  share // of the memory for bodies
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
@@ -126,19 +105,29 @@ type batchItem struct {
 
 // run moves the batch through its stages until the body has ended and every
 // line is answered, or the client is gone.
-func (b *batch) run(ctx context.Context, w io.Writer, controller *http.ResponseController) error {
+func (b *batch) run(ctx context.Context, w io.Writer) error {
+	// net/http ends a request's context when its body breaks off: what came before is
+	// recorded and answered all the same.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	read := make(chan *chunk, queued)
 	waiting := make(chan *chunk, queued)
-	room := func() error { return b.ledger.Writable(ctx) }
-	out := newSpool(b.server.config.SpoolMemory, b.server.config.SpoolDir, room)
+	out := newSpool(b.server.spoolBounds(func() error { return b.ledger.Writable(ctx) }))
 	written := make(chan error, 1)
 	go b.read(ctx, read)
 	go b.enqueue(ctx, read, waiting)
-	go func() { written <- out.drain(w, controller.Flush) }()
+	go func() {
+		err := out.drain(w, b.controller.Flush)
+		if err != nil {
+			b.stop(cancel) // nobody learns what becomes of more lines
+		}
+		written <- err
+	}()
 	var failed error
 	for c := range waiting {
 		if err := b.answer(ctx, c, out); err != nil && failed == nil {
 			failed = err // go on: what was enqueued must be waited for
+			b.stop(cancel)
 		}
 	}
 	out.finish()
@@ -150,15 +139,24 @@ func (b *batch) run(ctx context.Context, w io.Writer, controller *http.ResponseC
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
 	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
-	lines := newLineReader(b.open, b.body, b.server.config.MaxLine)
-	defer lines.close()
+	lines := newLineReader(ctx, b.open, b.body, b.server.config.MaxLine)
+	lines.most = b.server.limits.rates.bite(chunkLines)
+	defer func() {
+		lines.close()
+		b.part()
+	}()
 	for {
-		c := &chunk{parsed: make(chan struct{})}
-		more := b.fill(lines, c)
+		c := &chunk{parsed: make(chan struct{}), share: share{memory: b.server.limits.memory}}
+		more, err := b.next(ctx, lines, c)
+		if err != nil {
+			c.release()
+			return
+		}
 		if len(c.lines) > 0 {
 			select {
 			case cores <- struct{}{}:
 			case <-ctx.Done():
+				c.release()
 				return
 			}
 			go func() {
@@ -177,6 +175,24 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 			return
 		}
 	}
+}
+
+// next reads one chunk, and waits until its lines may be taken: they count against
+// the rate of whoever sends them. The error means that the batch is over.
+func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more bool, err error) {
+	before := lines.number
+	b.progress()
+	if gone(ctx) {
+		return false, ctx.Err()
+	}
+	more = b.fill(lines, c)
+	if err := b.allowed(); err != nil {
+		c.cut(0, 0)
+		c.lines, lines.number = nil, before
+		lines.end(c, err)
+		return false, nil
+	}
+	return more, b.server.limits.rates.lines(ctx, b.caller, lines.number-before, b.progress)
 }
 
 // fill reads the lines of one chunk. A panic here, say of a decompressor, is in
@@ -240,27 +256,32 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
 	var encoded bytes.Buffer
 	logged := false // one of a chunk is enough: they fail for the same reason
+	metrics := b.server.config.Metrics.load
 	for i := range c.items {
 		item := &c.items[i]
-		line, err := b.result(ctx, item)
+		line, status, err := b.result(ctx, item)
 		if err != nil {
 			p, internal := asProblem(err)
-			if internal && !logged {
+			if internal && !logged && !gone(ctx) {
 				logged = true
 				b.server.config.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
 			}
 			p.Line = c.lines[i].number
+			metrics.problem(p)
+			metrics.line(p.Status)
 			_ = encodeJSON(&encoded, p) // a problem and a buffer: neither can fail
 			continue
 		}
+		metrics.line(status)
 		encoded.Write(line)
 		encoded.WriteByte('\n')
 	}
 	return out.write(encoded.Bytes())
 }
 
-// result is the receipt of one line as JSON; a problem comes as the error.
-func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, err error) {
+// result is the receipt of one line as JSON, and the status that it would have had
+// as a request of its own; a problem comes as the error.
+func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, status int, err error) {
 	// The lines behind this one must be waited for, whatever happens here.
 	defer func() {
 		if r := recover(); r != nil {
@@ -268,27 +289,34 @@ func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, err e
 		}
 	}()
 	if item.err != nil {
-		return nil, item.err
+		return nil, 0, item.err
 	}
 	ack, err := item.ticket.Wait()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	o := outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, derive: b.options.derive, key: item.key, ack: ack}
 	receipt, err := b.server.receiptOf(context.WithoutCancel(ctx), b.ledger, o)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if p := o.problem(); p != nil {
 		p.Receipt = receipt.AppendJSON(nil)
-		return nil, p
+		return nil, 0, p
 	}
-	return b.server.encodeReceipt(ctx, b.ledger, o, receipt), nil
+	return b.server.encodeReceipt(ctx, b.ledger, o, receipt), o.status(), nil
 }
 
-// release gives back the records of a chunk. Those that were enqueued must have
-// been waited for.
+// cut drops what the buffer has beyond start, and all of the share beyond held.
+func (c *chunk) cut(start int, held int64) {
+	c.buffer = c.buffer[:start]
+	c.share.shrink(held)
+}
+
+// release gives back the records of a chunk and their memory. Those that were
+// enqueued must have been waited for.
 func (c *chunk) release() {
+	c.share.release()
 	for i := range c.items {
 		if r := c.items[i].record; r != nil {
 			r.Release()

@@ -147,7 +147,7 @@ func TestDroppedConnection(t *testing.T) {
 	s := start(t)
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s",
+	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s",
 		ndjson, ipcLine("a", "1"), strings.TrimSuffix(ipcLine("b", "2"), "\n"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.size() == 2 }, patience, time.Millisecond)
@@ -210,7 +210,7 @@ func TestClientThatReadsLast(t *testing.T) {
 	require.NoError(t, err)
 	defer connection.Close()
 	const lines = 100_000
-	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", ndjson)
+	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", ndjson)
 	require.NoError(t, err)
 	out := bufio.NewWriterSize(connection, 64<<10)
 	for i := range lines {

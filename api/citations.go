@@ -199,9 +199,9 @@ func optionalSeq(seq uint64) *uint64 {
 }
 
 // orEmpty is a list that is not null.
-func orEmpty(list []string) []string {
+func orEmpty[E any](list []E) []E {
 	if list == nil {
-		return []string{}
+		return []E{}
 	}
 	return list
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,11 +10,14 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/proofs"
-	"colophon/storage"
 )
 
+// redactedByHeader names the event that has erased the texts of a document, if one
+// has.
+const redactedByHeader = "Colophon-Redacted-By"
+
 // citationsDocument answers the citations document of a set (1.5), as it is. Texts are
-// those that the ledger holds now: they are content, not part of the log.
+// content, not part of the log: those of a set that is redacted are left out.
 func (s *Server) citationsDocument(c echo.Context) error {
 	if err := s.covered(c, c.Param("seq")); err != nil {
 		return err
@@ -33,7 +35,14 @@ func (s *Server) citationsDocument(c echo.Context) error {
 		return err
 	}
 	texts, err := s.textsOf(q, set.Seq)
-	if err != nil {
+	by, redactedErr := redactedBy(q.ctx, q.ledger, set.Seq)
+	switch {
+	case redactedErr != nil:
+		return redactedErr
+	case by != nil:
+		texts = nil
+		c.Response().Header().Set(redactedByHeader, decimal(*by))
+	case err != nil:
 		return err
 	}
 	citations := make([]record.Citation, len(set.Citations))
@@ -58,7 +67,7 @@ func citationSetNamed(c echo.Context, q *question) (index.CitationSet, error) {
 	return set, missing(err, "no citation set has that seq")
 }
 
-// textsOf are the texts of a set's citations that the ledger holds, by their number.
+// textsOf are the texts of a set's citations, by their number.
 func (s *Server) textsOf(q *question, seq uint64) (map[int][]byte, error) {
 	entry, err := q.ledger.Store().Entry(q.ctx, seq)
 	if err != nil {
@@ -79,9 +88,6 @@ func (s *Server) textsOf(q *question, seq uint64) (map[int][]byte, error) {
 			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
 		}
 		text, err := q.ledger.Store().Content(q.ctx, digest)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue // erased
-		}
 		if err != nil {
 			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
 		}

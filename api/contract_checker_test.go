@@ -111,6 +111,8 @@ func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidat
 			IncludeResponseStatus:             true,
 			RejectWhenRequestBodyNotSpecified: true,
 			SkipSettingDefaults:               true,
+			// The test server has no authentication; who may do what is in matrix_test.go.
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
 		},
 	}, nil
 }
@@ -185,7 +187,7 @@ func newServer(t testing.TB) *server {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	derived, err := index.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	derived, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", MaxBody: maxBody, MaxLine: maxBody})
 	require.NoError(t, err)
@@ -230,6 +232,7 @@ func (a reply) decode(t testing.TB, to any) {
 type disk struct {
 	storage.Database
 	full, lost atomic.Bool
+	room       atomic.Int64 // commits until it is full; 0 and less mean that it will not be
 }
 
 func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {
@@ -252,6 +255,13 @@ func (a ailing) Writable(ctx context.Context) error {
 		return storage.ErrNoSpace
 	}
 	return a.Store.Writable(ctx)
+}
+
+func (a ailing) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	if a.disk.room.Add(-1) == 0 {
+		a.disk.full.Store(true)
+	}
+	return a.Store.Commit(ctx, old, b)
 }
 
 func (a ailing) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {

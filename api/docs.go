@@ -140,6 +140,11 @@ func docsFor(page []byte, r *http.Request) []byte {
 	return bytes.ReplaceAll(page, []byte(documentedAddress), []byte(scheme+r.Host))
 }
 
+// withToken is the page with commands that send the token of the environment.
+func withToken(page []byte) []byte {
+	return bytes.ReplaceAll(page, []byte("curl -sS "), []byte("curl -sS -H &#34;Authorization: Bearer $COLOPHON_TOKEN&#34; "))
+}
+
 func slug(name string) string { return strings.ReplaceAll(strings.ToLower(name), " ", "-") }
 
 func (c *contract) operation(path string, item pathItem, o operation) (docsOperation, error) {

@@ -36,7 +36,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	folded, err := index.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	config := Config{Host: host, Index: folded, Version: "test"}
 	for _, f := range change {
@@ -45,7 +45,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	s, err := New(config)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(s)
-	server.Config = s.HTTP()
+	server.Config, server.Listener = s.HTTP(), s.Listen(server.Listener)
 	server.Start()
 	t.Cleanup(func() {
 		server.Close()

@@ -19,6 +19,7 @@ type ledgerRow struct {
 	Created     time.Time `json:"created"`
 	Frozen      bool      `json:"frozen"`
 	OnMismatch  string    `json:"on_mismatch"`
+	Log         string    `json:"log"` // who may read the transparency log
 	TreeSize    uint64    `json:"tree_size"`
 	RootHash    hexHash   `json:"root_hash"`
 	Tip         hexHash   `json:"tip"` // event_hash of the last event
@@ -29,19 +30,22 @@ func describe(l *ledger.Ledger) ledgerRow {
 	info, head := l.Info(), l.Head()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
-		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), TreeSize: head.Size,
+		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), TreeSize: head.Size,
 		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(),
 	}
 }
 
-// listLedgers answers the names, sizes and heads of all ledgers.
+// listLedgers answers the names, sizes and heads of the ledgers on which the caller
+// may do something.
 func (s *Server) listLedgers(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
 	rows := []ledgerRow{}
 	for _, l := range s.host.Ledgers() {
-		rows = append(rows, describe(l))
+		if identityOf(c).On(l.Name()) != 0 {
+			rows = append(rows, describe(l))
+		}
 	}
 	return answerJSON(c, http.StatusOK, struct {
 		Ledgers []ledgerRow `json:"ledgers"`
@@ -64,7 +68,7 @@ func (s *Server) createLedger(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	var n ledger.New
+	n := ledger.New{Actor: actor(c)}
 	if err := s.decode(c, map[string]*string{"name": &n.Name, "origin": &n.Origin, "on_mismatch": &n.OnMismatch}); err != nil {
 		return err
 	}
@@ -136,6 +140,32 @@ func (s *Server) freeze(c echo.Context) error {
 	if err := l.Freeze(c.Request().Context()); err != nil {
 		return err
 	}
+	s.streams.stream(l).freeze()
+	s.config.Log.Info("ledger frozen", "ledger", l.Name(), "actor", actor(c))
+	return answerJSON(c, http.StatusOK, describe(l))
+}
+
+// changeVisibility says who may read a ledger's transparency log. It is no event: the
+// server's log says who changed it.
+func (s *Server) changeVisibility(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	var log string
+	if err := s.decode(c, map[string]*string{"log": &log}); err != nil {
+		return err
+	}
+	if log != ledger.PublicLog && log != ledger.PrivateLog {
+		return atPointer(http.StatusUnprocessableEntity, "/log", "must be public or private")
+	}
+	if err := l.SetPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
+		return err
+	}
+	s.config.Log.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", actor(c))
 	return answerJSON(c, http.StatusOK, describe(l))
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,17 +12,19 @@ import (
 // lineReader cuts a body into lines. Its errors are lines too: a line that is
 // too long, or a body that breaks off, costs no line before it.
 type lineReader struct {
-	open   func(io.Reader) (io.ReadCloser, error)
+	ctx    context.Context
+	open   opener
 	body   io.Reader
 	max    int // bytes of a line
+	most   int // lines of a chunk
 	number int // of the last line, from 1
 
 	plain  io.ReadCloser // nil until the first read
 	buffer *bufio.Reader
 }
 
-func newLineReader(open func(io.Reader) (io.ReadCloser, error), body io.Reader, max int) *lineReader {
-	return &lineReader{open: open, body: body, max: max}
+func newLineReader(ctx context.Context, open opener, body io.Reader, max int) *lineReader {
+	return &lineReader{ctx: ctx, open: open, body: body, max: max, most: chunkLines}
 }
 
 // fill reads lines into c until there are enough of them or none is at hand
@@ -34,15 +37,15 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		}
 		r.plain, r.buffer = plain, bufio.NewReaderSize(plain, 64<<10)
 	}
-	for n := 0; n < chunkLines && len(c.buffer) < chunkBytes; n++ {
-		start := len(c.buffer)
-		tooLong, err := r.line(c)
+	for n := 0; n < r.most && len(c.buffer) < chunkBytes; n++ {
+		start, held := len(c.buffer), c.share.held
+		refused, err := r.line(c)
 		if err != nil && !errors.Is(err, io.EOF) {
-			c.buffer = c.buffer[:start]
+			c.cut(start, held)
 			return r.broken(c, err)
 		}
-		if err == nil || len(c.buffer) > start || tooLong {
-			r.add(c, start, tooLong)
+		if err == nil || len(c.buffer) > start || refused != nil {
+			r.add(c, start, refused)
 		}
 		if err != nil {
 			return false
@@ -61,45 +64,54 @@ func (r *lineReader) atHand() bool {
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
-// line appends the next line to c.buffer, without its end. Of one that is too
-// long nothing is kept.
-func (r *lineReader) line(c *chunk) (tooLong bool, err error) {
-	start := len(c.buffer)
+// line appends the next line to c.buffer, without its end. Of one that is refused
+// nothing is kept.
+func (r *lineReader) line(c *chunk) (refused, err error) {
+	start, held := len(c.buffer), c.share.held
 	for {
 		part, err := r.buffer.ReadSlice('\n')
 		part = bytes.TrimSuffix(part, []byte("\n"))
-		if len(c.buffer)-start+len(part) > r.max {
-			tooLong = true
-			c.buffer = c.buffer[:start]
-		}
-		if !tooLong {
-			c.buffer = append(c.buffer, part...)
+		if refused == nil {
+			if refused = r.keep(c, start, part); refused != nil {
+				c.cut(start, held)
+			}
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return tooLong, err
+			return refused, err
 		}
 	}
 }
 
+// keep appends some of the line that begins at start, if there is room for it.
+func (r *lineReader) keep(c *chunk, start int, part []byte) error {
+	if len(c.buffer)-start+len(part) > r.max {
+		return refuse(refusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; nothing of it was taken", r.max)
+	}
+	if err := c.share.take(r.ctx, weight(part)); err != nil {
+		return err
+	}
+	c.buffer = append(c.buffer, part...)
+	return nil
+}
+
 // add counts a line and keeps it, unless it is empty: that asks for nothing.
-func (r *lineReader) add(c *chunk, start int, tooLong bool) {
+func (r *lineReader) add(c *chunk, start int, refused error) {
 	r.number++
-	if len(c.buffer) == start && !tooLong {
-		return
+	if len(c.buffer) > start || refused != nil {
+		c.lines = append(c.lines, lineSpan{start: start, end: len(c.buffer), number: r.number, err: refused})
 	}
-	span := lineSpan{start: start, end: len(c.buffer), number: r.number}
-	if tooLong {
-		span.err = fault(http.StatusRequestEntityTooLarge, "the line is longer than %d bytes; nothing of it was taken", r.max)
-	}
-	c.lines = append(c.lines, span)
 }
 
 // broken reports a body that cannot be read to its end.
 func (r *lineReader) broken(c *chunk, err error) (more bool) {
-	r.number++
-	p := fault(http.StatusBadRequest, "the body breaks off or is not in its Content-Encoding (%v); the lines before this one stand, nothing of this one was taken", err)
-	c.lines = append(c.lines, lineSpan{number: r.number, err: p})
+	r.end(c, explainBody(err))
 	return false
+}
+
+// end adds a line that says why no more are read.
+func (r *lineReader) end(c *chunk, why error) {
+	r.number++
+	c.lines = append(c.lines, lineSpan{number: r.number, err: why})
 }
 
 func (r *lineReader) close() {

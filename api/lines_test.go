@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,15 +26,17 @@ func FuzzLines(f *testing.F) {
 			reader = iotest.HalfReader(reader)
 		}
 		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
-		lines := newLineReader(open, reader, limit)
+		lines := newLineReader(t.Context(), open, reader, limit)
+		memory := newBodyMemory(1<<30, time.Minute)
 		want := bytes.Split(body, []byte("\n"))
 		if len(want[len(want)-1]) == 0 {
 			want = want[:len(want)-1]
 		}
 		number := 0
 		for more := true; more; {
-			c := new(chunk)
+			c := &chunk{share: share{memory: memory}}
 			more = lines.fill(c)
+			kept := 0
 			for _, l := range c.lines {
 				for number < len(want) && len(want[number]) == 0 {
 					number++
@@ -44,10 +47,15 @@ func FuzzLines(f *testing.F) {
 				} else {
 					require.NoError(t, l.err)
 					require.Equal(t, string(want[number]), string(c.buffer[l.start:l.end]))
+					kept += len(want[number])
 				}
 				number++
 				require.Equal(t, number, l.number)
 			}
+			require.Equal(t, memory.taken.Load(), c.share.held)
+			require.GreaterOrEqual(t, c.share.held, int64(kept))
+			c.release()
+			require.Zero(t, memory.taken.Load())
 		}
 		for number < len(want) && len(want[number]) == 0 {
 			number++

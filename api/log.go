@@ -10,13 +10,23 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/storage"
 )
 
 // The transparency log as C2SP tlog-tiles has it (2.9).
 
-const immutable = "public, max-age=31536000, immutable"
+const immutable = "max-age=31536000, immutable"
+
+// cacheable is who may keep what never changes: everybody, or only the caller where
+// a cache that he shares would hand it to those who may not have it.
+func (s *Server) cacheable(l *ledger.Ledger) string {
+	if s.config.Access.Required() && !l.Public() {
+		return "private, " + immutable
+	}
+	return "public, " + immutable
+}
 
 // checkpoint answers the last signed checkpoint.
 func (s *Server) checkpoint(c echo.Context) error {
@@ -61,14 +71,20 @@ func (s *Server) tile(c echo.Context) error {
 	}
 	var body []byte
 	if path.Entries {
+		var held *share
+		if held, err = s.hold(c.Request().Context(), proofs.FullTile*record.MaxEntry); err != nil {
+			return err
+		}
+		defer held.release()
 		body, err = s.bundle(c, l, path)
+		held.shrink(int64(len(body)))
 	} else {
 		body, err = l.Prover(c.Request().Context(), head).Tile(path.Level, path.Index)
 	}
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderCacheControl, immutable)
+	c.Response().Header().Set(echo.HeaderCacheControl, s.cacheable(l))
 	if !path.Entries {
 		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body[:path.Width*proofs.HashSize])
 	}
@@ -191,7 +207,7 @@ func (s *Server) event(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	seq, err := follower.Find(hash)
+	seq, err := follower.Find(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
 		return fault(http.StatusNotFound, "no event of the first %d has that hash", head.Size)
 	}

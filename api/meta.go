@@ -46,7 +46,8 @@ func (s *Server) readyz(c echo.Context) error {
 			return err
 		}
 		if err := s.config.Index.Follower(l.Name()).Err(); err != nil {
-			return fault(http.StatusServiceUnavailable, "the index of ledger %q has stopped; the log says why", l.Name())
+			// Without its name: nobody had to say who he is.
+			return fault(http.StatusServiceUnavailable, "the index of a ledger has stopped; the server's log says which, and why")
 		}
 	}
 	return c.String(http.StatusOK, "ready\n")
@@ -67,5 +68,9 @@ func (s *Server) openAPI(c echo.Context) error {
 // docsPage answers the contract for people, with commands for this server.
 func (s *Server) docsPage(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-	return c.Blob(http.StatusOK, echo.MIMETextHTMLCharsetUTF8, docsFor(s.docs, c.Request()))
+	page := docsFor(s.docs, c.Request())
+	if s.config.Access.Required() {
+		page = withToken(page)
+	}
+	return c.Blob(http.StatusOK, echo.MIMETextHTMLCharsetUTF8, page)
 }

@@ -26,6 +26,7 @@ type Metrics struct {
 	appended *prometheus.HistogramVec
 	events   *prometheus.HistogramVec
 	commit   *prometheus.HistogramVec
+	load     loadMetrics
 }
 
 // NewMetrics registers the process's metrics.
@@ -60,8 +61,9 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Help:    "Time to make a commit durable, its sync included.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		}, []string{"ledger"}),
+		load: newLoadMetrics(),
 	}
-	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit,
+	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.refused, m.load.lines,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -224,7 +224,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	require.NoError(t, tamper.DeleteEntry(0))
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)
 	require.NoError(t, err)
-	folded, err := index.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

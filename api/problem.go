@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,8 +27,15 @@ type problem struct {
 	Line int `json:"line,omitempty"`
 	// FirstSeq is the event that holds the idempotency key in question.
 	FirstSeq *uint64 `json:"first_seq,omitempty"`
+	// RedactedBy is the event that has erased what was asked for.
+	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 	// Receipt is that of the event that logs the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
+
+	// why is set where the server protects itself, and wait is how long the client
+	// is to wait then.
+	why  refusal
+	wait time.Duration
 }
 
 // place says what is wrong at one place of the request. For a check that failed
@@ -55,25 +63,23 @@ func invalid(name, format string, args ...any) *problem {
 	return p
 }
 
-// retryAfter is what a client that got 503 waits, in seconds.
-const retryAfter = "1"
-
 // sentinels maps the errors on which callers branch to what is answered.
 var sentinels = []struct {
 	err    error
 	logged bool // the operator has to know
 	status int
 	detail string
+	why    refusal
 }{
-	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key"},
-	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was taken, try again later"},
-	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was taken, try again later"},
-	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes"},
-	{ledger.ErrUnknown, false, http.StatusNotFound, "there is no ledger of that name; GET /v1/ledgers lists them"},
-	{ledger.ErrExists, false, http.StatusConflict, "there is a ledger of that name"},
-	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error()},
-	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error()},
-	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room"},
+	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was taken, try again later", refusedQueue},
+	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was taken, try again later", ""},
+	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},
+	{ledger.ErrUnknown, false, http.StatusNotFound, "there is no ledger of that name, or none that you may ask about; GET /v1/ledgers lists them", ""},
+	{ledger.ErrExists, false, http.StatusConflict, "there is a ledger of that name", ""},
+	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error(), ""},
+	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room", refusedDisk},
 }
 
 // asProblem is the problem that answers an error. internal says that the error
@@ -92,7 +98,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	case errors.Is(err, index.ErrPosition):
 		return invalid("cursor", "is of another query; take the value of next of an earlier answer to this one"), false
 	case errors.As(err, &tooLarge):
-		return fault(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes; split it", tooLarge.Limit), false
+		return refuse(refusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
 		return fault(httpError.Code, "there is no such route, or not with this method; /docs lists them"), false
 	case errors.As(err, &httpError):
@@ -100,7 +106,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			return fault(s.status, "%s", s.detail), s.logged
+			return refuse(s.why, s.status, 0, "%s", s.detail), s.logged
 		}
 	}
 	return fault(http.StatusInternalServerError, "the server failed; its log says why"), true
@@ -131,14 +137,18 @@ func (s *Server) fail(err error, c echo.Context) {
 	if internal {
 		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
 	}
+	s.config.Metrics.load.problem(p)
 	if c.Response().Committed {
 		// Half an answer must not look like a whole one.
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, "application/problem+json")
-	if p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", retryAfter)
+	switch p.Status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		h.Set("Retry-After", seconds(p.wait))
+	case http.StatusUnauthorized:
+		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}
 	c.Response().WriteHeader(p.Status)
 	_ = encodeJSON(c.Response(), p) // the client is gone if it fails

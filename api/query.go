@@ -1,6 +1,8 @@
 package api
 
 import (
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +21,11 @@ type parameter struct {
 // query reads the query parameters. One that the route does not know, or that
 // comes twice, is refused: it would be ignored otherwise, which nobody wants.
 func query(c echo.Context, known ...parameter) error {
-	for name, values := range c.QueryParams() {
+	given, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil { // some of it would be ignored
+		return fault(http.StatusBadRequest, "the query is malformed: %v", err)
+	}
+	for name, values := range given {
 		p := lookup(known, name)
 		if p == nil {
 			return unknown(name, known)

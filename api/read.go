@@ -27,6 +27,7 @@ type row struct {
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
 	State         string          `json:"state,omitempty"`
+	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // as it is now, whatever as_of
 	Event         json.RawMessage `json:"event"`
 	*derivedFacts
 }
@@ -70,6 +71,9 @@ func (s *Server) record(c echo.Context) error {
 			return err
 		}
 	}
+	if answer.RedactedBy, err = redactedBy(q.ctx, l, seq); err != nil {
+		return err
+	}
 	if derived {
 		facts, err := factsOf(q.ctx, q.view, seq, record.Kind(r.Kind))
 		if err != nil {
@@ -92,7 +96,8 @@ type eventContent struct {
 	} `json:"record"`
 }
 
-// content answers the exact bytes that a record brought (2.3).
+// content answers the exact bytes that a record brought (2.3), unless the record is
+// redacted: then not even where another record needs them.
 func (s *Server) content(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
@@ -122,8 +127,21 @@ func (s *Server) content(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
 	}
+	held, err := s.hold(ctx, max(s.config.MaxBody, int64(s.config.MaxLine)))
+	if err != nil {
+		return err
+	}
+	defer held.release()
 	body, err := l.Store().Content(ctx, digest)
-	if err != nil { // damage, if it is not there: nothing has been erased
+	held.shrink(int64(len(body)))
+	// A redaction that comes between is seen, since it erases what it does at once.
+	by, redactedErr := redactedBy(ctx, l, seq)
+	switch {
+	case redactedErr != nil:
+		return redactedErr
+	case by != nil:
+		return redacted(seq, by)
+	case err != nil: // damage, if it is not there
 		return fmt.Errorf("content %q of event %d: %w", name, seq, err)
 	}
 	h := c.Response().Header()
@@ -160,11 +178,14 @@ const ndjson = "application/x-ndjson"
 // defaultPage is how many rows a page has when the request does not say.
 const defaultPage = 100
 
-// events answers a page of the linear log as NDJSON, in order.
+// events answers a page of the linear log as NDJSON, in order, or follows it.
 func (s *Server) events(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
 		return err
+	}
+	if firstAccepted(c.Request()) == eventStream {
+		return s.followEvents(c, l)
 	}
 	var from uint64
 	rows := uint64(min(defaultPage, s.config.MaxPage))
@@ -177,6 +198,7 @@ func (s *Server) events(c echo.Context) error {
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, ndjson)
+	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	h.Set(asOf, decimal(head.Size))
 	if end := min(from+rows, head.Size); end < head.Size {
 		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, rows))

@@ -100,7 +100,7 @@ func (s *Server) receipt(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
-	if minimal || !wantsText(c.Request()) {
+	if minimal || firstAccepted(c.Request()) != echo.MIMETextPlain {
 		return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendJSON(nil))
 	}
 	proof, err := r.TlogProof()
@@ -111,11 +111,11 @@ func (s *Server) receipt(c echo.Context) error {
 	return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
 }
 
-// wantsText: the first media type that the request accepts is text/plain.
-func wantsText(r *http.Request) bool {
+// firstAccepted is the first media type that a request accepts, without parameters.
+func firstAccepted(r *http.Request) string {
 	first, _, _ := strings.Cut(r.Header.Get(echo.HeaderAccept), ",")
 	first, _, _ = strings.Cut(first, ";")
-	return strings.TrimSpace(first) == "text/plain"
+	return strings.TrimSpace(first)
 }
 
 // at is the ledger, its head and the event that the path names.

@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,6 +20,7 @@ type recordRow struct {
 	Time       string          `json:"time"`
 	EventHash  string          `json:"event_hash"`
 	State      string          `json:"state,omitempty"`
+	RedactedBy *uint64         `json:"redacted_by,omitempty"` // as it is now, whatever as_of
 	RunID      *string         `json:"run_id,omitempty"`
 	Timestamp  *string         `json:"timestamp,omitempty"`
 	Hashes     json.RawMessage `json:"hashes"`
@@ -30,7 +33,7 @@ type recordRow struct {
 // records lists records by what they have in common, newest first (3.2).
 func (s *Server) records(c echo.Context) error {
 	var f recordFilter
-	q, err := s.asked(c, f.parameters(c)...)
+	q, err := s.asked(c, f.parameters(slices.Collect(maps.Keys(c.QueryParams())))...)
 	if err != nil {
 		return err
 	}
@@ -46,7 +49,10 @@ func (s *Server) records(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := recordRows(q, found)
+	rows, err := recordRows(q, found)
+	if err != nil {
+		return err
+	}
 	for i := range rows {
 		if f.events {
 			rows[i].Event = found[i].Body
@@ -75,16 +81,19 @@ func (s *Server) run(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := recordRows(q, found)
+	rows, err := recordRows(q, found)
+	if err != nil {
+		return err
+	}
 	for i := range rows {
-		if err := rows[i].Links.follow(q, &found[i]); err != nil {
+		if err := rows[i].follow(q, &found[i]); err != nil {
 			return err
 		}
 	}
 	return answerRows(q, rows, next)
 }
 
-func recordRows(q *question, found []index.Record) []recordRow {
+func recordRows(q *question, found []index.Record) ([]recordRow, error) {
 	rows := make([]recordRow, len(found))
 	for i, r := range found {
 		rows[i] = recordRow{
@@ -96,8 +105,12 @@ func recordRows(q *question, found []index.Record) []recordRow {
 		if r.Mismatches == nil {
 			rows[i].Mismatches = []string{}
 		}
+		var err error
+		if rows[i].RedactedBy, err = redactedBy(q.ctx, q.ledger, r.Seq); err != nil {
+			return nil, err
+		}
 	}
-	return rows
+	return rows, nil
 }
 
 func recordPath(ledger string, seq uint64) string {

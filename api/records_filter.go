@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 )
@@ -28,15 +26,15 @@ type recordFilter struct {
 }
 
 // parameters are those of GET /records beside the common ones: they stand for all
-// names that records are found by.
-func (f *recordFilter) parameters(c echo.Context) []parameter {
+// names that records are found by. given are the names that a request has.
+func (f *recordFilter) parameters(given []string) []parameter {
 	own := []parameter{
 		f.stateParameter(),
 		text("kind", &f.kind), text("clock", &f.clock), text("since", &f.since), text("until", &f.until),
 		text("events", &f.withEvents), count("producer_seq", &f.producerSeq, &f.producerSeqGiven),
 	}
 	names := slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(valueForms))
-	for name := range c.QueryParams() {
+	for _, name := range given {
 		if valueForm(name) != nil && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -61,7 +59,7 @@ func (f *recordFilter) stateParameter() parameter { return text("state", &f.stat
 // complete checks the parameters that were read and puts them into the filter.
 func (f *recordFilter) complete() error {
 	var err error
-	if f.Kind, err = oneOf("kind", f.kind, "", record.Kinds[:]); err != nil {
+	if f.Kind, err = oneOf("kind", f.kind, "", listedKinds); err != nil {
 		return err
 	}
 	if f.State, err = oneOf("state", f.state, "any", record.States[:]); err != nil {
@@ -87,6 +85,14 @@ func (f *recordFilter) complete() error {
 	}
 	slices.SortFunc(f.Values, func(a, b index.Value) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// listedKinds are the kinds of events that can be listed.
+var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted)
+
+// all says that the filter leaves out nothing.
+func (f *recordFilter) all() bool {
+	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Since.IsZero() && f.Until.IsZero()
 }
 
 // producer turns producer and producer_seq into the one value that both are.

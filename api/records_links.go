@@ -29,16 +29,20 @@ type linkedEvent struct {
 	} `json:"record"`
 }
 
-// follow adds all that leads on from a record.
-func (l *recordLinks) follow(q *question, r *index.Record) error {
+// follow adds all that leads on from a record. Content that was erased is not among
+// it.
+func (row *recordRow) follow(q *question, r *index.Record) error {
 	var e linkedEvent
+	l := &row.Links
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return fmt.Errorf("event %d: %w", r.Seq, err)
 	}
 	l.Receipt = l.Record + "/receipt"
 	l.Content = make(map[string]string)
-	for name := range e.Record.Content {
-		l.Content[name] = l.Record + "/content/" + name
+	if row.RedactedBy == nil {
+		for name := range e.Record.Content {
+			l.Content[name] = l.Record + "/content/" + name
+		}
 	}
 	l.Queries = make(map[string]string)
 	add := func(name, format string, value *string) {

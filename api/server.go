@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"colophon/api/access"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -28,6 +26,14 @@ type Config struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	Version string
+
+	// Access says who may do what; nil, and one that requires nothing, let
+	// everybody do everything.
+	Access *access.Authenticator
+	// Hosts are the names that the server may be asked by without authentication.
+	Hosts Hosts
+	// MetricsElsewhere leaves /metrics to another address.
+	MetricsElsewhere bool
 
 	MaxBody int64 // bytes of a request body; default 8 MiB
 	MaxLine int   // bytes of a line of a batch; default 8 MiB
@@ -42,6 +48,8 @@ type Config struct {
 	// SpoolDir (default: the system's). Default 1 MiB.
 	SpoolMemory int
 	SpoolDir    string
+	// Load bounds what clients may ask for.
+	Load Load
 }
 
 func (c Config) withDefaults() Config {
@@ -69,6 +77,7 @@ func (c Config) withDefaults() Config {
 	if c.SpoolMemory == 0 {
 		c.SpoolMemory = 1 << 20
 	}
+	c.Load = c.Load.withDefaults()
 	return c
 }
 
@@ -81,12 +90,19 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	docs    []byte // the page at /docs
 	totals  effectTotals
+	limits  *bounds
+	streams *streams
+	// redacting holds a token while many records are redacted or looked through.
+	redacting chan struct{}
 }
 
 // New makes a server over a host and an index that are open. It follows every
 // ledger of the host; the index is closed before the host.
 func New(config Config) (*Server, error) {
-	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
+	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(),
+		redacting: make(chan struct{}, 1)}
+	s.limits, s.streams = newBounds(s.config.Load), newStreams()
+	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)
 	var err error
 	if s.docs, err = renderDocs(); err != nil {
 		return nil, err
@@ -95,10 +111,11 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s.config.Metrics.watch(s.host, config.Index)
+	s.config.Metrics.Register(loadCollector{s.limits})
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail
-	s.echo.Use(s.observe, s.recoverPanic, secure)
-	s.routes()
+	s.echo.Use(s.observe, s.recoverPanic, secure, s.admit)
+	s.register()
 	return s, nil
 }
 
@@ -108,9 +125,11 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
+	stream := s.streams.open(l)
 	l.OnCommit(func(c ledger.Commit) {
 		s.config.Metrics.observeCommit(l.Name(), c)
 		follower.Wake()
+		stream.committed()
 	})
 	// What was committed between the two would be noticed with the next commit
 	// only.
@@ -130,9 +149,15 @@ func (s *Server) indexAt(ctx context.Context, l *ledger.Ledger, head *ledger.Hea
 // ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows
 // the original, leaves the body out.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.boundBody(w, r)
+	w = newPatientWriter(w, r, s.config.Load.WriteTimeout, func() { s.config.Metrics.load.refuse(refusedSlowReader) })
 	// A browser lets any web page post to a server on loopback.
 	if err := s.origins.Check(r); err != nil {
 		s.fail(fault(http.StatusForbidden, "refused: the request comes from a web page of another origin"), s.echo.NewContext(r, w))
+		return
+	}
+	if err := s.config.Hosts.Check(r); err != nil && !s.config.Access.Required() {
+		s.fail(err, s.echo.NewContext(r, w))
 		return
 	}
 	if r.Method == http.MethodHead {
@@ -144,95 +169,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // HTTP is an http.Server for s with the time-outs of a service that slow clients
-// cannot hold. Reads and writes have no deadline of their own: a batch streams
-// for as long as it likes.
+// cannot hold. Reads and writes have no deadline for the whole of them, since a batch
+// streams for as long as it likes, but for each of their parts. A shutdown ends who
+// follows events.
 func (s *Server) HTTP() *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100},
+		ConnContext:       withConnection,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(s.streams.end)
+	return server
 }
-
-func (s *Server) routes() {
-	e := s.echo
-	e.GET("/", s.home)
-	e.GET("/healthz", s.healthz)
-	e.GET("/readyz", s.readyz)
-	e.GET("/version", s.version)
-	e.GET("/metrics", echo.WrapHandler(s.config.Metrics.Handler()))
-	e.GET("/openapi.yaml", s.openAPI)
-	e.GET("/docs", s.docsPage)
-
-	e.GET("/v1/ledgers", s.listLedgers)
-	e.POST("/v1/ledgers", s.createLedger)
-	e.POST("/v1/compute/:kind", s.compute)
-
-	l := e.Group("/v1/ledgers/:ledger")
-	l.GET("", s.describeLedger)
-	for kind, path := range writePaths {
-		l.POST(path, s.write(kind))
-	}
-	l.POST("/batch", s.batch)
-	l.POST("/freeze", s.freeze)
-	l.GET("/stats", s.stats)
-	l.GET("/records", s.records)
-	l.GET("/records/:seq", s.record)
-	l.GET("/runs/:run_id", s.run)
-	l.POST("/records/:seq/state", s.changeState)
-	l.GET("/records/:seq/receipt", s.receipt)
-	l.GET("/records/:seq/content/*", s.content)
-	l.GET("/paths", s.projects)
-	l.GET("/paths/:project", s.paths)
-	l.GET("/paths/:project/builds", s.builds)
-	l.GET("/paths/:project/builds/:build/gone", s.goneFromBuild)
-	l.GET("/paths/:project/collisions", s.collisions)
-	l.GET("/paths/:project/:path_id", s.pathHistory)
-	l.PUT("/paths/:project/:path_id/validation", s.validatePath)
-	l.PUT("/sources/:source_id", s.registerSource)
-	l.DELETE("/sources/:source_id", s.revokeSource)
-	l.GET("/drift/groups", s.groups)
-	l.GET("/drift/groups/:by/:value", s.group)
-	l.GET("/drift/attribution", s.attribute)
-	l.GET("/drift/timeline", s.timeline)
-	l.GET("/drift/effects", s.effects)
-	l.POST("/drift/reproduce", s.reproduce)
-	l.GET("/run-dags/compare", s.compareRuns)
-	l.GET("/run-dags/divergence", s.divergence)
-	l.GET("/run-dags/failures", s.failures)
-	l.GET("/run-dags/by-cache-key/:key", s.runByCacheKey)
-	l.GET("/run-dags/:seq/stage-proof/:stage", s.stageProof)
-	l.GET("/citation-sets/drift", s.citationDrift)
-	l.GET("/citation-sets/conflicts", s.conflicts)
-	l.GET("/citation-sets/stale", s.stale)
-	l.GET("/citation-sets/by-chunk/:hash", s.citationsOfChunk)
-	l.GET("/citation-sets/by-source/:source_id", s.citationsOfSource)
-	l.GET("/citation-sets/:seq/document", s.citationsDocument)
-	l.POST("/citation-sets/:seq/pinned-retrieval", s.pinnedRetrieval)
-	l.GET("/sources", s.sources)
-	l.GET("/sources/:source_id", s.source)
-	l.GET("/producers", s.producers)
-	l.GET("/producers/:id", s.producer)
-	l.GET("/events", s.events)
-	l.GET("/events/:hash", s.event)
-	l.GET("/proofs/inclusion", s.inclusion)
-	l.GET("/proofs/consistency", s.consistency)
-	l.GET("/log/checkpoint", s.checkpoint)
-	l.GET("/log/key", s.key)
-	l.GET("/log/tile/*", s.tile)
-}
-
-// Routes lists what the server answers, as "GET /v1/ledgers/{ledger}".
-func (s *Server) Routes() []string {
-	var routes []string
-	for _, r := range s.echo.Routes() {
-		path := pathParameter.ReplaceAllString(r.Path, "{$1}")
-		routes = append(routes, r.Method+" "+strings.Replace(path, "*", "{path}", 1))
-	}
-	slices.Sort(routes)
-	return routes
-}
-
-var pathParameter = regexp.MustCompile(`:([a-z_]+)`)

@@ -4,34 +4,63 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 // spool holds results for a client that is not reading yet: in memory up to a
 // bound, beyond it in a temporary file. It has one writer and one reader.
 type spool struct {
-	limit int
-	dir   string
-	room  func() error // nil while a file may grow
+	spoolBounds
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond
-	memory   []byte   // comes before what is in the file
+	buffer   []byte   // comes before what is in the file
 	file     *os.File // nil until memory has been full
 	from, to int64    // the unread part of the file
+	held     int64    // of the space for all files
 	err      error    // why nothing more can be written; what came before can be read
 	finished bool     // nothing more will be written
 	broken   bool     // nothing more will be read
 }
 
-// maxSpool bounds the unread results of one batch, in bytes.
-const maxSpool = 1 << 30
+// spoolBounds is how much a spool may hold.
+type spoolBounds struct {
+	maxMemory int          // bytes, before there is a file
+	maxFile   int64        // bytes of the file
+	all       *spoolSpace  // of which the file's are part
+	dir       string       // of the file
+	room      func() error // nil while the file may grow
+}
 
-func newSpool(limit int, dir string, room func() error) *spool {
-	s := &spool{limit: limit, dir: dir, room: room}
+// spoolSpace bounds all files together, in bytes.
+type spoolSpace struct {
+	limit int64
+	taken atomic.Int64
+}
+
+// take says whether there was room for n bytes, which are taken then.
+func (s *spoolSpace) take(n int64) bool {
+	if s.taken.Add(n) <= s.limit {
+		return true
+	}
+	s.taken.Add(-n)
+	return false
+}
+
+func (s *spoolSpace) give(n int64) { s.taken.Add(-n) }
+
+func newSpool(bounds spoolBounds) *spool {
+	s := &spool{spoolBounds: bounds}
 	s.changed.L = &s.mu
 	return s
+}
+
+// spoolBounds are those of one batch; room is nil while there is room on the disk.
+func (s *Server) spoolBounds(room func() error) spoolBounds {
+	return spoolBounds{maxMemory: s.config.SpoolMemory, maxFile: s.limits.load.BatchSpool, all: s.limits.spools, dir: s.config.SpoolDir, room: room}
 }
 
 // write never waits for the reader. After an error nothing more is taken, so
@@ -43,8 +72,8 @@ func (s *spool) write(b []byte) error {
 	if s.err != nil || s.broken {
 		return s.err
 	}
-	if s.from == s.to && len(s.memory)+len(b) <= s.limit {
-		s.memory = append(s.memory, b...)
+	if s.from == s.to && len(s.buffer)+len(b) <= s.maxMemory {
+		s.buffer = append(s.buffer, b...)
 		return nil
 	}
 	if s.err = s.writeFile(b); s.err != nil {
@@ -57,8 +86,8 @@ func (s *spool) writeFile(b []byte) error {
 	if err := s.room(); err != nil {
 		return fmt.Errorf("spooling results: %w", err)
 	}
-	if s.to > maxSpool {
-		return errors.New("spooling results: the client does not read them")
+	if err := s.reserve(s.to + int64(len(b))); err != nil {
+		return err
 	}
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "colophon-batch-*")
@@ -71,6 +100,19 @@ func (s *spool) writeFile(b []byte) error {
 		return fmt.Errorf("spooling results: %w", err)
 	}
 	s.to += int64(len(b))
+	return nil
+}
+
+// reserve takes space for a file of so many bytes.
+func (s *spool) reserve(size int64) error {
+	if size > s.maxFile {
+		return refuse(refusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results", s.maxFile)
+	}
+	more := size - s.held
+	if more > 0 && !s.all.take(more) {
+		return refuse(refusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results", s.all.limit)
+	}
+	s.held = max(s.held, size)
 	return nil
 }
 
@@ -112,32 +154,46 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 func (s *spool) next(buffer []byte) (b []byte, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.memory) == 0 && s.from == s.to && !s.finished {
+	for len(s.buffer) == 0 && s.from == s.to && !s.finished {
 		s.changed.Wait()
 	}
 	switch {
-	case len(s.memory) > 0:
-		b, s.memory = s.memory, buffer
+	case len(s.buffer) > 0:
+		b, s.buffer = s.buffer, buffer
 	case s.from < s.to:
-		b = make([]byte, min(int64(s.limit), s.to-s.from))
+		b = make([]byte, min(int64(s.maxMemory), s.to-s.from))
 		if _, err := s.file.ReadAt(b, s.from); err != nil {
 			return nil, false, fmt.Errorf("reading spooled results: %w", err)
 		}
 		if s.from += int64(len(b)); s.from == s.to {
-			s.from, s.to = 0, 0
+			if err := s.empty(); err != nil {
+				return nil, false, err
+			}
 		}
 	}
 	if b == nil {
 		return nil, true, s.err
 	}
-	return b, len(s.memory) == 0 && s.from == s.to, nil
+	return b, len(s.buffer) == 0 && s.from == s.to, nil
+}
+
+// empty gives back the space of a file that has been read; the caller holds mu.
+func (s *spool) empty() error {
+	s.all.give(s.held)
+	s.from, s.to, s.held = 0, 0, 0
+	if err := s.file.Truncate(0); err != nil {
+		return fmt.Errorf("emptying spooled results: %w", err)
+	}
+	return nil
 }
 
 // discard drops what was not read.
 func (s *spool) discard() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken, s.memory = true, nil
+	s.broken, s.buffer = true, nil
+	s.all.give(s.held)
+	s.held = 0
 	if s.file == nil {
 		return nil
 	}

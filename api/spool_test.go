@@ -16,7 +16,8 @@ func roomy() error { return nil }
 
 func TestSpoolKeepsOrder(t *testing.T) {
 	dir := t.TempDir()
-	s := newSpool(100, dir, roomy)
+	space := &spoolSpace{limit: 1 << 30}
+	s := newSpool(spoolBounds{maxMemory: 100, maxFile: 1 << 30, all: space, dir: dir, room: roomy})
 	random := rand.New(rand.NewPCG(1, 2))
 	var want, got bytes.Buffer
 	done := make(chan error)
@@ -32,6 +33,7 @@ func TestSpoolKeepsOrder(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+	require.Zero(t, space.taken.Load())
 }
 
 type brokenWriter struct{}
@@ -42,7 +44,8 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestSpoolOfAClientThatIsGone(t *testing.T) {
 	dir := t.TempDir()
-	s := newSpool(10, dir, roomy)
+	space := &spoolSpace{limit: 1 << 30}
+	s := newSpool(spoolBounds{maxMemory: 10, maxFile: 1 << 30, all: space, dir: dir, room: roomy})
 	for range 10 {
 		require.NoError(t, s.write([]byte("12345678")))
 	}
@@ -52,4 +55,5 @@ func TestSpoolOfAClientThatIsGone(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+	require.Zero(t, space.taken.Load())
 }

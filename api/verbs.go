@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/proofs"
-	"colophon/storage"
 )
 
 // The verbs change the state of something in the ledger (2.8). Each request is
@@ -129,16 +127,21 @@ func (s *Server) verb(c echo.Context) (*ledger.Ledger, options, error) {
 
 // submitVerb parses a body, which it releases, records the verb and answers its
 // receipt.
-func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *bytes.Buffer, parse func([]byte) (*record.Verb, error)) error {
+func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *requestBody, parse func([]byte) (*record.Verb, error)) error {
 	v, err := parse(body.Bytes())
 	release(body)
 	if err != nil {
 		return err
 	}
-	sub, err := l.PrepareVerb(v, ledger.Anonymous, o.key)
+	sub, err := l.PrepareVerb(v, o.actor, o.key)
 	if err != nil {
 		return err
 	}
+	return s.submitPrepared(c, l, o, sub)
+}
+
+// submitPrepared records a verb and answers its receipt.
+func (s *Server) submitPrepared(c echo.Context, l *ledger.Ledger, o options, sub ledger.Submission) error {
 	begin := time.Now()
 	ack, err := l.Submit(sub)
 	if err != nil {
@@ -161,9 +164,9 @@ func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *b
 
 // readOptionalBody is readBody for a request that may have none: then it has no
 // Content-Type either. The caller releases it.
-func (s *Server) readOptionalBody(c echo.Context) (*bytes.Buffer, error) {
+func (s *Server) readOptionalBody(c echo.Context) (*requestBody, error) {
 	if c.Request().ContentLength == 0 {
-		return new(bytes.Buffer), nil
+		return new(requestBody), nil
 	}
 	return s.readBody(c)
 }
@@ -215,11 +218,8 @@ func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key strin
 	if source.Registered {
 		return nil
 	}
-	if key != "" {
-		_, err = l.Store().Key(c.Request().Context(), ledger.HeaderKey(key))
-		if !errors.Is(err, storage.ErrNotFound) {
-			return err
-		}
+	if held, err := keyHeld(c.Request().Context(), l, key); held || err != nil {
+		return err
 	}
 	return fault(http.StatusNotFound, "no source of that id is registered")
 }

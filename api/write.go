@@ -6,7 +6,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/access"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -33,10 +33,11 @@ type options struct {
 	minimal bool // receipts without proof (3.1)
 	derive  bool // derived facts beside the receipt (3.1)
 	key     string
+	actor   string // of the events
 }
 
 func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
-	o := options{key: c.Request().Header.Get("Idempotency-Key")}
+	o := options{key: c.Request().Header.Get("Idempotency-Key"), actor: actor(c)}
 	if len(o.key) > record.MaxKey || !utf8.ValidString(o.key) {
 		return o, fault(http.StatusBadRequest, "Idempotency-Key: must be valid UTF-8 of at most %d bytes", record.MaxKey)
 	}
@@ -47,6 +48,12 @@ func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
 	var err error
 	if o.derive, err = choice("derive", derive, "false", "true"); err != nil {
 		return o, err
+	}
+	if o.derive {
+		// Derived facts tell of other records.
+		if err := alsoNeeds(c, access.Read); err != nil {
+			return o, err
+		}
 	}
 	if mode != ledger.AcceptMismatch && mode != ledger.RejectMismatch {
 		return o, invalid("on_mismatch", "must be accept or reject")
@@ -70,12 +77,19 @@ func preference(c echo.Context) string {
 	return ""
 }
 
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// requestBody is a body that has been read, and the memory that it holds.
+type requestBody struct {
+	bytes.Buffer
+	share share
+}
+
+var bodies = sync.Pool{New: func() any { return new(requestBody) }}
 
 // maxPooledBody bounds the buffers that are kept for the next request.
 const maxPooledBody = 1 << 20
 
-func release(body *bytes.Buffer) {
+func release(body *requestBody) {
+	body.share.release()
 	if body.Cap() <= maxPooledBody {
 		body.Reset()
 		bodies.Put(body)
@@ -83,7 +97,7 @@ func release(body *bytes.Buffer) {
 }
 
 // readBody reads a JSON body within the limit. The caller releases it.
-func (s *Server) readBody(c echo.Context) (*bytes.Buffer, error) {
+func (s *Server) readBody(c echo.Context) (*requestBody, error) {
 	r := c.Request()
 	if err := contentType(r, "application/json"); err != nil {
 		return nil, err
@@ -91,14 +105,13 @@ func (s *Server) readBody(c echo.Context) (*bytes.Buffer, error) {
 	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
 		return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
 	}
-	// net/http takes the deadline off again before the next request. Not every
-	// ResponseWriter has one; those of tests have no slow clients.
-	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
-	body := bodies.Get().(*bytes.Buffer)
-	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), r.Body, s.config.MaxBody)); err != nil {
+	body := bodies.Get().(*requestBody)
+	body.share = share{memory: s.limits.memory}
+	counted := meter{r.Context(), http.MaxBytesReader(c.Response(), r.Body, s.config.MaxBody), &body.share}
+	if _, err := body.ReadFrom(counted); err != nil {
 		release(body)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil, fault(http.StatusRequestTimeout, "the body did not come within %s", s.config.BodyTimeout)
+		if slow := slowSender(err, s.config.BodyTimeout); slow != nil {
+			return nil, slow
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, fault(http.StatusBadRequest, "the body ended early")
@@ -167,9 +180,9 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 // prepare makes the submission of a record, or of its refusal.
 func prepare(l *ledger.Ledger, r *record.Record, o options) (sub ledger.Submission, refused bool, err error) {
 	if o.reject && len(r.Mismatches()) > 0 {
-		return l.PrepareRefusal(r, ledger.Anonymous, o.key), true, nil
+		return l.PrepareRefusal(r, o.actor, o.key), true, nil
 	}
-	sub, err = l.Prepare(r, ledger.Anonymous, o.key)
+	sub, err = l.Prepare(r, o.actor, o.key)
 	return sub, false, err
 }
 
@@ -193,13 +206,20 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
 		p.Receipt = receipt.AppendJSON(nil)
 		return p
 	}
-	status := http.StatusCreated
-	if out.ack.Outcome == ledger.Replayed {
+	status := out.status()
+	if status == http.StatusOK {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
-		status = http.StatusOK
 	}
 	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))
 	return c.Blob(status, echo.MIMEApplicationJSON, s.encodeReceipt(c.Request().Context(), l, out, receipt))
+}
+
+// status is that of a record that was taken.
+func (out *outcome) status() int {
+	if out.ack.Outcome == ledger.Replayed {
+		return http.StatusOK
+	}
+	return http.StatusCreated
 }
 
 // maxListed bounds the failed checks that a problem lists; it gives their number.

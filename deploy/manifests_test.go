@@ -99,6 +99,24 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	require.Contains(t, policy.Spec.PolicyTypes, "Ingress")
 }
 
+// Prometheus asks where metrics are, in the compose file, in the cluster and beside
+// the unit.
+func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
+	const port = "9464"
+	for file, wanted := range map[string][]string{
+		"prometheus/prometheus.yml":   {"- colophon:" + port},
+		"compose.yaml":                {"--metrics-listen=0.0.0.0:" + port},
+		"kubernetes/statefulset.yaml": {"--metrics-listen=0.0.0.0:" + port, `prometheus.io/port: "` + port + `"`, "containerPort: " + port},
+		"systemd/colophon.service":    {"--metrics-listen 127.0.0.1:" + port},
+	} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, line := range wanted {
+			require.Contains(t, string(text), line, file)
+		}
+	}
+}
+
 func TestSystemdUnit(t *testing.T) {
 	text, err := os.ReadFile("systemd/colophon.service")
 	require.NoError(t, err)

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -17,35 +20,114 @@ import (
 
 const defaultServer = "http://127.0.0.1:8080"
 
-// serverFlag is the flag of every command that talks to a server.
-func serverFlag(c *console, flags *pflag.FlagSet, server *string) {
-	flags.StringVar(server, "server", c.environment("COLOPHON_SERVER", defaultServer), "`URL` of the server, or COLOPHON_SERVER")
+// serverOptions are the flags of every command that talks to a server: which one,
+// and as whom. A token is no flag, since everybody can see the command lines of a
+// machine.
+type serverOptions struct {
+	url       string
+	tokenFile string // empty: the token is in COLOPHON_TOKEN, if there is one
+	caFile    string // empty: the system's authorities
+}
+
+func (o *serverOptions) bind(c *console, flags *pflag.FlagSet) {
+	flags.StringVar(&o.url, "server", c.environment("COLOPHON_SERVER", defaultServer), "`URL` of the server, or COLOPHON_SERVER")
+	flags.StringVar(&o.tokenFile, "token-file", c.environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&o.caFile, "ca-file", c.environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
 }
 
 // client talks to one server.
 type client struct {
-	base string // without a slash at its end
-	http *http.Client
+	base  string // without a slash at its end
+	token string // empty if there is none
+	http  *http.Client
 }
 
-// newClient makes a client of the server at that URL.
-func newClient(server string) (*client, error) {
-	u, err := url.Parse(server)
+// newClient makes a client of the server that the options name.
+func newClient(c *console, o serverOptions) (*client, error) {
+	u, err := url.Parse(o.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, exitf(exitUsage, "--server: %q is not a URL like %s", server, defaultServer)
+		return nil, exitf(exitUsage, "--server: %q is not a URL like %s", o.url, defaultServer)
 	}
-	return &client{base: strings.TrimRight(server, "/"), http: &http.Client{}}, nil
+	if u.User != nil {
+		return nil, exitf(exitUsage, "--server: the URL must not have a user and password; put a token into a file and name that with --token-file")
+	}
+	token, err := o.token(c)
+	if err != nil {
+		return nil, exitf(exitUsage, "%w", err)
+	}
+	if token != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
+		c.say("warning: the token goes to %s unencrypted; use https where others can listen", u.Host)
+	}
+	transport, err := o.transport()
+	if err != nil {
+		return nil, exitf(exitUsage, "--ca-file: %w", err)
+	}
+	return &client{base: strings.TrimRight(o.url, "/"), token: token, http: &http.Client{
+		Transport: transport,
+		// Whoever answers instead of the server must not have the token.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// token is the token to send; empty if there is none.
+func (o serverOptions) token(c *console) (string, error) {
+	place, token := "COLOPHON_TOKEN", c.environment("COLOPHON_TOKEN", "")
+	if o.tokenFile != "" {
+		text, err := os.ReadFile(o.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		place, token = "the file of --token-file", strings.TrimSpace(string(text))
+		if token == "" {
+			return "", fmt.Errorf("%s is empty", place)
+		}
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s holds more than a token; it has to be one word, as colophon token create printed it", place)
+	}
+	return token, nil
+}
+
+// transport believes the authorities that the options name.
+func (o serverOptions) transport() (*http.Transport, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if o.caFile == "" {
+		return transport, nil
+	}
+	text, err := os.ReadFile(o.caFile)
+	if err != nil {
+		return nil, err
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", o.caFile)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
+	return transport, nil
+}
+
+// do sends a request, with the token if there is one.
+func (c *client) do(request *http.Request) (*http.Response, error) {
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return c.http.Do(request)
 }
 
 // maxAnswer bounds an answer that is read as a whole, in bytes.
 const maxAnswer = 16 << 20
 
 // call makes a request with a JSON body, unless it is nil, and returns the
-// answer's. The error is an exitError when no server answers, a *problem when it
-// answers with one.
+// answer's, which must come within a minute. The error is an exitError when no
+// server answers, a *problem when it answers with one.
 func (c *client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	return c.send(ctx, method, path, body)
+}
+
+// send is call for a request that may take as long as ctx allows.
+func (c *client) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -53,19 +135,44 @@ func (c *client) call(ctx context.Context, method, path string, body []byte) ([]
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := c.http.Do(request)
+	response, err := c.do(request)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return nil, readProblem(response)
+		return nil, c.refused(response)
 	}
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
 	return answer, nil
+}
+
+// refused is what is wrong by an answer that is no success, and what to do about
+// it where the server cannot know.
+func (c *client) refused(response *http.Response) *problem {
+	p := readProblem(response)
+	switch {
+	case p.Status == http.StatusUnauthorized && c.token == "":
+		p.Detail = "the server wants a token: put one into COLOPHON_TOKEN, or into a file and name that with --token-file; " +
+			"whoever runs the server makes it with colophon token create"
+	case p.Status == http.StatusUnauthorized:
+		p.Detail = "the server does not take the token: it is unknown there, revoked or expired; " +
+			"whoever runs the server makes another with colophon token create"
+	case p.Status/100 == 3:
+		p.Detail = fmt.Sprintf("%s leads to %s; name that with --server if it is the server", c.base, response.Header.Get("Location"))
+	}
+	return p
+}
+
+// orNoGrant is what else an answer may mean that there is no such ledger.
+func (c *client) orNoGrant() string {
+	if c.token == "" {
+		return ""
+	}
+	return ", or none that the token has a grant on"
 }
 
 // unreachable says that no server answers, and what to do.

@@ -13,11 +13,13 @@ import (
 // driftCommand is what the commands about drift share.
 type driftCommand struct {
 	*console
-	server, ledger string
-	json           bool
-	all            bool // print all pages, not only the first that has rows
-	full           bool // print hashes whole
-	anyState       bool
+	server   serverOptions
+	client   *client // made by the first question
+	ledger   string
+	json     bool
+	all      bool // print all pages, not only the first that has rows
+	full     bool // print hashes whole
+	anyState bool
 }
 
 const driftHelp = `Answer what changed and what caused it (GET /drift/…, /run-dags/… and /paths/… of
@@ -42,7 +44,7 @@ func newDrift(c *console) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	flags := command.PersistentFlags()
-	serverFlag(c, flags, &d.server)
+	d.server.bind(c, flags)
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document a line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default as far as the index has come")

@@ -72,15 +72,14 @@ func (d *driftCommand) conclude(t *table, next, empty string) {
 
 // ask asks a query of the ledger, reads the answer and returns it as it came.
 func (d *driftCommand) ask(command *cobra.Command, path string, query url.Values, to any) ([]byte, error) {
-	server, err := newClient(d.server)
-	if err != nil {
+	if err := d.connect(); err != nil {
 		return nil, err
 	}
 	path = ledgerPath(d.ledger) + path
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	answer, err := server.call(command.Context(), http.MethodGet, path, nil)
+	answer, err := d.client.call(command.Context(), http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +87,14 @@ func (d *driftCommand) ask(command *cobra.Command, path string, query url.Values
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
 	return answer, nil
+}
+
+// connect makes the client, once for all pages.
+func (d *driftCommand) connect() (err error) {
+	if d.client == nil {
+		d.client, err = newClient(d.console, d.server)
+	}
+	return err
 }
 
 // printLine prints a JSON value as one line.

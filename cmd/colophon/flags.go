@@ -33,11 +33,11 @@ func explainVariable(name string, err error) error {
 func wanted(invalid *pflag.InvalidValueError) error {
 	kind := invalid.GetFlag().Value.Type()
 	switch kind {
-	case "int", "uint", "uint64":
+	case "int", "uint", "uint64", "float64":
 		if errors.Is(invalid, strconv.ErrRange) {
 			return fmt.Errorf("%s is out of range", invalid.GetValue())
 		}
-		if kind == "int" {
+		if kind == "int" || kind == "float64" {
 			return errors.New("must be a number")
 		}
 		return errors.New("must be a number, 0 or more")

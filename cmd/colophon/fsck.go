@@ -34,8 +34,9 @@ func newFsck(c *console) *cobra.Command {
 		Use:   "fsck",
 		Short: "Check everything that a data folder holds",
 		Long: `Check every ledger of a data folder from its first event to its last: entries and
-their chain, the hash tiles, the signed root, the content that events name, and
-the idempotency keys. What is damaged first is named. Nothing is changed.
+their chain, the hash tiles, the signed root, the content that events name and no
+event has redacted, that what was to be erased is gone, and the idempotency keys.
+What is damaged first is named. Nothing is changed.
 
 No server may use the folder meanwhile.
 
@@ -77,6 +78,7 @@ type finding struct {
 	Ledger   string  `json:"ledger"`
 	Events   uint64  `json:"events"`
 	Contents uint64  `json:"contents"`
+	Redacted uint64  `json:"redacted"`
 	Keys     uint64  `json:"keys"`
 	Damage   *damage `json:"damage"`
 }
@@ -166,7 +168,7 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
 			Message: fmt.Sprintf("the ledger's description has the origin %q, its checkpoint %q", info.Origin, origin)}
 	}
-	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Keys: report.Keys}
+	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.Redacted, Keys: report.Keys}
 	if d := report.Damage; d != nil {
 		found.Damage = &damage{string(d.Kind), d.Seq, d.Tile, d.Name, d.Message, d.Error()}
 	}
@@ -216,5 +218,6 @@ func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s", f.Ledger, f.Damage.text)
 	}
-	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys", f.Ledger, counted(f.Events, "event"), f.Contents, f.Keys)
+	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys, %d redacted contents", f.Ledger,
+		counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
 }

@@ -19,7 +19,7 @@ import (
 
 // importOptions is the command line of import.
 type importOptions struct {
-	server     string
+	server     serverOptions
 	ledger     string
 	onMismatch string // empty: as the ledger is set
 	retries    int    // attempts in a row that may fail without any line answered
@@ -54,7 +54,7 @@ file, 3 the server cannot be reached.`,
 			return runImport(command.Context(), c, o, files)
 		},
 	}
-	serverFlag(c, command.Flags(), &o.server)
+	o.server.bind(c, command.Flags())
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "`what` the ledger does with a record whose claims do not hold: accept or reject; default as the ledger is set")
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of attempts in a row to go on after the connection dropped")
@@ -88,7 +88,7 @@ func runImport(ctx context.Context, c *console, o importOptions, files []string)
 	if err != nil {
 		return exitf(exitUsage, "%w", err)
 	}
-	server, err := newClient(o.server)
+	server, err := newClient(c, o.server)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func checkFiles(files []string) (size int64, err error) {
 func checkWritable(ctx context.Context, server *client, name string) error {
 	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name), nil)
 	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return exitf(exitUsage, "the server has no ledger %q; make it with: colophon ledger create %s", name, name)
+		return exitf(exitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.orNoGrant(), name)
 	}
 	if err != nil {
 		return err

@@ -73,13 +73,13 @@ func (im *importer) attempt(ctx context.Context, lines <-chan importLine) (finis
 		return false, err
 	}
 	request.Header.Set("Content-Type", "application/x-ndjson")
-	response, err := im.client.http.Do(request)
+	response, err := im.client.do(request)
 	if err != nil {
 		return false, im.client.noAnswer(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return false, readProblem(response)
+		return false, im.client.refused(response)
 	}
 	return false, im.receive(response.Body)
 }

@@ -37,7 +37,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) *client {
 		server.Close()
 		require.Empty(t, batches, "every batch was asked for")
 	})
-	c, err := newClient(server.URL)
+	c, err := newClient(&console{env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
 	require.NoError(t, err)
 	return c
 }
@@ -95,7 +95,7 @@ func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
 	)
 	var out, errs bytes.Buffer
 	c := &console{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }}
-	options := importOptions{server: server.base, ledger: "default", retries: 4, maxLine: 1 << 20}
+	options := importOptions{server: serverOptions{url: server.base}, ledger: "default", retries: 4, maxLine: 1 << 20}
 	require.NoError(t, runImport(context.Background(), c, options, []string{name}), errs.String())
 	require.Regexp(t, `total +10 +0 +0 +0`, out.String())
 	require.Contains(t, errs.String(), "503 no room")

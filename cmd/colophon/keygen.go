@@ -66,9 +66,8 @@ func writeSecret(path, secret string) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
+	if err := ledger.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("making %s durable: %w", path, err)
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return nil
 }

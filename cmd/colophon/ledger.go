@@ -25,6 +25,7 @@ type ledgerInfo struct {
 	Created     time.Time `json:"created"`
 	Frozen      bool      `json:"frozen"`
 	OnMismatch  string    `json:"on_mismatch"`
+	Log         string    `json:"log"`
 	TreeSize    uint64    `json:"tree_size"`
 }
 
@@ -34,7 +35,7 @@ func ledgerPath(name string) string { return "/v1/ledgers/" + url.PathEscape(nam
 // ledgerCommand is what the commands about ledgers share.
 type ledgerCommand struct {
 	*console
-	server string
+	server serverOptions
 	json   bool
 }
 
@@ -42,14 +43,14 @@ func newLedger(c *console) *cobra.Command {
 	l := &ledgerCommand{console: c}
 	command := &cobra.Command{
 		Use:     "ledger",
-		Short:   "Make, list and freeze the ledgers of a server",
+		Short:   "Make, list, publish and freeze the ledgers of a server",
 		Example: "  colophon ledger list",
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	serverFlag(c, command.PersistentFlags(), &l.server)
+	l.server.bind(c, command.PersistentFlags())
 	command.PersistentFlags().BoolVar(&l.json, "json", false, "print the server's answer as JSON")
-	command.AddCommand(l.newCreate(), l.newList(), l.newFreeze())
+	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newFreeze())
 	return command
 }
 
@@ -87,14 +88,15 @@ func (l *ledgerCommand) newFreeze() *cobra.Command {
 		Use:   "freeze NAME",
 		Short: "Refuse all writes to a ledger from now on; this cannot be undone",
 		Long: `Refuse all writes to a ledger from now on. Reads go on, and its last checkpoint
-is final. This cannot be undone: on a terminal the command asks for the name once
+is final; content cannot be erased any more either, so redact first what must not
+stay. This cannot be undone: on a terminal the command asks for the name once
 more, elsewhere it wants --yes.`,
 		Example: `  colophon ledger freeze generations
   colophon ledger freeze generations --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
-				if err := l.confirmFreeze(command.Context(), args[0]); err != nil {
+				if err := l.confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
 					return err
 				}
 			}
@@ -105,12 +107,13 @@ more, elsewhere it wants --yes.`,
 	return command
 }
 
-// confirmFreeze has the name of the ledger typed, on a terminal.
-func (c *console) confirmFreeze(ctx context.Context, name string) error {
+// confirm has the name of the ledger typed, on a terminal, once it has said why; done
+// is what else was not done to it.
+func (c *console) confirm(ctx context.Context, name, why, done string) error {
 	if file, ok := c.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return exitf(exitUsage, "freezing a ledger cannot be undone; pass --yes to do it without being asked")
+		return exitf(exitUsage, "%s; pass --yes to do it without being asked", why)
 	}
-	fmt.Fprintf(c.err, "Freezing ledger %q cannot be undone. Type its name to do it: ", name)
+	fmt.Fprintf(c.err, "Mind that %s. Type %q to do it: ", why, name)
 	typed := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(c.in).ReadString('\n') // what cannot be read is not the name
@@ -121,10 +124,10 @@ func (c *console) confirmFreeze(ctx context.Context, name string) error {
 		if line == name {
 			return nil
 		}
-		return exitf(exitFailed, "that is not its name; nothing was frozen")
+		return exitf(exitFailed, "that is not its name; nothing was %s", done)
 	case <-ctx.Done():
 		fmt.Fprintln(c.err)
-		return exitf(exitFailed, "interrupted; nothing was frozen")
+		return exitf(exitFailed, "interrupted; nothing was %s", done)
 	}
 }
 
@@ -158,7 +161,7 @@ func (l *ledgerCommand) one(command *cobra.Command, method, path string, body []
 
 // call makes a request and reads the answer; with --json it prints it.
 func (l *ledgerCommand) call(command *cobra.Command, method, path string, body []byte, to any) error {
-	server, err := newClient(l.server)
+	server, err := newClient(l.console, l.server)
 	if err != nil {
 		return err
 	}
@@ -186,7 +189,7 @@ func printLedgers(out io.Writer, ledgers []ledgerInfo) error {
 		if l.Frozen {
 			state = "frozen"
 		}
-		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s\n", l.Name, counted(l.TreeSize, "event"), state, l.OnMismatch)
+		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
 		fmt.Fprintf(table, "  created\t%s\n", l.Created.UTC().Format(time.RFC3339))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)

@@ -81,7 +81,7 @@ func printLedgerMetrics(ctx context.Context, c *console, o offlineOptions, datab
 
 // foldMetrics prints the metrics of a log's first events, with an index in a folder.
 func foldMetrics(ctx context.Context, c *console, name string, log storage.Reader, size uint64, dir string) error {
-	folded, err := index.Open(filepath.Join(dir, "index"), c.warnings())
+	folded, err := index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.warnings()})
 	if err != nil {
 		return err
 	}

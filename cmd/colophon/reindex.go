@@ -76,7 +76,7 @@ func reindex(ctx context.Context, c *console, o offlineOptions) error {
 	if err != nil {
 		return err
 	}
-	folded, err := index.Open(indexDir(o.data), c.warnings())
+	folded, err := index.Open(index.Config{Dir: indexDir(o.data), Log: c.warnings()})
 	if err != nil {
 		return errors.Join(err, database.Close())
 	}

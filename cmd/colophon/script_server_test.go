@@ -70,7 +70,8 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 
 // scriptServer runs servers:
 //
-//	server start NAME DATA FLAG...   returns when it answers; sets COLOPHON_SERVER and KEY
+//	server start NAME DATA FLAG...   returns when it answers; sets COLOPHON_SERVER and KEY, and
+//	                                 METRICS where metrics have an address of their own
 //	server kill NAME                 kill -9
 //	server stop NAME                 SIGTERM; it must end with exit code 0
 //
@@ -134,6 +135,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	s.address = server.Host
 	ts.Setenv("COLOPHON_SERVER", server.String())
 	ts.Setenv("KEY", found["key"])
+	ts.Setenv("METRICS", strings.TrimSuffix(found["metrics"], "/metrics"))
 }
 
 // feedProcess is an import that reads the lines which the script gives it.
@@ -203,13 +205,17 @@ func startFeed(ts *testscript.TestScript, all []byte, lines int, flags []string)
 	return f
 }
 
-// request makes a request to the script's server.
+// request makes a request to the script's server, or to the one that path begins
+// with.
 func request(ts *testscript.TestScript, method, path string, header http.Header, body io.Reader) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, ts.Getenv("COLOPHON_SERVER")+path, body)
+	if strings.HasPrefix(path, "/") {
+		path = ts.Getenv("COLOPHON_SERVER") + path
+	}
+	r, err := http.NewRequestWithContext(ctx, method, path, body)
 	ts.Check(err)
-	r.Header = header
+	r.Header, r.Host = header, header.Get("Host")
 	response, err := http.DefaultClient.Do(r)
 	ts.Check(err)
 	defer response.Body.Close()

@@ -108,7 +108,7 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 // scriptDamage changes what the ledger default has in a data folder, checksums
 // valid:
 //
-//	damage entry|swap|tile|content|truncate|checkpoint DATA SEQ
+//	damage entry|swap|tile|content|truncate|checkpoint|redaction|reference DATA SEQ
 func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	seq, err := strconv.ParseUint(args[2], 10, 64)
 	ts.Check(err)
@@ -152,6 +152,12 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamper) error { return t.Content(digest, []byte("other")) }, err
+	case "redaction": // by the event that is the last
+		head, err := store.Head(ctx)
+		return func(t *pebbletest.Tamper) error { return t.Redaction(seq, head.Size-1) }, err
+	case "reference":
+		digest, err := contentOf(entry[proofs.HashSize:])
+		return func(t *pebbletest.Tamper) error { return t.DeleteReference(digest, seq) }, err
 	case "truncate":
 		return func(t *pebbletest.Tamper) error { return t.DeleteEntry(seq) }, nil
 	case "checkpoint":

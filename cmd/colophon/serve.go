@@ -49,6 +49,18 @@ The first start makes the data folder, a signing key (keys/default.key: keep a
 copy of it) and the ledger "default". Every flag can also be set by an
 environment variable (COLOPHON_LISTEN for --listen) and by name in a YAML file.
 
+Who may do what is said by tokens (colophon token create), and for tokens of OpenID
+Connect issuers and for client certificates by --access-file:
+  oidc:
+    - issuer: https://id.example.org
+      audience: colophon
+      rules:
+        - {claim: groups, value: writers, ledgers: [default], scopes: [write, read]}
+  mtls:
+    - {subject: "CN=witness,O=Example", name: witness, ledgers: ["*"], scopes: [log]}
+While there are neither tokens nor such rules, nobody is asked who he is, and the
+server listens on loopback only, unless --insecure says otherwise.
+
 Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
 4 another process uses the data folder, 5 a ledger is damaged.`,
 		Example: `  colophon serve --data ./data
@@ -69,6 +81,11 @@ Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
 
 func serve(ctx context.Context, c *console, config serveConfig) error {
 	log := newLogger(c, config)
+	g, err := openGate(config, log)
+	if err != nil {
+		return err
+	}
+	defer g.who.Close()
 	listener, err := net.Listen("tcp", config.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --listen", config.Listen)
@@ -77,6 +94,13 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 		return err
 	}
 	defer listener.Close()
+	forMetrics, err := listenMetrics(config)
+	if err != nil {
+		return err
+	}
+	if forMetrics != nil {
+		defer forMetrics.Close()
+	}
 	node, err := openNode(ctx, config, log)
 	if errors.Is(err, context.Canceled) {
 		return nil // asked to end before it began
@@ -84,7 +108,8 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	if err != nil {
 		return err
 	}
-	if err := node.serve(ctx, c, config, listener); err != nil {
+	node.forMetrics = forMetrics
+	if err := node.serve(ctx, c, config, g, listener); err != nil {
 		return errors.Join(err, node.close())
 	}
 	if err := node.close(); err != nil {
@@ -108,6 +133,8 @@ type node struct {
 	host     *ledger.Host
 	index    *index.Store
 	log      *slog.Logger
+	// forMetrics is nil where metrics are on the server's own address.
+	forMetrics net.Listener
 }
 
 // openNode opens the data folder; the first time it makes it, and the ledger
@@ -149,7 +176,7 @@ func (n *node) open(ctx context.Context, config serveConfig) (err error) {
 	if err := n.makeDefault(ctx); err != nil {
 		return err
 	}
-	n.index, err = index.Open(indexDir(config.Data), n.log.With("part", "index"))
+	n.index, err = index.Open(index.Config{Dir: indexDir(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache)})
 	return err
 }
 
@@ -181,26 +208,32 @@ func explainOpen(err error, data string) error {
 }
 
 // serve answers requests until ctx is done, then finishes those under way.
-func (n *node) serve(ctx context.Context, c *console, config serveConfig, listener net.Listener) error {
+func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate, listener net.Listener) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	metrics.Register(storageCollector{n.database, n.log})
 	service, err := api.New(api.Config{
-		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(),
+		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(), Access: g.who,
+		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
 		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
-		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes},
+		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
+		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
 	}
+	checkOpenFiles(config.loadConfig, n.log)
 	server := service.HTTP()
 	var underWay sync.RWMutex // read-locked by every request
 	server.Handler = locked(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go func() { ended <- g.serve(server, service.Listen(listener)) }()
 	// Close does not wait for handlers, and they read the database: nobody may
 	// close it before they have ended.
 	defer underWay.Lock()
-	if err := n.welcome(c, config, listener.Addr()); err != nil {
+	if n.forMetrics != nil {
+		defer serveMetrics(config, n.log, n.forMetrics, metrics, underWay.RLocker()).Close()
+	}
+	if err := n.welcome(c, config, g, listener.Addr()); err != nil {
 		return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
 	}
 	select {
@@ -228,7 +261,7 @@ func locked(handler http.Handler, lock sync.Locker) http.Handler {
 }
 
 // welcome says on stdout where everything is, once the server answers.
-func (n *node) welcome(c *console, config serveConfig, address net.Addr) error {
+func (n *node) welcome(c *console, config serveConfig, g gate, address net.Addr) error {
 	l, err := n.host.Ledger(ledger.Default)
 	if err != nil {
 		return err
@@ -237,11 +270,15 @@ func (n *node) welcome(c *console, config serveConfig, address net.Addr) error {
 	if err != nil {
 		return err
 	}
-	url := "http://" + address.String()
+	url := g.scheme() + "://" + address.String()
 	fmt.Fprintf(c.out, "Colophon %s is ready.\n\n", buildVersion())
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "  server\t%s\n", url)
 	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
+	if n.forMetrics != nil {
+		fmt.Fprintf(table, "  metrics\thttp://%s/metrics\n", n.forMetrics.Addr())
+	}
+	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
 	fmt.Fprintf(table, "  data\t%s\n", data)
 	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
 	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
@@ -252,9 +289,7 @@ func (n *node) welcome(c *console, config serveConfig, address net.Addr) error {
 	if _, err = fmt.Fprintf(c.out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
 		return err
 	}
-	if host, _, _ := net.SplitHostPort(config.Listen); !loopback(host) {
-		n.log.Warn("there is no authentication: everybody who reaches this address may write and read", "address", address.String())
-	}
+	g.warn(config, n.log, address)
 	return nil
 }
 

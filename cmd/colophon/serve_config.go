@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"colophon/ledger/index"
 	"colophon/ledger/record"
 )
 
@@ -27,9 +29,26 @@ type serveConfig struct {
 	Data string `yaml:"data"`
 	// Listen is the TCP address, host:port. Port 0 takes a free one.
 	Listen string `yaml:"listen"`
-	// Insecure allows an address that other machines can reach. There is no
-	// authentication: whoever reaches it may write.
+	// Insecure allows an address that other machines can reach where nobody is asked
+	// who he is: whoever reaches it may do everything.
 	Insecure bool `yaml:"insecure"`
+	// AccessFile says what tokens of OpenID Connect issuers and client certificates
+	// may do (access.Rules). API tokens need none.
+	AccessFile string `yaml:"access-file"`
+	// TLSCert and TLSKey are the server's certificate, those between it and the root
+	// after it, and its key, in PEM. They are read anew when they change.
+	TLSCert string `yaml:"tls-cert"`
+	TLSKey  string `yaml:"tls-key"`
+	// TLSClientCA are the authorities that sign client certificates, in PEM.
+	TLSClientCA string `yaml:"tls-client-ca"`
+	// AllowHost are the names, beside localhost and loopback addresses, that the server
+	// answers to where nobody is asked who he is. Empty means any, but on loopback.
+	AllowHost hostNames `yaml:"allow-host"`
+	// MetricsListen is an address for /metrics alone, host:port, without
+	// authentication; the server's own then has no /metrics. Empty means there.
+	MetricsListen string `yaml:"metrics-listen"`
+	// Pprof adds profiles of the process, under /debug/pprof, to MetricsListen.
+	Pprof bool `yaml:"pprof"`
 	// LogFormat is text or json. The log goes to the standard error.
 	LogFormat string `yaml:"log-format"`
 	// LogLevel is the least level that is logged: debug, info, warn or error.
@@ -39,6 +58,8 @@ type serveConfig struct {
 	MinFreeSpace byteSize `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks.
 	Cache byteSize `yaml:"cache"`
+	// IndexCache is the memory of the index: its blocks, rows and batches.
+	IndexCache byteSize `yaml:"index-cache"`
 	// MaxBody bounds the body of a request, except a batch.
 	MaxBody byteSize `yaml:"max-body"`
 	// MaxLine bounds a line of a batch.
@@ -52,6 +73,8 @@ type serveConfig struct {
 	// ShutdownLimit is how long requests that are under way may take to finish
 	// once the server is asked to end; then their connections are closed.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
+
+	loadConfig `yaml:",inline"`
 }
 
 func (c serveConfig) withDefaults() serveConfig {
@@ -59,12 +82,14 @@ func (c serveConfig) withDefaults() serveConfig {
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.Cache, 64<<20)
+	setDefault(&c.IndexCache, index.DefaultMemory)
 	setDefault(&c.MaxBody, 8<<20)
 	setDefault(&c.MaxLine, 8<<20)
 	setDefault(&c.MaxPage, 1000)
 	setDefault(&c.MaxLabels, record.DefaultLimits().Labels)
 	setDefault(&c.MaxLabelBytes, record.DefaultLimits().LabelBytes)
 	setDefault(&c.ShutdownLimit, 15*time.Second)
+	c.loadConfig = c.loadConfig.withDefaults()
 	return c
 }
 
@@ -77,18 +102,21 @@ func setDefault[T comparable](to *T, value T) {
 
 // validate says what is wrong and what to do.
 func (c serveConfig) validate() error {
-	host, port, err := net.SplitHostPort(c.Listen)
+	_, port, err := net.SplitHostPort(c.Listen)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
-	case !c.Insecure && !loopback(host):
-		return fmt.Errorf("listen: %s can be reached from other machines, and there is no authentication: whoever reaches it may write to the ledgers. "+
-			"Listen on 127.0.0.1 and put a proxy that authenticates in front, or pass --insecure where everybody on the network may write", c.Listen)
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return errors.New("tls-cert, tls-key: one needs the other")
+	case c.TLSClientCA != "" && c.TLSCert == "":
+		return errors.New("tls-client-ca: it needs tls-cert and tls-key")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
+	case c.IndexCache < index.LeastMemory:
+		return fmt.Errorf("index-cache: %d bytes are too few; the index needs %dMiB", c.IndexCache, index.LeastMemory>>20)
 	case c.MaxPage < 1:
 		return fmt.Errorf("max-page: %d: a page has at least one row", c.MaxPage)
 	case c.MaxLabels < 0 || c.MaxLabelBytes < 0:
@@ -96,7 +124,10 @@ func (c serveConfig) validate() error {
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
-	return nil
+	if err := c.loadConfig.validate(max(c.MaxBody, c.MaxLine)); err != nil {
+		return err
+	}
+	return c.checkObservation()
 }
 
 // logLevel is the least level that is logged.
@@ -122,16 +153,25 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` of database and keys, made if absent")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 takes a free one")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
+	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
+	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server speaks https")
+	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
+	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
+	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, with commas, that the server may be asked by beside localhost, where it asks for no credentials; default any, but on loopback none")
+	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "`address`, host:port, that answers /metrics without authentication, in place of the server's own")
+	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "answer /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache")
+	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches")
 	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
 	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")
 	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
 	flags.IntVar(&c.MaxLabels, "max-labels", c.MaxLabels, "largest `number` of labels of a record")
 	flags.IntVar(&c.MaxLabelBytes, "max-label-bytes", c.MaxLabelBytes, "largest `length` of a label's name, and of its value")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that requests under way may take when the server ends")
+	c.loadConfig.bind(flags)
 }
 
 // resolveServeConfig puts the sources together: the file named path, if any,
@@ -167,6 +207,9 @@ func resolveServeConfig(path string, env func(string) (string, bool), given *pfl
 	return config, config.validate()
 }
 
+// goType is how the YAML library names a type that is no basic one.
+var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
+
 // readFile reads a YAML file over c. A name that it does not know is an error.
 func (c *serveConfig) readFile(path string) error {
 	text, err := os.ReadFile(path)
@@ -177,8 +220,8 @@ func (c *serveConfig) readFile(path string) error {
 	decoder.KnownFields(true)
 	err = decoder.Decode(c)
 	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) {
-		// Without the Go type, which says nothing to who writes the file.
-		return errors.New(strings.ReplaceAll(strings.Join(wrong.Errors, "; "), " in type main.serveConfig", ""))
+		// Without Go's types, which say nothing to who writes the file.
+		return errors.New(goType.ReplaceAllString(strings.Join(wrong.Errors, "; "), ""))
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

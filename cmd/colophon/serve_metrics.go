@@ -18,6 +18,8 @@ var (
 	storageLevel0      = prometheus.NewDesc("colophon_storage_level0_files", "Files of the ledgers' database that wait to be merged downwards.", nil, nil)
 	storageFree        = prometheus.NewDesc("colophon_storage_free_bytes", "Free space of the file system that the ledgers' database is on.", nil, nil)
 	storageMark        = prometheus.NewDesc("colophon_storage_free_mark_bytes", "Free space below which the ledgers' database takes no writes.", nil, nil)
+	erasures           = prometheus.NewDesc("colophon_erasures_pending", "Pieces of erased content that may still be in files of the ledgers' database.", nil, nil)
+	erasuresAge        = prometheus.NewDesc("colophon_erasures_pending_age_seconds", "Time since the first of the pending erasures, 0 while there is none.", nil, nil)
 	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Time of a sync of the write-ahead log.", nil, nil)
 )
 
@@ -46,6 +48,12 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(storageFree, prometheus.GaugeValue, float64(m.FreeBytes))
 		ch <- prometheus.MustNewConstMetric(storageMark, prometheus.GaugeValue, float64(m.FreeMark))
 	}
+	var age time.Duration
+	if m.Erasing.Pieces > 0 {
+		age = time.Since(m.Erasing.Oldest)
+	}
+	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.Erasing.Pieces))
+	ch <- prometheus.MustNewConstMetric(erasuresAge, prometheus.GaugeValue, age.Seconds())
 	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), sparse(m.FsyncLatency.Buckets))
 }
 

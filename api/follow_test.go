@@ -1,0 +1,370 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+)
+
+// sent is one server-sent event, or a comment.
+type sent struct {
+	name, id, data, retry string
+	comment               bool
+}
+
+// listener is a client that follows events.
+type listener struct {
+	t     testing.TB
+	body  io.ReadCloser
+	lines *bufio.Reader
+	ctx   context.Context // of the request
+}
+
+// listen follows the ledger; the server must agree.
+func (s *service) listen(query string, headers ...string) *listener {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	s.t.Cleanup(cancel)
+	return s.listenUntil(ctx, query, headers...)
+}
+
+func (s *service) listenUntil(ctx context.Context, query string, headers ...string) *listener {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events"+query, nil)
+	require.NoError(s.t, err)
+	r.Header.Set("Accept", eventStream)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := s.http.Client().Do(r)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	require.Equal(s.t, http.StatusOK, response.StatusCode)
+	require.Equal(s.t, eventStream, response.Header.Get("Content-Type"))
+	l := &listener{s.t, response.Body, bufio.NewReader(response.Body), ctx}
+	first := l.next()
+	require.True(s.t, first.comment)
+	require.Equal(s.t, "2000", first.retry)
+	return l
+}
+
+// next reads one event.
+func (l *listener) next() (e sent) {
+	l.t.Helper()
+	for {
+		line, err := l.lines.ReadString('\n')
+		require.NoError(l.t, err)
+		line = strings.TrimSuffix(line, "\n")
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			return e
+		case name == "":
+			e.comment = true
+		case name == "event":
+			e.name = value
+		case name == "id":
+			e.id = value
+		case name == "data":
+			e.data = value
+		case name == "retry":
+			e.retry = value
+		default:
+			require.Fail(l.t, "not server-sent events", "%q", line)
+		}
+	}
+}
+
+// events reads so many events of the log, heartbeats left out.
+func (l *listener) events(count int) (list []sent) {
+	l.t.Helper()
+	for len(list) < count {
+		if e := l.next(); !e.comment {
+			require.Empty(l.t, e.name, "%s", e.data)
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// last reads the event that says why no more come.
+func (l *listener) last() sent {
+	l.t.Helper()
+	for {
+		e := l.next()
+		if e.comment {
+			continue
+		}
+		require.NotEmpty(l.t, e.name)
+		require.Empty(l.t, e.id)
+		_, err := l.lines.ReadByte()
+		require.ErrorIs(l.t, err, io.EOF)
+		return e
+	}
+}
+
+// same checks events against what /events answers from a seq on.
+func (s *service) same(from int, list []sent) {
+	s.t.Helper()
+	lines := s.get(fmt.Sprintf("/events?from=%d&limit=%d", from, max(1, len(list)))).want(http.StatusOK).lines()
+	require.GreaterOrEqual(s.t, len(lines), len(list))
+	for i, e := range list {
+		require.Equal(s.t, strconv.Itoa(from+i), e.id)
+		require.Equal(s.t, string(lines[i]), e.data)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	s := start(t)
+	for i := range 5 {
+		s.post("/ipc-records", ipcBody("<&>\u2028"+strconv.Itoa(i), "x")).want(http.StatusCreated)
+	}
+	head := s.listen("")
+	s.same(2, s.listen("?from=2").events(4))
+	s.same(0, s.listen("?from=0").events(6))
+	s.same(4, s.listen("", "Last-Event-ID", "3").events(2))
+	s.same(5, s.listen("?from=1", "Last-Event-ID", "4").events(1))
+	end := s.listen("", "Last-Event-ID", "5")
+	s.post("/ipc-records", ipcBody("live", "x")).want(http.StatusCreated)
+	s.same(6, head.events(1))
+	s.same(6, end.events(1))
+	s.post("/ipc-records", ipcBody("more", "x")).want(http.StatusCreated)
+	s.same(7, head.events(1))
+	require.Eventually(t, func() bool { return s.server().limits.followers.inUse() == 6 }, patience, time.Millisecond)
+	s.metrics().require(t, 6, "colophon_followers")
+}
+
+func TestFollowRefusals(t *testing.T) {
+	s := start(t)
+	follow := func(query string, headers ...string) answer {
+		return s.get("/events"+query, append([]string{"Accept", eventStream}, headers...)...)
+	}
+	for query, want := range map[string]string{
+		"?limit=3": "unknown query parameter", "?from=x": "must be a number", "?from=2": "is beyond the head: the ledger has 1 events",
+	} {
+		require.Contains(t, follow(query).problem(http.StatusBadRequest).Detail, want)
+	}
+	for last, want := range map[string]string{
+		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head", "18446744073709551615": "is beyond the head",
+	} {
+		require.Contains(t, follow("", "Last-Event-ID", last).problem(http.StatusBadRequest).Detail, want, last)
+	}
+	s.do(http.MethodGet, s.http.URL+"/v1/ledgers/none/events", "", "Accept", eventStream).problem(http.StatusNotFound)
+	head, err := http.NewRequest(http.MethodHead, s.url+"/events", nil)
+	require.NoError(t, err)
+	head.Header.Set("Accept", eventStream)
+	require.Equal(t, eventStream, s.send(head).want(http.StatusOK).header.Get("Content-Type"))
+	require.Zero(t, s.server().limits.followers.inUse())
+}
+
+// Followers who began anywhere, at any time, get every event once and in order,
+// whatever is written meanwhile.
+func TestFollowersMissNothing(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Millisecond })
+	const writers, each, followers = 4, 50, 20
+	var writing, following sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range each {
+				s.post("/ipc-records", ipcBody(fmt.Sprint(w, "/", i), strings.Repeat("x", i))).want(http.StatusCreated)
+			}
+		})
+	}
+	got := make([][]sent, followers)
+	for f := range followers {
+		from := min(f*3, int(s.size()))
+		l := s.listen("?from=" + strconv.Itoa(from))
+		following.Go(func() { got[f] = l.events(1 + writers*each - from) })
+	}
+	writing.Wait()
+	following.Wait()
+	for _, list := range got {
+		from, err := strconv.Atoi(list[0].id)
+		require.NoError(t, err)
+		s.same(from, list)
+	}
+}
+
+// What followers of one place are sent is read and encoded once.
+func TestFramesAreShared(t *testing.T) {
+	s := start(t)
+	for i := range 100 {
+		s.post("/ipc-records", ipcBody("", strconv.Itoa(i))).want(http.StatusCreated)
+	}
+	l, f := s.ledger(), newFrames()
+	blocks := make([]*block, 50)
+	var all sync.WaitGroup
+	for i := range blocks {
+		all.Go(func() {
+			var err error
+			blocks[i], err = f.at(t.Context(), l, 3, l.Head().Size)
+			require.NoError(t, err)
+		})
+	}
+	all.Wait()
+	for _, b := range blocks {
+		require.Same(t, blocks[0], b)
+	}
+	for next, ends := uint64(3), []uint64{32, 64, 96, 101}; next < l.Head().Size; ends = ends[1:] {
+		b, err := f.at(t.Context(), l, next, l.Head().Size)
+		require.NoError(t, err)
+		require.Equal(t, ends[0], b.next)
+		next = b.next
+	}
+	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10))).want(http.StatusCreated)
+	b, err := f.at(t.Context(), l, 96, l.Head().Size)
+	require.NoError(t, err)
+	require.EqualValues(t, 101, b.next, "as it was encoded")
+}
+
+// A block holds no more bytes than a follower can be sent at once, or one event.
+func TestFramesAreBounded(t *testing.T) {
+	s := start(t)
+	subject := `{"subject":"s","citations":[` + strings.Repeat(`{"chunk_hash":"sha256:`+strings.Repeat("0", 64)+`","source_id":"s","weight":1},`, 300)
+	for range 10 {
+		s.post("/citation-sets", strings.TrimSuffix(subject, ",")+"]}").want(http.StatusCreated)
+	}
+	f, blocks := newFrames(), 0
+	for next := uint64(0); next < s.size(); blocks++ {
+		b, err := f.at(t.Context(), s.ledger(), next, s.size())
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(b.bytes), blockBytes+160<<10)
+		next = b.next
+	}
+	require.Greater(t, blocks, 3)
+}
+
+func TestHeartbeats(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Millisecond })
+	l := s.listen("")
+	for range 10 {
+		require.Equal(t, sent{comment: true}, l.next())
+	}
+}
+
+// The end of the server, and of the ledger, is said and not waited for.
+func TestFollowersAreTold(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
+	early := s.listen("")
+	s.post("/freeze", "").want(http.StatusOK)
+	require.Equal(t, sent{name: "frozen", retry: "86400000", data: `{"detail":"the ledger is frozen: its 2 events are all that there will be","next":2}`}, early.last())
+	late := s.listen("?from=0")
+	s.same(0, late.events(2))
+	require.Equal(t, "frozen", late.last().name)
+
+	open, err := s.host.Create(t.Context(), ledger.New{Name: "open"})
+	require.NoError(t, err)
+	s.url = s.http.URL + "/v1/ledgers/" + open.Name()
+	idle := s.listen("?from=0")
+	idle.events(1)
+	require.NoError(t, s.http.Config.Shutdown(t.Context()))
+	end := idle.last()
+	require.Equal(t, "closing", end.name)
+	require.Equal(t, "2000", end.retry)
+	require.Contains(t, end.data, `"next":1`)
+}
+
+func TestFollowersAtOnce(t *testing.T) {
+	s := start(t, behind(func(l *Load) { l.Followers = 4 }))
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	s.listenUntil(ctx, "", "X-Forwarded-For", "192.0.2.1")
+	s.listen("", "X-Forwarded-For", "192.0.2.1")
+	refused := func(address string) {
+		a := s.get("/events", "Accept", eventStream, "X-Forwarded-For", address)
+		a.problem(http.StatusServiceUnavailable)
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+	}
+	refused("192.0.2.1")
+	s.listen("", "X-Forwarded-For", "192.0.2.2")
+	refused("192.0.2.2")
+	s.listen("", "X-Forwarded-For", "192.0.2.3")
+	refused("192.0.2.4")
+	require.EqualValues(t, 3, s.refusals(refusedFollowers))
+	leave()
+	require.Eventually(t, func() bool { return s.server().limits.followers.inUse() == 3 }, patience, time.Millisecond)
+	s.listen("", "X-Forwarded-For", "192.0.2.4")
+}
+
+// A follower that does not read is dropped, and holds up neither the others nor the
+// writers.
+func TestFollowersThatDoNotRead(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = soon, 1<<30 })
+	deaf := s.dial()
+	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+	keen := s.listen("?from=0")
+	chunk := `{"chunk_hash":"sha256:` + strings.Repeat("0", 64) + `","source_id":"s","weight":1},`
+	line := `{"kind":"citation_set","record":{"subject":"s","citations":[` + strings.TrimSuffix(strings.Repeat(chunk, 350), ",") + "]}}\n"
+	const events = 200 // of 100 KB each, more than the sockets hold
+	s.batch(strings.Repeat(line, events))
+	require.Len(t, keen.events(1+events), 1+events)
+	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
+	deaf.ended()
+	require.NoError(t, keen.body.Close())
+	s.quiet()
+}
+
+// Damage ends a stream visibly, and is not kept.
+func TestFollowDamage(t *testing.T) {
+	s := start(t)
+	s.batch(strings.Repeat(ipcLine("", "x"), 40))
+	tamper, err := s.database.Tamper(ledger.Default)
+	require.NoError(t, err)
+	require.NoError(t, tamper.DeleteEntry(20))
+	l := s.listen("?from=30")
+	l.events(11)
+	broken := s.listen("?from=0")
+	_, err = io.ReadAll(broken.lines)
+	require.Error(t, err)
+	require.Empty(t, s.server().streams.frames.blocks.young[position{ledger.Default, 0}])
+}
+
+// A commit that nobody waits for costs nothing; one that many wait for, one timer.
+func TestCommitsWithoutFollowers(t *testing.T) {
+	quiet := new(stream)
+	require.Zero(t, testing.AllocsPerRun(1000, quiet.committed))
+	news, _ := quiet.changed()
+	again, _ := quiet.changed()
+	require.Equal(t, news, again)
+	quiet.committed()
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		if quiet.mu.TryLock() {
+			announcing := quiet.announcing
+			quiet.mu.Unlock()
+			if announcing {
+				quiet.committed()
+			}
+		}
+	}))
+	<-news
+}
+
+// What all followers are sent together is bounded, and they pay in turn.
+func TestFollowPace(t *testing.T) {
+	const rate, bytes = 1 << 20, 64 << 10
+	p := newFollowPace(rate)
+	var last time.Duration
+	for i := range 1000 {
+		wait := p.pay(bytes)
+		require.GreaterOrEqual(t, wait, last-time.Second)
+		last = wait
+		free := p.limiter.Burst()/bytes + rate/bytes // and what came meanwhile, if that took a second
+		if i > free {
+			require.Positive(t, wait)
+		}
+	}
+	require.InDelta(t, 1000*bytes/rate, last.Seconds(), 2)
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// opener begins to decompress a body.
+type opener func(io.Reader) (io.ReadCloser, error)
+
+// decompressor opens a body of that Content-Encoding. What it reads ends in an error
+// where it is out of proportion to what was sent.
+func decompressor(encoding string) (opener, error) {
+	switch strings.ToLower(encoding) {
+	case "", "identity":
+		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
+	case "gzip":
+		return proportionate(func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }), nil
+	case "zstd":
+		return proportionate(func(r io.Reader) (io.ReadCloser, error) {
+			d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+			if err != nil {
+				return nil, err
+			}
+			return d.IOReadCloser(), nil
+		}), nil
+	}
+	return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or identity")
+}
+
+// maxWindow bounds, in bytes, what a zstd body can make the server hold: what every
+// HTTP client keeps to (RFC 9659).
+const maxWindow = 8 << 20
+
+// A body may be as small as it likes until so many bytes have come out of it; then
+// they must not be more than so many times those that went in. Deflate cannot do
+// much more than 1,000, zstd than 100,000; records do 5 to 50.
+const (
+	freeExpansion = 64 << 20
+	maxExpansion  = 250
+)
+
+// proportionate bounds what comes out of a body by what goes in.
+func proportionate(open opener) opener {
+	return func(body io.Reader) (io.ReadCloser, error) {
+		sent := &counter{body: body}
+		plain, err := open(sent)
+		if err != nil {
+			return nil, err
+		}
+		return &expansion{ReadCloser: plain, sent: sent}, nil
+	}
+}
+
+// counter counts what is read.
+type counter struct {
+	body  io.Reader
+	bytes int64
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.body.Read(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// expansion is a body that is decompressed.
+type expansion struct {
+	io.ReadCloser
+	sent  *counter
+	bytes int64 // that have come out
+}
+
+// Read implements io.Reader.
+func (e *expansion) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	e.bytes += int64(n)
+	if e.bytes > freeExpansion && e.bytes/maxExpansion > e.sent.bytes {
+		return 0, refuse(refusedExpansion, http.StatusRequestEntityTooLarge, 0,
+			"%d bytes have become more than %d times as many; the lines before this one stand, nothing after them is read", e.sent.bytes, maxExpansion)
+	}
+	return n, err
+}
+
+// explainBody says why a body cannot be read to its end.
+func explainBody(err error) *problem {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refuse(refusedSlowSender, http.StatusRequestTimeout, 0,
+			"no line has come for too long: the batch ends here; the lines before this one stand, nothing of this one was taken")
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return refuse(refusedExpansion, http.StatusRequestEntityTooLarge, 0,
+			"the zstd window is larger than %d bytes; compress without --long and --ultra", maxWindow)
+	}
+	return fault(http.StatusBadRequest, "the body breaks off or is not in its Content-Encoding (%v); "+
+		"the lines before this one stand, nothing of this one was taken", err)
+}

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/require"
+)
+
+func (s *service) server() *Server { return s.http.Config.Handler.(*Server) }
+
+// contextFrom is a request from an address.
+func contextFrom(s *service, remote string) echo.Context {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = remote
+	return s.server().echo.NewContext(r, httptest.NewRecorder())
+}
+
+func trusted(names ...string) (list []*net.IPNet) {
+	for _, name := range names {
+		_, network, err := net.ParseCIDR(name)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, network)
+	}
+	return list
+}
+
+// raw is a connection without a client's good manners.
+type raw struct {
+	t testing.TB
+	net.Conn
+	answers *bufio.Reader
+}
+
+// dial opens a connection whose own buffer is small.
+func (s *service) dial() *raw {
+	s.t.Helper()
+	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
+	require.NoError(s.t, err)
+	require.NoError(s.t, connection.(*net.TCPConn).SetReadBuffer(64<<10))
+	s.t.Cleanup(func() { _ = connection.Close() })
+	return &raw{s.t, connection, bufio.NewReader(connection)}
+}
+
+// say sends the beginning of a request; {ledger} is the path of the ledger.
+func (r *raw) say(format string, args ...any) {
+	r.t.Helper()
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "{ledger}", "/v1/ledgers/default")
+	_, err := io.WriteString(r, text)
+	require.NoError(r.t, err)
+}
+
+// hear reads one answer to its end.
+func (r *raw) hear() answer {
+	r.t.Helper()
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
+	response, err := http.ReadResponse(r.answers, nil)
+	require.NoError(r.t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	return answer{r.t, response.StatusCode, response.Header, body}
+}
+
+// ended waits until the server has closed the connection; what it sent is lost.
+func (r *raw) ended() {
+	r.t.Helper()
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
+	_, err := io.Copy(io.Discard, r.answers)
+	var late net.Error
+	require.False(r.t, err != nil && errors.As(err, &late) && late.Timeout(), "the server has not closed the connection")
+}
+
+// quiet waits until nothing is under way any more, and nothing is held.
+func (s *service) quiet() {
+	s.t.Helper()
+	http.DefaultClient.CloseIdleConnections()
+	l := s.server().limits
+	require.Eventually(s.t, func() bool {
+		return l.connections.open.Load() == 0 && l.batches.inUse() == 0 && l.followers.inUse() == 0 &&
+			l.memory.taken.Load() == 0 && l.spools.taken.Load() == 0 &&
+			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api.(*batch)")
+	}, patience, time.Millisecond)
+}
+
+// goesOn says whether some goroutine is in a function of that name.
+func goesOn(name string) bool {
+	stacks := make([]byte, 1<<20)
+	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), name)
+}

@@ -1,0 +1,206 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+)
+
+func gzipped(t testing.TB, parts ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, part := range parts { // a member each
+		z := gzip.NewWriter(&b)
+		_, err := io.WriteString(z, part)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+	}
+	return b.String()
+}
+
+func zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, part := range parts { // a frame each
+		z, err := zstd.NewWriter(&b, options...)
+		require.NoError(t, err)
+		_, err = io.Copy(z, strings.NewReader(part)) // a stream, whose window is that of its level
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+	}
+	return b.String()
+}
+
+// allocated is how many bytes f allocates in all.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// linesOf reads a compressed body as a batch does.
+func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
+	t.Helper()
+	open, err := decompressor(encoding)
+	require.NoError(t, err)
+	memory := newBodyMemory(1<<30, time.Minute)
+	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
+	defer reader.close()
+	for more := true; more; {
+		c := &chunk{share: share{memory: memory}}
+		more = reader.fill(c)
+		lines = append(lines, c.lines...)
+		c.release()
+	}
+	require.Zero(t, memory.taken.Load())
+	return lines
+}
+
+func TestDecompressionBombs(t *testing.T) {
+	s := start(t)
+	bomb := strings.Repeat("\x00", freeExpansion+16<<20)
+	for encoding, body := range map[string]string{
+		"gzip": gzipped(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
+		"zstd": zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
+	} {
+		lines := s.batch(body, "Content-Encoding", encoding).parsed()
+		require.NotNil(t, lines[0].Seq)
+		last := lines[len(lines)-1]
+		require.Equal(t, http.StatusRequestEntityTooLarge, last.Status)
+		require.Contains(t, last.Detail, "more than 250 times")
+	}
+	require.EqualValues(t, 3, s.size(), "nothing after the bomb was read")
+	require.EqualValues(t, 2, s.refusals(refusedExpansion))
+}
+
+// What repeats itself as much as records ever do passes, however long it is.
+func TestRepetitiveBatchesPass(t *testing.T) {
+	var text strings.Builder
+	for i := 0; text.Len() < freeExpansion*3/2; i++ {
+		text.WriteString(ipcLine(fmt.Sprint(i), "x"))
+	}
+	body := gzipped(t, text.String())
+	lines := linesOf(t, "gzip", body)
+	require.NoError(t, lines[len(lines)-1].err, "%d times", text.Len()/len(body))
+}
+
+func TestZstdWindows(t *testing.T) {
+	s := start(t)
+	wide := zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * maxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
+	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
+	// One that claims a gigabyte in a single segment, and brings nothing.
+	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
+	huge = append(huge, 0x01, 0x00, 0x00) // a last block, raw and empty
+	var lines []lineSpan
+	require.Less(t, allocated(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(maxWindow))
+	require.Equal(t, http.StatusRequestEntityTooLarge, explainBody(lines[0].err).Status)
+	require.EqualValues(t, 1, s.refusals(refusedExpansion))
+}
+
+// The cost of a body is at most in proportion to its length, however it is cut into
+// members, frames and lines.
+func TestManyMembers(t *testing.T) {
+	tiny := []zstd.EOption{zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1)}
+	for name, c := range map[string]struct {
+		encoding string
+		body     func(n int) string
+		each     uint64 // bytes allocated for each member, at most
+	}{
+		"empty gzip members": {"gzip", func(n int) string { return strings.Repeat(gzipped(t, ""), n) }, 256},
+		"gzip members":       {"gzip", func(n int) string { return strings.Repeat(gzipped(t, "{}\n"), n) }, 512},
+		"zstd frames":        {"zstd", func(n int) string { return strings.Repeat(zstandard(t, tiny, "{}\n"), n) }, 2048},
+		"blank lines":        {"identity", func(n int) string { return strings.Repeat("\n", n) }, 8},
+		"blank gzip lines":   {"gzip", func(n int) string { return gzipped(t, strings.Repeat("\n", n)) }, 8},
+		"short lines":        {"identity", func(n int) string { return strings.Repeat("x\n", n) }, 512},
+	} {
+		t.Run(name, func(t *testing.T) {
+			once := allocated(func() { linesOf(t, c.encoding, c.body(1)) })
+			body := c.body(20_000)
+			many := allocated(func() { linesOf(t, c.encoding, body) })
+			require.Less(t, many, once+20_000*c.each)
+		})
+	}
+}
+
+// What follows a batch that ended before its body is no request.
+func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+	s := start(t)
+	smuggler := s.dial()
+	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is no gzip", ndjson)
+	require.Equal(t, http.StatusBadRequest, smuggler.hear().want(http.StatusOK).parsed()[0].Status)
+	require.Eventually(t, func() bool { return s.server().limits.batches.inUse() == 0 }, patience, time.Millisecond)
+	_, _ = io.WriteString(smuggler, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, smuggler.SetReadDeadline(time.Now().Add(patience)))
+	rest, _ := io.ReadAll(smuggler.answers)
+	require.Empty(t, rest)
+}
+
+// Bodies that are deep or wide are refused for what they are, and at a cost that
+// their length bounds.
+func TestDeepAndWideRecords(t *testing.T) {
+	limits := record.DefaultLimits()
+	refused := func(payload string) string {
+		body := []byte(`{"payload":{"a":` + payload + `},"model":"m","temperature":0,"max_tokens":9}`)
+		var err error
+		cost := allocated(func() { _, err = limits.Parse(record.IPCRecord, body) })
+		require.Error(t, err)
+		require.Less(t, cost, uint64(8*valueBytes*limits.Values), "the values, while the room for them grows")
+		return err.Error()
+	}
+	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")
+	require.Contains(t, refused(strings.Repeat(`{"a":`, 1<<20)), "nested too deeply")
+	require.Contains(t, refused("["+strings.Repeat("0,", 3<<20)+"0]"), "more than 1000000 values and member names")
+	require.Contains(t, refused("["+strings.Repeat("[],", 2<<20)+"0]"), "more than 1000000 values and member names")
+	var names strings.Builder
+	for i := range 600_000 {
+		fmt.Fprintf(&names, `"%06x":0,`, i)
+	}
+	require.Contains(t, refused("{"+names.String()+`"z":0}`), "more than 1000000 values and member names")
+}
+
+func TestURLs(t *testing.T) {
+	s := start(t)
+	require.Contains(t, s.get("/records?run_id="+strings.Repeat("x", maxURL)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
+	require.Contains(t, s.get("/runs/"+strings.Repeat("%2F", maxURL/3)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
+	require.Contains(t, s.get("/records?"+strings.Repeat("a&", maxParameters)).problem(http.StatusRequestURITooLong).Detail, "64 parameters")
+	require.EqualValues(t, 3, s.refusals(refusedURL))
+	require.Contains(t, s.get("/records?limit=1;x").problem(http.StatusBadRequest).Detail, "malformed")
+	require.Contains(t, s.get("/records?limit=%zz").problem(http.StatusBadRequest).Detail, "malformed")
+	longest := "/records?run_id=" + strings.Repeat("%E2%82%AC", 341) + "&subject=" + strings.Repeat("%E2%82%AC", 341)
+	s.get(longest).want(http.StatusOK)
+	r, err := http.NewRequest(http.MethodGet, s.url, nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Long", strings.Repeat("x", 80<<10))
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, s.send(r).status)
+}
+
+// Sizes that are refused are counted, in batches too.
+func TestSizesAreCounted(t *testing.T) {
+	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 1000, 1000 })
+	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 1000))).problem(http.StatusRequestEntityTooLarge)
+	s.batch(ipcLine("", strings.Repeat("x", 1000)) + ipcLine("", "1") + ipcLine("a", "1") + ipcLine("a", "1") + ipcLine("a", "2"))
+	m := s.metrics()
+	m.require(t, 2, "colophon_refusals_total", "reason", "size")
+	for status, count := range map[string]float64{"413": 1, "201": 2, "200": 1, "409": 1} {
+		m.require(t, count, "colophon_batch_lines_total", "status", status)
+	}
+	for _, why := range refusals {
+		if why != refusedSize {
+			m.require(t, 0, "colophon_refusals_total", "reason", string(why))
+		}
+	}
+}

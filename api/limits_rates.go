@@ -1,0 +1,239 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
+
+	"colophon/api/access"
+	"colophon/ledger"
+)
+
+// rates are the token buckets of the identities and addresses that were seen of
+// late. Those of an address that has not been seen for long, while many others have,
+// are forgotten and begin full again.
+type rates struct {
+	load Load
+
+	mu         sync.Mutex // guards what follows
+	identities generations[string, *identityRates]
+	addresses  generations[netip.Prefix, *addressRates]
+}
+
+// identityRates are those of one identity. Lines have a bucket of their own, so that
+// a batch, which waits for its turn, takes none from requests, which do not.
+type identityRates struct{ requests, lines *rate.Limiter }
+
+// addressRates are those of one address.
+type addressRates struct{ requests, failures *rate.Limiter }
+
+// remembered bounds the identities, and the addresses, that are kept.
+const remembered = 1 << 14
+
+// failureBurst is how many credentials that are not valid an address may send at
+// once: a service that was given a wrong token tries again a few times.
+const failureBurst = 20
+
+func newRates(load Load) *rates {
+	return &rates{load: load, identities: newGenerations[string, *identityRates](remembered),
+		addresses: newGenerations[netip.Prefix, *addressRates](remembered)}
+}
+
+// limiter has a full bucket; a rate of 0 means any number.
+func (r *rates) limiter(perSecond float64) *rate.Limiter {
+	if perSecond == 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	burst := max(1, math.Ceil(perSecond*r.load.RateBurst.Seconds()))
+	return rate.NewLimiter(rate.Limit(perSecond), int(min(burst, math.MaxInt32)))
+}
+
+func (r *rates) identity(name string) *identityRates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.identities.get(name, func() *identityRates {
+		return &identityRates{requests: r.limiter(r.load.RequestRate), lines: r.limiter(r.load.RequestRate)}
+	})
+}
+
+func (r *rates) address(a netip.Prefix) *addressRates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.addresses.get(a, func() *addressRates {
+		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: rate.NewLimiter(rate.Limit(r.load.FailureRate), failureBurst)}
+	})
+}
+
+// ofAddress is a refusal if an address makes too many requests.
+func (r *rates) ofAddress(a netip.Prefix) error {
+	if r.load.AddressRate == 0 {
+		return nil
+	}
+	if wait := spend(r.address(a).requests); wait > 0 {
+		return refuse(refusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g a second are allowed", r.load.AddressRate)
+	}
+	return nil
+}
+
+// ofIdentity is a refusal if an identity makes too many requests.
+func (r *rates) ofIdentity(name string) error {
+	if r.load.RequestRate == 0 {
+		return nil
+	}
+	if wait := spend(r.identity(name).requests); wait > 0 {
+		return refuse(refusedRate, http.StatusTooManyRequests, wait, "too many requests: %g a second are allowed", r.load.RequestRate)
+	}
+	return nil
+}
+
+// spend takes a token, or says how long it will be until there is one.
+func spend(l *rate.Limiter) time.Duration {
+	now := time.Now()
+	r := l.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// bite is how many lines wait for their turn together, at most so many: those that
+// may come in a second.
+func (r *rates) bite(most int) int {
+	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
+		return max(1, int(perSecond))
+	}
+	return most
+}
+
+// lines waits until an identity may bring so many more lines of batches, and calls
+// progress now and then.
+func (r *rates) lines(ctx context.Context, name string, count int, progress func()) error {
+	if r.load.RequestRate == 0 {
+		return nil
+	}
+	limiter := r.identity(name).lines
+	for count > 0 {
+		n := min(count, limiter.Burst())
+		if err := limiter.WaitN(ctx, n); err != nil {
+			return err
+		}
+		progress()
+		count -= n
+	}
+	return nil
+}
+
+// mayGuess is a refusal if an address has sent too many credentials that are not
+// valid: nothing is looked up for it then, be the next one valid or not.
+func (r *rates) mayGuess(a netip.Prefix) error {
+	failures := r.address(a).failures
+	if failures.Tokens() >= 1 {
+		return nil
+	}
+	wait := time.Duration((1 - failures.Tokens()) / r.load.FailureRate * float64(time.Second))
+	return refuse(refusedGuesses, http.StatusTooManyRequests, wait, "too many credentials that are not valid came from this address; try again later")
+}
+
+// guessed counts credentials that were not valid.
+func (r *rates) guessed(a netip.Prefix) { r.address(a).failures.Allow() }
+
+// authenticate is who makes a request, unless credentials that are not valid have
+// come from his address too often.
+func (s *Server) authenticate(c echo.Context) (*access.Identity, error) {
+	if !s.config.Access.Required() {
+		return s.identify(c.Request())
+	}
+	address := s.address(c)
+	if err := s.limits.rates.mayGuess(address); err != nil {
+		return nil, err
+	}
+	identity, err := s.identify(c.Request())
+	if err == nil {
+		return identity, nil
+	}
+	if errors.Is(err, access.ErrInvalid) {
+		s.limits.rates.guessed(address)
+	}
+	return nil, unauthorized()
+}
+
+// address is where a request comes from: one IPv4 address, or the /64 of an IPv6
+// one, of which whoever has one has all.
+func (s *Server) address(c echo.Context) netip.Prefix {
+	ip, err := netip.ParseAddr(s.echo.IPExtractor(c.Request()))
+	if err != nil {
+		return netip.Prefix{} // a listener without addresses
+	}
+	bits := 64
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		bits = 32
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}
+
+// caller is who makes a request, as far as rates and shares go: his identity or,
+// without one, his address. No actor has a name like an address with its length.
+func (s *Server) caller(c echo.Context) string {
+	if name := actor(c); name != ledger.Anonymous {
+		return name
+	}
+	return s.address(c).String()
+}
+
+// extractor finds the address that a request comes from, past the proxies that are
+// trusted to say so.
+func extractor(trusted []*net.IPNet) echo.IPExtractor {
+	if len(trusted) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, network := range trusted {
+		options = append(options, echo.TrustIPRange(network))
+	}
+	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// generations is a map of bounded size, of at most twice limit entries: when half of
+// it is full, what was not asked for since it last was so is forgotten.
+type generations[K comparable, V any] struct {
+	limit      int
+	young, old map[K]V
+}
+
+func newGenerations[K comparable, V any](limit int) generations[K, V] {
+	return generations[K, V]{limit: limit, young: make(map[K]V)}
+}
+
+// get is the value of a key, made if there is none.
+func (g *generations[K, V]) get(key K, make func() V) V {
+	value, found := g.young[key]
+	if found {
+		return value
+	}
+	if value, found = g.old[key]; !found {
+		value = make()
+	}
+	g.put(key, value)
+	return value
+}
+
+func (g *generations[K, V]) put(key K, value V) {
+	if len(g.young) >= g.limit {
+		g.old, g.young = g.young, make(map[K]V)
+	}
+	g.young[key] = value
+}
+
+func (g *generations[K, V]) drop(key K) {
+	delete(g.young, key)
+	delete(g.old, key)
+}

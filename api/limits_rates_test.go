@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/api/access"
+	"colophon/ledger"
+)
+
+// never is a rate at which a bucket that is empty stays so.
+const never = 1e-9
+
+// behind is a server that believes what the proxies on this machine say.
+func behind(rates func(*Load)) func(*Config) {
+	return func(c *Config) {
+		rates(&c.Load)
+		c.Load.TrustedProxies = trusted("127.0.0.0/8", "10.0.0.0/8")
+	}
+}
+
+func (s *service) refusals(why refusal) float64 {
+	s.t.Helper()
+	count, _ := s.metrics().value("colophon_refusals_total", "reason", string(why))
+	return count
+}
+
+// Whoever asks too often is told when to try again; nobody else notices.
+func TestRateOfAnIdentity(t *testing.T) {
+	s := start(t, behind(func(l *Load) { l.RequestRate = never }))
+	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
+	refused := s.get("/stats", "X-Forwarded-For", "192.0.2.1")
+	require.Contains(t, refused.problem(http.StatusTooManyRequests).Detail, "too many requests")
+	wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
+	require.NoError(t, err)
+	require.Greater(t, wait, 1)
+	s.get("/stats", "X-Forwarded-For", "192.0.2.2").want(http.StatusOK)
+	require.EqualValues(t, 1, s.refusals(refusedRate))
+}
+
+// One address is one whoever says so, except a proxy that is trusted; an IPv6 client
+// has the whole of its /64.
+func TestRateOfAnAddress(t *testing.T) {
+	s := start(t, behind(func(l *Load) { l.AddressRate = never }))
+	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
+	require.Equal(t, http.StatusOK, seen("192.0.2.1"))
+	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1"))
+	require.Equal(t, http.StatusTooManyRequests, seen("198.51.100.7, 192.0.2.1"), "what a client says of itself")
+	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1, 10.1.1.1"), "two proxies")
+	require.Equal(t, http.StatusTooManyRequests, seen("::ffff:192.0.2.1"))
+	require.Equal(t, http.StatusOK, seen("2001:db8:1:1::1"))
+	require.Equal(t, http.StatusTooManyRequests, seen("2001:db8:1:1:ffff::2"))
+	require.Equal(t, http.StatusOK, seen("2001:db8:1:2::1"))
+	require.Equal(t, http.StatusOK, seen("not an address"), "then it is the proxy's")
+	require.Equal(t, http.StatusTooManyRequests, seen("not an address either"))
+	s.get(s.http.URL + "/healthz").want(http.StatusOK)
+	require.EqualValues(t, 6, s.refusals(refusedAddressRate))
+
+	direct := start(t, func(c *Config) { c.Load.AddressRate = never })
+	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
+	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.2").problem(http.StatusTooManyRequests)
+}
+
+// An address that sends invalid credentials is soon not asked any more; the limit is
+// no way to lock out anybody else.
+func TestFailedAuthentications(t *testing.T) {
+	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	made, err := store.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
+	require.NoError(t, err)
+	who, err := access.Open(access.Config{Dir: store.Dir})
+	require.NoError(t, err)
+	t.Cleanup(who.Close)
+	s := start(t, behind(func(l *Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	ask := func(address, token string) answer {
+		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
+	}
+	for range failureBurst {
+		ask("192.0.2.1", "wrong").problem(http.StatusUnauthorized)
+	}
+	require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
+	ask("192.0.2.1", made.Text).problem(http.StatusTooManyRequests)
+	for range 2 * failureBurst {
+		ask("192.0.2.2", made.Text).want(http.StatusOK)
+		s.get("/stats", "X-Forwarded-For", "192.0.2.2").problem(http.StatusUnauthorized) // no guess
+	}
+	ask("192.0.2.2", made.Text).want(http.StatusOK)
+	require.EqualValues(t, 2, counterOf(t, s, refusedGuesses))
+}
+
+// counterOf reads a refusal where /metrics wants credentials.
+func counterOf(t *testing.T, s *service, why refusal) float64 {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	s.server().config.Metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	count, _ := parseMetrics(t, answer.Body).value("colophon_refusals_total", "reason", string(why))
+	return count
+}
+
+// Lines of a batch wait for their turn, and take none from single requests.
+func TestLinesOfABatchWait(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.RequestRate = 0.5 }) // the server waits for its last wait
+	body, send := io.Pipe()
+	defer send.Close()
+	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", ndjson)
+	response, err := http.DefaultClient.Do(request) // the one request
+	require.NoError(t, err)
+	defer response.Body.Close()
+	_, err = io.WriteString(send, ipcLine("a", "1")+ipcLine("b", "2"))
+	require.NoError(t, err)
+	first := make([]byte, 1)
+	_, err = response.Body.Read(first)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, s.size(), "one line was taken, the next one waits")
+	s.get("/stats").problem(http.StatusTooManyRequests)
+}
+
+func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
+	r := newRates(Load{RequestRate: never}.withDefaults())
+	ctx, cancel := context.WithCancel(t.Context())
+	passed := 0
+	require.ErrorIs(t, r.lines(ctx, "somebody", 3, func() { passed++; cancel() }), context.Canceled)
+	require.Equal(t, 1, passed)
+	require.Equal(t, 1, r.bite(chunkLines))
+	require.Equal(t, chunkLines, newRates(Load{}.withDefaults()).bite(chunkLines))
+	require.NoError(t, newRates(Load{}.withDefaults()).lines(ctx, "somebody", 1e9, func() { passed++ }))
+	require.Equal(t, 1, passed)
+}
+
+// However many callers there are, memory is bounded, and who comes again soon is
+// remembered.
+func TestGenerations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		g := newGenerations[int, int](limit)
+		lately := []int{} // the last keys, each once
+		for i, key := range rapid.SliceOf(rapid.IntRange(0, 60)).Draw(t, "keys") {
+			made := false
+			g.get(key, func() int { made = true; return i })
+			at := len(lately)
+			for j, k := range lately {
+				if k == key {
+					at = j
+				}
+			}
+			if at < len(lately) {
+				require.False(t, made && len(lately)-at <= limit, "%d was asked for lately", key)
+				lately = append(lately[:at], lately[at+1:]...)
+			} else {
+				require.True(t, made)
+			}
+			lately = append(lately, key)
+			require.LessOrEqual(t, len(g.young)+len(g.old), 2*limit)
+		}
+	})
+}
+
+// No actor can be taken for an address.
+func TestCallers(t *testing.T) {
+	s := start(t)
+	for _, remote := range []string{"192.0.2.1:1", "[2001:db8::1%eth0]:1", "nonsense"} {
+		c := contextFrom(s, remote)
+		name := s.server().caller(c)
+		require.NotRegexp(t, `^([a-z0-9][a-z0-9._-]{0,63}|oidc:.*|mtls:.*)$`, name)
+		c.Set(identityKey, &access.Identity{Actor: "writer"})
+		require.Equal(t, "writer", s.server().caller(c))
+		c.Set(identityKey, &access.Identity{Actor: ledger.Anonymous})
+		require.Equal(t, name, s.server().caller(c))
+	}
+	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), s.server().address(contextFrom(s, "[2001:db8::1%eth0]:1")))
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+)
+
+// soon is a time-out that a test waits for; other things take less.
+const soon = 300 * time.Millisecond
+
+// A body that does not come ends the request, whether somebody wants to read it or
+// not.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	s := start(t, func(c *Config) { c.BodyTimeout = soon })
+	for path, status := range map[string]int{
+		"{ledger}/ipc-records": http.StatusRequestTimeout, "/nowhere": http.StatusNotFound, "{ledger}/freeze": http.StatusOK,
+	} {
+		slow := s.dial()
+		slow.say("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", path)
+		slow.hear().want(status)
+		slow.ended()
+	}
+	require.EqualValues(t, 1, s.refusals(refusedSlowSender))
+	s.quiet()
+}
+
+// A handler that takes longer than the body may is not taken for a client that has
+// gone.
+func TestTheTimeOfABodyEndsWithIt(t *testing.T) {
+	s := start(t, func(c *Config) { c.BodyTimeout = soon })
+	committing, release := make(chan struct{}), make(chan struct{})
+	s.ledger().OnCommit(func(ledger.Commit) {
+		close(committing)
+		<-release
+	})
+	answered := make(chan answer)
+	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
+	<-committing
+	probe := s.dial() // whose time-out is later
+	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
+	probe.ended()
+	close(release)
+	require.Contains(t, string((<-answered).want(http.StatusCreated).body), `"checkpoint"`)
+}
+
+// A batch whose client says nothing more is ended; what it has said is answered.
+func TestIdleBatches(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.BatchIdle = soon })
+	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {
+		idle := s.dial()
+		idle.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s", ndjson, ipcLine("", "1"), half)
+		lines := idle.hear().want(http.StatusOK).parsed()
+		require.Len(t, lines, 2)
+		require.NotNil(t, lines[0].Seq)
+		require.Equal(t, http.StatusRequestTimeout, lines[1].Status)
+		require.Equal(t, 2, lines[1].Line)
+		idle.ended()
+	}
+	require.EqualValues(t, 3, s.size())
+	require.EqualValues(t, 2, s.refusals(refusedSlowSender))
+	s.metrics().require(t, 2, "colophon_batch_lines_total", "status", "201")
+	s.metrics().require(t, 2, "colophon_batch_lines_total", "status", "408")
+	s.quiet()
+}
+
+// A client that does not read its answer is dropped; one that reads slowly is not.
+func TestAnswersThatAreNotRead(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.MaxBody = soon, 32<<20 })
+	const size = 16 << 20 // more than the sockets hold
+	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
+	slow := s.dial()
+	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
+	slow.ended()
+	s.quiet()
+	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
+}
+
+// So is one that sends a batch and reads none of its results; nothing is left behind.
+func TestResultsThatAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
+	deaf := s.dial()
+	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
+	deaf.say("%s", strings.Repeat("{bad}\n", 100_000)) // 25 MB of results
+	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
+	deaf.ended()
+	s.quiet()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// A client that never reads cannot fill the disk, alone or together with others.
+func TestSpoolsAreBounded(t *testing.T) {
+	for name, bound := range map[string]func(*Load){
+		"of one batch": func(l *Load) { l.BatchSpool = 1 << 20 },
+		"together":     func(l *Load) { l.Spool = 1 << 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = dir, 1<<10; bound(&c.Load) })
+			deaf := s.dial()
+			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
+			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
+			require.Eventually(t, func() bool {
+				return goesOn("colophon/api.(*batch).run(") && s.server().limits.spools.taken.Load() > 1<<19
+			}, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return !goesOn("colophon/api.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
+			// The client reads what there is, and sees that this is not all.
+			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
+			response, err := http.ReadResponse(deaf.answers, nil)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, response.Body)
+			require.Error(t, err)
+			require.Eventually(t, func() bool { return s.refusals(refusedSpool) == 1 }, patience, time.Millisecond)
+			_ = deaf.Close()
+			s.quiet()
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// redactRecord erases the content of one record (2.3). One that is redacted already
+// stays as it is: the answer is the receipt of the event that did it.
+func (s *Server) redactRecord(c echo.Context) error {
+	l, o, err := s.verb(c)
+	if err != nil {
+		return err
+	}
+	_, _, seq, err := s.at(c)
+	if err != nil {
+		return err
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	v, err := record.ParseRedaction(seq, body.Bytes())
+	release(body)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	switch by, err := redactedBy(ctx, l, seq); {
+	case err != nil:
+		return err
+	case by != nil:
+		held, err := keyHeld(ctx, l, o.key)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return s.answer(c, l, outcome{minimal: o.minimal, ack: ledger.Ack{Outcome: ledger.Replayed, First: *by, Head: l.Head()}})
+		}
+	}
+	withdrawn, err := l.Withdrawal(ctx, seq)
+	if err != nil {
+		return err
+	}
+	if len(withdrawn.Digests) == 0 {
+		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d names no content: there is nothing to erase", seq))
+	}
+	sub, err := l.PrepareVerb(v, o.actor, o.key)
+	if err != nil {
+		return err
+	}
+	sub.Redactions = []storage.Redaction{withdrawn}
+	return s.submitPrepared(c, l, o, sub)
+}
+
+// redactedBy is the event that has redacted a record; nil if none has.
+func redactedBy(ctx context.Context, l *ledger.Ledger, seq uint64) (*uint64, error) {
+	by, err := l.Store().Redaction(ctx, seq)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("redaction of event %d: %w", seq, err)
+	}
+	return &by, nil
+}
+
+// redacted is the answer to whoever asks for content that was erased.
+func redacted(seq uint64, by *uint64) *problem {
+	p := fault(http.StatusGone, "the content of event %d was erased: event %d says why", seq, *by)
+	p.RedactedBy = by
+	return p
+}
+
+// keyHeld reports whether an idempotency key that a client chose is held; none is
+// not.
+func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
+	if key == "" {
+		return false, nil
+	}
+	_, err := l.Store().Key(ctx, ledger.HeaderKey(key))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

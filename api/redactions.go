@@ -1,0 +1,236 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// redaction answers what erasing the content of many records would do, or did.
+type redaction struct {
+	AsOf            uint64           `json:"as_of"`
+	DryRun          bool             `json:"dry_run"`
+	Records         uint64           `json:"records"`
+	AlreadyRedacted uint64           `json:"already_redacted"`
+	WithoutContent  uint64           `json:"without_content"`
+	Erased          contentPieces    `json:"erased"`
+	Kept            contentPieces    `json:"kept"`
+	NeededBy        uint64           `json:"needed_by"`
+	FirstSeqs       []uint64         `json:"first_seqs"`
+	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
+	// Of what was done, the receipts of the first events.
+	Events   *uint64           `json:"events,omitempty"`
+	Receipts []json.RawMessage `json:"receipts,omitempty"`
+}
+
+type contentPieces struct {
+	Pieces uint64 `json:"pieces"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// redactedRecord is a record and the event that has redacted it.
+type redactedRecord struct {
+	Seq        uint64 `json:"seq"`
+	RedactedBy uint64 `json:"redacted_by"`
+}
+
+func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
+	r := &redaction{
+		AsOf: asOf, DryRun: dryRun,
+		Records: e.Records, AlreadyRedacted: e.AlreadyRedacted, WithoutContent: e.WithoutContent,
+		Erased: contentPieces{e.Erased.Count, e.Erased.Bytes}, Kept: contentPieces{e.Kept.Count, e.Kept.Bytes}, NeededBy: e.NeededBy,
+		FirstSeqs: orEmpty(e.First), FirstRedacted: make([]redactedRecord, len(e.FirstAlready)),
+	}
+	for i, a := range e.FirstAlready {
+		r.FirstRedacted[i] = redactedRecord{a.Seq, a.By}
+	}
+	return r
+}
+
+// redactRecords erases the content of all records that a request is about, or says
+// what that would do, which is what it does unless told otherwise. One request at a
+// time: each may read a large part of a ledger.
+func (s *Server) redactRecords(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	request, err := record.ParseRedactionRequest(body.Bytes())
+	release(body)
+	if err != nil {
+		return err
+	}
+	if l.Info().Frozen {
+		return ledger.ErrFrozen
+	}
+	ctx := c.Request().Context()
+	select {
+	case s.redacting <- struct{}{}:
+		defer func() { <-s.redacting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	wanted, asOf, err := s.wanted(ctx, l, request)
+	if err != nil {
+		return err
+	}
+	plan, err := l.PlanRedaction(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	answer := redactionOf(asOf, request.DryRun, plan)
+	if !request.DryRun {
+		if err := s.redact(c, l, wanted, request.Reason, answer); err != nil {
+			return err
+		}
+	}
+	return answerJSON(c, http.StatusOK, answer)
+}
+
+// redact does what was planned and adds to the answer what became of it.
+func (s *Server) redact(c echo.Context, l *ledger.Ledger, wanted *ledger.SeqSet, reason string, answer *redaction) error {
+	ctx, minimal := c.Request().Context(), preference(c) == "minimal"
+	var events, records uint64
+	err := l.Redact(ctx, wanted, reason, actor(c), func(ack ledger.Ack, n int) error {
+		events++
+		records += uint64(n)
+		if events > ledger.MaxListed {
+			return nil
+		}
+		receipt, err := proofs.NewReceipt(ack.Entry)
+		if err != nil {
+			return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+		}
+		if receipt, err = s.prove(ctx, l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
+			return err
+		}
+		answer.Receipts = append(answer.Receipts, receipt.AppendJSON(nil))
+		return nil
+	})
+	answer.Records, answer.Events = records, &events
+	if err == nil || events == 0 {
+		return err
+	}
+	p, internal := asProblem(err)
+	if internal {
+		return err
+	}
+	why, _, _ := strings.Cut(p.Detail, ";") // what follows is about a request of which nothing was done
+	return fault(p.Status, "%d of the records are redacted, the others are not: %s; the same request goes on with those", records, why)
+}
+
+// wanted are the records that a request is about, and the tree size that they were
+// chosen at.
+func (s *Server) wanted(ctx context.Context, l *ledger.Ledger, request *record.RedactionRequest) (*ledger.SeqSet, uint64, error) {
+	head := l.Head()
+	size := head.Size
+	if request.AsOf != nil {
+		if size = *request.AsOf; size > head.Size {
+			return nil, 0, atPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
+		}
+	}
+	set := new(ledger.SeqSet)
+	for i, seq := range request.Seqs {
+		if seq >= size {
+			return nil, 0, atPointer(http.StatusUnprocessableEntity, fmt.Sprintf("/seqs/%d", i),
+				fmt.Sprintf("there is no event %d among the first %d", seq, size))
+		}
+		set.Add(seq)
+	}
+	if len(request.Seqs) > 0 {
+		return set, size, nil
+	}
+	f, err := bodyFilter(request.Filter)
+	if err != nil {
+		return nil, 0, err
+	}
+	follower, err := s.indexAt(ctx, l, head)
+	if err != nil {
+		return nil, 0, err
+	}
+	view, err := follower.View(size)
+	if err != nil {
+		return nil, 0, err
+	}
+	return set, size, errors.Join(find(ctx, view, f, set), view.Close())
+}
+
+// findPage is how many records are looked up at once.
+const findPage = 1000
+
+// find puts all records that a filter chooses into a set.
+func find(ctx context.Context, view *index.View, f *recordFilter, set *ledger.SeqSet) error {
+	list := view.Records
+	if f.byOccurrence {
+		list = view.RecordsByOccurrence
+	}
+	for page := (index.Page{Limit: findPage}); ; {
+		found, next, err := list(ctx, f.Filter, page)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			set.Add(found[i].Seq)
+		}
+		if next == nil {
+			return nil
+		}
+		page.After = next
+	}
+}
+
+// bodyFilter reads the filter of a request's body: the parameters of GET /records
+// that choose records.
+func bodyFilter(members map[string]string) (*recordFilter, error) {
+	f := new(recordFilter)
+	names := slices.Sorted(maps.Keys(members))
+	known := slices.DeleteFunc(f.parameters(names), func(p parameter) bool { return p.name == "events" })
+	for _, name := range names {
+		p := lookup(known, name)
+		if p == nil {
+			problem := unknown(name, known)
+			return nil, inFilter(problem, problem.Status)
+		}
+		if err := p.set(members[name]); err != nil {
+			return nil, inFilter(err, http.StatusUnprocessableEntity)
+		}
+	}
+	if err := f.complete(); err != nil {
+		return nil, inFilter(err, http.StatusUnprocessableEntity)
+	}
+	if f.all() {
+		return nil, atPointer(http.StatusUnprocessableEntity, "/filter", "chooses all records of the ledger; say which are meant")
+	}
+	return f, nil
+}
+
+// inFilter is what is wrong with a query parameter as what is wrong with a member of
+// the filter.
+func inFilter(err error, status int) error {
+	var p *problem
+	if !errors.As(err, &p) || len(p.Errors) == 0 {
+		return err
+	}
+	name := strings.TrimPrefix(p.Errors[0].Pointer, "/")
+	return atPointer(status, string(pyjson.AppendPointer([]byte("/filter"), []byte(name))), p.Errors[0].Detail)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const doctorHelp = `Look at a deployment and say what to change: the data folder, its keys and tokens,
+the disk under it, the limits and the clock of the machine, the address, its
+certificate, and, where a server answers, the server and its ledgers.
+
+It judges the settings that it is given, as serve is: by flags, variables and a
+configuration file. With no flag but --data and with a server running on the folder,
+it judges that server's settings, where the system shows them (Linux, to the server's
+user and root).
+
+It changes nothing (to time the disk it writes a small file and removes it), works
+whether a server runs on the folder or not, and prints no secret. What only the owner
+of the folder may see is checked when he runs it, or root does.
+
+The server is asked with the token that other commands use. Scopes read and metrics
+on all ledgers show everything; what others show is checked, and the rest named.
+
+Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong,
+2 bad arguments.`
+
+// doctorOptions is the command line of doctor beside the settings of serve.
+type doctorOptions struct {
+	file string // of configuration
+	ask  serverOptions
+	json bool
+}
+
+func newDoctor(c *console) *cobra.Command {
+	flagged := serveConfig{}.withDefaults()
+	var o doctorOptions
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check a deployment, and say what to change",
+		Long:  doctorHelp,
+		Example: `  colophon doctor --data ./data
+  colophon doctor --config /etc/colophon.yaml --server https://ledger.example.org --json`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			d := &doctor{console: c, now: time.Now()}
+			d.settings = readSettings(o.file, c.env, command.Flags())
+			d.holder = lockHolder(filepath.Join(databaseDir(d.data()), "LOCK"))
+			d.machine = lookAtMachine(d.holder.pid)
+			d.compareSettings(givesSettings(command.Flags()))
+			d.disk = lookAtDisk(d.data())
+			if c.environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
+				o.ask.url = d.settings.server()
+			}
+			if err := d.ask(command.Context(), o.ask); err != nil {
+				return err
+			}
+			report := newDoctorReport(d.judge())
+			if err := report.print(c, o.json); err != nil {
+				return err
+			}
+			if report.Verdict == wrong {
+				return &exitError{code: exitFailed}
+			}
+			return nil
+		},
+	}
+	flagged.bind(command.Flags())
+	command.Flags().StringVar(&o.file, "config", c.environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
+	o.ask.bind(c, command.Flags())
+	server := command.Flags().Lookup("server")
+	server.Usage, server.DefValue = server.Usage+"; default where the settings have it listen", ""
+	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
+	return command
+}
+
+// doctor is what is known of a deployment. It is gathered first; the checks then
+// judge it, and read small files of the data folder.
+type doctor struct {
+	*console
+	now      time.Time
+	settings settings
+	holder   holder  // of the data folder
+	machine  machine // that this is run on
+	disk     disk    // under the data folder
+	server   serverAnswers
+}
+
+// data is the data folder.
+func (d *doctor) data() string { return d.settings.config.Data }
+
+// givesSettings reports whether a command line sets anything about a server but its
+// folder.
+func givesSettings(given *pflag.FlagSet) bool {
+	found := given.Changed("config")
+	flagsOf(serveConfig{}).VisitAll(func(f *pflag.Flag) { found = found || f.Name != "data" && given.Changed(f.Name) })
+	return found
+}
+
+// ask asks the server, if one is named. The error is one of the command line.
+func (d *doctor) ask(ctx context.Context, server serverOptions) error {
+	if server.url == "" {
+		return nil
+	}
+	asked, err := newClient(d.console, server)
+	if err != nil {
+		return err
+	}
+	metrics := asked
+	if base := urlOf("http", d.settings.config.MetricsListen); base != "" {
+		metrics = &client{base: base, http: &http.Client{}}
+	}
+	d.server = ask(ctx, asked, metrics)
+	return nil
+}
+
+// doctorChecks are all checks, in the order in which they are shown.
+func doctorChecks() []doctorCheck {
+	return []doctorCheck{
+		{"settings", checkSettings},
+		{"data folder", checkFolder},
+		{"owner", checkOwner},
+		{"signing keys", checkKeys},
+		{"copy of the keys", checkKeyCopy},
+		{"tokens", checkTokens},
+		{"access file", checkAccessFile},
+		{"address", checkAddress},
+		{"proxies", checkProxies},
+		{"certificate", checkCertificate},
+		{"metrics address", checkMetricsAddress},
+		{"file system", checkFileSystem},
+		{"free space", checkSpace},
+		{"sync", checkSync},
+		{"open files", checkFileLimit},
+		{"memory", checkMemory},
+		{"clock", checkClock},
+		{"surroundings", checkSurroundings},
+		{"server", checkServer},
+		{"authentication", checkAuthentication},
+		{"ledgers", checkLedgerKeys},
+		{"log", checkLog},
+		{"public logs", checkPublic},
+		{"index", checkIndex},
+		{"erasure", checkErasure},
+	}
+}
+
+// judge runs all checks.
+func (d *doctor) judge() []diagnosis {
+	var all []diagnosis
+	for _, check := range doctorChecks() {
+		for _, found := range check.run(d) {
+			found.Check = check.name
+			all = append(all, found)
+		}
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// asOwner is what to do about a file that only its owner can look at.
+const asOwner = "run this as the owner of the data folder, or as root"
+
+// checkFolder: the data folder is there, and closed to others.
+func checkFolder(d *doctor) []diagnosis {
+	info, err := os.Stat(d.data())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return found(advice, "name the folder with --data; if this is to be a first start, serve makes it", "there is no folder %s", d.data())
+	case errors.Is(err, fs.ErrPermission):
+		return found(unchecked, asOwner, "%v", err)
+	case err != nil:
+		return found(wrong, "", "%v", err)
+	case !info.IsDir():
+		return found(wrong, "name a folder with --data", "%s is not a folder", d.data())
+	case hasModes && info.Mode().Perm()&0o007 != 0:
+		return found(wrong, "run: chmod 700 "+d.data(), "every user of this machine can look into %s, texts included (mode %o)", d.data(), info.Mode().Perm())
+	case hasModes && info.Mode().Perm()&0o070 != 0:
+		return found(advice, "run: chmod 700 "+d.data(), "a group can look into %s, texts included (mode %o)", d.data(), info.Mode().Perm())
+	}
+	if _, err := os.Stat(databaseDir(d.data())); errors.Is(err, fs.ErrNotExist) {
+		return found(advice, "name the folder with --data; if this is to be a first start, serve makes it", "%s holds no ledgers", d.data())
+	}
+	return found(fine, "", "%s is its owner's alone", d.data())
+}
+
+// checkOwner: all files belong to the user who runs the server. A command that root
+// has run on the folder leaves files that the server cannot open.
+func checkOwner(d *doctor) []diagnosis {
+	folder, err := os.Stat(d.data())
+	if err != nil {
+		return found(unchecked, "", "the folder cannot be looked at")
+	}
+	owner, known := ownerOf(folder)
+	if !known {
+		return found(unchecked, "", "this system's files have no owner that could be compared")
+	}
+	others, example, err := filesOfOthers(resolved(d.data()), owner)
+	if errors.Is(err, fs.ErrPermission) {
+		return found(unchecked, asOwner, "%v", err)
+	}
+	if err != nil {
+		return found(wrong, "", "%v", err)
+	}
+	var list []diagnosis
+	if p := d.machine.process; p != nil && p.user != nil && *p.user != owner {
+		list = append(list, found(wrong, "stop it, and start it as the owner of the folder", "the server runs as user %d, and the folder belongs to user %d", *p.user, owner)...)
+	}
+	if others > 0 {
+		list = append(list, found(wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
+			"%s, such as %s, of others than user %d, who owns the folder", counted(others, "file"), example, owner)...)
+	}
+	return orFine(list, "everything belongs to user %d", owner)
+}
+
+// filesOfOthers counts what is in a data folder and belongs to another user.
+func filesOfOthers(data string, owner int) (count uint64, example string, err error) {
+	err = filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a server removes files all the time
+		}
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if entry.Name() == "lost+found" {
+			return fs.SkipDir
+		}
+		if user, _ := ownerOf(info); user != owner {
+			count, example = count+1, path
+		}
+		return nil
+	})
+	return count, example, err
+}
+
+// checkKeys: each signing key can be used and is the owner's alone; what waits or was
+// left over is named.
+func checkKeys(d *doctor) []diagnosis {
+	dir := keyFiles(d.data()).Dir
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return found(unchecked, asOwner, "%v", err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return found(wrong, "", "%v", err)
+	case len(entries) == 0:
+		if _, err := os.Stat(databaseDir(d.data())); err == nil {
+			return found(wrong, "restore the keys from a backup; a ledger cannot go on without its key", "there is a database but no key in %s", dir)
+		}
+		return found(fine, "", "there are none yet; the first start makes one")
+	}
+	var list []diagnosis
+	if info, err := os.Stat(dir); err == nil && hasModes && info.Mode().Perm()&0o077 != 0 {
+		list = append(list, found(wrong, "run: chmod 700 "+dir, "others can look into %s (mode %o)", dir, info.Mode().Perm())...)
+	}
+	var good []string
+	for _, entry := range entries {
+		name, isKey := strings.CutSuffix(entry.Name(), ".key")
+		if !isKey {
+			list = append(list, checkNoKey(d, entry.Name())...)
+			continue
+		}
+		switch _, err := keyFiles(d.data()).Load(name); {
+		case errors.Is(err, fs.ErrPermission):
+			list = append(list, found(unchecked, asOwner, "%v", err)...)
+		case err != nil:
+			list = append(list, found(wrong, "do what it says, or restore the file from a backup", "%v", err)...)
+		default:
+			good = append(good, name)
+		}
+	}
+	return orFine(list, "%s: %s", counted(uint64(len(good)), "key"), strings.Join(good, ", "))
+}
+
+// checkNoKey judges a file among the keys that is none.
+func checkNoKey(d *doctor, file string) []diagnosis {
+	path := filepath.Join(keyFiles(d.data()).Dir, file)
+	name, staged := strings.CutSuffix(file, ".key.new")
+	if !staged {
+		return found(advice, "remove it, unless you know what it is for", "%s is no signing key of a ledger; it may hold one that a crash left", path)
+	}
+	signer, err := keyFiles(d.data()).Staged(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return found(unchecked, asOwner, "%v", err)
+	}
+	if err != nil {
+		return found(wrong, "do what it says, or remove the file", "%v", err)
+	}
+	return found(advice, "make the ledger (colophon ledger create "+name+"), or remove the file", "%s waits for its ledger to be made, of origin %s", path, signer.Origin())
+}
+
+// checkKeyCopy reminds of what cannot be seen.
+func checkKeyCopy(d *doctor) []diagnosis {
+	names, err := keyNames(d.data())
+	if err != nil {
+		return found(unchecked, asOwner, "%v", err)
+	}
+	if len(names) == 0 {
+		return found(fine, "", "there is no key to keep a copy of")
+	}
+	return found(advice, "keep a copy of "+keyFiles(d.data()).Dir+" in a safe place, apart from copies of the database",
+		"whether there is a copy cannot be seen from here; a key that is lost cannot be made again")
+}
+
+// keyNames are the ledgers whose signing keys are in the data folder.
+func keyNames(data string) ([]string, error) {
+	entries, err := os.ReadDir(keyFiles(data).Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, isKey := strings.CutSuffix(entry.Name(), ".key"); isKey {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

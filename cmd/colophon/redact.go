@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"colophon/ledger"
+)
+
+// redactCommand erases the content of records.
+type redactCommand struct {
+	*console
+	server  serverOptions
+	ledger  string
+	request redactionRequest
+	where   []string // of the flags that take a name and a value: "name=value"
+	labels  []string
+	yes     bool
+	json    bool
+}
+
+// redactionRequest is what is asked of the server, which knows what is right.
+type redactionRequest struct {
+	Reason string            `json:"reason"`
+	Filter map[string]string `json:"filter,omitempty"`
+	Seqs   []uint64          `json:"seqs,omitempty"`
+	DryRun bool              `json:"dry_run"`
+	AsOf   *uint64           `json:"as_of,omitempty"`
+}
+
+// pieces are pieces of content.
+type pieces struct{ Pieces, Bytes uint64 }
+
+// redactionAnswer is what a redaction does or did, as the server describes it.
+type redactionAnswer struct {
+	AsOf            uint64 `json:"as_of"`
+	Records         uint64
+	AlreadyRedacted uint64 `json:"already_redacted"`
+	WithoutContent  uint64 `json:"without_content"`
+	Erased, Kept    pieces
+	NeededBy        uint64   `json:"needed_by"`
+	FirstSeqs       []uint64 `json:"first_seqs"`
+	Events          uint64
+	Receipts        []struct{ Seq uint64 }
+}
+
+// chosenBy are the flags that choose records, by the parameter of the server that
+// has the same name with underscores.
+var chosenBy = []struct{ flag, usage string }{
+	{"run-id", "of this `run`"},
+	{"subject", "citation sets about this `subject`"},
+	{"project", "path fingerprints of this `project`"},
+	{"kind", "of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
+	{"since", "recorded at this `time` (RFC 3339) or later"},
+	{"until", "recorded before this `time`"},
+}
+
+func newRedact(c *console) *cobra.Command {
+	r := &redactCommand{console: c}
+	command := &cobra.Command{
+		Use:   "redact [SEQ...]",
+		Short: "Erase the content of records, and keep the proofs",
+		Long: `Erase the content of records: those whose numbers are given, or all that pass
+every filter that is given. An event says which and why, for ever: write nothing
+into the reason that will have to be erased. The log, receipts and proofs stay as
+they are; content that another record needs is kept for that one.
+
+First the server says what it would do. Then the command asks, on a terminal, and
+does just that; elsewhere it wants --yes. This cannot be undone. If it is cut short,
+the same command goes on with what is left.
+
+With --json the server's answers are printed instead, one JSON document a line: of
+the dry run, and then of what was done, with its receipts.`,
+		Example: `  colophon redact 41 --reason 'Erasure request 2025-118.' --dry-run
+  colophon redact --label user=7431 --reason 'Erasure request 2025-118.'
+  colophon redact --project harrow-vale --until 2024-01-01T00:00:00Z --reason 'Kept for a year.' --yes
+  colophon redact --where output_hash=9f86… --reason 'Not ours to keep.'`,
+		RunE: func(command *cobra.Command, args []string) error { return r.run(command, args) },
+	}
+	flags := command.Flags()
+	r.server.bind(c, flags)
+	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.StringVar(&r.request.Reason, "reason", "", "`why`; it stays in the log")
+	for _, f := range chosenBy {
+		flags.String(f.flag, "", "records "+f.usage)
+	}
+	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&r.where, "where", nil, "records with another value that the server's lists take, `NAME=VALUE`; may be repeated")
+	flags.BoolVar(&r.request.DryRun, "dry-run", false, "say what would be done, and no more")
+	flags.BoolVar(&r.yes, "yes", false, "do not ask")
+	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document a line")
+	return command
+}
+
+func (r *redactCommand) run(command *cobra.Command, args []string) error {
+	if err := r.choose(command.Flags(), args); err != nil {
+		return exitf(exitUsage, "%w", err)
+	}
+	server, err := newClient(r.console, r.server)
+	if err != nil {
+		return err
+	}
+	request := r.request
+	request.DryRun = true
+	plan, err := r.ask(command, server, request)
+	if err != nil {
+		return err
+	}
+	if !r.json {
+		if err := r.printPlan(plan); err != nil {
+			return err
+		}
+	}
+	switch {
+	case plan.Records == 0:
+		r.say("there is nothing to erase")
+		return nil
+	case r.request.DryRun:
+		return nil
+	case !r.yes:
+		if err := r.confirm(command.Context(), r.ledger, "erasing content cannot be undone", "erased"); err != nil {
+			return err
+		}
+	}
+	request.DryRun, request.AsOf = false, &plan.AsOf
+	done, err := r.ask(command, server, request)
+	if err != nil || r.json {
+		return err
+	}
+	return r.printDone(done)
+}
+
+// choose reads which records are meant.
+func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
+	for _, arg := range args {
+		seq, err := strconv.ParseUint(arg, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not the number of an event", arg)
+		}
+		r.request.Seqs = append(r.request.Seqs, seq)
+	}
+	filter := make(map[string]string)
+	for _, f := range chosenBy {
+		if flags.Changed(f.flag) {
+			filter[strings.ReplaceAll(f.flag, "-", "_")] = flags.Lookup(f.flag).Value.String()
+		}
+	}
+	for prefix, pairs := range map[string][]string{"label:": r.labels, "": r.where} {
+		for _, pair := range pairs {
+			name, value, found := strings.Cut(pair, "=")
+			if _, twice := filter[prefix+name]; twice || !found {
+				return fmt.Errorf("%q is not NAME=VALUE with a name of its own", pair)
+			}
+			filter[prefix+name] = value
+		}
+	}
+	switch {
+	case r.request.Reason == "":
+		return errors.New("say why with --reason; it stays in the log")
+	case len(filter) > 0 && len(args) > 0:
+		return errors.New("name records by number or by filters, not both")
+	case len(filter) == 0 && len(args) == 0:
+		return errors.New("name the records, by number or by a filter like --run-id")
+	case len(filter) > 0:
+		r.request.Filter = filter
+	}
+	return nil
+}
+
+// ask makes a request and reads the answer; with --json it prints it. A redaction
+// takes as long as it takes.
+func (r *redactCommand) ask(command *cobra.Command, server *client, request redactionRequest) (*redactionAnswer, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request: %w", err)
+	}
+	text, err := server.send(command.Context(), http.MethodPost, ledgerPath(r.ledger)+"/redactions", body)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(redactionAnswer)
+	if err := json.Unmarshal(text, answer); err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	if r.json {
+		return answer, printLine(r.out, text)
+	}
+	return answer, nil
+}
+
+// printPlan prints what a redaction would do.
+func (r *redactCommand) printPlan(plan *redactionAnswer) error {
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "at tree size\t%d\n", plan.AsOf)
+	fmt.Fprintf(table, "records to redact\t%d%s\n", plan.Records, listed(plan.FirstSeqs, plan.Records))
+	fmt.Fprintf(table, "redacted already\t%d\n", plan.AlreadyRedacted)
+	fmt.Fprintf(table, "without content\t%d\n", plan.WithoutContent)
+	fmt.Fprintf(table, "content to be erased\t%s\n", plan.Erased)
+	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", plan.Kept, counted(plan.NeededBy, "other record"))
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := text.WriteTo(r.out)
+	return err
+}
+
+// printDone prints what a redaction did.
+func (r *redactCommand) printDone(done *redactionAnswer) error {
+	var seqs []uint64
+	for _, receipt := range done.Receipts {
+		seqs = append(seqs, receipt.Seq)
+	}
+	_, err := fmt.Fprintf(r.out, "\nredacted %s by %s%s\n", counted(done.Records, "record"), counted(done.Events, "event"), listed(seqs, done.Events))
+	return err
+}
+
+// String is number and size.
+func (p pieces) String() string { return counted(p.Pieces, "piece") + ", " + counted(p.Bytes, "byte") }
+
+// listed names the first of some events, of which there are so many.
+func listed(seqs []uint64, of uint64) string {
+	const most = 10
+	if len(seqs) == 0 {
+		return ""
+	}
+	var names []string
+	for _, seq := range seqs[:min(len(seqs), most)] {
+		names = append(names, decimal(seq))
+	}
+	if uint64(len(names)) < of {
+		names = append(names, "…")
+	}
+	return ": " + strings.Join(names, ", ")
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"colophon/storage/pebble/pebbletest"
+)
+
+// scriptSecret copies a file with a random text, the same every time, in place of
+// every SECRET; the variable of that name has it too: secret FROM TO.
+func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
+	if ts.Getenv("SECRET") == "" {
+		random := make([]byte, 32)
+		_, err := rand.Read(random)
+		ts.Check(err)
+		ts.Setenv("SECRET", hex.EncodeToString(random))
+	}
+	writeFile(ts, args[1], []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "SECRET", ts.Getenv("SECRET"))))
+}
+
+// scriptSearch looks for the secret in every file of a folder, in what is compressed
+// and in what was overwritten too: [!] search FOLDER.
+func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
+	var found []string
+	for begin := time.Now(); ; {
+		var err error
+		if found, err = search(ts.MkAbs(args[0]), []byte(ts.Getenv("SECRET"))); err == nil {
+			break
+		}
+		if time.Since(begin) > time.Minute { // a server writes some file all the time
+			ts.Check(err)
+		}
+	}
+	switch {
+	case neg && len(found) > 0:
+		ts.Fatalf("the secret is in %s", found)
+	case !neg && len(found) == 0:
+		ts.Fatalf("the secret is nowhere in %s", args[0])
+	}
+}
+
+// indexOrder is the name of the order of keys in the index.
+const indexOrder = "colophon.index.1"
+
+func search(folder string, secret []byte) (found []string, err error) {
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		names, err := pebbletest.Find(context.Background(), nil, path, secret, indexOrder)
+		for _, name := range names {
+			found = append(found, filepath.Join(path, name))
+		}
+		return err
+	})
+	return found, err
+}
+
+var noErasures = regexp.MustCompile(`(?m)^colophon_erasures_pending 0$`)
+
+// scriptWaitErased waits until the script's server has taken off the disk what was
+// erased, which must be within a minute: wait-erased.
+func scriptWaitErased(ts *testscript.TestScript, _ bool, _ []string) {
+	begin := time.Now()
+	for {
+		_, answer := request(ts, http.MethodGet, "/metrics", http.Header{}, nil)
+		if noErasures.Match(answer) {
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			ts.Fatalf("there are pending erasures after a minute")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"colophon/api"
+	"colophon/ledger/record"
+)
+
+// loadConfig is how much clients may ask of the server, a second and at once.
+type loadConfig struct {
+	// RateLimit is the requests a second of one token or other identity, and the lines
+	// of its batches besides; who has none is known by his address. 0 means any number.
+	RateLimit float64 `yaml:"rate-limit"`
+	// AddressRateLimit is the requests a second of one address, or /64 of IPv6.
+	AddressRateLimit float64 `yaml:"address-rate-limit"`
+	// RateBurst is the time whose requests may come at once.
+	RateBurst time.Duration `yaml:"rate-burst"`
+	// FailedAuthLimit is the credentials a second that are not valid of one address,
+	// after 20 of them; beyond it, nothing that the address sends is looked up.
+	FailedAuthLimit float64 `yaml:"failed-auth-limit"`
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
+	TrustedProxies networks `yaml:"trusted-proxies"`
+	// MaxConnections bounds the connections that are open.
+	MaxConnections int `yaml:"max-connections"`
+	// MaxBodyMemory bounds the memory of the bodies that are worked on.
+	MaxBodyMemory byteSize `yaml:"max-body-memory"`
+	// MaxWait is how long a request waits for some of that memory.
+	MaxWait time.Duration `yaml:"max-wait"`
+	// MaxBatches bounds the batches that are under way.
+	MaxBatches int `yaml:"max-batches"`
+	// MaxFollowers bounds the clients that follow events live.
+	MaxFollowers int `yaml:"max-followers"`
+	// MaxSpool bounds the temporary file of a batch whose client does not read.
+	MaxSpool byteSize `yaml:"max-spool"`
+	// MaxSpools bounds those files all together.
+	MaxSpools byteSize `yaml:"max-spools"`
+	// MaxValues bounds the JSON values and member names of a record.
+	MaxValues int `yaml:"max-values"`
+	// BodyTimeout is how long the body of a request, except a batch, may take.
+	BodyTimeout time.Duration `yaml:"body-timeout"`
+	// BatchIdle is how long a batch waits for its client to send or read something.
+	BatchIdle time.Duration `yaml:"batch-idle"`
+	// WriteTimeout is how long a client may take to read 64 KiB of an answer.
+	WriteTimeout time.Duration `yaml:"write-timeout"`
+	// FollowRate is the bytes of live events a second, of all followers together.
+	FollowRate byteSize `yaml:"follow-rate"`
+}
+
+func (c loadConfig) withDefaults() loadConfig {
+	setDefault(&c.RateBurst, 2*time.Second)
+	setDefault(&c.FailedAuthLimit, 1)
+	setDefault(&c.MaxConnections, 4096)
+	setDefault(&c.MaxBodyMemory, 256<<20)
+	setDefault(&c.MaxWait, 5*time.Second)
+	setDefault(&c.MaxBatches, 64)
+	setDefault(&c.MaxFollowers, 2048)
+	setDefault(&c.MaxSpool, 1<<30)
+	setDefault(&c.MaxSpools, 4<<30)
+	setDefault(&c.MaxValues, record.DefaultLimits().Values)
+	setDefault(&c.BodyTimeout, time.Minute)
+	setDefault(&c.BatchIdle, 2*time.Minute)
+	setDefault(&c.WriteTimeout, 30*time.Second)
+	setDefault(&c.FollowRate, 32<<20)
+	return c
+}
+
+// decodedFactor is about how much a body of many small values takes in memory while
+// it is decoded, beside its bytes.
+const decodedFactor = 4
+
+// validate says what is wrong and what to do; largest is the largest body or line.
+func (c loadConfig) validate(largest byteSize) error {
+	for name, value := range map[string]float64{
+		"rate-limit": c.RateLimit, "address-rate-limit": c.AddressRateLimit, "failed-auth-limit": c.FailedAuthLimit,
+		"rate-burst": c.RateBurst.Seconds(), "max-connections": float64(c.MaxConnections), "max-wait": c.MaxWait.Seconds(),
+		"max-batches": float64(c.MaxBatches), "max-followers": float64(c.MaxFollowers), "max-values": float64(c.MaxValues),
+		"body-timeout": c.BodyTimeout.Seconds(), "batch-idle": c.BatchIdle.Seconds(), "write-timeout": c.WriteTimeout.Seconds(),
+	} {
+		if !(value >= 0) { // nor not a number
+			return fmt.Errorf("%s: must not be negative", name)
+		}
+	}
+	for name, rate := range map[string]float64{"rate-limit": c.RateLimit, "address-rate-limit": c.AddressRateLimit} {
+		if rate > 0 && rate < 1 {
+			return fmt.Errorf("%s: must be at least 1 a second, or 0 for any number", name)
+		}
+	}
+	if need := decodedFactor * largest; c.MaxBodyMemory < need {
+		size, _ := need.MarshalText() // never fails
+		return fmt.Errorf("max-body-memory: must be at least %s, %d times the largest body or line (--max-body, --max-line)", size, decodedFactor)
+	}
+	return nil
+}
+
+// bind makes a flag of every field.
+func (c *loadConfig) bind(flags *pflag.FlagSet) {
+	flags.Float64Var(&c.RateLimit, "rate-limit", c.RateLimit, "`number` of requests a second that an identity may make, and of lines that its batches may bring; 0 means any")
+	flags.Float64Var(&c.AddressRateLimit, "address-rate-limit", c.AddressRateLimit, "`number` of requests a second that may come from one address; 0 means any")
+	flags.DurationVar(&c.RateBurst, "rate-burst", c.RateBurst, "`time` whose requests, by the two above, may come at once")
+	flags.Float64Var(&c.FailedAuthLimit, "failed-auth-limit", c.FailedAuthLimit, "`number` of invalid credentials a second that an address may send, after 20 of them")
+	flags.TextVar(&c.TrustedProxies, "trusted-proxies", c.TrustedProxies, "`networks` like 10.0.0.0/8, with commas, of proxies whose X-Forwarded-For is believed")
+	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "largest `number` of open connections")
+	flags.TextVar(&c.MaxBodyMemory, "max-body-memory", c.MaxBodyMemory, "`size` of all bodies that are worked on at once")
+	flags.DurationVar(&c.MaxWait, "max-wait", c.MaxWait, "`time` that a request waits for some of that memory before it gets 503")
+	flags.IntVar(&c.MaxBatches, "max-batches", c.MaxBatches, "largest `number` of batches at once")
+	flags.IntVar(&c.MaxFollowers, "max-followers", c.MaxFollowers, "largest `number` of clients that follow events at once; one identity gets half of what is left")
+	flags.TextVar(&c.MaxSpool, "max-spool", c.MaxSpool, "largest `size` of the results of a batch that its client has not read")
+	flags.TextVar(&c.MaxSpools, "max-spools", c.MaxSpools, "largest `size` of those of all batches")
+	flags.IntVar(&c.MaxValues, "max-values", c.MaxValues, "largest `number` of JSON values and names in a record")
+	flags.DurationVar(&c.BodyTimeout, "body-timeout", c.BodyTimeout, "`time` that the body of a request may take to come")
+	flags.DurationVar(&c.BatchIdle, "batch-idle", c.BatchIdle, "`time` that a batch waits for its client to send or read something")
+	flags.DurationVar(&c.WriteTimeout, "write-timeout", c.WriteTimeout, "`time` that a client may take to read each 64 KiB of an answer")
+	flags.TextVar(&c.FollowRate, "follow-rate", c.FollowRate, "`size` of what is sent a second to all clients that follow events")
+}
+
+// limits are what the server's interface takes.
+func (c loadConfig) limits() api.Load {
+	return api.Load{
+		RequestRate: c.RateLimit, RateBurst: c.RateBurst, AddressRate: c.AddressRateLimit, FailureRate: c.FailedAuthLimit,
+		TrustedProxies: c.TrustedProxies, Connections: c.MaxConnections, BodyMemory: int64(c.MaxBodyMemory), Wait: c.MaxWait,
+		Batches: c.MaxBatches, Followers: c.MaxFollowers, BatchSpool: int64(c.MaxSpool), Spool: int64(c.MaxSpools),
+		BatchIdle: c.BatchIdle, WriteTimeout: c.WriteTimeout, FollowRate: int64(c.FollowRate),
+	}
+}
+
+// networks are some networks in CIDR notation, with commas between them.
+type networks []*net.IPNet
+
+// UnmarshalText reads what MarshalText writes; a lone address is a network too.
+func (n *networks) UnmarshalText(text []byte) error {
+	*n = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for name := range strings.SplitSeq(string(text), ",") {
+		name = strings.TrimSpace(name)
+		if ip := net.ParseIP(name); ip != nil && ip.To4() != nil {
+			name += "/32"
+		} else if ip != nil {
+			name += "/128"
+		}
+		_, network, err := net.ParseCIDR(name)
+		if err != nil {
+			return fmt.Errorf("%q is no network; write it like 10.0.0.0/8, several with commas between them", name)
+		}
+		*n = append(*n, network)
+	}
+	return nil
+}
+
+// MarshalText writes the networks with commas between them.
+func (n networks) MarshalText() ([]byte, error) {
+	names := make([]string, len(n))
+	for i, network := range n {
+		names[i] = network.String()
+	}
+	return []byte(strings.Join(names, ",")), nil
+}

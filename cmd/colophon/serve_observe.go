@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"colophon/api"
+)
+
+// listenMetrics listens on the address for /metrics; nil if there is none of its own.
+func listenMetrics(config serveConfig) (net.Listener, error) {
+	if config.MetricsListen == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", config.MetricsListen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --metrics-listen", config.MetricsListen)
+	}
+	return listener, err
+}
+
+// serveMetrics answers on the address for /metrics, to everybody who reaches it,
+// until it is closed. Collecting metrics reads the database, hence the lock.
+func serveMetrics(config serveConfig, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", locked(metrics.Handler(), underWay))
+	if config.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	server := &http.Server{
+		Handler:           known(api.Hosts(config.AllowHost), mux),
+		ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout:      2 * time.Minute, // a profile or trace takes as long as it is asked to
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the address for metrics answers no more", "error", err)
+		}
+	}()
+	return server
+}
+
+// known refuses requests under names that are not this server's.
+func known(hosts api.Hosts, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := hosts.Check(r); err != nil {
+			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// checkObservation says what is wrong with the address for metrics, and what to do.
+func (c serveConfig) checkObservation() error {
+	if c.MetricsListen == "" {
+		if c.Pprof {
+			return errors.New("pprof: it needs an address of its own: set metrics-listen, like 127.0.0.1:9464")
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.MetricsListen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
+	case c.Pprof && !c.Insecure && !loopback(host):
+		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show what is in the server's memory: "+
+			"listen on 127.0.0.1, or pass --insecure where everybody on the network may see it", c.MetricsListen)
+	}
+	return nil
+}
+
+// hostNames are names that a Host header may have, separated by commas.
+type hostNames []string
+
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
+// UnmarshalText reads the names.
+func (h *hostNames) UnmarshalText(text []byte) error {
+	*h = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for name := range strings.SplitSeq(string(text), ",") {
+		if name = strings.TrimSpace(name); !hostForm.MatchString(name) {
+			return fmt.Errorf("%q is no name of a host; write it without scheme and port, several with commas between them", name)
+		}
+		*h = append(*h, name)
+	}
+	return nil
+}
+
+// MarshalText writes them as UnmarshalText reads them.
+func (h hostNames) MarshalText() ([]byte, error) { return []byte(strings.Join(h, ",")), nil }
