@@ -28,13 +28,14 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/keys": {"storage"},
 	"storage/pebble/pebbletest":    {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":          {"storage"},
-	"ledger":                       {"storage", "proofs", "proofs/audit", "ledger/record"},
+	"ledger":                       {"storage", "proofs", "proofs/audit", "ledger/event", "ledger/record"},
 	"ledger/event":                 {"ledger/record", "ledger/record/pyjson"},
 	"ledger/drift":                 {"ledger/event"},
 	"ledger/index":                 {"internal/enginelog", "storage", "ledger/drift", "ledger/event", "ledger/record", "ledger/record/pyjson"},
-	"api":                          {"", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
+	"api":                          {"", "api/access", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
+	"api/access":                   {"ledger/record/pyjson"},
 	"deploy":                       {},
-	"cmd/colophon":                 {"api", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
+	"cmd/colophon":                 {"api", "api/access", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors
