@@ -18,8 +18,8 @@ const engineFormat = engine.FormatValueSeparation
 const queuedTables = 4
 
 // engineOptions are for small keys that arrive in random order and are mostly
-// read one at a time.
-func (c config) engineOptions() *engine.Options {
+// read one at a time. found is told of damage, once.
+func (c config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
 		FS:       c.folder.files,
 		Comparer: comparer(),
@@ -36,7 +36,7 @@ func (c config) engineOptions() *engine.Options {
 	var once sync.Once
 	o.EventListener = &engine.EventListener{
 		DataCorruption: func(info engine.DataCorruptionInfo) {
-			once.Do(func() { c.spoil(info.Details) })
+			once.Do(func() { found(info.Details) })
 		},
 	}
 	for i := range o.Levels {
@@ -45,10 +45,10 @@ func (c config) engineOptions() *engine.Options {
 	return o
 }
 
-// spoil has a damaged index emptied at the next start. Until then queries that
-// meet the damage fail, and all others are answered.
+// spoil has a damaged index emptied at the next start, should it not be emptied before.
+// Until then queries that meet the damage fail, and all others are answered.
 func (c config) spoil(damage error) {
-	c.log.Error("the index is damaged, the next start builds it anew", "dir", c.folder.dir, "error", damage)
+	c.log.Error("the index is damaged", "dir", c.folder.dir, "error", damage)
 	if err := c.folder.writeLayout(spoilt); err != nil {
 		c.log.Error("marking the damaged index", "dir", c.folder.dir, "error", err)
 	}

@@ -52,8 +52,23 @@ func (f *fold) settled() error {
 // disk. Each batch reads the log afresh, so that a long fold does not hold on to
 // what the log's database wants to give up.
 func (f *Follower) catchUp(ctx context.Context) (err error) {
+	if err := f.store.acquire(); err != nil {
+		return err
+	}
+	defer f.store.release()
+	if f.engine != f.store.engine {
+		f.store.mu.Lock()
+		err := f.begin(ctx)
+		f.store.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	defer func() { err = errors.Join(err, f.land()) }()
 	for {
+		if err := f.store.refused(); err != nil {
+			return err
+		}
 		room, err := f.store.config.folder.roomy()
 		if err != nil || !room {
 			f.starve(err == nil)
@@ -168,8 +183,8 @@ func (f *Follower) commit() error {
 		return err
 	}
 	batch := rows.takeOff()
-	f.flight = &flight{writes: batch, leads: f.fold.state.snapshot(), done: make(chan error, 1)}
-	go func(done chan<- error) { done <- batch.commit(f.store.engine) }(f.flight.done)
+	f.flight = &flight{writes: batch, leads: f.snapshot(), done: make(chan error, 1)}
+	go func(done chan<- error) { done <- batch.commit(f.engine) }(f.flight.done)
 	return nil
 }
 

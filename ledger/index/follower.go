@@ -28,17 +28,20 @@ type Follower struct {
 
 	published atomic.Pointer[snapshot] // by start and the goroutine, read by all
 
-	fold   fold    // of start, then of the goroutine
-	flight *flight // nil if there is none; likewise
+	// Of start, then of the goroutine.
+	fold   fold
+	flight *flight    // nil if there is none
+	engine *engine.DB // that the fold works with; nil if it has not begun
 }
 
 // snapshot is a state that has been stored. It never changes.
 type snapshot struct {
 	state
+	keys       keyspace      // of the ledger
 	superseded chan struct{} // closed when there is a later one
 }
 
-func newFollower(s *Store, name string, number uint16, log storage.Reader) *Follower {
+func newFollower(s *Store, name string, log storage.Reader) *Follower {
 	f := &Follower{
 		store: s,
 		name:  name,
@@ -46,41 +49,40 @@ func newFollower(s *Store, name string, number uint16, log storage.Reader) *Foll
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 		limit: noLimit,
-		fold: fold{
-			log:    log,
-			rows:   rows{engine: s.engine, keys: numbered(number)},
-			state:  state{counts: newCounts()},
-			counts: make(map[series]bool),
-			chunks: newChunks(),
-			runs:   runsFold{spare: &s.known},
-		},
+		fold:  fold{state: state{counts: newCounts()}},
 	}
-	f.fold.land = f.land
-	f.publish(f.fold.state.snapshot())
+	f.publish(f.snapshot())
 	return f
 }
 
-// start takes up the fold where the index ends and starts the goroutine.
-func (f *Follower) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	err := f.err
+// start takes up the fold where the index ends and starts the goroutine. The caller
+// holds the store's mu.
+func (f *Follower) start(ctx context.Context) {
+	ctx, f.cancel = context.WithCancel(ctx)
+	f.store.count(1)
+	err := f.store.acquire()
 	if err == nil {
-		err = f.restore(ctx)
+		err = f.begin(ctx)
+		f.store.release()
 	}
 	go f.run(ctx, err)
 }
 
 // run folds whatever the log has, and again at each wake, until it is closed or
-// meets an error; err is one that was met before.
+// meets an error; err is one that was met before. Where the index is being replaced it
+// is woken when that is done.
 func (f *Follower) run(ctx context.Context, err error) {
-	defer close(f.done)
-	for err == nil {
-		if err = f.catchUp(ctx); err != nil {
-			break
-		}
+	defer func() {
+		f.store.count(-1)
+		close(f.done)
+	}()
+	if err == nil {
+		err = f.catchUp(ctx)
+	}
+	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.damaged(err) {
 		select {
 		case <-f.wake:
+			err = f.catchUp(ctx)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -92,16 +94,49 @@ func (f *Follower) run(ctx context.Context, err error) {
 	f.store.config.log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
+// begin makes a fold that goes on where the index ends. The engine is acquired, and the
+// caller holds the store's mu.
+func (f *Follower) begin(ctx context.Context) error {
+	number, err := f.store.number(f.name)
+	if err != nil {
+		return err
+	}
+	f.forgetKnown()
+	f.flight = nil
+	f.engine = f.store.engine
+	f.fold = fold{
+		log:    f.log,
+		rows:   rows{engine: f.engine, keys: numbered(number)},
+		state:  state{counts: newCounts()},
+		counts: make(map[series]bool),
+		chunks: newChunks(),
+		runs:   runsFold{spare: &f.store.known},
+		land:   f.land,
+	}
+	if err := f.restore(ctx); err != nil {
+		return err
+	}
+	f.publish(f.snapshot())
+	return nil
+}
+
+// forgetKnown gives back the memory of a filter that is not needed any more.
+func (f *Follower) forgetKnown() {
+	if f.fold.runs.known != nil {
+		f.fold.runs.known.release()
+	}
+}
+
 // restore loads the stored state. Where it is not one of this log, because the
 // store was restored from elsewhere, the ledger's part of the index is emptied.
 func (f *Follower) restore(ctx context.Context) error {
-	stored, err := readCursor(f.store.engine, f.fold.rows.keys)
+	stored, err := readCursor(f.engine, f.fold.rows.keys)
 	if err == nil && stored.size == 0 {
 		return nil
 	}
 	var kept counts
 	if err == nil {
-		kept, err = readCounts(f.store.engine, f.fold.rows.keys)
+		kept, err = readCounts(f.engine, f.fold.rows.keys)
 	}
 	var why string // it cannot be used; empty if it can
 	switch {
@@ -119,7 +154,6 @@ func (f *Follower) restore(ctx context.Context) error {
 		return f.empty()
 	}
 	f.fold.state = state{stored, kept}
-	f.publish(f.fold.state.snapshot())
 	return nil
 }
 
@@ -154,15 +188,16 @@ func (f *Follower) empty() error {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	f.fold.rows.keys = numbered(number)
-	if err := f.store.engine.DeleteRange(old[:], old.end(), engine.NoSync); err != nil {
+	if err := f.engine.DeleteRange(old[:], old.end(), engine.NoSync); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	return nil
 }
 
 // snapshot is the state as it is now, to be published.
-func (s *state) snapshot() *snapshot {
-	return &snapshot{state: state{s.cursor, maps.Clone(s.counts)}, superseded: make(chan struct{})}
+func (f *Follower) snapshot() *snapshot {
+	s := &f.fold.state
+	return &snapshot{state{s.cursor, maps.Clone(s.counts)}, f.fold.rows.keys, make(chan struct{})}
 }
 
 // publish shows a state that has been stored, and wakes who waits for it.
@@ -230,7 +265,7 @@ func (f *Follower) Err() error {
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done
-	if f.store.forget(f) && f.fold.runs.known != nil {
-		f.fold.runs.known.release()
+	if f.store.forget(f) {
+		f.forgetKnown()
 	}
 }

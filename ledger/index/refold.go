@@ -42,6 +42,14 @@ func (s *Store) addStopped(name string, log storage.Reader) (*Follower, error) {
 	}
 	f.cancel = func() {}
 	close(f.done)
+	if err := s.acquire(); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := f.begin(context.Background()); err != nil {
+		delete(s.followers, name)
+		return nil, err
+	}
 	return f, nil
 }
 

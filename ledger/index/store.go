@@ -9,6 +9,7 @@
 package index
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,10 +30,13 @@ var ErrClosed = errors.New("index: closed")
 // concurrent use, except that Close waits for no query.
 type Store struct {
 	config config
-	engine *engine.DB
+	engine *engine.DB // of who has acquired it; nil if it could not be replaced
 	lock   *engine.Lock
 	closed atomic.Bool
 	known  atomic.Int64 // bytes that the followers' filters may still take
+
+	usage      usage
+	rebuilding sync.WaitGroup // what replaces the engine
 
 	mu        sync.Mutex           // held while a follower starts
 	followers map[string]*Follower // running or stopped by an error; under mu
@@ -52,6 +56,7 @@ func Open(c Config) (*Store, error) {
 func open(c config) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.known.Store(int64(c.knownBytes))
+	s.usage.idle.L = &s.usage.mu
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("opening the index in %s: %w", c.folder.dir, err)
 	}
@@ -71,20 +76,33 @@ func (s *Store) open() error {
 	if emptied {
 		log.Info("the index had another layout or was found damaged, it is built anew", "dir", folder.dir)
 	}
-	options := s.config.engineOptions()
-	options.Lock = lock
-	db, err := engine.Open(folder.dir, options)
+	s.lock = lock
+	err = s.openEngine()
 	if err != nil && !environmental(err) {
 		log.Warn("the index is damaged, it is built anew", "dir", folder.dir, "error", err)
 		if err = folder.empty(); err == nil {
-			db, err = engine.Open(folder.dir, options)
+			err = s.openEngine()
 		}
 	}
 	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
-	s.engine, s.lock = db, lock
 	return nil
+}
+
+// openEngine opens the engine in the folder, which is locked.
+func (s *Store) openEngine() (err error) {
+	options := s.config.engineOptions(s.found)
+	options.Lock = s.lock
+	s.engine, err = engine.Open(s.config.folder.dir, options)
+	return err
+}
+
+// found is told of damage that the engine meets, wherever that is. The index is emptied,
+// now or at the next start.
+func (s *Store) found(damage error) {
+	s.config.spoil(damage)
+	s.damaged(damage)
 }
 
 // maxName bounds a ledger's name, in bytes, so that one byte holds its length.
@@ -102,7 +120,7 @@ func (s *Store) Follow(name string, log storage.Reader) (*Follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("following ledger %q: %w", name, err)
 	}
-	f.start()
+	f.start(context.Background())
 	return f, nil
 }
 
@@ -118,9 +136,7 @@ func (s *Store) add(name string, log storage.Reader) (*Follower, error) {
 	if _, followed := s.followers[name]; followed {
 		return nil, errors.New("it is followed already")
 	}
-	number, err := s.number(name)
-	f := newFollower(s, name, number, log)
-	f.err = err
+	f := newFollower(s, name, log)
 	s.followers[name] = f
 	return f, nil
 }
@@ -211,8 +227,12 @@ func (s *Store) Close() error {
 	for _, f := range s.Followers() {
 		f.Close()
 	}
-	// What is folded is in memory until it is flushed.
-	if err := errors.Join(s.engine.Flush(), s.engine.Close(), s.lock.Close()); err != nil {
+	s.rebuilding.Wait()
+	var errs []error
+	if s.engine != nil { // what is folded is in memory until it is flushed
+		errs = []error{s.engine.Flush(), s.engine.Close()}
+	}
+	if err := errors.Join(append(errs, s.lock.Close())...); err != nil {
 		return fmt.Errorf("closing the index in %s: %w", s.config.folder.dir, err)
 	}
 	return nil

@@ -17,7 +17,8 @@ import (
 // with them. So none is open while a caller works on what it gave: walks read
 // piece by piece. The first is small, for callers who want little.
 const (
-	firstPiece = 4       // items; each piece has twice as many as the one before
+	firstPiece = 32      // items
+	growth     = 4       // how many times as many the next piece has
 	mostPiece  = 4096    // items
 	pieceBytes = 1 << 20 // of entries, after which a piece ends
 )
@@ -28,7 +29,7 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	return func(yield func(storage.Entry, error) bool) {
 		var p piece
 		var err error
-		for next, most := from, firstPiece; next < end && err == nil; most = min(2*most, mostPiece) {
+		for next, most := from, firstPiece; next < end && err == nil; most = min(growth*most, mostPiece) {
 			err = l.readPiece(ctx, &p, next, end, most)
 			start := 0
 			for _, stop := range p.stops {
@@ -97,7 +98,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	end := l.head.Load().Size
 	return func(yield func(uint64, error) bool) {
 		var from uint64
-		for most, more := firstPiece, true; more; most = min(2*most, mostPiece) {
+		for most, more := firstPiece, true; more; most = min(growth*most, mostPiece) {
 			seqs, err := l.references(ctx, digest, from, end, most)
 			if err != nil {
 				yield(0, fmt.Errorf("reading who needs content %x of ledger %q: %w", digest, l.name(), err))
