@@ -37,6 +37,9 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		return r.handler
 	}
 	return func(c echo.Context) error {
+		if brokenElement(c) {
+			return echo.ErrNotFound
+		}
 		identity, err := s.authenticate(c)
 		if err == nil {
 			c.Set(identityKey, identity)
@@ -56,6 +59,17 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		}
 		return r.handler(c)
 	}
+}
+
+// brokenElement: a slash stands in an element of the path as it is. Echo gives a last
+// element all that is left; in ours a slash comes percent-encoded.
+func brokenElement(c echo.Context) bool {
+	for i, name := range c.ParamNames() {
+		if name != "*" && strings.Contains(c.ParamValues()[i], "/") {
+			return true
+		}
+	}
+	return false
 }
 
 // identify is who makes a request. Without authentication everybody may do all.

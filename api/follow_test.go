@@ -346,15 +346,17 @@ func TestFollowersAtOnce(t *testing.T) {
 // A follower that does not read is dropped, and holds up neither the others nor the
 // writers.
 func TestFollowersThatDoNotRead(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = soon, 1<<30 })
+	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 	keen := s.listen("?from=0")
 	chunk := `{"chunk_hash":"sha256:` + strings.Repeat("0", 64) + `","source_id":"s","weight":1},`
 	line := `{"kind":"citation_set","record":{"subject":"s","citations":[` + strings.TrimSuffix(strings.Repeat(chunk, 350), ",") + "]}}\n"
 	const events = 200 // of 100 KB each, more than the sockets hold
+	var reading sync.WaitGroup
+	reading.Go(func() { keen.events(1 + events) })
 	s.batch(strings.Repeat(line, events))
-	require.Len(t, keen.events(1+events), 1+events)
+	reading.Wait()
 	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
 	deaf.ended()
 	require.NoError(t, keen.body.Close())
@@ -373,7 +375,11 @@ func TestFollowDamage(t *testing.T) {
 	broken := s.listen("?from=0")
 	_, err = io.ReadAll(broken.lines)
 	require.Error(t, err)
-	require.Empty(t, s.server().streams.frames.blocks.young[position{ledger.Default, 0}])
+	f := s.server().streams.frames
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.NotContains(t, f.blocks.young, position{ledger.Default, 0})
+	require.NotEmpty(t, f.blocks.young)
 }
 
 // A commit that nobody waits for costs nothing; one that many wait for, one timer.

@@ -132,7 +132,9 @@ const statusClientGone = 499
 func (s *Server) fail(err error, c echo.Context) {
 	p, internal := asProblem(err)
 	if internal && c.Request().Context().Err() != nil {
-		p, internal = fault(statusClientGone, "the client is gone"), false
+		// To a client that has closed but its half of the connection this is no answer.
+		c.Response().Status = statusClientGone
+		panic(http.ErrAbortHandler)
 	}
 	if internal {
 		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
@@ -172,11 +174,7 @@ func (s *Server) recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
 func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }
 
 // secure sets the headers that keep a browser from guessing.
-func secure(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		h := c.Response().Header()
-		h.Set(echo.HeaderXContentTypeOptions, "nosniff")
-		h.Set(echo.HeaderReferrerPolicy, "no-referrer")
-		return next(c)
-	}
+func secure(h http.Header) {
+	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
+	h.Set(echo.HeaderReferrerPolicy, "no-referrer")
 }

@@ -163,6 +163,9 @@ func (a *asking) open(q *question) error {
 	size := q.ledger.Head().Size
 	wanted := uint64(1) // the ledger's own first event
 	if a.sizeGiven {
+		if a.size == 0 {
+			return invalid("as_of", "must be at least 1: a ledger has its first event from the beginning")
+		}
 		if a.size > size {
 			return invalid("as_of", "is beyond the head: the ledger has %d events", size)
 		}

@@ -147,6 +147,7 @@ type form struct {
 
 var (
 	anyForm   = &form{regexp.MustCompile(`(?s)^.*$`), "text"}
+	flagForm  = &form{regexp.MustCompile(`^unregistered_source$`), `"unregistered_source"`}
 	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`), "64 lower-case hexadecimal digits"}
 	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), `"sha256:" and 64 lower-case hexadecimal digits`}
 	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`), "8 lower-case hexadecimal digits, or 16 and more where those are held"}
@@ -156,7 +157,7 @@ var (
 // valueForms are the names that records are found by, labels and stages apart.
 var valueForms = map[string]*form{
 	"run_id": anyForm, "subject": anyForm, "project": anyForm, "source_id": anyForm, "model": anyForm, "producer": anyForm,
-	"flag":       anyForm,
+	"flag":       flagForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
 	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,

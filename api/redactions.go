@@ -145,7 +145,10 @@ func (s *Server) wanted(ctx context.Context, l *ledger.Ledger, request *record.R
 	head := l.Head()
 	size := head.Size
 	if request.AsOf != nil {
-		if size = *request.AsOf; size > head.Size {
+		if size = *request.AsOf; size == 0 {
+			return nil, 0, atPointer(http.StatusUnprocessableEntity, "/as_of", "must be at least 1: a ledger has its first event from the beginning")
+		}
+		if size > head.Size {
 			return nil, 0, atPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
 		}
 	}

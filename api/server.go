@@ -114,7 +114,7 @@ func New(config Config) (*Server, error) {
 	s.config.Metrics.Register(loadCollector{s.limits})
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail
-	s.echo.Use(s.observe, s.recoverPanic, secure, s.admit)
+	s.echo.Use(s.observe, s.recoverPanic, s.admit)
 	s.register()
 	return s, nil
 }
@@ -149,6 +149,7 @@ func (s *Server) indexAt(ctx context.Context, l *ledger.Ledger, head *ledger.Hea
 // ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows
 // the original, leaves the body out.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
 	s.boundBody(w, r)
 	w = newPatientWriter(w, r, s.config.Load.WriteTimeout, func() { s.config.Metrics.load.refuse(refusedSlowReader) })
 	// A browser lets any web page post to a server on loopback.

@@ -113,12 +113,23 @@ func (s *Server) readBody(c echo.Context) (*requestBody, error) {
 		if slow := slowSender(err, s.config.BodyTimeout); slow != nil {
 			return nil, slow
 		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fault(http.StatusBadRequest, "the body ended early")
-		}
-		return nil, err
+		return nil, unreadable(err)
 	}
 	return body, nil
+}
+
+// unreadable is what a body that cannot be read is answered with: a bound of ours,
+// or what the client did.
+func unreadable(err error) error {
+	var refused *problem
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &refused) || errors.As(err, &tooLarge):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault(http.StatusBadRequest, "the body ended early")
+	}
+	return fault(http.StatusBadRequest, "the body cannot be read to its end; is its encoding broken?")
 }
 
 // readRecord reads and decodes one record. The caller calls done when neither
