@@ -71,7 +71,7 @@ func newClient(c *console, o serverOptions) (*client, error) {
 
 // token is the token to send; empty if there is none.
 func (o serverOptions) token(c *console) (string, error) {
-	place, token := "COLOPHON_TOKEN", c.environment("COLOPHON_TOKEN", "")
+	place, token := "COLOPHON_TOKEN", c.environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
 	if o.tokenFile != "" {
 		text, err := os.ReadFile(o.tokenFile)
 		if err != nil {

@@ -22,7 +22,7 @@ func checkAddress(d *doctor) []diagnosis {
 	if err != nil {
 		return found(unchecked, asOwner, "%v", err)
 	}
-	makeToken := "make a token: colophon token create --help"
+	makeToken := "make a token: colophon token create --help" // #nosec G101 -- a command
 	local, encrypted := loopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:

@@ -179,7 +179,7 @@ const (
 // at once, and not less than the server asks for.
 func pause(failures int, err error) time.Duration {
 	wait := min(firstPause<<min(failures-1, 10), maxPause)
-	wait = wait/2 + rand.N(wait)
+	wait = wait/2 + rand.N(wait) // #nosec G404 -- spreads retries
 	if p := (*problem)(nil); errors.As(err, &p) {
 		wait = max(wait, min(p.RetryAfter, maxPause))
 	}

@@ -48,7 +48,7 @@ func Start(t testing.TB) *Oracle {
 		}
 		t.Skip("no python3 on this machine")
 	}
-	command := exec.Command(path, "-I", "-c", script)
+	command := exec.Command(path, "-I", "-c", script) // #nosec G204 -- the interpreter that tests compare with
 	command.Stderr = os.Stderr
 	stdin, err := command.StdinPipe()
 	require.NoError(t, err)
@@ -94,14 +94,14 @@ func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, 
 // Rand returns a source of random inputs, whose seed it logs.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
-	seed := rand.Uint64()
+	seed := rand.Uint64() // #nosec G404 -- cases of tests
 	if text := os.Getenv("COLOPHON_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err, "COLOPHON_SEED")
 	}
 	t.Logf("COLOPHON_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
 }
 
 // Main runs the tests of a package for its TestMain, prints how many

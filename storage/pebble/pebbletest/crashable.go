@@ -68,6 +68,6 @@ func (c *Crashable) Operations() int {
 func (c *Crashable) PowerCut(percent int, seed uint64) *Crashable {
 	return &Crashable{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: percent,
-		RNG:                 rand.New(rand.NewPCG(seed, seed)),
+		RNG:                 rand.New(rand.NewPCG(seed, seed)), // #nosec G404 -- cases of tests
 	})}
 }
