@@ -1,6 +1,7 @@
 # Go and make are all that is needed; only `race` wants a C compiler.
 GO          ?= go
 FUZZTIME    ?= 10s
+HOSTILE     ?= 100000
 # For a release: make build VERSION=v1.2.3
 VERSION     ?=
 STAMPED      = $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),devel)
@@ -20,7 +21,7 @@ GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz lint security bench e2e release
+.PHONY: help run build test race fuzz hostile lint security bench e2e release
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 500
 		echo "$$package $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
 	done
+
+hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), with and without tokens
+	COLOPHON_HOSTILE='$(HOSTILE)' $(GO) test -count=1 -timeout 2h -v ./api/hostile
 
 lint: ## Check formatting, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }

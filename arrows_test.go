@@ -34,6 +34,7 @@ var arrows = map[string][]string{
 	"ledger/index":                 {"internal/enginelog", "storage", "ledger/drift", "ledger/event", "ledger/record", "ledger/record/pyjson"},
 	"api":                          {"", "api/access", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
 	"api/access":                   {"ledger/record/pyjson"},
+	"api/hostile":                  {},
 	"deploy":                       {},
 	"cmd/colophon":                 {"api", "api/access", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
 }

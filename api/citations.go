@@ -32,7 +32,7 @@ type citationRow struct {
 
 // citationsOfChunk answers where a chunk was cited.
 func (s *Server) citationsOfChunk(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Server) citationsOfChunk(c echo.Context) error {
 
 // citationsOfSource answers where a source was cited.
 func (s *Server) citationsOfSource(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ type chunkDriftRow struct {
 // citationDrift answers how the chunks of a subject's sets changed.
 func (s *Server) citationDrift(c echo.Context) error {
 	var subject *string
-	q, err := s.asked(c, optionalText("subject", &subject))
+	q, err := s.asked(c, paged|provable, optionalText("subject", &subject))
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ type sourceUse struct {
 
 // conflicts answers the chunks that are cited under several sources.
 func (s *Server) conflicts(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ type staleRow struct {
 // stale answers the sets that cite what a source no longer has.
 func (s *Server) stale(c echo.Context) error {
 	var source *string
-	q, err := s.asked(c, optionalText("source_id", &source))
+	q, err := s.asked(c, paged|provable, optionalText("source_id", &source))
 	if err != nil {
 		return err
 	}

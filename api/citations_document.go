@@ -22,14 +22,11 @@ func (s *Server) citationsDocument(c echo.Context) error {
 	if err := s.covered(c, c.Param("seq")); err != nil {
 		return err
 	}
-	q, err := s.asked(c)
+	q, err := s.asked(c, 0)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	if q.proofs {
-		return invalid("proofs", "the document has no place for them; ask for the receipt of the set")
-	}
 	set, err := citationSetNamed(c, q)
 	if err != nil {
 		return err
@@ -117,24 +114,25 @@ type pinnedChunk struct {
 // pinnedRetrieval retrieves from the sources of the request what a set cites, and says
 // what of that they do not have.
 func (s *Server) pinnedRetrieval(c echo.Context) error {
-	if err := s.covered(c, c.Param("seq")); err != nil {
-		return err
-	}
-	q, err := s.asked(c)
-	if err != nil {
-		return err
-	}
-	defer q.close()
-	set, err := citationSetNamed(c, q)
-	if err != nil {
-		return err
-	}
+	// A body may take its time, which no view must be kept for.
 	body, err := s.readBody(c)
 	if err != nil {
 		return err
 	}
 	defer release(body)
 	chunks, topK, err := decodeRetrieval(body.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := s.covered(c, c.Param("seq")); err != nil {
+		return err
+	}
+	q, err := s.asked(c, provable)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	set, err := citationSetNamed(c, q)
 	if err != nil {
 		return err
 	}

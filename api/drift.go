@@ -160,7 +160,7 @@ type stepRow struct {
 // one before.
 func (s *Server) timeline(c echo.Context) error {
 	var group index.RunQuery
-	q, err := s.asked(c, groupParameters(c, &group)...)
+	q, err := s.asked(c, paged|stated|provable, groupParameters(c, &group)...)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type effectsAnswer struct {
 func (s *Server) effects(c echo.Context) error {
 	var e index.EffectQuery
 	var a, b *string
-	q, err := s.asked(c, text("variable", &e.Variable), optionalText("a", &a), optionalText("b", &b))
+	q, err := s.asked(c, paged|stated|provable, text("variable", &e.Variable), optionalText("a", &a), optionalText("b", &b))
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Server) groups(c echo.Context) error {
 	if c.QueryParam("sort") != "" || implied != "" {
 		asked = s.askedAtHead
 	}
-	q, err := asked(c, own...)
+	q, err := asked(c, paged|stated|provable, own...)
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,7 @@ func (s *Server) groups(c echo.Context) error {
 	if err := checkGrouping("by", g.By); err != nil {
 		return err
 	}
-	if g.Since, err = parseTime("since", since); err != nil {
-		return err
-	}
-	if g.Until, err = parseTime("until", until); err != nil {
+	if g.Bounds, err = parseBounds(since, until); err != nil {
 		return err
 	}
 	g.Any = q.any
@@ -157,7 +154,7 @@ type groupAnswer struct {
 // group answers one group: its outputs with their counts, and its runs.
 func (s *Server) group(c echo.Context) error {
 	var outputs index.Page
-	q, err := s.askedWithin(c, "outputs_cursor", &outputs.After)
+	q, err := s.askedWithin(c, paged|stated|provable, "outputs_cursor", &outputs.After)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (s *Server) reproduce(c echo.Context) error {
 	if err := s.covered(c, decimal(seq)); err != nil {
 		return err
 	}
-	q, err := s.asked(c)
+	q, err := s.asked(c, provable)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (s *stream) announce() {
 type followPace struct{ limiter *rate.Limiter }
 
 func newFollowPace(perSecond int64) *followPace {
-	return &followPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, 2*blockBytes)))}
+	return &followPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, 4*blockBytes)))}
 }
 
 // pay says how long a follower who has been sent so many bytes has to wait. Those

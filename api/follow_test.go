@@ -345,7 +345,7 @@ func TestFollowersAtOnce(t *testing.T) {
 
 // A follower that does not read is dropped, and holds up neither the others nor the
 // writers.
-func TestFollowersThatDoNotRead(t *testing.T) {
+func TestSlowFollowerIsDropped(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")

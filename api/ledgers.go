@@ -185,7 +185,8 @@ type checkCount struct {
 	Count  uint64 `json:"count"`
 }
 
-// stats answers the counters of a ledger at the head of the request.
+// stats answers the counters of a ledger at the head of the request, or at what the index
+// has where that is far behind.
 func (s *Server) stats(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -194,7 +195,7 @@ func (s *Server) stats(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	follower, err := s.indexAt(c.Request().Context(), l, l.Head())
+	follower, _, err := s.waited(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err
 	}

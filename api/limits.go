@@ -41,8 +41,8 @@ type Load struct {
 	// batch's client, and that all of them, have not read. Default 1 and 4 GiB.
 	BatchSpool, Spool int64
 
-	// BatchIdle is how long a batch waits for its client to send or to read
-	// something. Default 2 minutes.
+	// BatchIdle is how long a batch waits for its client to send a line; it waits twice
+	// as long for it to read. Default 2 minutes.
 	BatchIdle time.Duration
 	// WriteTimeout is how long a client may take to read a piece of an answer, of
 	// at most 64 KiB. Default 30 seconds.

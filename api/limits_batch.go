@@ -18,8 +18,8 @@ import (
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration
-	renewed    time.Time // by the goroutine that reads
+	idle       time.Duration // for the client to send; it has twice as long to read
+	renewed    time.Time     // by the goroutine that reads
 }
 
 // exchange begins to answer a batch.
@@ -32,7 +32,7 @@ func (s *Server) exchange(c echo.Context) (*exchange, error) {
 		return nil, fmt.Errorf("enabling full duplex: %w", err)
 	}
 	if w := writerOf(c); w != nil {
-		w.limit = e.idle
+		w.limit = 2 * e.idle // over HTTP/2, its end is that of the stream
 	}
 	response.Header().Set(echo.HeaderContentType, ndjson)
 	response.WriteHeader(http.StatusOK)
@@ -46,7 +46,7 @@ func (e *exchange) progress() {
 	if now := time.Now(); now.Sub(e.renewed) > e.idle/8 {
 		e.renewed = now
 		_ = e.controller.SetReadDeadline(now.Add(e.idle))
-		_ = e.controller.SetWriteDeadline(now.Add(e.idle))
+		_ = e.controller.SetWriteDeadline(now.Add(2 * e.idle))
 	}
 }
 
@@ -65,7 +65,7 @@ func (e *exchange) part() {
 		endConnection(e.request)
 	}
 	_ = e.controller.SetReadDeadline(time.Time{})
-	_ = e.controller.SetWriteDeadline(time.Now().Add(e.idle))
+	_ = e.controller.SetWriteDeadline(time.Now().Add(2 * e.idle))
 }
 
 // stop ends reading, even from a client who sends nothing.

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/storage"
@@ -203,11 +204,14 @@ func (s *Server) event(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	head := l.Head()
-	follower, err := s.indexAt(ctx, l, head)
-	if err != nil {
-		return err
+	seq, err := s.config.Index.Follower(l.Name()).Find(ctx, hash)
+	if errors.Is(err, storage.ErrNotFound) { // so far
+		var follower *index.Follower
+		if follower, err = s.indexAt(ctx, l, head); err != nil {
+			return err
+		}
+		seq, err = follower.Find(ctx, hash)
 	}
-	seq, err := follower.Find(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
 		return fault(http.StatusNotFound, "no event of the first %d has that hash", head.Size)
 	}

@@ -35,8 +35,11 @@ func answerJSON(c echo.Context, status int, value any) error {
 // home leads a browser to the documentation.
 func (s *Server) home(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs") }
 
-// healthz says that the process answers.
-func (s *Server) healthz(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+// healthz says that the process answers, and what is wrong with the index.
+func (s *Server) healthz(c echo.Context) error {
+	detail, _ := s.ailing()
+	return condition(c, "ok", detail)
+}
 
 // readyz says that writes can be taken and queries answered: 503 while disk space
 // is short or an index has stopped.
@@ -45,12 +48,12 @@ func (s *Server) readyz(c echo.Context) error {
 		if err := l.Writable(c.Request().Context()); err != nil {
 			return err
 		}
-		if err := s.config.Index.Follower(l.Name()).Err(); err != nil {
-			// Without its name: nobody had to say who he is.
-			return fault(http.StatusServiceUnavailable, "the index of a ledger has stopped; the server's log says which, and why")
-		}
 	}
-	return c.String(http.StatusOK, "ready\n")
+	detail, stopped := s.ailing()
+	if stopped {
+		return fault(http.StatusServiceUnavailable, "%s", detail)
+	}
+	return condition(c, "ready", detail)
 }
 
 func (s *Server) version(c echo.Context) error {

@@ -21,7 +21,7 @@ func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read
 	}
 	var seqs [2]uint64
 	var given [2]bool
-	if q, err = s.asked(c, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
+	if q, err = s.asked(c, provable, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
 		return nil, a, b, err
 	}
 	named := func(i int, name string) (R, error) {

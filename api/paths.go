@@ -47,7 +47,7 @@ type pathVersion struct {
 func (s *Server) paths(c echo.Context) error {
 	var status, validated string
 	var filter index.PathFilter
-	q, err := s.asked(c, text("status", &status), text("validated", &validated), optionalText("build", &filter.Build))
+	q, err := s.asked(c, paged|provable, text("status", &status), text("validated", &validated), optionalText("build", &filter.Build))
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) paths(c echo.Context) error {
 
 // pathHistory answers what the records and validations of a path made of it.
 func (s *Server) pathHistory(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Server) pathHistory(c echo.Context) error {
 
 // goneFromBuild answers the paths that the build before a build has and it has not.
 func (s *Server) goneFromBuild(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ type projectRow struct {
 
 // projects answers the projects that have paths.
 func (s *Server) projects(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ type buildRow struct {
 
 // builds answers the builds of a project in order.
 func (s *Server) builds(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ type holderOfPath struct {
 
 // collisions answers the paths of a project that found their path_id held.
 func (s *Server) collisions(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}

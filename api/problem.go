@@ -79,6 +79,8 @@ var sentinels = []struct {
 	{ledger.ErrExists, false, http.StatusConflict, "there is a ledger of that name", ""},
 	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error(), ""},
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
+	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was found damaged and is being built anew; try again later", ""},
+	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being built anew and has not come that far; try again later", ""},
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room", refusedDisk},
 }
 

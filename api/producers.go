@@ -24,7 +24,7 @@ func producerRowOf(p *index.Producer) producerRow {
 
 // producers lists who numbers its records.
 func (s *Server) producers(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ type duplicateRow struct {
 // producer answers up to which number nothing of a producer is missing, what is missing
 // above, and what came twice.
 func (s *Server) producer(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}

@@ -32,25 +32,34 @@ type question struct {
 	proofs bool // attach inclusion proofs
 }
 
-// asked reads the parameters that every query has (as_of, after, limit, cursor,
-// proofs, state) and its own, which come first, and opens the view. A cursor goes
-// on at the size that its first page was taken at.
-func (s *Server) asked(c echo.Context, own ...parameter) (*question, error) {
-	a := asking{server: s}
+// common are the parameters that a query has beside as_of and after, which all have, and
+// its own.
+type common uint8
+
+const (
+	paged    common = 1 << iota // limit and cursor
+	stated                      // state, which is live or any
+	provable                    // proofs
+)
+
+// asked reads common parameters and a query's own, which come first, and opens the view.
+// A cursor goes on at the size that its first page was taken at.
+func (s *Server) asked(c echo.Context, has common, own ...parameter) (*question, error) {
+	a := asking{server: s, has: has}
 	return a.question(c, own)
 }
 
 // askedAtHead is asked for rankings, which are kept for the head only: as_of is no
 // parameter, and a cursor goes on at the head of its own request.
-func (s *Server) askedAtHead(c echo.Context, own ...parameter) (*question, error) {
-	a := asking{server: s, atHead: true}
+func (s *Server) askedAtHead(c echo.Context, has common, own ...parameter) (*question, error) {
+	a := asking{server: s, has: has, atHead: true}
 	return a.question(c, own)
 }
 
 // askedWithin is asked for an answer that has a second list, which goes on after the
 // position that a cursor of that name leads to.
-func (s *Server) askedWithin(c echo.Context, name string, after *[]byte) (*question, error) {
-	a := asking{server: s, within: name}
+func (s *Server) askedWithin(c echo.Context, has common, name string, after *[]byte) (*question, error) {
+	a := asking{server: s, has: has, within: name}
 	q, err := a.question(c, []parameter{text(name, &a.cursorWithin)})
 	if err == nil {
 		*after = a.afterWithin
@@ -63,6 +72,7 @@ func (q *question) close() { _ = q.view.Close() } // it is read only
 // asking is what a request says before its view is open.
 type asking struct {
 	server *Server
+	has    common
 	atHead bool
 
 	size, after           uint64
@@ -82,8 +92,16 @@ func (a *asking) question(c echo.Context, own []parameter) (*question, error) {
 	}
 	maxPage := a.server.config.MaxPage
 	a.limit = uint64(min(defaultPage, maxPage))
-	known := append(own, count("after", &a.after, &a.afterGiven), limit(&a.limit, maxPage), text("cursor", &a.cursor),
-		text("state", &a.state), text("proofs", &a.proofs))
+	known := append(own, count("after", &a.after, &a.afterGiven))
+	if a.has&paged != 0 {
+		known = append(known, limit(&a.limit, maxPage), text("cursor", &a.cursor))
+	}
+	if a.has&stated != 0 {
+		known = append(known, text("state", &a.state))
+	}
+	if a.has&provable != 0 {
+		known = append(known, text("proofs", &a.proofs))
+	}
 	if !a.atHead {
 		known = append(known, count("as_of", &a.size, &a.sizeGiven))
 	} else if c.QueryParams().Has("as_of") {
@@ -159,7 +177,6 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 
 // open opens the view when the index has come as far as the request wants.
 func (a *asking) open(q *question) error {
-	follower := a.server.config.Index.Follower(q.ledger.Name())
 	size := q.ledger.Head().Size
 	wanted := uint64(1) // the ledger's own first event
 	if a.sizeGiven {
@@ -177,10 +194,10 @@ func (a *asking) open(q *question) error {
 		}
 		wanted = max(wanted, a.after+1)
 	}
-	if err := follower.Wait(q.ctx, wanted); err != nil {
+	follower, err := a.server.folded(q.ctx, q.ledger, wanted)
+	if err != nil {
 		return err
 	}
-	var err error
 	if a.sizeGiven {
 		q.view, err = follower.View(a.size)
 	} else {

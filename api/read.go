@@ -39,11 +39,11 @@ func (s *Server) record(c echo.Context) error {
 		return err
 	}
 	// Whoever has a receipt of it must find it.
-	if err := s.config.Index.Follower(l.Name()).Wait(c.Request().Context(), seq+1); err != nil {
+	if _, err := s.folded(c.Request().Context(), l, seq+1); err != nil {
 		return err
 	}
 	var derive string
-	q, err := s.asked(c, text("derive", &derive))
+	q, err := s.asked(c, provable, text("derive", &derive))
 	if err != nil {
 		return err
 	}

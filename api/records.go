@@ -33,7 +33,7 @@ type recordRow struct {
 // records lists records by what they have in common, newest first (3.2).
 func (s *Server) records(c echo.Context) error {
 	var f recordFilter
-	q, err := s.asked(c, f.parameters(slices.Collect(maps.Keys(c.QueryParams())))...)
+	q, err := s.asked(c, paged|provable, f.parameters(slices.Collect(maps.Keys(c.QueryParams())))...)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Server) records(c echo.Context) error {
 // run lists all records of one run_id, newest first, and where to go from them.
 func (s *Server) run(c echo.Context) error {
 	var f recordFilter
-	q, err := s.asked(c, f.stateParameter())
+	q, err := s.asked(c, paged|provable, f.stateParameter())
 	if err != nil {
 		return err
 	}

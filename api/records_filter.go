@@ -71,10 +71,7 @@ func (f *recordFilter) complete() error {
 	if f.events, err = choice("events", f.withEvents, "false", "true"); err != nil {
 		return err
 	}
-	if f.Since, err = parseTime("since", f.since); err != nil {
-		return err
-	}
-	if f.Until, err = parseTime("until", f.until); err != nil {
+	if f.Bounds, err = parseBounds(f.since, f.until); err != nil {
 		return err
 	}
 	if err := f.producer(); err != nil {
@@ -92,7 +89,7 @@ var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted)
 
 // all says that the filter leaves out nothing.
 func (f *recordFilter) all() bool {
-	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Since.IsZero() && f.Until.IsZero()
+	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
 }
 
 // producer turns producer and producer_seq into the one value that both are.
@@ -127,16 +124,24 @@ func oneOf[S ~string](name, value, all string, known []S) (S, error) {
 	return S(value), nil
 }
 
-// parseTime is a parameter that is a time, the zero time if it is not given.
-func parseTime(name, value string) (time.Time, error) {
+// parseBounds are the parameters since and until.
+func parseBounds(since, until string) (b index.Bounds, err error) {
+	if b.Since, err = parseTime("since", since); err == nil {
+		b.Until, err = parseTime("until", until)
+	}
+	return b, err
+}
+
+// parseTime is a parameter that is a time, nil if it is not given.
+func parseTime(name, value string) (*time.Time, error) {
 	if value == "" {
-		return time.Time{}, nil
+		return nil, nil
 	}
 	at, ok := record.ParseTime([]byte(value))
 	if !ok {
-		return time.Time{}, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z; write + as %%2B")
+		return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z; write + as %%2B")
 	}
-	return at, nil
+	return &at, nil
 }
 
 // form is what values of a name look like.

@@ -88,7 +88,7 @@ type divergenceRow struct {
 // divergence answers where the run-DAGs of a question begin to differ.
 func (s *Server) divergence(c echo.Context) error {
 	var question string
-	q, err := s.asked(c, text("question_hash", &question))
+	q, err := s.asked(c, paged|stated|provable, text("question_hash", &question))
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ type cachedRun struct {
 
 // runByCacheKey answers the latest live run-DAG of a cache key.
 func (s *Server) runByCacheKey(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, provable)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *Server) stageProof(c echo.Context) error {
 	if err := s.covered(c, c.Param("seq")); err != nil {
 		return err
 	}
-	q, err := s.asked(c)
+	q, err := s.asked(c, 0)
 	if err != nil {
 		return err
 	}
@@ -231,20 +231,16 @@ type failureRow struct {
 // failures answers how many run-DAGs of a time ended how.
 func (s *Server) failures(c echo.Context) error {
 	var since, until string
-	q, err := s.asked(c, text("since", &since), text("until", &until))
+	q, err := s.asked(c, stated, text("since", &since), text("until", &until))
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	from, err := parseTime("since", since)
+	bounds, err := parseBounds(since, until)
 	if err != nil {
 		return err
 	}
-	before, err := parseTime("until", until)
-	if err != nil {
-		return err
-	}
-	found, err := q.view.Failures(q.ctx, from, before, q.any)
+	found, err := q.view.Failures(q.ctx, bounds, q.any)
 	if err != nil {
 		return err
 	}
@@ -270,5 +266,6 @@ func (s *Server) covered(c echo.Context, seqs ...string) error {
 			wanted = max(wanted, seq+1)
 		}
 	}
-	return s.config.Index.Follower(l.Name()).Wait(c.Request().Context(), wanted)
+	_, err = s.folded(c.Request().Context(), l, wanted)
+	return err
 }

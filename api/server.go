@@ -4,8 +4,6 @@
 package api
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -43,6 +41,9 @@ type Config struct {
 	BodyTimeout time.Duration
 	// Limits of what a record puts into its event; default record.DefaultLimits.
 	Limits record.Limits
+	// IndexWait is how long a request waits for an index that is behind. Default 5
+	// seconds.
+	IndexWait time.Duration
 	// SpoolMemory bounds, in bytes and a batch, the results held in memory for
 	// a client that does not read yet; the rest goes to a temporary file in
 	// SpoolDir (default: the system's). Default 1 MiB.
@@ -73,6 +74,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limits == (record.Limits{}) {
 		c.Limits = record.DefaultLimits()
+	}
+	if c.IndexWait == 0 {
+		c.IndexWait = 5 * time.Second
 	}
 	if c.SpoolMemory == 0 {
 		c.SpoolMemory = 1 << 20
@@ -135,15 +139,6 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	// only.
 	follower.Wake()
 	return nil
-}
-
-// indexAt is the index of a ledger when it has covered the head.
-func (s *Server) indexAt(ctx context.Context, l *ledger.Ledger, head *ledger.Head) (*index.Follower, error) {
-	follower := s.config.Index.Follower(l.Name())
-	if err := follower.Wait(ctx, head.Size); err != nil {
-		return nil, fmt.Errorf("waiting for the index of ledger %q: %w", l.Name(), err)
-	}
-	return follower, nil
 }
 
 // ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows

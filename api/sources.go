@@ -29,7 +29,7 @@ func sourceRowOf(s *index.SourceDetail) sourceRow {
 
 // sources lists the sources.
 func (s *Server) sources(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, paged|provable)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ type sourceAnswer struct {
 
 // source answers one source.
 func (s *Server) source(c echo.Context) error {
-	q, err := s.asked(c)
+	q, err := s.asked(c, provable)
 	if err != nil {
 		return err
 	}

@@ -25,12 +25,13 @@ type processesKey struct{}
 // processes are what a script runs in the background. They belong to the
 // goroutine of the script.
 type processes struct {
-	servers map[string]*serverProcess
-	feeds   map[string]*feedProcess
+	servers  map[string]*serverProcess
+	feeds    map[string]*feedProcess
+	followed map[string]<-chan error // by file
 }
 
 func newProcesses() *processes {
-	return &processes{servers: make(map[string]*serverProcess), feeds: make(map[string]*feedProcess)}
+	return &processes{servers: make(map[string]*serverProcess), feeds: make(map[string]*feedProcess), followed: make(map[string]<-chan error)}
 }
 
 func processesOf(ts *testscript.TestScript) *processes {

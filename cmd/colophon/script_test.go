@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 			"exits":       scriptExits,
 			"server":      scriptServer,
 			"feed":        scriptFeed,
+			"follow":      scriptFollow,
 			"http":        scriptHTTP,
 			"wait-size":   scriptWaitSize,
 			"size":        scriptSize,

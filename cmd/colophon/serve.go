@@ -214,7 +214,7 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate
 	service, err := api.New(api.Config{
 		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(), Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
-		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage,
+		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
 		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
 		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
 	})

@@ -60,6 +60,8 @@ type serveConfig struct {
 	Cache byteSize `yaml:"cache"`
 	// IndexCache is the memory of the index: its blocks, rows and batches.
 	IndexCache byteSize `yaml:"index-cache"`
+	// IndexWait is how long a request waits for an index that is behind.
+	IndexWait time.Duration `yaml:"index-wait"`
 	// MaxBody bounds the body of a request, except a batch.
 	MaxBody byteSize `yaml:"max-body"`
 	// MaxLine bounds a line of a batch.
@@ -83,6 +85,7 @@ func (c serveConfig) withDefaults() serveConfig {
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.Cache, 64<<20)
 	setDefault(&c.IndexCache, index.DefaultMemory)
+	setDefault(&c.IndexWait, 5*time.Second)
 	setDefault(&c.MaxBody, 8<<20)
 	setDefault(&c.MaxLine, 8<<20)
 	setDefault(&c.MaxPage, 1000)
@@ -123,6 +126,8 @@ func (c serveConfig) validate() error {
 		return fmt.Errorf("max-labels, max-label-bytes: %d and %d: neither may be negative", c.MaxLabels, c.MaxLabelBytes)
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
+	case c.IndexWait < 0:
+		return fmt.Errorf("index-wait: %s is negative", c.IndexWait)
 	}
 	if err := c.loadConfig.validate(max(c.MaxBody, c.MaxLine)); err != nil {
 		return err
@@ -164,6 +169,7 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache")
+	flags.DurationVar(&c.IndexWait, "index-wait", c.IndexWait, "`time` that a request waits for an index that is behind; then it gets 503")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches")
 	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
 	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")

@@ -44,7 +44,8 @@ type loadConfig struct {
 	MaxValues int `yaml:"max-values"`
 	// BodyTimeout is how long the body of a request, except a batch, may take.
 	BodyTimeout time.Duration `yaml:"body-timeout"`
-	// BatchIdle is how long a batch waits for its client to send or read something.
+	// BatchIdle is how long a batch waits for its client to send a line; it waits twice
+	// as long for it to read.
 	BatchIdle time.Duration `yaml:"batch-idle"`
 	// WriteTimeout is how long a client may take to read 64 KiB of an answer.
 	WriteTimeout time.Duration `yaml:"write-timeout"`
@@ -114,7 +115,7 @@ func (c *loadConfig) bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.MaxSpools, "max-spools", c.MaxSpools, "largest `size` of those of all batches")
 	flags.IntVar(&c.MaxValues, "max-values", c.MaxValues, "largest `number` of JSON values and names in a record")
 	flags.DurationVar(&c.BodyTimeout, "body-timeout", c.BodyTimeout, "`time` that the body of a request may take to come")
-	flags.DurationVar(&c.BatchIdle, "batch-idle", c.BatchIdle, "`time` that a batch waits for its client to send or read something")
+	flags.DurationVar(&c.BatchIdle, "batch-idle", c.BatchIdle, "`time` that a batch waits for its client to send a line; twice as long for it to read")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", c.WriteTimeout, "`time` that a client may take to read each 64 KiB of an answer")
 	flags.TextVar(&c.FollowRate, "follow-rate", c.FollowRate, "`size` of what is sent a second to all clients that follow events")
 }

@@ -34,7 +34,7 @@ func (v *View) Conflicts(page Page) (rows []Conflict, next []byte, err error) {
 	if v.size == 0 {
 		return nil, nil, nil
 	}
-	keys := v.follower.fold.rows.keys
+	keys := v.keys
 	prefix := keys.key(nil, conflictList)
 	from, err := v.tailFrom(prefix, page)
 	if err != nil {

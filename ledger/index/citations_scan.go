@@ -19,7 +19,7 @@ type namedRow struct {
 // one or two keys a row.
 func (v *View) rowsBetween(d dimension, first, last []byte, below uint64) iter.Seq2[namedRow, error] {
 	return func(yield func(namedRow, error) bool) {
-		keys := v.follower.fold.rows.keys
+		keys := v.keys
 		// No row has a version of event 0.
 		it, err := v.iterate(append(keys.key(nil, d), first...), appendVersion(append(keys.key(nil, d), last...), 0))
 		if err != nil {

@@ -218,7 +218,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	for part := 0; ; part++ {
 		f, err := s.addStopped(log.name, log.store)
 		require.NoError(t, err)
-		require.NoError(t, f.restore(t.Context()))
+		require.NoError(t, f.begin(t.Context()))
 		more, err := f.foldBatch(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, f.land())

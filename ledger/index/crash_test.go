@@ -47,8 +47,8 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for _, cut := range cuts {
 		c.folder.files = cut.FS()
 		s := openTest(t, c)
-		f := newFollower(s, log.name, 1, log.store)
-		require.NoError(t, f.restore(t.Context()))
+		f := newFollower(s, log.name, log.store)
+		require.NoError(t, f.begin(t.Context()))
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++
 		}

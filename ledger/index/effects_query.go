@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 )
@@ -88,7 +89,7 @@ func (v *View) EffectTotals(ctx context.Context, q EffectQuery) (t EffectTotals,
 			return t, err
 		}
 		for one, err := range pair.walk(&at) {
-			switch {
+			switch err := cmp.Or(err, ctx.Err()); {
 			case err != nil:
 				return t, err
 			case !one.found:

@@ -23,19 +23,20 @@ func (f *Follower) Find(ctx context.Context, hash storage.Hash) (uint64, error) 
 }
 
 func (f *Follower) find(ctx context.Context, hash storage.Hash) (_ uint64, err error) {
-	if f.store.closed.Load() {
-		return 0, ErrClosed
+	if err := f.store.acquire(); err != nil {
+		return 0, err
 	}
-	prefix := f.fold.rows.keys.eventHash(nil, hash)
+	defer f.store.release()
+	now := f.published.Load() // the engine shows a batch before it is published
+	prefix := now.keys.eventHash(nil, hash)
 	it, err := f.store.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, seqBytes)})
 	if err != nil {
 		return 0, wrapRead(err)
 	}
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	size := f.Size() // the engine shows a batch before it is published
 	for ok := it.First(); ok; ok = it.Next() {
 		seq := binary.BigEndian.Uint64(it.Key()[len(prefix):])
-		if seq >= size {
+		if seq >= now.size {
 			continue
 		}
 		entry, err := f.log.Entry(ctx, seq)

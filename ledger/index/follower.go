@@ -26,7 +26,9 @@ type Follower struct {
 	err    error         // why it ended by itself, or cannot begin; set before done is closed
 	limit  uint64        // it folds so many events and no more; does not change
 
-	published atomic.Pointer[snapshot] // by start and the goroutine, read by all
+	// By start and the goroutine, and by who replaces the engine while neither uses it;
+	// read by all.
+	published atomic.Pointer[snapshot]
 
 	// Of start, then of the goroutine.
 	fold   fold
@@ -97,6 +99,18 @@ func (f *Follower) run(ctx context.Context, err error) {
 // begin makes a fold that goes on where the index ends. The engine is acquired, and the
 // caller holds the store's mu.
 func (f *Follower) begin(ctx context.Context) error {
+	if err := f.renew(); err != nil {
+		return err
+	}
+	if err := f.restore(ctx); err != nil {
+		return err
+	}
+	f.publish(f.snapshot())
+	return nil
+}
+
+// renew makes a fold that has not begun.
+func (f *Follower) renew() error {
 	number, err := f.store.number(f.name)
 	if err != nil {
 		return err
@@ -113,10 +127,6 @@ func (f *Follower) begin(ctx context.Context) error {
 		runs:   runsFold{spare: &f.store.known},
 		land:   f.land,
 	}
-	if err := f.restore(ctx); err != nil {
-		return err
-	}
-	f.publish(f.snapshot())
 	return nil
 }
 

@@ -93,7 +93,9 @@ func FuzzEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		folded := &newFollower(s, log.name, 1, log.store).fold
+		f := newFollower(s, log.name, log.store)
+		require.NoError(t, f.begin(t.Context()))
+		folded := &f.fold
 		folded.rows.begin(limits{steps: 1})
 		defer func() { require.NoError(t, folded.rows.end()) }()
 		require.NoError(t, folded.event(t.Context(), &e))

@@ -190,19 +190,19 @@ func decodeGroup(seq uint64, value []byte) (group, error) {
 	g.conditions = d.uvarint()
 	g.conditionBefore = d.before()
 	g.facts = d.rest
-	d.short = d.short || g.all.runs < max(1, g.live.runs)
+	d.bad = d.bad || g.all.runs < max(1, g.live.runs) || !g.live.possible() || !g.all.possible()
 	return g, d.err()
 }
 
 // groupDecoder reads a value from its beginning; what is missing is 0.
 type groupDecoder struct {
-	rest  []byte
-	seq   uint64 // of the version
-	short bool   // something was missing, or cannot be
+	rest []byte
+	seq  uint64 // of the version
+	bad  bool   // something is missing, or cannot be
 }
 
 func (d *groupDecoder) err() error {
-	if d.short {
+	if d.bad {
 		return fmt.Errorf("%w: a group at event %d", errDamaged, d.seq)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (d *groupDecoder) err() error {
 
 func (d *groupDecoder) byte() byte {
 	if len(d.rest) == 0 {
-		d.short = true
+		d.bad = true
 		return 0
 	}
 	b := d.rest[0]
@@ -221,7 +221,7 @@ func (d *groupDecoder) byte() byte {
 func (d *groupDecoder) uvarint() uint64 {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 {
-		d.rest, d.short = nil, true
+		d.rest, d.bad = nil, true
 		return 0
 	}
 	d.rest = d.rest[size:]

@@ -35,9 +35,7 @@ type GroupQuery struct {
 	Any bool   // runs of any state, not only live ones
 	// What a group has at least.
 	MinRuns, MinOutputs uint64
-	// The time of a group's last run, from Since on and before Until; zero times
-	// are no bounds.
-	Since, Until time.Time
+	Bounds              // of the time of a group's last run
 }
 
 // Grouped reports whether runs are grouped by the values of a name: the four
@@ -51,7 +49,7 @@ type choice struct {
 }
 
 func (v *View) choice(ctx context.Context, q GroupQuery) (choice, error) {
-	from, below, err := v.seqs(ctx, q.Since, q.Until)
+	from, below, err := v.seqs(ctx, q.Bounds)
 	return choice{q, from, below}, err
 }
 
@@ -146,7 +144,7 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 // members ranges over the groups of a family whose first run is below a seq, the
 // newest first.
 func (v *View) members(family identity, below uint64) (*engine.Iterator, error) {
-	keys := v.follower.fold.rows.keys
+	keys := v.keys
 	if below == 0 {
 		below = 1 // event 0 is no run
 	}
@@ -158,7 +156,7 @@ func (v *View) members(family identity, below uint64) (*engine.Iterator, error) 
 // memberAt is the group of a family whose first run is an event.
 func (v *View) memberAt(family identity, first uint64) (identity, error) {
 	v.touched++
-	value, err := get(v.snapshot, v.follower.fold.rows.keys.member(nil, family, first))
+	value, err := get(v.snapshot, v.keys.member(nil, family, first))
 	if errors.Is(err, storage.ErrNotFound) {
 		return identity{}, fmt.Errorf("%w: a ranked group that no list has", errDamaged)
 	}

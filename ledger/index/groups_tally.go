@@ -15,6 +15,11 @@ type tally struct {
 	first, last, output uint64
 }
 
+// possible reports whether some runs can have come to be known so.
+func (t *tally) possible() bool {
+	return t.runs == 0 || t.outputs <= t.runs && 0 < t.commonest && t.commonest <= t.runs && (t.commonest == t.runs) == (t.outputs == 1)
+}
+
 // weightUnit is what a weight is counted in: it is a whole number, so that the
 // spread of a group does not depend on how it came about.
 const weightUnit = 1 << 30

@@ -19,9 +19,7 @@ type Filter struct {
 	Kind   record.Kind  // one of record.Kinds or ContentRedacted; empty: every one of the former
 	State  record.State // of an IPC record or a run-DAG; empty: any, and every kind
 	Values []Value      // that a record must have, all of them; at most MaxValues
-	// The time that a record was recorded or occurred at, from Since on and before
-	// Until; zero times are no bounds.
-	Since, Until time.Time
+	Bounds              // of the time that a record was recorded or occurred at
 }
 
 // Value is something that records are found by. The names are run_id, subject,
@@ -62,7 +60,7 @@ type Record struct {
 // fewer rows than there are, even none, where few events pass the filter: it ends
 // when it has touched its share of keys, and next says where to go on.
 func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
-	from, below, err := v.seqs(ctx, q.Since, q.Until)
+	from, below, err := v.seqs(ctx, q.Bounds)
 	if err != nil {
 		return nil, nil, err
 	}

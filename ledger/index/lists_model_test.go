@@ -118,7 +118,7 @@ func naiveRecords(events []listedEvent, q Filter, byOccurrence bool) []uint64 {
 		}
 		wanted := e.isRecord() && occurred &&
 			(q.Kind == "" || e.Kind == q.Kind) && (q.State == "" || states[e.seq] == q.State) &&
-			(q.Since.IsZero() || !at.Before(q.Since)) && (q.Until.IsZero() || at.Before(q.Until))
+			(q.Since == nil || !at.Before(*q.Since)) && (q.Until == nil || at.Before(*q.Until))
 		for _, value := range q.Values {
 			wanted = wanted && slices.Contains(e.values(), value)
 		}

@@ -59,8 +59,14 @@ func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) Filte
 		}
 	}
 	times = append(times, time.Time{}, time.UnixMicro(1<<50))
-	q.Since = rapid.SampledFrom(append(times, time.Time{})).Draw(t, "since")
-	q.Until = rapid.SampledFrom(append(times, time.Time{})).Draw(t, "until")
+	for _, bound := range []struct {
+		name string
+		to   **time.Time
+	}{{"since", &q.Since}, {"until", &q.Until}} {
+		if rapid.Bool().Draw(t, "has "+bound.name) {
+			*bound.to = new(rapid.SampledFrom(append(times, time.Time{})).Draw(t, bound.name))
+		}
+	}
 	return q
 }
 
@@ -133,9 +139,9 @@ func TestListsTouchFewKeys(t *testing.T) {
 		"another":          {Filter{Kind: record.RunDAG}, false, 0},
 		"failed":           {Filter{State: record.Failed}, false, 3},
 		"live":             {Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
-		"time":             {Filter{Since: time.UnixMicro(1000), Until: time.UnixMicro(1010), Values: []Value{common}}, false, 10},
+		"time":             {Filter{Bounds: Bounds{new(time.UnixMicro(1000)), new(time.UnixMicro(1010))}, Values: []Value{common}}, false, 10},
 		"occurred":         {Filter{}, true, 3000},
-		"occurred between": {Filter{Since: time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC), Until: time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC)}, true, 60},
+		"occurred between": {Filter{Bounds: Bounds{new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
 	} {
 		for _, limit := range []int{1, 3, 100} {
 			v, err := f.Latest()

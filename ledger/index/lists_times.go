@@ -35,17 +35,20 @@ func appendTime(dst []byte, at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// seqs are the events that were recorded in a time, of which zero times are no
-// bounds: from is the first, below the one behind the last.
-func (v *View) seqs(ctx context.Context, since, until time.Time) (from, below uint64, err error) {
+// Bounds are a time: from Since on and before Until, of which nil is no bound.
+type Bounds struct{ Since, Until *time.Time }
+
+// seqs are the events that were recorded in a time: from is the first, below the one
+// behind the last.
+func (v *View) seqs(ctx context.Context, b Bounds) (from, below uint64, err error) {
 	below = v.size
-	if !since.IsZero() {
-		if from, err = v.recordedFrom(ctx, since); err != nil {
+	if b.Since != nil {
+		if from, err = v.recordedFrom(ctx, *b.Since); err != nil {
 			return 0, 0, err
 		}
 	}
-	if !until.IsZero() {
-		if below, err = v.recordedFrom(ctx, until); err != nil {
+	if b.Until != nil {
+		if below, err = v.recordedFrom(ctx, *b.Until); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -77,7 +80,7 @@ func (v *View) recordedFrom(ctx context.Context, at time.Time) (uint64, error) {
 
 // markBefore is the last mark of a time before another; not found if there is none.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
-	keys := v.follower.fold.rows.keys
+	keys := v.keys
 	first := keys.key(nil, recordedMarks)
 	it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: keys.recordedMark(nil, at, 0)})
 	if err != nil {

@@ -112,7 +112,7 @@ func (v *View) occurrenceBounds(q *Filter, p Page) (*engine.IterOptions, error) 
 	if err != nil || !found {
 		return nil, err
 	}
-	keys, kind := v.follower.fold.rows.keys, byte(everyKind)
+	keys, kind := v.keys, byte(everyKind)
 	if q.Kind != "" {
 		if kind = kindNumber(q.Kind); kind == everyKind {
 			return nil, nil // only records say when they occurred
@@ -121,8 +121,8 @@ func (v *View) occurrenceBounds(q *Filter, p Page) (*engine.IterOptions, error) 
 	rows := append(keys.key(nil, occurrences), kind)
 	// What only later events have brought is mostly beyond that time.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
-	if !q.Until.IsZero() {
-		lower = append(lower, keys.behindOccurrences(kind, q.Until))
+	if q.Until != nil {
+		lower = append(lower, keys.behindOccurrences(kind, *q.Until))
 	}
 	if p.After != nil {
 		if len(p.After) != timeBytes+seqBytes {
@@ -131,8 +131,8 @@ func (v *View) occurrenceBounds(q *Filter, p Page) (*engine.IterOptions, error) 
 		lower = append(lower, append(slices.Concat(rows, p.After), 0))
 	}
 	upper := append(keys.key(nil, occurrences), kind+1)
-	if !q.Since.IsZero() {
-		upper = keys.behindOccurrences(kind, q.Since)
+	if q.Since != nil {
+		upper = keys.behindOccurrences(kind, *q.Since)
 	}
 	return &engine.IterOptions{LowerBound: slices.MaxFunc(lower, bytes.Compare), UpperBound: upper}, nil
 }

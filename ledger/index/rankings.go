@@ -46,7 +46,7 @@ func (g *group) scores() scores {
 	if t.flips > 0 {
 		s[RankedFlips] = notRanked - t.flips
 	}
-	if t.outputs > 1 && t.commonest < t.runs { // the latter is so unless rows are damaged
+	if t.outputs > 1 {
 		// Different shares of less than 2³² runs differ.
 		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.runs)
 	}

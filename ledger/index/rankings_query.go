@@ -79,7 +79,7 @@ type rankedWalk struct {
 // the number of the list and the place of the last group that this one is done with;
 // nil at the end of the list.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
-	keys, family := w.view.follower.fold.rows.keys, identify([]byte(w.choice.By))
+	keys, family := w.view.keys, identify([]byte(w.choice.By))
 	prefix, placeBytes := keys.ranking(nil, family, w.lists[at]), seqBytes+versionBytes
 	if w.lists[at] == singles {
 		prefix, placeBytes = append(keys.key(nil, families), family[:]...), versionBytes
@@ -183,7 +183,7 @@ type recent struct {
 }
 
 func (v *View) recent(q *choice, below uint64) (*recent, error) {
-	keys, family := v.follower.fold.rows.keys, identify([]byte(q.By))
+	keys, family := v.keys, identify([]byte(q.By))
 	prefix := keys.ranking(nil, family, RankedRecent)
 	lower := appendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
 	ranked, err := v.iterate(lower, behind(prefix, seqBytes+versionBytes))

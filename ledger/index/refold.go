@@ -42,28 +42,32 @@ func (s *Store) addStopped(name string, log storage.Reader) (*Follower, error) {
 	}
 	f.cancel = func() {}
 	close(f.done)
-	if err := s.acquire(); err != nil {
-		return nil, err
-	}
-	defer s.release()
-	if err := f.begin(context.Background()); err != nil {
-		delete(s.followers, name)
-		return nil, err
-	}
 	return f, nil
+}
+
+// reset begins a fold with an empty index.
+func (f *Follower) reset() error {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	if err := f.renew(); err != nil {
+		return err
+	}
+	if err := f.empty(); err != nil {
+		return err
+	}
+	f.publish(f.snapshot())
+	return nil
 }
 
 // errLogEnds: the log has fewer events than are to be folded.
 var errLogEnds = errors.New("the log ends there")
 
 func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {
-	if f.err != nil {
-		return f.err
+	if err := f.store.acquire(); err != nil {
+		return err
 	}
-	f.store.mu.Lock()
-	err = f.empty()
-	f.store.mu.Unlock()
-	if err != nil {
+	defer f.store.release()
+	if err := f.reset(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.land()) }()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"colophon/ledger/event"
 )
@@ -78,13 +77,13 @@ type Failures struct {
 	Count                          uint64
 }
 
-// Failures counts the run-DAGs that were recorded from since on and before until (zero
-// times are no bounds) by their outcome; those that are not live only with any. They
+// Failures counts the run-DAGs that were recorded in a time by their outcome; those that
+// are not live only with any. They
 // are sorted by shape, audit_mode and failure_stage, in the order of the known ones.
 // It reads three keys for every outcome in the ledger, of which there are at most 150,
 // and one or two for each run-DAG of that time that is not live, or was not once.
-func (v *View) Failures(ctx context.Context, since, until time.Time, any bool) ([]Failures, error) {
-	from, below, err := v.seqs(ctx, since, until)
+func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, error) {
+	from, below, err := v.seqs(ctx, b)
 	if err != nil || from >= below {
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func (v *View) Failures(ctx context.Context, since, until time.Time, any bool) (
 		counts[o] -= before
 	}
 	if !any {
-		if err := v.takeOff(counts, from, below); err != nil {
+		if err := v.takeOff(ctx, counts, from, below); err != nil {
 			return nil, err
 		}
 	}
@@ -125,9 +124,9 @@ func (v *View) countBelow(o outcome, below uint64) (uint64, error) {
 }
 
 // takeOff takes the run-DAGs off that are not live.
-func (v *View) takeOff(counts map[outcome]uint64, from, below uint64) error {
+func (v *View) takeOff(ctx context.Context, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.rowsBetween(withdrawnRuns, appendSeq(nil, from), appendSeq(nil, below-1), v.size) {
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if len(r.value) == 0 {

@@ -143,11 +143,11 @@ func sameDimensions(a, b map[string]*string) bool {
 	return true
 }
 
-func naiveFailures(events []ranEvent, since, until time.Time, any bool) []Failures {
+func naiveFailures(events []ranEvent, b Bounds, any bool) []Failures {
 	states := naiveRunStates(events)
 	counts := make(map[outcome]uint64)
 	for _, e := range events {
-		if e.Kind != "run_dag" || e.Time.Before(since) || !until.IsZero() && !e.Time.Before(until) || !any && stateIn(states, e.seq) != "live" {
+		if e.Kind != "run_dag" || b.Since != nil && e.Time.Before(*b.Since) || b.Until != nil && !e.Time.Before(*b.Until) || !any && stateIn(states, e.seq) != "live" {
 			continue
 		}
 		number := func(text *string, list ...string) byte {

@@ -50,16 +50,16 @@ func requireRuns(t *rapid.T, v *View, events []ranEvent, limit int) {
 			}
 			require.Equal(t, naiveQuestionRuns(events, question, any), got)
 		}
-		moment := func(name string) time.Time {
+		moment := func(name string) *time.Time {
 			if rapid.Bool().Draw(t, "has "+name) {
-				return time.UnixMicro(rapid.Int64Range(0, int64(v.size)+1).Draw(t, name)).UTC()
+				return new(time.UnixMicro(rapid.Int64Range(0, int64(v.size)+1).Draw(t, name)).UTC())
 			}
-			return time.Time{}
+			return nil
 		}
-		since, until := moment("since"), moment("until")
-		failures, err := v.Failures(background, since, until, any)
+		bounds := Bounds{moment("since"), moment("until")}
+		failures, err := v.Failures(background, bounds, any)
 		require.NoError(t, err)
-		require.Equal(t, naiveFailures(events, since, until, any), failures)
+		require.Equal(t, naiveFailures(events, bounds, any), failures)
 	}
 	for _, key := range someKeys {
 		seq, others := naiveCached(events, key)
@@ -107,7 +107,7 @@ func requireRunCounts(t *rapid.T, counted counts, events []ranEvent) {
 			}
 			want["diverged "+stage]++
 		}
-		for _, f := range naiveFailures(events[i:i+1], time.Time{}, time.Time{}, true) {
+		for _, f := range naiveFailures(events[i:i+1], Bounds{}, true) {
 			want["failed "+cmp.Or(f.FailureStage, "none")+" "+cmp.Or(f.AuditMode, "none")]++
 		}
 	}
@@ -203,7 +203,7 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	}
 	f, log := folded(t, bodies...)
 	v := viewed(t, f, log.head.Size)
-	failures, err := v.Failures(t.Context(), time.UnixMicro(600), time.UnixMicro(1700), false)
+	failures, err := v.Failures(t.Context(), Bounds{new(time.UnixMicro(600)), new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
 	require.Equal(t, []Failures{{Count: 1100}}, failures)
 	require.LessOrEqual(t, v.Touched(), 25, "the times are searched for between marks")

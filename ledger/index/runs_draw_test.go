@@ -220,9 +220,9 @@ func drawSize(t *rapid.T, j *journal) uint64 {
 	return rapid.Uint64Range(1, j.head.Size).Draw(t, "size")
 }
 
-func drawMoment(t *rapid.T, j *journal, name string) time.Time {
-	if rapid.Bool().Draw(t, "has "+name) {
-		return time.Time{}
+func drawMoment(t *rapid.T, j *journal, name string) *time.Time {
+	if rapid.Bool().Draw(t, "has no "+name) {
+		return nil
 	}
-	return time.UnixMicro(rapid.Int64Range(0, int64(j.head.Size)).Draw(t, name))
+	return new(time.UnixMicro(rapid.Int64Range(0, int64(j.head.Size)).Draw(t, name)))
 }

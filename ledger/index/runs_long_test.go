@@ -77,7 +77,7 @@ var longQueries = []longQuery{
 		return rowsOf(v.Groups(ctx, GroupQuery{By: inputName}, p))
 	}},
 	{"groups since", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.RankedGroups(ctx, RankedRecent, GroupQuery{By: inputName, Since: about.Time}, p))
+		return rowsOf(v.RankedGroups(ctx, RankedRecent, GroupQuery{By: inputName, Bounds: Bounds{Since: &about.Time}}, p))
 	}},
 	{"groups by runs", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
 		return rowsOf(v.RankedGroups(ctx, RankedRuns, GroupQuery{By: inputName}, p))

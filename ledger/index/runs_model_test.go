@@ -139,13 +139,13 @@ func (u *runsUnderTest) query() (GroupQuery, []Group) {
 	q := GroupQuery{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,
 		MinRuns: rapid.Uint64Range(0, 3).Draw(u.T, "min_runs"), MinOutputs: rapid.Uint64Range(0, 2).Draw(u.T, "min_outputs"),
-		Since: drawMoment(u.T, u.log, "since"), Until: drawMoment(u.T, u.log, "until"),
+		Bounds: Bounds{drawMoment(u.T, u.log, "since"), drawMoment(u.T, u.log, "until")},
 	}
 	var want []Group
 	for _, value := range u.naive.groupsBy(q.By, u.size) {
 		g := naiveGroup(value, u.naive.group(q.By, value, q.Any, u.size))
 		if g.Runs > 0 && g.Runs >= q.MinRuns && g.Outputs >= q.MinOutputs &&
-			!g.Last.Time.Before(q.Since) && (q.Until.IsZero() || g.Last.Time.Before(q.Until)) {
+			(q.Since == nil || !g.Last.Time.Before(*q.Since)) && (q.Until == nil || g.Last.Time.Before(*q.Until)) {
 			want = append(want, g)
 		}
 	}

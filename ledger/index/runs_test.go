@@ -207,7 +207,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		"runs":    {RankedRuns, GroupQuery{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
 		"outputs": {RankedStability, GroupQuery{By: "model", MinOutputs: 2}, []string{"changing"}},
 		"flips":   {RankedFlips, GroupQuery{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
-		"recent":  {RankedRecent, GroupQuery{By: "model", MinRuns: 2, Until: time.UnixMicro(504)}, []string{"steady"}},
+		"recent":  {RankedRecent, GroupQuery{By: "model", MinRuns: 2, Bounds: Bounds{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
 		v := viewed(t, f, log.head.Size)
 		rows, next, err := v.RankedGroups(t.Context(), c.ranking, c.query, Page{Limit: 5})
@@ -284,7 +284,13 @@ func TestGroupEncoding(t *testing.T) {
 		seq := rapid.Uint64Range(1, math.MaxUint64-1).Draw(t, "seq")
 		number := rapid.Uint64Range(1, math.MaxInt64)
 		drawTally := func(name string) tally {
-			c := tally{number.Draw(t, name), number.Draw(t, name), number.Draw(t, name), number.Draw(t, name), number.Draw(t, name), number.Draw(t, name),
+			runs := number.Draw(t, name)
+			outputs := rapid.Uint64Range(1, runs).Draw(t, name)
+			commonest := runs
+			if outputs > 1 {
+				commonest = rapid.Uint64Range(1, runs-1).Draw(t, name)
+			}
+			c := tally{runs, outputs, commonest, number.Draw(t, name), number.Draw(t, name), number.Draw(t, name),
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
@@ -303,6 +309,9 @@ func TestGroupEncoding(t *testing.T) {
 		if g.all = g.live; rapid.Bool().Draw(t, "parted") || g.live.runs == 0 {
 			g.all = drawTally("all")
 			g.all.runs += g.live.runs
+			if g.all.outputs == 1 && g.live.runs > 0 {
+				g.all.commonest = g.all.runs
+			}
 			if g.all.last == seq && g.flags&isRun != 0 {
 				g.all.output = g.output
 			}

@@ -25,7 +25,7 @@ func (v *View) Stale(ctx context.Context, source string, page Page) (rows []Stal
 		return nil, nil, nil
 	}
 	id := identify([]byte(source))
-	keys := v.follower.fold.rows.keys
+	keys := v.keys
 	prefix := append(keys.key(nil, supersessions), id[:]...)
 	from, below := appendVersion(bytes.Clone(prefix), v.size-1), v.size
 	if page.After != nil {

@@ -228,6 +228,7 @@ func (s *Store) Close() error {
 		f.Close()
 	}
 	s.rebuilding.Wait()
+	s.refuse(ErrClosed)
 	var errs []error
 	if s.engine != nil { // what is folded is in memory until it is flushed
 		errs = []error{s.engine.Flush(), s.engine.Close()}

@@ -2,7 +2,6 @@ package index
 
 import (
 	"bytes"
-	"context"
 	"io/fs"
 	"log/slog"
 	"runtime"
@@ -137,7 +136,7 @@ func TestEmptyingCutShort(t *testing.T) {
 func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
-	options := testConfig(files).engineOptions()
+	options := testConfig(files).engineOptions(func(error) {})
 	options.DisableWAL = false
 	precious, err := engine.Open("index", options)
 	require.NoError(t, err)
@@ -154,7 +153,7 @@ func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 }
 
 // Whatever happens to a file of the index, opening it works, and no answer is
-// wrong: at worst a query fails and the next start builds the index anew.
+// wrong: at worst a query fails, and the index is built anew.
 func TestDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 500)...)
@@ -213,21 +212,26 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// requireSound opens an index twice. What the first start answers must be right,
-// the second must answer everything.
+// requireSound opens an index twice. What the first start answers must be right, and
+// all of it once it has met the damage; the second must answer everything.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))
 	f := follow(t, s, log)
-	if f.Wait(context.Background(), log.head.Size) == nil {
-		for seq, hash := range log.hashes {
-			if found, err := f.Find(context.Background(), hash); err == nil {
-				require.Equal(t, uint64(seq), found)
-			} else {
-				require.NotErrorIs(t, err, storage.ErrNotFound)
-			}
+	require.NoError(t, f.Wait(t.Context(), log.head.Size))
+	for seq, hash := range log.hashes {
+		found, err := f.Find(t.Context(), hash)
+		if err != nil {
+			require.True(t, engine.IsCorruptionError(err), "%v", err)
+			require.Equal(t, 1, s.Rebuilds())
+			break
 		}
+		require.Equal(t, uint64(seq), found)
 	}
+	s.rebuilding.Wait()
+	log.catchUp(f)
+	log.check(f)
+	requireSame(t, log.refold(), dump(t, s))
 	require.NoError(t, s.Close())
 
 	s = openTest(t, testConfig(files))
@@ -298,7 +302,7 @@ func TestFullDisk(t *testing.T) {
 	c.log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes - 1, TotalBytes: 1 << 40})
-	f := newFollower(s, log.name, 1, log.store)
+	f := newFollower(s, log.name, log.store)
 	for range 3 {
 		require.NoError(t, f.catchUp(t.Context()))
 		require.Zero(t, f.Size())

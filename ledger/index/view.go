@@ -20,6 +20,7 @@ var ErrAhead = errors.New("index: it has not come that far")
 // seen (2.6). It is for one goroutine, and must be closed.
 type View struct {
 	follower *Follower
+	keys     keyspace
 	snapshot *engine.Snapshot
 	// latest is the size that the snapshot was taken at. Rankings are kept for it
 	// alone.
@@ -34,8 +35,11 @@ type View struct {
 
 // Latest is the view of all that is folded.
 func (f *Follower) Latest() (*View, error) {
-	v := &View{follower: f, snapshot: f.store.engine.NewSnapshot()}
-	c, err := readCursor(v.snapshot, f.fold.rows.keys)
+	if err := f.store.acquire(); err != nil {
+		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
+	}
+	v := &View{follower: f, keys: f.published.Load().keys, snapshot: f.store.engine.NewSnapshot()}
+	c, err := readCursor(v.snapshot, v.keys)
 	if err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
@@ -64,6 +68,7 @@ func (v *View) Touched() int { return v.touched }
 
 // Close releases the view.
 func (v *View) Close() error {
+	defer v.follower.store.release()
 	var err error
 	if v.points != nil {
 		err = v.points.Close()
@@ -73,7 +78,7 @@ func (v *View) Close() error {
 
 // row appends the key of a row's newest version below a size.
 func (v *View) row(d dimension, row []byte, below uint64) []byte {
-	v.key = appendVersion(append(v.follower.fold.rows.keys.key(v.key[:0], d), row...), below-1)
+	v.key = appendVersion(append(v.keys.key(v.key[:0], d), row...), below-1)
 	return v.key
 }
 

@@ -1,0 +1,70 @@
+package hostile_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// credentials are the tokens of a server that wants to know who asks.
+type credentials struct {
+	all    string   // may do everything
+	narrow []string // may do some things, on some ledger
+	void   []string // Authorization headers that say nothing
+}
+
+// makeTokens makes tokens in a data folder that no server uses yet.
+func makeTokens(t *testing.T, data string) *credentials {
+	t.Helper()
+	create := func(name, scopes string, more ...string) string {
+		return strings.TrimSpace(run(t, append([]string{"token", "create", "--data", data, "--name", name, "--scope", scopes}, more...)...))
+	}
+	c := &credentials{all: create("all", "write,read,content,log,admin,metrics", "--ledger", "*")}
+	for _, scope := range []string{"write", "read", "content", "log", "admin", "metrics"} {
+		c.narrow = append(c.narrow, create(scope, scope), create(scope+"-elsewhere", scope, "--ledger", second))
+	}
+	revoked := create("revoked", "read")
+	run(t, "token", "revoke", "revoked", "--data", data)
+	expired := create("short-lived", "read", "--expires", "1ms")
+	await(t, func() string {
+		if !strings.Contains(run(t, "token", "list", "--data", data, "--json"), `"expired"`) {
+			return "the token does not expire"
+		}
+		return ""
+	})
+	id, secret := c.all[:strings.LastIndex(c.all, "_")], c.all[strings.LastIndex(c.all, "_")+1:]
+	c.void = []string{
+		"", "Bearer", "Bearer ", "Bearer x", "Bearer " + revoked, "Bearer " + expired, "Bearer\t" + revoked, "Basic " + c.all, "Digest x", c.all,
+		"Bearer " + c.all[:len(c.all)-1], "Bearer " + c.all + "x", "Bearer " + strings.ToUpper(c.all), "Bearer " + c.all + " " + c.all,
+		"Bearer " + c.all + "," + c.all, "Bearer " + id + "_" + strings.Repeat("a", len(secret)), "Bearer " + id + "_", "Bearer colophon__",
+		"Bearer colophon_" + strings.Repeat("_", 50), "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "Bearer " + strings.Repeat("a.", 5000),
+		"Bearer \xff\x00",
+	}
+	return c
+}
+
+// authorize has a request say who makes it. Most may do what they ask for.
+func (d *drawer) authorize(r *request) {
+	if d.credentials == nil || r.has("Authorization") {
+		return
+	}
+	switch d.IntN(12) {
+	case 0:
+		r.void = true
+		if header := pick(d, d.credentials.void...); header != "" {
+			r.header = append(r.header, field{"Authorization", header})
+			r.way.garbled = r.way.garbled || strings.ContainsAny(header, "\x00\t") || !utf8.ValidString(header)
+		}
+	case 1, 2:
+		r.header = append(r.header, field{"Authorization", "Bearer " + pick(d, d.credentials.narrow...)})
+	default:
+		r.header = append(r.header, field{"Authorization", "Bearer " + d.credentials.all})
+	}
+}
+
+// guarded says whether an operation needs valid credentials, where there are any.
+// Those of the log need none while it is public.
+func (c *contract) guarded(op *operation) bool {
+	scopes, _ := op.Extensions["x-scopes"].(map[string]any)
+	return scopes["on"] != nil && scopes["on"] != "log"
+}

@@ -1,0 +1,144 @@
+package hostile_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// answer is a response that has been read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	err    error // why there is no more of it
+	own    bool  // net/http gave it, not a handler
+}
+
+// broken says that the answer ended before its end.
+func (a *answer) broken() bool { return a.err != nil }
+
+// errLeft is why there is no answer to who did not wait for one.
+var errLeft = errors.New("left without waiting")
+
+// patience is how long a client waits for an answer before it calls the server
+// stuck. A stream is left much sooner: it has no end.
+const (
+	patience       = 90 * time.Second
+	streamPatience = 20 * time.Millisecond
+)
+
+// client keeps a connection as long as the server does. It belongs to one
+// goroutine.
+type client struct {
+	address string
+	conn    net.Conn // nil while there is none
+	reader  *bufio.Reader
+	before  *request // the last on the connection; nil if there was none
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		_ = c.conn.Close() // there is nothing to lose
+		c.conn, c.before = nil, nil
+	}
+}
+
+// exchange sends requests one behind the other and reads an answer to each, as far
+// as they come.
+func (c *client) exchange(requests []*request) []*answer {
+	if c.conn == nil {
+		conn, err := net.Dial("tcp", c.address)
+		if err != nil {
+			return []*answer{{err: fmt.Errorf("connecting: %w", err)}}
+		}
+		c.conn, c.reader = conn, bufio.NewReader(conn)
+	}
+	_ = c.conn.SetDeadline(time.Now().Add(patience)) // never fails: it is open
+	sent := make(chan struct{})
+	go func(to net.Conn) {
+		defer close(sent)
+		send(to, requests)
+	}(c.conn)
+	defer func() { <-sent }()
+	last := requests[len(requests)-1]
+	if last.way.leave {
+		<-sent
+		c.close()
+		return []*answer{{err: errLeft}}
+	}
+	var answers []*answer
+	keep := true
+	for _, r := range requests {
+		a := c.read(r.method)
+		answers = append(answers, a)
+		if keep = a.err == nil && !strings.EqualFold(a.header.Get("Connection"), "close"); !keep {
+			break
+		}
+	}
+	if !keep || last.way.garbled || last.way.send > 0 || last.proto != "HTTP/1.1" {
+		c.close()
+		return answers
+	}
+	c.before = last
+	return answers
+}
+
+// send writes the requests. That the server does not take all of one is for the
+// answer to explain.
+func send(to net.Conn, requests []*request) {
+	var text []byte
+	for _, r := range requests {
+		text = append(text, r.text()...)
+	}
+	how := requests[len(requests)-1].way
+	if how.send > 0 {
+		text = text[:min(len(text), how.send)]
+	}
+	size := max(1, len(text)/max(1, how.parts))
+	for len(text) > 0 {
+		n := min(size, len(text))
+		if _, err := to.Write(text[:n]); err != nil {
+			return
+		}
+		text = text[n:]
+	}
+	if how.send > 0 || how.garbled {
+		_ = to.(*net.TCPConn).CloseWrite() // the server may have closed it
+	}
+}
+
+// read reads one answer.
+func (c *client) read(method string) *answer {
+	for {
+		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
+		if err != nil {
+			return &answer{err: fmt.Errorf("no answer: %w", err)}
+		}
+		if response.StatusCode == http.StatusContinue {
+			continue
+		}
+		a := &answer{status: response.StatusCode, header: response.Header}
+		if response.Close {
+			a.header.Set("Connection", "close")
+		}
+		if strings.HasPrefix(a.header.Get("Content-Type"), streamType) {
+			_ = c.conn.SetReadDeadline(time.Now().Add(streamPatience))
+		}
+		var body bytes.Buffer
+		_, a.err = io.Copy(&body, response.Body)
+		a.body = body.Bytes()
+		a.own = a.header.Get("Date") == "" // handlers have it set
+		if errors.Is(a.err, os.ErrDeadlineExceeded) && len(a.header.Values("Content-Length")) == 0 {
+			a.err = errLeft
+		}
+		return a
+	}
+}

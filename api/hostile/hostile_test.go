@@ -1,0 +1,281 @@
+package hostile_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// clients is how many attack at once.
+const clients = 8
+
+// siege is an attack on one server.
+type siege struct {
+	contract    *contract
+	server      *process
+	credentials *credentials // nil without authentication
+	seen        *memory
+	tally       *tally
+	seed        uint64
+	round       uint64 // of draws; each has its own
+}
+
+// number is a number from the environment.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
+
+func TestServerWithstandsHostileRequests(t *testing.T) {
+	t.Run("without authentication", func(t *testing.T) { lay(t, t.TempDir(), nil) })
+	t.Run("with tokens", func(t *testing.T) {
+		data := t.TempDir()
+		lay(t, data, makeTokens(t, data))
+	})
+}
+
+// lay lays siege to a server on that data folder.
+func lay(t *testing.T, data string, credentials *credentials) {
+	contract, err := loadContract()
+	require.NoError(t, err)
+	s := &siege{
+		contract: contract, server: startServer(t, data, credentials), credentials: credentials,
+		seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64()),
+	}
+	requests := int(number(t, "COLOPHON_HOSTILE", 1500))
+	t.Logf("COLOPHON_HOSTILE=%d COLOPHON_HOSTILE_SEED=%d", requests, s.seed)
+	s.prepare(t)
+
+	begin := time.Now()
+	s.attack(requests / 4)
+	warm := s.server.measure(t)
+	t.Logf("after the warm-up: %v", warm)
+	s.attack(requests - requests/4)
+	t.Logf("%.0f requests/s", float64(requests)/time.Since(begin).Seconds())
+	t.Logf("what came of them:\n%s", s.tally.report())
+	s.settle(t, warm)
+	for _, f := range s.tally.found() {
+		t.Error(f)
+	}
+	s.finish(t)
+}
+
+// prepare makes the ledgers, records every example of the contract in each, and asks
+// for everything until it was answered with success once: then what is drawn reaches
+// as far as it can.
+func (s *siege) prepare(t *testing.T) {
+	t.Helper()
+	d := s.drawer(0)
+	c := &client{address: s.server.address}
+	defer c.close()
+	ask := func(r *request) {
+		if s.credentials != nil {
+			r.header = append(r.header, field{"Authorization", "Bearer " + s.credentials.all})
+		}
+		s.send(d, c, r)
+	}
+	for _, name := range ledgers {
+		if name != first {
+			s.server.send(t, http.MethodPost, "/v1/ledgers", `{"name":"`+name+`"}`, http.StatusCreated)
+		}
+		for _, op := range s.contract.operations {
+			if op.body == nil || op.OperationID == "createLedger" || !strings.Contains(op.route, "{ledger}") {
+				continue
+			}
+			for _, example := range op.examples {
+				r := d.valid(op)
+				r.ledger, r.tree, r.lines = name, valueOf(op.body, example), nil
+				if op.media == linesType {
+					r.tree, r.lines = nil, r.tree.items
+				}
+				r.target = strings.Replace(r.target, "/v1/ledgers/"+d.ledger, "/v1/ledgers/"+name, 1)
+				r.write()
+				ask(r)
+			}
+		}
+	}
+	for _, op := range s.contract.operations {
+		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
+			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
+			ask(d.valid(op))
+		}
+	}
+}
+
+// drawer draws for one client.
+func (s *siege) drawer(client uint64) *drawer {
+	s.round++
+	return &drawer{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
+}
+
+// attack sends that many requests, from all clients.
+func (s *siege) attack(requests int) {
+	var left atomic.Int64
+	left.Store(int64(requests))
+	defer s.loiter()()
+	var running sync.WaitGroup
+	for i := range uint64(clients) {
+		d := s.drawer(i)
+		running.Go(func() {
+			c := &client{address: s.server.address}
+			defer c.close()
+			for left.Load() > 0 {
+				for _, op := range d.turn() {
+					list := s.draw(d, op)
+					if left.Add(-int64(len(list))) < 0 {
+						return
+					}
+					s.send(d, c, list...)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// loiter opens connections that begin to ask for something and wait, until the
+// function that it gives is called.
+func (s *siege) loiter() (leave func()) {
+	d := s.drawer(clients)
+	var open []net.Conn
+	for range 4 * clients {
+		conn, err := net.Dial("tcp", s.server.address)
+		if err != nil {
+			continue // the attack will tell
+		}
+		text := d.valid(pick(d, s.contract.operations...)).text()
+		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have had enough
+		open = append(open, conn)
+	}
+	return func() {
+		for _, conn := range open {
+			_ = conn.Close() // there is nothing to lose
+		}
+	}
+}
+
+// turn lists all operations, those that take a body several times, in any order.
+func (d *drawer) turn() []*operation {
+	list := slices.Clone(d.contract.operations)
+	for _, op := range d.contract.operations {
+		switch op.media {
+		case jsonType:
+			list = append(list, op)
+		case linesType:
+			list = append(list, op, op, op, op)
+		}
+	}
+	d.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// draw draws a request of an operation; at times several, to be sent before the
+// first is answered.
+func (s *siege) draw(d *drawer, op *operation) []*request {
+	switch d.IntN(10) {
+	case 0, 1, 2, 3:
+		list := []*request{d.valid(op)}
+		for d.chance(8) && op.method == http.MethodGet {
+			list = append(list, d.valid(op))
+		}
+		return list
+	case 4, 5, 6:
+		return []*request{d.nearly(op)}
+	}
+	return []*request{d.hostile(op)}
+}
+
+// send sends requests, judges their answers and learns from them.
+func (s *siege) send(d *drawer, c *client, requests ...*request) {
+	before := c.before
+	for _, r := range requests {
+		d.authorize(r)
+	}
+	for _, r := range requests { // what is sent last may cut off all
+		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
+	}
+	answers := c.exchange(requests)
+	for i, r := range requests {
+		if i >= len(answers) {
+			break // what came before was asked to be the last, or has none either
+		}
+		a := answers[i]
+		s.tally.add(r, a, s.contract.judge(r, a), before)
+		before = r
+		if a.status >= 200 && a.status < 300 && strings.Contains(a.header.Get("Content-Type"), "json") {
+			s.seen.learn(d.Rand, r.ledger, a.body)
+			s.seen.learn(d.Rand, r.ledger, r.body)
+			s.remember(d, r, a)
+		}
+	}
+}
+
+// remember keeps the next page as something that can be asked for.
+func (s *siege) remember(d *drawer, r *request, a *answer) {
+	var page struct {
+		Next string `json:"next"`
+	}
+	if r.method != http.MethodGet || json.Unmarshal(a.body, &page) != nil || page.Next == "" {
+		return
+	}
+	query := slices.DeleteFunc(slices.Clone(r.query), func(f field) bool { return f.name == "cursor" })
+	query = append(query, field{"cursor", page.Next})
+	next := request{target: r.target, query: query}
+	s.seen.keepLink(d.Rand, r.ledger, next.url())
+}
+
+// settle waits until the server holds no more than after the warm-up.
+func (s *siege) settle(t *testing.T, warm level) {
+	t.Helper()
+	await(t, func() string {
+		now := s.server.measure(t)
+		if excess := now.above(warm); excess != "" {
+			return fmt.Sprintf("%s: %v", excess, now)
+		}
+		t.Logf("in the end: %v", now)
+		return ""
+	})
+}
+
+// badLine is a line of the log that tells of a failure, or that a client has made
+// unreadable.
+var badLine = regexp.MustCompile(`level=ERROR|panic|goroutine |[\x00-\x1f\x7f]`)
+
+// digits are what differs between lines of the log that say the same.
+var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]`)
+
+// finish checks what is left when all is over.
+func (s *siege) finish(t *testing.T) {
+	t.Helper()
+	s.server.send(t, http.MethodPost, "/v1/ledgers/default/path-fingerprints", `{"project":"p","route":["in the end"],"content":"Still here."}`,
+		http.StatusCreated)
+	s.server.stop(t)
+	seen := make(map[string]bool)
+	for line := range strings.Lines(s.server.log.String()) {
+		kind := digits.ReplaceAllString(line, "")
+		if badLine.MatchString(strings.TrimSuffix(line, "\n")) && !seen[kind] {
+			seen[kind] = true
+			t.Errorf("in the server's log: %.1000q", line)
+		}
+	}
+	run(t, "fsck", "--data", s.server.data)
+}

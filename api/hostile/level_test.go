@@ -1,0 +1,107 @@
+package hostile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+)
+
+// level is what a server holds while nobody asks anything.
+type level struct {
+	goroutines float64
+	ledgers    float64
+	open       []string // outside the databases, see openOutsideData
+	// heap is the size in bytes at which the next collection begins, which is
+	// twice what the last one found alive.
+	heap     float64
+	resident float64 // bytes; 0 where the system does not tell
+}
+
+func (l level) String() string {
+	return fmt.Sprintf("%.0f goroutines, %d open files outside the databases, collections at %.0f MiB of heap, %.0f MiB resident, %.0f ledgers",
+		l.goroutines, len(l.open), l.heap/(1<<20), l.resident/(1<<20), l.ledgers)
+}
+
+// The memory of the server's databases, in bytes: little, so that a longer attack
+// fills it in its warm-up and nothing else can hide behind it.
+const (
+	databaseCache = 8 << 20
+	memTable      = 16 << 20 // of the database, which has two
+	indexMemory   = 16 << 20
+)
+
+// above says what exceeds the level after the warm-up: nothing may be left of a
+// request. What ledgers need, and the caches of the databases until they are full,
+// may grow.
+func (l level) above(warm level) string {
+	const (
+		spareGoroutines = 8 // of the databases and of the question itself
+		perLedger       = 4 // goroutines
+		spareFiles      = 4 // of the question itself
+		caches          = databaseCache + 2*memTable + indexMemory
+		spareHeap       = 2*caches + 32<<20   // bytes
+		spareResident   = spareHeap + 192<<20 // bytes: what the collector gives back late
+	)
+	switch {
+	case l.goroutines > warm.goroutines+spareGoroutines+perLedger*(l.ledgers-warm.ledgers):
+		return "goroutines are left"
+	case len(l.open) > len(warm.open)+spareFiles:
+		return fmt.Sprintf("files are left open: %v", l.open)
+	case l.heap > warm.heap+spareHeap:
+		return "the heap grew"
+	case l.resident > warm.resident+spareResident:
+		return "the memory grew"
+	}
+	return ""
+}
+
+// await asks again and again until nothing is amiss, for some minutes at most.
+func await(t *testing.T, amiss func() string) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); ; {
+		found := amiss()
+		if found == "" {
+			return
+		}
+		require.True(t, time.Now().Before(end), found)
+	}
+}
+
+// measure measures when the index has followed and memory was collected twice.
+func (p *process) measure(t *testing.T) (l level) {
+	t.Helper()
+	begun := p.collections(t)
+	await(t, func() string {
+		families := p.families(t)
+		for _, m := range families["colophon_index_lag_events"].GetMetric() {
+			if m.GetGauge().GetValue() > 0 {
+				return "the index is behind"
+			}
+		}
+		l = level{
+			goroutines: gauge(families["go_goroutines"]), ledgers: float64(len(families["colophon_ledger_tree_size"].GetMetric())),
+			heap: gauge(families["go_memstats_next_gc_bytes"]), resident: gauge(families["process_resident_memory_bytes"]),
+			open: p.openOutsideData(t),
+		}
+		if families["go_gc_duration_seconds"].GetMetric()[0].GetSummary().GetSampleCount() < begun+2 {
+			return "memory is not collected"
+		}
+		return ""
+	})
+	return l
+}
+
+func (p *process) collections(t *testing.T) uint64 {
+	t.Helper()
+	return p.families(t)["go_gc_duration_seconds"].GetMetric()[0].GetSummary().GetSampleCount()
+}
+
+func gauge(f *dto.MetricFamily) float64 {
+	if f == nil {
+		return 0
+	}
+	return f.GetMetric()[0].GetGauge().GetValue()
+}

@@ -1,0 +1,129 @@
+package hostile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// memory is what clients have learned from answers, to ask for it again.
+type memory struct {
+	contract *contract
+	mu       sync.Mutex
+	seen     map[place][]string // guarded by mu
+}
+
+// place is where something belongs: what was seen in one ledger under one name.
+type place struct{ ledger, name string }
+
+// remembered bounds what is kept of a place; later things take the place of some
+// that were there.
+const remembered = 128
+
+func newMemory(c *contract) *memory { return &memory{contract: c, seen: make(map[place][]string)} }
+
+func (m *memory) keep(r *rand.Rand, ledger, name, text string) {
+	if text == "" || len(text) > 4096 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := place{ledger, name}
+	if len(m.seen[at]) < remembered {
+		m.seen[at] = append(m.seen[at], text)
+		return
+	}
+	m.seen[at][r.IntN(remembered)] = text
+}
+
+// recall is something that was seen under one of the names; false if there is
+// nothing.
+func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, i := range r.Perm(len(names)) {
+		if list := m.seen[place{ledger, names[i]}]; len(list) > 0 {
+			return list[r.IntN(len(list))], true
+		}
+	}
+	return "", false
+}
+
+// together are members that mean something only with each other.
+var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}}
+
+// both is the name under which two members are kept, and between their values.
+const both = "\x00"
+
+// learn keeps what a JSON text holds, by the names of its members.
+func (m *memory) learn(r *rand.Rand, ledger string, text []byte) {
+	for line := range bytes.Lines(text) {
+		decoder := json.NewDecoder(bytes.NewReader(line))
+		decoder.UseNumber()
+		var v any
+		if decoder.Decode(&v) == nil {
+			m.walk(r, ledger, "", v)
+		}
+	}
+}
+
+func (m *memory) walk(r *rand.Rand, ledger, name string, v any) {
+	switch v := v.(type) {
+	case string:
+		m.keep(r, ledger, name, v)
+		if strings.HasPrefix(v, "/v1/") {
+			m.keepLink(r, ledger, v)
+		}
+	case json.Number:
+		m.keep(r, ledger, name, v.String())
+	case []any:
+		for _, item := range v {
+			m.walk(r, ledger, name, item)
+		}
+	case map[string]any:
+		for _, member := range slices.Sorted(maps.Keys(v)) {
+			m.walk(r, ledger, member, v[member])
+		}
+		m.relate(r, ledger, v)
+	}
+}
+
+// keepLink keeps what can be asked for, by what it asks.
+func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
+	if op, _ := m.contract.find(http.MethodGet, link); op != nil {
+		m.keep(r, ledger, linkTo(op), link)
+	}
+}
+
+func linkTo(op *operation) string { return "link to " + op.OperationID }
+
+// relate keeps what an object says of two things together.
+func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
+	for _, pair := range together {
+		a, _ := object[pair[0]].(string)
+		if b, _ := object[pair[1]].(string); a != "" && b != "" {
+			m.keep(r, ledger, pair[0]+both+pair[1], a+both+b)
+		}
+	}
+	kind, _ := object["kind"].(string)
+	if seq, isNumber := object["seq"].(json.Number); isNumber && kind != "" {
+		m.keep(r, ledger, "seq of "+kind, seq.String())
+	}
+	if producer, isObject := object["producer"].(map[string]any); isObject {
+		if id, isText := producer["id"].(string); isText {
+			m.keep(r, ledger, "producer", id)
+		}
+	}
+	if labels, isObject := object["labels"].(map[string]any); isObject {
+		for name, v := range labels {
+			if text, isText := v.(string); isText {
+				m.keep(r, ledger, "label", name+both+text)
+			}
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package hostile_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// The ledgers of the server. One is frozen, in the end; another is there as soon as
+// it was drawn.
+const (
+	first  = "default"
+	second = "second"
+	frozen = "frozen"
+	third  = "third"
+)
+
+var ledgers = []string{first, second, frozen}
+
+func (d *drawer) ledgerFor(op *operation) string {
+	switch {
+	case op.OperationID == "freezeLedger":
+		return frozen
+	case d.chance(20):
+		return frozen
+	case d.chance(4):
+		return second
+	}
+	return first
+}
+
+// path draws the path of an operation.
+func (d *drawer) path(op *operation) string {
+	path := op.route
+	for _, pair := range together {
+		if !strings.Contains(path, "{"+pair[0]+"}") || !strings.Contains(path, "{"+pair[1]+"}") {
+			continue
+		}
+		if seen, ok := d.seen.recall(d.Rand, d.ledger, pair[0]+both+pair[1]); ok && !d.chance(5) {
+			a, b, _ := strings.Cut(seen, both)
+			path = strings.NewReplacer("{"+pair[0]+"}", url.PathEscape(a), "{"+pair[1]+"}", url.PathEscape(b)).Replace(path)
+		}
+	}
+	for _, p := range op.parameters {
+		if p.In != openapi3.ParameterInPath || !strings.Contains(path, "{"+p.Name+"}") {
+			continue
+		}
+		text := d.ledger
+		if p.Name != "ledger" {
+			text = url.PathEscape(d.parameter(op, p))
+		}
+		if p.Name == "path" { // its slashes may be sent as they are
+			text = strings.ReplaceAll(text, "%2F", "/")
+		}
+		path = strings.ReplaceAll(path, "{"+p.Name+"}", text)
+	}
+	return path
+}
+
+// addParameters draws the parameters in query and headers: those that are required
+// and some of the others.
+func (d *drawer) addParameters(r *request) {
+	for _, p := range r.op.parameters {
+		if p.In == openapi3.ParameterInPath || !p.Required && !d.chance(4+len(r.op.parameters)/4) {
+			continue
+		}
+		name, text := p.Name, d.parameter(r.op, p)
+		if prefix, _, open := strings.Cut(name, "{"); open { // label:{name} stands for all that begin so
+			name = prefix + pick(d, words...)
+			if seen, ok := d.seen.recall(d.Rand, d.ledger, "label"); ok && prefix == "label:" {
+				label, of, _ := strings.Cut(seen, both)
+				name, text = prefix+label, of
+			}
+		}
+		if p.In == openapi3.ParameterInQuery {
+			r.query = append(r.query, field{name, text})
+		} else {
+			r.header = append(r.header, field{name, headerText(text)})
+		}
+	}
+	r.query = d.repaired(r.op, r.query)
+}
+
+// headerText is a text as a header can have it.
+func headerText(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return '-'
+		}
+		return c
+	}, text)
+}
+
+// kindOf is the kind of the records that an operation is about.
+var kindOf = map[string]string{
+	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record",
+	"compareRunDAGs": "run_dag", "getStageProof": "run_dag",
+	"getCitationsDocument": "citation_set", "pinnedRetrieval": "citation_set",
+}
+
+// parameter draws the value of a parameter.
+func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
+	s := flat(p.Schema.Value)
+	if kind := kindOf[op.OperationID]; kind != "" && s.Type.Is("integer") && !d.chance(6) {
+		if seq, ok := d.seen.recall(d.Rand, d.ledger, "seq of "+kind); ok && (p.Name == "seq" || p.Name == "a" || p.Name == "b") {
+			return seq
+		}
+	}
+	if s.Type.Is("string") {
+		if p.Example != nil && d.chance(8) {
+			text, _ := url.PathUnescape(fmt.Sprint(p.Example))
+			return text
+		}
+		if len(s.Enum) == 0 {
+			return d.text(s, p.Name)
+		}
+		return fmt.Sprint(pick(d, s.Enum...))
+	}
+	return d.value(s, p.Name, 0).String()
+}
+
+// repaired is a query without what the contract rules out in words alone.
+func (d *drawer) repaired(op *operation, query []field) []field {
+	drop := func(unwanted func(name string) bool) {
+		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })
+	}
+	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // it would be one of elsewhere
+	model, ok := d.seen.recall(d.Rand, d.ledger, "model")
+	if !ok {
+		model = "m"
+	}
+	switch op.OperationID {
+	case "listTimeline": // of exactly one thing
+		drop(func(name string) bool {
+			return name == "model" || name == "ipc_id" || strings.HasSuffix(name, "_hash") || strings.HasPrefix(name, "label:")
+		})
+		query = append(query, field{"model", model})
+	case "listEffects": // of two values of one thing
+		drop(func(name string) bool { return name == "variable" || name == "a" || name == "b" })
+		query = append(query, field{"variable", "model"}, field{"a", model}, field{"b", "not " + model})
+	case "listRecords":
+		if !slices.ContainsFunc(query, func(f field) bool { return f.name == "producer" }) {
+			drop(func(name string) bool { return name == "producer_seq" })
+		}
+	case "listGroups":
+		if slices.ContainsFunc(query, func(f field) bool { return f.name == "sort" }) {
+			drop(func(name string) bool { return name != "sort" && name != "by" })
+		}
+	}
+	return query
+}

@@ -1,0 +1,152 @@
+package hostile_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+)
+
+// process is a server with a data folder of its own.
+type process struct {
+	command *exec.Cmd
+	data    string
+	address string // host:port
+	token   string // that may do everything; empty without authentication
+	log     log
+}
+
+// log is what a server writes to its standard error.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// startServer serves that data folder until the test ends.
+func startServer(t *testing.T, data string, credentials *credentials) *process {
+	t.Helper()
+	p := &process{data: data}
+	arguments := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug",
+		"--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory)}
+	if credentials != nil {
+		p.token = credentials.all
+		arguments = append(arguments, "--failed-auth-limit", "1000000") // else most would get 429
+	}
+	p.command = exec.Command(binary, arguments...)
+	p.command.Stderr = &p.log
+	banner, err := p.command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.command.Start())
+	t.Cleanup(func() {
+		if p.command.ProcessState == nil { // a test that failed has not stopped it
+			_ = p.command.Process.Kill()
+			_ = p.command.Wait()
+		}
+	})
+	for lines := bufio.NewScanner(banner); p.address == "" && lines.Scan(); {
+		if name, at, found := strings.Cut(strings.TrimSpace(lines.Text()), " "); found && name == "server" {
+			server, err := url.Parse(strings.TrimSpace(at))
+			require.NoError(t, err)
+			p.address = server.Host
+		}
+	}
+	require.NotEmpty(t, p.address, "the server did not start: %s", &p.log)
+	go func() { _, _ = io.Copy(io.Discard, banner) }() // so that it never waits for a reader
+	return p
+}
+
+// stop asks the server to end, which it must do well.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.command.Wait(), "%s", &p.log)
+}
+
+// run runs another command of the program, which must succeed, and gives its
+// standard output.
+func run(t *testing.T, arguments ...string) string {
+	t.Helper()
+	var out, messages bytes.Buffer
+	command := exec.Command(binary, arguments...)
+	command.Stdout, command.Stderr = &out, &messages
+	require.NoError(t, command.Run(), "colophon %s\n%s%s", strings.Join(arguments, " "), &out, &messages)
+	return out.String()
+}
+
+// send makes an ordinary request that must be answered with that status.
+func (p *process) send(t *testing.T, method, path, body string, status int) []byte {
+	t.Helper()
+	r, err := http.NewRequest(method, "http://"+p.address+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	if p.token != "" {
+		r.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, status, response.StatusCode, "%s %s: %s", method, path, answer)
+	return answer
+}
+
+// families is what the server exports, by name.
+func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	found, err := parser.TextToMetricFamilies(bytes.NewReader(p.send(t, http.MethodGet, "/metrics", "", http.StatusOK)))
+	require.NoError(t, err)
+	return found
+}
+
+// openOutsideData lists what the server has open beside the files of the two
+// databases in the data folder, whose number depends on what they hold. Of those it
+// lists the deleted. It is empty where the system does not tell.
+func (p *process) openOutsideData(t *testing.T) (open []string) {
+	t.Helper()
+	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)
+	entries, err := os.ReadDir(folder)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	for _, e := range entries {
+		to, err := os.Readlink(filepath.Join(folder, e.Name()))
+		if err != nil {
+			continue // closed meanwhile
+		}
+		held := strings.HasPrefix(to, filepath.Join(p.data, "db")) || strings.HasPrefix(to, filepath.Join(p.data, "index"))
+		if !held || strings.HasSuffix(to, "(deleted)") {
+			open = append(open, to)
+		}
+	}
+	return open
+}

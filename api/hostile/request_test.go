@@ -1,0 +1,182 @@
+package hostile_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// class says how far a request is from what the contract allows.
+type class string
+
+const (
+	valid   class = "valid"
+	nearly  class = "nearly valid" // one thing is wrong
+	hostile class = "hostile"
+)
+
+// request is one request as it goes over the wire.
+type request struct {
+	op    *operation // that it was drawn for
+	class class
+	trick string // what is wrong with it
+	// refused says that it must be refused; of a batch, a line of it.
+	refused bool
+	// void says that it comes without valid credentials, where those are needed.
+	void bool
+
+	ledger                string
+	method, target, proto string
+	header                []field // in order; names may repeat
+	body                  []byte
+	tree                  *value   // the body before it was written; nil if it is no JSON
+	lines                 []*value // of a batch
+	query                 []field
+
+	way way
+}
+
+type field struct{ name, value string }
+
+// way is how a request is sent.
+type way struct {
+	raw []byte // sent in place of the request
+	// parts is the number of writes that it comes in, 0 means one.
+	parts int
+	// send bounds the bytes that are sent, unless it is 0; then there are no more.
+	send int
+	// leave closes the connection without waiting for an answer.
+	leave bool
+	// garbled says that this may be no HTTP at all: net/http may answer it, in its
+	// own words, or not.
+	garbled bool
+}
+
+// valid draws a request that the contract allows.
+func (d *drawer) valid(op *operation) *request {
+	d.ledger = d.ledgerFor(op)
+	r := &request{op: op, class: valid, trick: "valid", ledger: d.ledger, method: op.method, proto: "HTTP/1.1"}
+	r.target = d.path(op)
+	d.addParameters(r)
+	if forms := op.forms(); len(forms) > 1 && d.chance(3) {
+		r.header = append(r.header, field{"Accept", pick(d, forms...)})
+	}
+	if op.body != nil && (op.RequestBody.Value.Required || d.chance(2)) {
+		d.addBody(r)
+	}
+	if link, ok := d.seen.recall(d.Rand, d.ledger, linkTo(op)); ok && op.method == http.MethodGet && d.chance(3) {
+		r.follow(link)
+	}
+	return r
+}
+
+// forms are the media types that a success is answered in.
+func (op *operation) forms() (list []string) {
+	if success := op.Responses.Status(http.StatusOK); success != nil {
+		list = slices.Sorted(maps.Keys(success.Value.Content))
+	}
+	return list
+}
+
+// follow makes the request ask for a link of the server's.
+func (r *request) follow(link string) {
+	var query string
+	r.target, query, _ = strings.Cut(link, "?")
+	r.query = nil
+	for pair := range strings.SplitSeq(query, "&") {
+		name, text, _ := strings.Cut(pair, "=")
+		name, _ = url.QueryUnescape(name) // it was escaped
+		text, _ = url.QueryUnescape(text)
+		if name != "" {
+			r.query = append(r.query, field{name, text})
+		}
+	}
+}
+
+// addBody draws a body.
+func (d *drawer) addBody(r *request) {
+	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // that it does not have
+	r.header = append(r.header, field{"Content-Type", r.op.media})
+	r.tree = d.body(r.op)
+	if r.op.media == linesType {
+		for range d.IntN(5) {
+			r.tree.items = append(r.tree.items, d.body(r.op).items...)
+		}
+		r.lines, r.tree = r.tree.items, nil
+	}
+	switch r.op.OperationID {
+	case "createLedger": // each costs for ever
+		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
+	case "compute":
+		r.target = "/v1/compute/" + d.kind(r.tree)
+	}
+	r.write()
+}
+
+// kind is what a record to be computed is, by its name or that of its route.
+func (d *drawer) kind(record *value) string {
+	compute := d.contract.operation("compute")
+	names := flat(compute.parameters[0].Schema.Value).Enum
+	for i, one := range compute.body.OneOf {
+		if allows(one.Value, record.appendTo(nil)) { // in the order of the names
+			return fmt.Sprint(names[i+pick(d, 0, len(names)/2)])
+		}
+	}
+	return fmt.Sprint(pick(d, names...))
+}
+
+// write makes the body of what it is to say.
+func (r *request) write() {
+	r.body = r.body[:0]
+	if r.tree != nil {
+		r.body = r.tree.appendTo(r.body)
+	}
+	for _, line := range r.lines {
+		r.body = append(line.appendTo(r.body), '\n')
+	}
+}
+
+// url is the target with the query.
+func (r *request) url() string {
+	if len(r.query) == 0 {
+		return r.target
+	}
+	var b strings.Builder
+	b.WriteString(r.target)
+	for i, f := range r.query {
+		b.WriteByte("?&"[min(i, 1)])
+		b.WriteString(url.QueryEscape(f.name) + "=" + url.QueryEscape(f.value))
+	}
+	return b.String()
+}
+
+// has says whether the request brings a header of that name.
+func (r *request) has(name string) bool {
+	return slices.ContainsFunc(r.header, func(f field) bool { return strings.EqualFold(f.name, name) })
+}
+
+// text is the request as it is sent.
+func (r *request) text() []byte {
+	if r.way.raw != nil {
+		return r.way.raw
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s %s\r\n", r.method, r.url(), r.proto)
+	if !r.has("Host") {
+		b.WriteString("Host: localhost\r\n")
+	}
+	for _, f := range r.header {
+		b.WriteString(f.name + ": " + f.value + "\r\n")
+	}
+	if !r.has("Content-Length") && !r.has("Transfer-Encoding") && (len(r.body) > 0 || r.op.body != nil) {
+		b.WriteString("Content-Length: " + strconv.Itoa(len(r.body)) + "\r\n")
+	}
+	b.WriteString("\r\n")
+	b.Write(r.body)
+	return b.Bytes()
+}

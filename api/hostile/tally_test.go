@@ -1,0 +1,111 @@
+package hostile_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// tally counts what was asked and what came of it.
+type tally struct {
+	mu       sync.Mutex
+	counts   map[outcome]int     // guarded by mu
+	tricks   map[string]int      // guarded by mu
+	findings map[string]*finding // guarded by mu; by what they have in common
+}
+
+type outcome struct {
+	operation string
+	class     class
+	status    int // 0 without an answer
+}
+
+// finding is an answer that should not be.
+type finding struct {
+	of    map[string]int // how often, by operation
+	first string         // the whole of the first
+}
+
+func newTally() *tally {
+	return &tally{counts: make(map[outcome]int), tricks: make(map[string]int), findings: make(map[string]*finding)}
+}
+
+// add counts an answer; before is the request before it on the connection, if there
+// was one.
+func (t *tally) add(r *request, a *answer, wrong error, before *request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[outcome{r.op.OperationID, r.class, a.status}]++
+	t.tricks[r.trick]++
+	if wrong == nil {
+		return
+	}
+	kind := fmt.Sprintf("%s: %.36s", r.trick, wrong)
+	if t.findings[kind] == nil {
+		t.findings[kind] = &finding{first: describe(r, a, wrong, before), of: make(map[string]int)}
+	}
+	t.findings[kind].of[r.op.OperationID]++
+}
+
+// describe says all that is needed to see it again.
+func describe(r *request, a *answer, wrong error, before *request) string {
+	text := r.text()
+	if r.way.send > 0 {
+		text = text[:min(len(text), r.way.send)]
+	}
+	said := fmt.Sprintf("%.1500s\n\trequest (%d bytes): %.800q\n\tanswer: %d %v %.1000q", wrong, len(text), text, a.status, a.header, a.body)
+	if before != nil && a.status == 0 { // it may be the one that broke the connection
+		said += fmt.Sprintf("\n\tbefore it on the connection: %s, %.800q", before.trick, before.text())
+	}
+	return said
+}
+
+// found lists the findings.
+func (t *tally) found() (list []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, kind := range slices.Sorted(maps.Keys(t.findings)) {
+		f := t.findings[kind]
+		list = append(list, fmt.Sprintf("%s\n\t%v\n\t%s", kind, f.of, f.first))
+	}
+	return list
+}
+
+// succeeded says whether an operation was ever answered with success.
+func (t *tally) succeeded(operation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for o := range t.counts {
+		if o.operation == operation && o.status >= 200 && o.status < 400 {
+			return true
+		}
+	}
+	return false
+}
+
+// report is a table of operations and classes with the number of each status.
+func (t *tally) report() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows := make(map[string][]outcome)
+	for o := range t.counts {
+		name := fmt.Sprintf("%-22s %-12s", o.operation, o.class)
+		rows[name] = append(rows[name], o)
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		b.WriteString(name)
+		slices.SortFunc(rows[name], func(a, b outcome) int { return cmp.Compare(a.status, b.status) })
+		for _, o := range rows[name] {
+			fmt.Fprintf(&b, "  %d×%d", o.status, t.counts[o])
+		}
+		b.WriteByte('\n')
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.tricks)) {
+		fmt.Fprintf(&b, "%8d  %s\n", t.tricks[name], name)
+	}
+	return b.String()
+}

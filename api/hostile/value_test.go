@@ -1,0 +1,152 @@
+package hostile_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// value is a JSON text that can be bent into what no encoder would write.
+type value struct {
+	schema *openapi3.Schema // what it was drawn for; nil where anything goes
+	// open is { or [ for what holds others, else 0.
+	open    byte
+	members []member // of an object, in order; names may repeat
+	items   []*value // of an array
+	text    string   // of all else, as it is written
+}
+
+// member is a member of an object; its name is written as it is, quotes included.
+type member struct {
+	name  string
+	value *value
+}
+
+func scalar(s *openapi3.Schema, text string) *value { return &value{schema: s, text: text} }
+
+// quote is a text as JSON writes it.
+func quote(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // never: it is a string
+	}
+	return string(b)
+}
+
+func (v *value) String() string { return string(v.appendTo(nil)) }
+
+func (v *value) appendTo(b []byte) []byte {
+	switch v.open {
+	case '{':
+		b = append(b, '{')
+		for i, m := range v.members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(append(b, m.name...), ':')
+			b = m.value.appendTo(b)
+		}
+		return append(b, '}')
+	case '[':
+		b = append(b, '[')
+		for i, item := range v.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendTo(b)
+		}
+		return append(b, ']')
+	}
+	return append(b, v.text...)
+}
+
+// all lists v and what it holds.
+func (v *value) all() []*value {
+	list := []*value{v}
+	for _, m := range v.members {
+		list = append(list, m.value.all()...)
+	}
+	for _, item := range v.items {
+		list = append(list, item.all()...)
+	}
+	return list
+}
+
+// one is v or something that it holds, for which fit holds; nil if there is none.
+func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
+	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
+	if len(list) == 0 {
+		return nil
+	}
+	return list[r.IntN(len(list))]
+}
+
+// set sets the member of that name, or adds it.
+func (v *value) set(name string, to *value) {
+	for i := range v.members {
+		if v.members[i].name == quote(name) {
+			v.members[i].value = to
+			return
+		}
+	}
+	v.members = append(v.members, member{quote(name), to})
+}
+
+// valueOf is a decoded example as a value of its schema.
+func valueOf(s *openapi3.Schema, example any) *value {
+	if s != nil {
+		s = alternative(flat(s), example)
+	}
+	v := &value{schema: s}
+	switch e := example.(type) {
+	case map[string]any:
+		v.open = '{'
+		for name, of := range e {
+			v.members = append(v.members, member{quote(name), valueOf(schemaOf(s, name), of)})
+		}
+		slices.SortFunc(v.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	case []any:
+		v.open = '['
+		for _, of := range e {
+			var items *openapi3.Schema
+			if s != nil && s.Items != nil {
+				items = s.Items.Value
+			}
+			v.items = append(v.items, valueOf(items, of))
+		}
+	default:
+		text, err := json.Marshal(e)
+		if err != nil {
+			panic(err) // never: it was JSON
+		}
+		v.text = string(text)
+	}
+	return v
+}
+
+// alternative is the one of a schema's alternatives that allows a value; the schema
+// itself if it has none.
+func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
+	for _, one := range s.OneOf {
+		if one.Value.VisitJSON(v, openapi3.FailFast()) == nil {
+			return flat(one.Value)
+		}
+	}
+	return s
+}
+
+// schemaOf is the schema of a member, nil where anything goes.
+func schemaOf(s *openapi3.Schema, name string) *openapi3.Schema {
+	switch {
+	case s == nil:
+		return nil
+	case s.Properties[name] != nil:
+		return flat(s.Properties[name].Value)
+	case s.AdditionalProperties.Schema != nil:
+		return flat(s.AdditionalProperties.Schema.Value)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// secured is s over HTTP/2, as well.
+func (s *service) secured() *service {
+	s.t.Helper()
+	server := httptest.NewUnstartedServer(s.server())
+	server.Config, server.Listener = s.server().HTTP(), s.server().Listen(server.Listener)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	s.t.Cleanup(server.Close)
+	return &service{t: s.t, database: s.database, host: s.host, http: server, url: server.URL + "/v1/ledgers/default"}
+}
+
+// Streams share a connection over HTTP/2: time-outs of one are not those of another,
+// and none has one while it is idle.
+func TestStreamsOverHTTP2(t *testing.T) {
+	s := start(t, func(c *Config) {
+		c.Load.WriteTimeout, c.BodyTimeout, c.Load.BatchIdle = soon, soon, 3*soon
+		c.Load.Heartbeat = time.Hour
+	}).secured()
+	l := s.listen("?from=0")
+	l.events(1)
+	body, send := io.Pipe()
+	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", ndjson)
+	response, err := s.http.Client().Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, 2, response.ProtoMajor)
+	answers := bufio.NewReader(response.Body)
+	for _, want := range []string{`"seq":1,`, `"seq":2,`} {
+		_, err = io.WriteString(send, ipcLine("", "x"))
+		require.NoError(t, err)
+		line, err := answers.ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, line, want)
+	}
+	line, err := answers.ReadString('\n') // after 3*soon, when the others' time is over
+	require.NoError(t, err)
+	require.Contains(t, line, `"status":408`)
+	_, err = answers.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+
+	r, err := http.NewRequest(http.MethodPost, s.url+"/ipc-records", http.NoBody)
+	require.NoError(t, err)
+	response, err = s.http.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusUnsupportedMediaType, response.StatusCode)
+	require.EqualValues(t, 1, s.server().limits.connections.open.Load(), "all of it on one connection")
+	for i, e := range l.events(2) {
+		require.Equal(t, decimal(uint64(i+1)), e.id, "the follower has been idle for longer than a write may take")
+	}
+}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// held is a database whose logs cannot be walked while it is locked.
+type held struct {
+	*memory.Database
+	walks *sync.RWMutex
+}
+
+func (h held) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	store, err := h.Database.Ledger(ctx, name)
+	return heldStore{store, h.walks}, err
+}
+
+func (h held) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	store, err := h.Database.Create(ctx, info)
+	return heldStore{store, h.walks}, err
+}
+
+type heldStore struct {
+	storage.Store
+	walks *sync.RWMutex
+}
+
+func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		h.walks.RLock()
+		defer h.walks.RUnlock()
+		h.Store.Entries(ctx, from)(yield)
+	}
+}
+
+// Who needs an index that is behind waits a while, is told how far it is behind, and
+// nobody else waits.
+func TestIndexThatIsBehind(t *testing.T) {
+	database := held{memory.New(), new(sync.RWMutex)}
+	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	handler, err := New(Config{Host: host, Index: folded, Version: "test", IndexWait: time.Millisecond})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	s := &service{t: t, database: database.Database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, folded.Close())
+		require.NoError(t, host.Close())
+	})
+	require.NoError(t, folded.Follower(ledger.Default).Wait(t.Context(), 1))
+
+	database.walks.Lock()
+	var receipt struct {
+		EventHash string `json:"event_hash"`
+	}
+	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated).json(&receipt)
+	for _, path := range []string{"/records/1", "/records?after=1", "/drift/groups?by=model&as_of=2", "/drift/attribution?a=1&b=1",
+		"/events/0000000000000000000000000000000000000000000000000000000000000000"} {
+		answer := s.get(path)
+		require.Equal(t, "the index has 1 events of the ledger, 1 less than this answer needs; it goes on, try again later",
+			answer.problem(http.StatusServiceUnavailable).Detail, path)
+		require.Equal(t, "1", answer.header.Get("Retry-After"))
+	}
+	for _, path := range []string{"/records", "/drift/groups?by=model", "/records/1/receipt", "/log/checkpoint", "/stats",
+		"/proofs/inclusion?seq=1&tree_size=2"} {
+		s.get(path).want(http.StatusOK)
+	}
+	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
+		require.Equal(t, want, string(s.get(s.http.URL+path).want(http.StatusOK).body))
+	}
+	database.walks.Unlock()
+	s.get("/records?after=1").want(http.StatusOK)
+	s.get("/events/" + receipt.EventHash).want(http.StatusOK)
+}

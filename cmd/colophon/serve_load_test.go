@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/api"
+)
+
+func TestLoadLimitsAreChecked(t *testing.T) {
+	largest := byteSize(8 << 20)
+	good := loadConfig{}.withDefaults()
+	require.NoError(t, good.validate(largest))
+	for want, spoil := range map[string]func(*loadConfig){
+		"rate-limit: must not be negative":         func(c *loadConfig) { c.RateLimit = math.NaN() },
+		"address-rate-limit: must be at least 1":   func(c *loadConfig) { c.AddressRateLimit = 0.5 },
+		"failed-auth-limit: must not be negative":  func(c *loadConfig) { c.FailedAuthLimit = -1 },
+		"rate-burst: must not be negative":         func(c *loadConfig) { c.RateBurst = -time.Second },
+		"max-connections: must not be negative":    func(c *loadConfig) { c.MaxConnections = -1 },
+		"max-wait: must not be negative":           func(c *loadConfig) { c.MaxWait = -1 },
+		"max-batches: must not be negative":        func(c *loadConfig) { c.MaxBatches = -1 },
+		"max-followers: must not be negative":      func(c *loadConfig) { c.MaxFollowers = -1 },
+		"max-values: must not be negative":         func(c *loadConfig) { c.MaxValues = -1 },
+		"body-timeout: must not be negative":       func(c *loadConfig) { c.BodyTimeout = -1 },
+		"batch-idle: must not be negative":         func(c *loadConfig) { c.BatchIdle = -1 },
+		"write-timeout: must not be negative":      func(c *loadConfig) { c.WriteTimeout = -1 },
+		"max-body-memory: must be at least 32MiB,": func(c *loadConfig) { c.MaxBodyMemory = 31 << 20 },
+	} {
+		c := good
+		spoil(&c)
+		require.ErrorContains(t, c.validate(largest), want)
+	}
+}
+
+// What a server does by itself is what its flags say by default.
+func TestLoadDefaultsAreThoseOfTheInterface(t *testing.T) {
+	require.Equal(t, api.MaxOpen(api.Load{}), api.MaxOpen(loadConfig{}.withDefaults().limits()))
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config := loadConfig{}.withDefaults()
+	config.bind(flags)
+	flags.VisitAll(func(f *pflag.Flag) { require.NoError(t, flags.Set(f.Name, f.DefValue), f.Name) })
+	require.Equal(t, loadConfig{}.withDefaults().limits(), config.limits())
+}
+
+func TestNetworks(t *testing.T) {
+	var n networks
+	require.NoError(t, n.UnmarshalText([]byte("127.0.0.1, 10.1.2.3/8,2001:db8::1,2001:db8::/32")))
+	text, err := n.MarshalText()
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1/32,10.0.0.0/8,2001:db8::1/128,2001:db8::/32", string(text))
+	require.NoError(t, n.UnmarshalText(nil))
+	require.Empty(t, n)
+	for _, wrong := range []string{",", "10.0.0.0/33", "proxy", "10.0.0.0/8 10.0.0.0/8", "10.0.0.1:80"} {
+		require.ErrorContains(t, n.UnmarshalText([]byte(wrong)), "is no network", wrong)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var once, twice networks
+		if once.UnmarshalText([]byte(rapid.StringMatching(`([0-9]{1,3}\.){3}[0-9]{1,3}(/[0-9]{1,2})?`).Draw(t, "network"))) != nil {
+			return
+		}
+		text, err := once.MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, twice.UnmarshalText(text))
+		require.Equal(t, once, twice)
+	})
+}
+
+func TestTooFewOpenFilesAreWarnedOf(t *testing.T) {
+	limit, known := openFileLimit()
+	if !known {
+		t.Skip("this system has no such limit")
+	}
+	var log bytes.Buffer
+	c := loadConfig{MaxConnections: 1}.withDefaults()
+	if filesNeeded(c) <= limit {
+		checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+		require.Empty(t, log.String())
+	}
+	c.MaxConnections = int(min(limit, math.MaxInt32))
+	checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+	require.Contains(t, log.String(), "allow more (ulimit -n")
+}

@@ -1,0 +1,130 @@
+package index
+
+import (
+	"errors"
+	"sync"
+
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// ErrRebuilding: the index was found damaged, and another is about to take its place,
+// which begins empty.
+var ErrRebuilding = errors.New("index: it was found damaged and is being replaced")
+
+// usage counts who uses the engine, so that it can be replaced when nobody does.
+type usage struct {
+	mu      sync.Mutex // held briefly, for what follows
+	idle    sync.Cond  // of mu: nobody uses the engine any more
+	users   int
+	running int   // followers that run
+	refused error // nobody may begin to use the engine; nil if everybody may
+	// rebuilds is how often the engine was replaced: once at most, for a disk that
+	// damages one index after the other is not to be worked on for ever.
+	rebuilds int
+}
+
+// acquire keeps the engine as it is until it is released.
+func (s *Store) acquire() error {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	if s.usage.refused != nil {
+		return s.usage.refused
+	}
+	s.usage.users++
+	return nil
+}
+
+func (s *Store) release() {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	if s.usage.users--; s.usage.users == 0 {
+		s.usage.idle.Broadcast()
+	}
+}
+
+// refused is why nobody may begin to use the engine, and who does should end; nil if
+// everybody may.
+func (s *Store) refused() error {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	return s.usage.refused
+}
+
+// refuse sets what refused says.
+func (s *Store) refuse(err error) {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	s.usage.refused = err
+}
+
+// Rebuilds is how often the index was found damaged since it was opened, and replaced.
+func (s *Store) Rebuilds() int {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	return s.usage.rebuilds
+}
+
+// count notes that a follower has begun to run or has ended.
+func (s *Store) count(running int) {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	s.usage.running += running
+}
+
+// isDamage reports whether an error says that what is stored cannot be used.
+func isDamage(err error) bool {
+	return errors.Is(err, errDamaged) || engine.IsCorruptionError(err)
+}
+
+// damaged has the index replaced that was found damaged, and reports whether it is
+// going to be: the followers then begin anew. It may be called from anywhere. In any
+// case the next start builds the index anew if this process does not come to it.
+func (s *Store) damaged(err error) bool {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	switch {
+	case errors.Is(s.usage.refused, ErrRebuilding):
+		return true
+	case s.usage.refused != nil, s.usage.rebuilds > 0, s.usage.running == 0:
+		return false
+	}
+	s.usage.refused = ErrRebuilding
+	s.usage.rebuilds++
+	s.config.log.Error("the index is damaged, it is built anew", "dir", s.config.folder.dir, "error", err)
+	s.rebuilding.Go(s.rebuild)
+	return true
+}
+
+// rebuild replaces the engine by an empty one when nobody uses it any more: no follower
+// either.
+func (s *Store) rebuild() {
+	s.usage.mu.Lock()
+	for s.usage.users > 0 {
+		s.usage.idle.Wait()
+	}
+	s.usage.mu.Unlock()
+	err := s.reopen()
+	if err != nil {
+		s.config.log.Error("the damaged index could not be replaced", "dir", s.config.folder.dir, "error", err)
+	}
+	followers := s.Followers()
+	for _, f := range followers {
+		f.publish(&snapshot{state: state{counts: newCounts()}, superseded: make(chan struct{})})
+	}
+	s.refuse(err)
+	for _, f := range followers {
+		f.Wake()
+	}
+}
+
+// reopen empties the folder and opens the engine again. Nobody uses it.
+func (s *Store) reopen() error {
+	if err := s.engine.Close(); err != nil {
+		s.config.log.Info("closing the damaged index", "error", err)
+	}
+	s.engine = nil
+	if err := s.config.folder.empty(); err != nil {
+		return err
+	}
+	return s.openEngine()
+}

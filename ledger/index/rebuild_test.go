@@ -1,0 +1,87 @@
+package index
+
+import (
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// garble makes all rows of groups what no fold writes.
+func garble(t *testing.T, s *Store) {
+	t.Helper()
+	first := testKeys.key(nil, postings)
+	it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.key(nil, postings+1)})
+	require.NoError(t, err)
+	for ok := it.First(); ok; ok = it.Next() {
+		require.NoError(t, s.engine.Set(append([]byte(nil), it.Key()...), []byte{hasRuns}, engine.NoSync))
+	}
+	require.NoError(t, it.Close())
+}
+
+// A follower that meets damage has the index built anew, that of other ledgers too, while
+// views of what was there are waited for and no others begin.
+func TestDamageThatAFollowerMeets(t *testing.T) {
+	log, beside := newJournal(t, "default"), newJournal(t, "beside")
+	log.append(plains(t, 0, 50)...)
+	beside.append(plains(t, 50, 90)...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f, other := follow(t, s, log), follow(t, s, beside)
+	log.catchUp(f)
+	beside.catchUp(other)
+	v, err := other.Latest()
+	require.NoError(t, err)
+	f.Close() // it knows some rows by heart
+	garble(t, s)
+	f = follow(t, s, log)
+	log.append(plains(t, 50, 60)...)
+	f.Wake()
+	for s.refused() == nil {
+		require.NoError(t, f.Err())
+	}
+	require.ErrorIs(t, s.refused(), ErrRebuilding)
+	_, err = f.Latest()
+	require.ErrorIs(t, err, ErrRebuilding)
+	_, err = f.Find(t.Context(), log.hashes[0])
+	require.ErrorIs(t, err, ErrRebuilding)
+	_, found, err := v.Group(t.Context(), RunQuery{Value{"model", "m"}, false})
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, v.Close())
+
+	s.rebuilding.Wait()
+	require.Equal(t, 1, s.Rebuilds())
+	log.catchUp(f)
+	beside.catchUp(other)
+	log.check(f)
+	beside.check(other)
+	v, err = f.View(log.head.Size)
+	require.NoError(t, err)
+	require.NoError(t, v.Close())
+	require.NoError(t, f.Err())
+	stored, err := s.config.folder.readLayout()
+	require.NoError(t, err)
+	require.Equal(t, layout, stored, "the next start need not build it anew")
+	require.NoError(t, s.Close())
+}
+
+// Damage that is met again stops the follower: the disk may be what is wrong.
+func TestDamageThatIsMetAgain(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 50)...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	require.True(t, s.damaged(errDamaged))
+	s.rebuilding.Wait()
+	log.catchUp(f)
+	f.Close()
+	garble(t, s)
+	log.append(plains(t, 50, 60)...)
+	f = follow(t, s, log)
+	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), errDamaged)
+	require.ErrorIs(t, f.Err(), errDamaged)
+	require.Equal(t, 1, s.Rebuilds())
+	require.NoError(t, s.Close())
+}
