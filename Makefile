@@ -30,7 +30,7 @@ run: build ## Build, and serve ./data on 127.0.0.1:8080 (DATA and LISTEN say oth
 	./bin/colophon serve --data '$(DATA)' --listen '$(LISTEN)'
 
 build: ## Build bin/colophon
-	$(GO) build -trimpath -ldflags '$(if $(VERSION),-X main.version=$(VERSION))' -o bin/colophon ./cmd/colophon
+	$(GO) build -trimpath -ldflags '-X main.version=$(STAMPED)' -o bin/colophon ./cmd/colophon
 
 test: ## Run all tests
 	$(GO) test ./...
@@ -40,11 +40,16 @@ race: ## Run all tests with the race detector (wants a C compiler)
 	$(GO) test -race ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 5000x)
-	@listed=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$listed"; exit 1; }; \
-	echo "$$listed" | awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' | \
-	while read -r package target; do \
-		echo "$$package $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
+	listed=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$listed"; exit 1; }; \
+	echo "$$listed" | awk '/^Fuzz/ {targets = targets " " $$1} /^ok/ {if (targets != "") print $$2 targets; targets = ""}' | \
+	while read -r package targets; do \
+		$(GO) test -c -fuzz . -o "$$scratch/fuzz" "$$package" || exit 1; \
+		for target in $$targets; do \
+			echo "$$package $$target"; \
+			(cd "$$($(GO) list -f '{{.Dir}}' "$$package")" && "$$scratch/fuzz" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime '$(FUZZTIME)' \
+				-test.fuzzminimizetime 10x -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$$package" </dev/null) || exit 1; \
+		done; \
 	done
 
 hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), with and without tokens

@@ -57,9 +57,20 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		if err := r.needs.check(identity, c.Param("ledger")); err != nil {
 			return err
 		}
+		if r.needs.showContent() {
+			c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+		}
 		return r.handler(c)
 	}
 }
+
+// showContent: the answer may hold content, of which no copy may be left anywhere
+// once it is erased (2.3).
+func (n needs) showContent() bool { return n.any == access.Content || n.all&access.Content != 0 }
+
+// uncached has caches keep an answer for the caller alone, and ask again each time,
+// where it does not say otherwise: who may have it can change at once.
+func uncached(h http.Header) { h.Set(echo.HeaderCacheControl, "private, no-cache") }
 
 // brokenElement: a slash stands in an element of the path as it is. Echo gives a last
 // element all that is left; in ours a slash comes percent-encoded.
@@ -107,6 +118,9 @@ func (n needs) check(i *access.Identity, name string) error {
 	missing := n.missing(has)
 	if missing == "" {
 		return nil
+	}
+	if len(i.Grants) == 0 {
+		return fault(http.StatusForbidden, "this needs the scope %s %s; no rule of the access file fits these credentials", missing, place)
 	}
 	granted := "no scope"
 	if has != 0 {

@@ -276,3 +276,15 @@ func sentence(oneOf, all []string) string {
 	}
 	return "Needs the scope " + list(oneOf, "or")
 }
+
+func TestCredentialsThatNoRuleFitsAreToldSo(t *testing.T) {
+	for granted, want := range map[string]string{
+		"": "no rule of the access file fits these credentials", "other": "the credentials grant no scope there",
+	} {
+		i := &access.Identity{Actor: "oidc:someone"}
+		if granted != "" {
+			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.Read}}
+		}
+		require.ErrorContains(t, needs{on: allLedgers, all: access.Admin}.check(i, ""), "this needs the scope admin on all ledgers; "+want)
+	}
+}

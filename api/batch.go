@@ -51,9 +51,9 @@ func (s *Server) batch(c echo.Context) error {
 		return err
 	}
 	who := s.caller(c)
-	if !s.limits.batches.take(who) {
+	if !s.limits.batches.takeShare(who) {
 		return refuse(refusedBatches, http.StatusServiceUnavailable, time.Second,
-			"%d batches are under way, as many as the server takes at once; try again later", s.limits.load.Batches)
+			"too many batches are under way, of this caller or of all (%d); try again later", s.limits.load.Batches)
 	}
 	defer s.limits.batches.give(who)
 	exchange, err := s.exchange(c)

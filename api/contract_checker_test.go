@@ -141,7 +141,7 @@ func documents(route *routers.Route, in, name string) bool {
 
 // undocumented are the headers that every response may have; the contract says
 // so once, in its introduction.
-var undocumented = []string{"Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
+var undocumented = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
 
 // checkResponse is nil if the contract has that status with those headers and
 // that body, and no others.

@@ -66,7 +66,7 @@ func followFrom(c echo.Context, size uint64) (uint64, error) {
 			return 0, err
 		}
 		if seen >= size {
-			return 0, invalid(name, "is beyond the head: the ledger has %d events; was it another one?", size)
+			return 0, invalid(name, "is beyond the head: the ledger has %d events, the last with the id %d; was it another one?", size, size-1)
 		}
 		return seen + 1, nil
 	}

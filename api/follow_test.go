@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ type listener struct {
 	body  io.ReadCloser
 	lines *bufio.Reader
 	ctx   context.Context // of the request
+	leave func()          // ends it
 }
 
 // listen follows the ledger; the server must agree.
@@ -43,6 +45,9 @@ func (s *service) listen(query string, headers ...string) *listener {
 
 func (s *service) listenUntil(ctx context.Context, query string, headers ...string) *listener {
 	s.t.Helper()
+	ctx, leave := context.WithCancel(ctx)
+	s.t.Cleanup(leave)
+	defer time.AfterFunc(patience, leave).Stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events"+query, nil)
 	require.NoError(s.t, err)
 	r.Header.Set("Accept", eventStream)
@@ -54,16 +59,17 @@ func (s *service) listenUntil(ctx context.Context, query string, headers ...stri
 	s.t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(s.t, http.StatusOK, response.StatusCode)
 	require.Equal(s.t, eventStream, response.Header.Get("Content-Type"))
-	l := &listener{s.t, response.Body, bufio.NewReader(response.Body), ctx}
+	l := &listener{s.t, response.Body, bufio.NewReader(response.Body), ctx, leave}
 	first := l.next()
 	require.True(s.t, first.comment)
 	require.Equal(s.t, "2000", first.retry)
 	return l
 }
 
-// next reads one event.
+// next reads one event, which must come.
 func (l *listener) next() (e sent) {
 	l.t.Helper()
+	defer time.AfterFunc(patience, l.leave).Stop()
 	for {
 		line, err := l.lines.ReadString('\n')
 		require.NoError(l.t, err)
@@ -111,6 +117,7 @@ func (l *listener) last() sent {
 		}
 		require.NotEmpty(l.t, e.name)
 		require.Empty(l.t, e.id)
+		defer time.AfterFunc(patience, l.leave).Stop()
 		_, err := l.lines.ReadByte()
 		require.ErrorIs(l.t, err, io.EOF)
 		return e
@@ -150,8 +157,16 @@ func TestFollow(t *testing.T) {
 
 func TestFollowRefusals(t *testing.T) {
 	s := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a stream would have no end
+	defer cancel()
 	follow := func(query string, headers ...string) answer {
-		return s.get("/events"+query, append([]string{"Accept", eventStream}, headers...)...)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events"+query, nil)
+		require.NoError(t, err)
+		r.Header.Set("Accept", eventStream)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		return s.send(r)
 	}
 	for query, want := range map[string]string{
 		"?limit=3": "unknown query parameter", "?from=x": "must be a number", "?from=2": "is beyond the head: the ledger has 1 events",
@@ -159,7 +174,7 @@ func TestFollowRefusals(t *testing.T) {
 		require.Contains(t, follow(query).problem(http.StatusBadRequest).Detail, want)
 	}
 	for last, want := range map[string]string{
-		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head", "18446744073709551615": "is beyond the head",
+		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head: the ledger has 1 events, the last with the id 0", "18446744073709551615": "is beyond the head",
 	} {
 		require.Contains(t, follow("", "Last-Event-ID", last).problem(http.StatusBadRequest).Detail, want, last)
 	}
@@ -295,7 +310,9 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 	l.events(1)
 	body, send := io.Pipe()
 	defer send.Close()
-	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", ndjson)
 	request.Header.Set("Authorization", "Bearer "+made.Text)
@@ -321,6 +338,29 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
+// Nor is who still has a valid token that has lost the scope.
+func TestGrantsChangeWhileUnderWay(t *testing.T) {
+	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})
+	require.NoError(t, err)
+	who, err := access.Open(access.Config{Dir: store.Dir})
+	require.NoError(t, err)
+	t.Cleanup(who.Close)
+	s := start(t, func(c *Config) { c.Access, c.Load.Heartbeat = who, time.Millisecond })
+	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
+	l.events(1)
+	file := filepath.Join(store.Dir, "tokens.json")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	changed := strings.Replace(string(text), `"log"`, `"content"`, 1)
+	require.NotEqual(t, string(text), changed)
+	require.NoError(t, os.WriteFile(file+".new", []byte(changed), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	end := l.last()
+	require.Equal(t, "refused", end.name)
+	require.Contains(t, end.data, "needs the scope")
+}
+
 func TestFollowersAtOnce(t *testing.T) {
 	s := start(t, behind(func(l *Load) { l.Followers = 4 }))
 	ctx, leave := context.WithCancel(t.Context())
@@ -343,24 +383,60 @@ func TestFollowersAtOnce(t *testing.T) {
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 
+// wide is a line of a batch, of about 100 KB.
+func wide() string {
+	chunk := `{"chunk_hash":"sha256:` + strings.Repeat("0", 64) + `","source_id":"s","weight":1},`
+	return `{"kind":"citation_set","record":{"subject":"s","citations":[` + strings.TrimSuffix(strings.Repeat(chunk, 350), ",") + "]}}\n"
+}
+
 // A follower that does not read is dropped, and holds up neither the others nor the
-// writers.
+// writers: one that connects again whenever it was too slow itself gets every event.
 func TestSlowFollowerIsDropped(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-	keen := s.listen("?from=0")
-	chunk := `{"chunk_hash":"sha256:` + strings.Repeat("0", 64) + `","source_id":"s","weight":1},`
-	line := `{"kind":"citation_set","record":{"subject":"s","citations":[` + strings.TrimSuffix(strings.Repeat(chunk, 350), ",") + "]}}\n"
-	const events = 200 // of 100 KB each, more than the sockets hold
-	var reading sync.WaitGroup
-	reading.Go(func() { keen.events(1 + events) })
-	s.batch(strings.Repeat(line, events))
-	reading.Wait()
-	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
+	const events = 200 // more than the sockets hold
+	s.batch(strings.Repeat(wide(), events))
+	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) >= 1 }, patience, time.Millisecond)
 	deaf.ended()
-	require.NoError(t, keen.body.Close())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for next := 0; next < 1+events; {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events?from="+strconv.Itoa(next), nil)
+		require.NoError(t, err)
+		r.Header.Set("Accept", eventStream)
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		for lines := bufio.NewReader(response.Body); next < 1+events; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				break
+			}
+			if line == "id: "+strconv.Itoa(next)+"\n" {
+				next++
+			}
+		}
+		require.NoError(t, response.Body.Close())
+		require.NoError(t, ctx.Err())
+	}
 	s.quiet()
+}
+
+// Who has been sent more than his turn waits for the next one.
+func TestFollowersWaitForTheirTurn(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.FollowRate, c.Load.Heartbeat = 1, time.Millisecond })
+	const events = 20 // of which a few may come at once
+	s.batch(strings.Repeat(wide(), events))
+	l := s.listen("?from=0")
+	sent, beats := 0, 0
+	for beats < 20 || sent < 2 {
+		if e := l.next(); e.comment {
+			beats++
+		} else {
+			sent, beats = sent+1, 0
+		}
+	}
+	require.Less(t, sent, events)
 }
 
 // Damage ends a stream visibly, and is not kept.

@@ -31,11 +31,11 @@ type Load struct {
 	// The requests of all others come from the address that they come from.
 	TrustedProxies []*net.IPNet
 
-	Connections int           // open at once; default 4,096
+	Connections int           // open at once, an address half of what is left; default 4,096
 	BodyMemory  int64         // bytes of the bodies that are worked on; default 256 MiB
-	Batches     int           // at once; default 64
+	Batches     int           // at once; default 128
 	Followers   int           // of live events at once; default 2,048
-	Wait        time.Duration // of a request for memory; default 5 seconds
+	Wait        time.Duration // of a request for memory or its turn; default 5 seconds
 
 	// BatchSpool and Spool bound, in bytes, the results in temporary files that a
 	// batch's client, and that all of them, have not read. Default 1 and 4 GiB.
@@ -61,7 +61,7 @@ func (l Load) withDefaults() Load {
 	setDefault(&l.FailureRate, 1)
 	setDefault(&l.Connections, 4096)
 	setDefault(&l.BodyMemory, 256<<20)
-	setDefault(&l.Batches, 64)
+	setDefault(&l.Batches, 128)
 	setDefault(&l.Followers, 2048)
 	setDefault(&l.Wait, 5*time.Second)
 	setDefault(&l.BatchSpool, 1<<30)
@@ -93,6 +93,7 @@ const (
 	refusedMemory      refusal = "body_memory"
 	refusedBatches     refusal = "batches"
 	refusedFollowers   refusal = "followers"
+	refusedRedactions  refusal = "redactions"
 	refusedSpool       refusal = "spool"
 	refusedSize        refusal = "size"
 	refusedURL         refusal = "url"
@@ -104,7 +105,7 @@ const (
 )
 
 var refusals = [...]refusal{refusedRate, refusedAddressRate, refusedGuesses, refusedConnections, refusedMemory, refusedBatches,
-	refusedFollowers, refusedSpool, refusedSize, refusedURL, refusedExpansion, refusedSlowSender, refusedSlowReader, refusedQueue, refusedDisk}
+	refusedFollowers, refusedRedactions, refusedSpool, refusedSize, refusedURL, refusedExpansion, refusedSlowSender, refusedSlowReader, refusedQueue, refusedDisk}
 
 // refuse is a fault that protects the server, and is counted as such. Whoever gets
 // 429 or 503 is to wait that long before he tries again, at least a second.
@@ -127,6 +128,7 @@ type bounds struct {
 	connections *connections
 	batches     *slots
 	followers   *slots
+	redactions  *turns
 	spools      *spoolSpace
 	pace        *followPace
 }
@@ -136,9 +138,10 @@ func newBounds(load Load) *bounds {
 		load:        load,
 		rates:       newRates(load),
 		memory:      newBodyMemory(load.BodyMemory, load.Wait),
-		connections: &connections{limit: load.Connections},
+		connections: newConnections(load),
 		batches:     newSlots(load.Batches),
 		followers:   newSlots(load.Followers),
+		redactions:  newTurns(load.Wait),
 		spools:      &spoolSpace{limit: load.Spool},
 		pace:        newFollowPace(load.FollowRate),
 	}
@@ -149,8 +152,8 @@ func newBounds(load Load) *bounds {
 func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		beyond := crowded(r)
-		if beyond {
+		beyond, last := crowded(r)
+		if last {
 			c.Response().Header().Set(echo.HeaderConnection, "close")
 		}
 		if operational(c.Path()) {
@@ -158,7 +161,7 @@ func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if beyond {
 			return refuse(refusedConnections, http.StatusServiceUnavailable, 0,
-				"too many connections are open: the server takes %d; try again later", s.limits.load.Connections)
+				"too many connections are open, of this address or of all (%d); try again later", s.limits.load.Connections)
 		}
 		if err := checkURL(r.URL); err != nil {
 			return err
@@ -174,16 +177,6 @@ func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 // is asked of it.
 func operational(route string) bool {
 	return route == "/healthz" || route == "/readyz" || route == "/metrics"
-}
-
-// boundBody gives the body of a request its time to come. One that no handler reads
-// holds the connection all the same: net/http reads some of it before it answers.
-func (s *Server) boundBody(w http.ResponseWriter, r *http.Request) {
-	if r.Body != nil && r.Body != http.NoBody {
-		// net/http takes the deadline off when the body has come, and before the next
-		// request. Not every ResponseWriter has one; those of tests have no slow clients.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
-	}
 }
 
 // slowSender is the answer to whoever did not send in time; nil if that is not what

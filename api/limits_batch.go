@@ -33,6 +33,7 @@ func (s *Server) exchange(c echo.Context) (*exchange, error) {
 	}
 	if w := writerOf(c); w != nil {
 		w.limit = 2 * e.idle // over HTTP/2, its end is that of the stream
+		w.body = nil         // it comes while the answer goes
 	}
 	response.Header().Set(echo.HeaderContentType, ndjson)
 	response.WriteHeader(http.StatusOK)
@@ -50,8 +51,9 @@ func (e *exchange) progress() {
 	}
 }
 
-// What is read of a body after the batch has ended, so that a client that still sends
-// sees the answer rather than that nobody listens.
+// What is read of a body that nobody needs, after a batch has ended or before another
+// answer, so that a client that still sends sees the answer rather than that nobody
+// listens.
 const (
 	partingTime  = time.Second
 	partingBytes = 256 << 10

@@ -3,30 +3,85 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// connections bounds the connections that are open. Some beyond the bound are taken
-// all the same, and whatever they ask for is answered 503; what comes beyond those
-// waits in the kernel's queue.
+// connections bounds the connections that are open, and those of one address: nobody
+// gets more than are left for all others, so that however many an address opens, the
+// next one is answered. Some beyond the bound are taken all the same, shared out
+// likewise, for a short time and to be told so; what comes beyond those is closed at
+// once. Trusted proxies speak for many and have no share: they bound their clients.
 type connections struct {
-	limit int
-	open  atomic.Int64
+	regular, spare *slots
+	proxies        []*net.IPNet
+	open           atomic.Int64 // of both kinds, for metrics
+}
+
+func newConnections(load Load) *connections {
+	return &connections{regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
 }
 
 // spareConnections is how many connections beyond the bound are told so.
 func spareConnections(limit int) int { return 16 + limit/16 }
 
+// While few connections are left, one whose request does not come in crowdedPatience
+// is closed. One beyond the bound lasts no longer than spareTime, whatever it is for.
+const (
+	crowdedPatience = 3 * time.Second
+	spareTime       = 5 * time.Second
+)
+
+// crowded says that no more than a quarter of the connections are left.
+func (c *connections) crowded() bool { return 4*c.regular.inUse() > 3*c.regular.limit }
+
+// take finds a place for a connection from an address; nil if there is none.
+func (c *connections) take(from net.Addr) (kind *slots, who string) {
+	ip := addressOf(from)
+	who = network(ip).String()
+	if c.trusted(ip) && c.regular.take(who) || c.regular.takeShare(who) {
+		return c.regular, who
+	}
+	if c.spare.takeShare(who) {
+		return c.spare, who
+	}
+	return nil, who
+}
+
+func (c *connections) trusted(ip netip.Addr) bool {
+	return slices.ContainsFunc(c.proxies, func(n *net.IPNet) bool { return n.Contains(ip.AsSlice()) })
+}
+
+// addressOf is invalid for a listener without addresses.
+func addressOf(a net.Addr) netip.Addr {
+	if tcp, is := a.(*net.TCPAddr); is {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// network is what counts as one client: one IPv4 address, or the /64 of an IPv6 one,
+// of which whoever has one has all.
+func network(ip netip.Addr) netip.Prefix {
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}
+
 // Listen bounds the connections that l accepts. What is made of them, a TLS
 // connection say, may be put around it.
 func (s *Server) Listen(l net.Listener) net.Listener {
-	c := s.limits.connections
-	return &boundedListener{Listener: l, connections: c,
-		room: make(chan struct{}, c.limit+spareConnections(c.limit)), closed: make(chan struct{})}
+	return &boundedListener{Listener: l, connections: s.limits.connections,
+		refused: func() { s.config.Metrics.load.refuse(refusedConnections) }}
 }
 
 // MaxOpen is how many connections a server has open at the very most.
@@ -35,46 +90,50 @@ func MaxOpen(load Load) int {
 	return limit + spareConnections(limit)
 }
 
-// boundedListener accepts while there is room.
+// boundedListener closes at once what finds no place.
 type boundedListener struct {
 	net.Listener
 	connections *connections
-	room        chan struct{} // holds a token for each open connection
-	closing     sync.Once
-	closed      chan struct{}
+	refused     func() // counts a connection that was closed
 }
 
 // Accept implements net.Listener.
 func (l *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case l.room <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
+	for {
+		accepted, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		kind, who := l.connections.take(accepted.RemoteAddr())
+		if kind == nil {
+			l.refused()
+			_ = accepted.Close() // there is nobody to tell
+			continue
+		}
+		l.connections.open.Add(1)
+		c := &connection{Conn: accepted, all: l.connections, kind: kind, who: who}
+		if c.beyond() {
+			c.until = time.Now().Add(spareTime)
+		}
+		return c, nil
 	}
-	accepted, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
-	}
-	open := l.connections.open.Add(1)
-	return &connection{Conn: accepted, listener: l, crowded: open > int64(l.connections.limit)}, nil
-}
-
-// Close implements net.Listener.
-func (l *boundedListener) Close() error {
-	l.closing.Do(func() { close(l.closed) })
-	return l.Listener.Close()
 }
 
 // connection is one that is counted.
 type connection struct {
 	net.Conn
-	listener *boundedListener
-	crowded  bool // it is beyond the bound
-	closing  sync.Once
+	all     *connections
+	kind    *slots
+	who     string
+	until   time.Time // when it ends at the latest; zero: whenever it likes
+	closing sync.Once
 
-	over atomic.Bool // nothing more is read
+	waiting atomic.Bool // for a request to come, which is not there yet
+	over    atomic.Bool // nothing more is read
 }
+
+// beyond says that it is beyond the bound.
+func (c *connection) beyond() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
@@ -84,12 +143,39 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// SetDeadline implements net.Conn.
+func (c *connection) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn. Whoever waits for a request has less time while
+// few connections are left.
+func (c *connection) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() && c.waiting.Load() && c.all.crowded() {
+		t = earlier(t, time.Now().Add(crowdedPatience))
+	}
+	return c.Conn.SetReadDeadline(earlier(t, c.until))
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *connection) SetWriteDeadline(t time.Time) error {
+	return c.Conn.SetWriteDeadline(earlier(t, c.until))
+}
+
+// earlier is the earlier of two deadlines, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // Close implements net.Conn.
 func (c *connection) Close() error {
 	err := c.Conn.Close()
 	c.closing.Do(func() {
-		c.listener.connections.open.Add(-1)
-		<-c.listener.room
+		c.all.open.Add(-1)
+		c.kind.give(c.who)
 	})
 	return err
 }
@@ -108,16 +194,32 @@ type connectionKey struct{}
 
 // withConnection is the ConnContext of the server.
 func withConnection(ctx context.Context, c net.Conn) context.Context {
-	if secured, is := c.(*tls.Conn); is {
-		c = secured.NetConn()
-	}
-	return context.WithValue(ctx, connectionKey{}, c)
+	return context.WithValue(ctx, connectionKey{}, plain(c))
 }
 
-// crowded says that a request came on a connection beyond the bound.
-func crowded(r *http.Request) bool {
+// plain is the connection that TLS may be around.
+func plain(c net.Conn) net.Conn {
+	if secured, is := c.(*tls.Conn); is {
+		return secured.NetConn()
+	}
+	return c
+}
+
+// noteState is the ConnState of the server.
+func noteState(c net.Conn, state http.ConnState) {
+	if counted, is := plain(c).(*connection); is {
+		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
+	}
+}
+
+// crowded says whether the connection of a request is beyond the bound, and whether
+// it is to end with the answer: few are left for others.
+func crowded(r *http.Request) (beyond, last bool) {
 	c, counted := r.Context().Value(connectionKey{}).(*connection)
-	return counted && c.crowded
+	if !counted {
+		return false, false
+	}
+	return c.beyond(), c.beyond() || c.all.crowded()
 }
 
 // endConnection has no request follow this one, whose body was not read to its end:

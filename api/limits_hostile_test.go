@@ -180,6 +180,9 @@ func TestURLs(t *testing.T) {
 	require.EqualValues(t, 3, s.refusals(refusedURL))
 	require.Contains(t, s.get("/records?limit=1;x").problem(http.StatusBadRequest).Detail, "malformed")
 	require.Contains(t, s.get("/records?limit=%zz").problem(http.StatusBadRequest).Detail, "malformed")
+	for _, query := range []string{"/records?run_id=%ff", "/records?%ff=1", "/records?label:a=%c0%af", "/events?from=%ed%a0%80"} {
+		require.Contains(t, s.get(query).problem(http.StatusBadRequest).Detail, "valid UTF-8", query)
+	}
 	longest := "/records?run_id=" + strings.Repeat("%E2%82%AC", 341) + "&subject=" + strings.Repeat("%E2%82%AC", 341)
 	s.get(longest).want(http.StatusOK)
 	r, err := http.NewRequest(http.MethodGet, s.url, nil)

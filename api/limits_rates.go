@@ -32,14 +32,15 @@ type rates struct {
 // a batch, which waits for its turn, takes none from requests, which do not.
 type identityRates struct{ requests, lines *rate.Limiter }
 
-// addressRates are those of one address.
-type addressRates struct{ requests, failures *rate.Limiter }
+// addressRates are those of one address. Signatures that do not hold have a bucket of
+// their own: each costs far more than another failure.
+type addressRates struct{ requests, failures, signatures *rate.Limiter }
 
 // remembered bounds the identities, and the addresses, that are kept.
 const remembered = 1 << 14
 
-// failureBurst is how many credentials that are not valid an address may send at
-// once: a service that was given a wrong token tries again a few times.
+// failureBurst is how many credentials that are not valid, and how many signatures, an
+// address may send at once: a service that was given a wrong token tries again a few times.
 const failureBurst = 20
 
 func newRates(load Load) *rates {
@@ -68,7 +69,8 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.addresses.get(a, func() *addressRates {
-		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: rate.NewLimiter(rate.Limit(r.load.FailureRate), failureBurst)}
+		failures := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(r.load.FailureRate), failureBurst) }
+		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: failures(), signatures: failures()}
 	})
 }
 
@@ -132,36 +134,56 @@ func (r *rates) lines(ctx context.Context, name string, count int, progress func
 	return nil
 }
 
-// mayGuess is a refusal if an address has sent too many credentials that are not
-// valid: nothing is looked up for it then, be the next one valid or not.
-func (r *rates) mayGuess(a netip.Prefix) error {
-	failures := r.address(a).failures
-	if failures.Tokens() >= 1 {
+// mayVerify reports whether a signature from an address is to be verified: not if too
+// many from there did not hold.
+func (r *rates) mayVerify(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
+
+// failed counts credentials that were not valid, and their signature if it was verified.
+// It is a refusal if too many came from an address.
+func (r *rates) failed(a netip.Prefix, verified bool) error {
+	buckets := r.address(a)
+	if verified {
+		buckets.signatures.Allow()
+	}
+	return guessing(spend(buckets.failures))
+}
+
+// unjudged is the refusal of a signature that is not verified.
+func (r *rates) unjudged(a netip.Prefix) error {
+	missing := max(0, 1-r.address(a).signatures.Tokens())
+	return guessing(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
+}
+
+// guessing is the refusal of credentials for some time; nil for none.
+func guessing(wait time.Duration) error {
+	if wait <= 0 {
 		return nil
 	}
-	wait := time.Duration((1 - failures.Tokens()) / r.load.FailureRate * float64(time.Second))
 	return refuse(refusedGuesses, http.StatusTooManyRequests, wait, "too many credentials that are not valid came from this address; try again later")
 }
 
-// guessed counts credentials that were not valid.
-func (r *rates) guessed(a netip.Prefix) { r.address(a).failures.Allow() }
-
-// authenticate is who makes a request, unless credentials that are not valid have
-// come from his address too often.
+// authenticate is who makes a request. Credentials are judged whatever came from their
+// address before, so that nobody is locked out by somebody else's guesses; only what
+// fails is refused, beyond a rate with 429. The exception is what is costly: signatures
+// are not verified for an address from which too many did not hold.
 func (s *Server) authenticate(c echo.Context) (*access.Identity, error) {
 	if !s.config.Access.Required() {
 		return s.identify(c.Request())
 	}
-	address := s.address(c)
-	if err := s.limits.rates.mayGuess(address); err != nil {
-		return nil, err
-	}
-	identity, err := s.identify(c.Request())
-	if err == nil {
+	address, verified := s.address(c), false
+	identity, err := s.config.Access.AuthenticateWithin(c.Request(), func() bool {
+		verified = s.limits.rates.mayVerify(address)
+		return verified
+	})
+	switch {
+	case err == nil:
 		return identity, nil
-	}
-	if errors.Is(err, access.ErrInvalid) {
-		s.limits.rates.guessed(address)
+	case errors.Is(err, access.ErrUnjudged):
+		return nil, s.limits.rates.unjudged(address)
+	case errors.Is(err, access.ErrInvalid):
+		if err := s.limits.rates.failed(address, verified); err != nil {
+			return nil, err
+		}
 	}
 	return nil, unauthorized()
 }

@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -71,8 +75,8 @@ func TestRateOfAnAddress(t *testing.T) {
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.2").problem(http.StatusTooManyRequests)
 }
 
-// An address that sends invalid credentials is soon not asked any more; the limit is
-// no way to lock out anybody else.
+// An address that sends invalid credentials is soon told to stop; the limit is no way
+// to lock out anybody else, wherever he is.
 func TestFailedAuthentications(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
@@ -87,14 +91,52 @@ func TestFailedAuthentications(t *testing.T) {
 	for range failureBurst {
 		ask("192.0.2.1", "wrong").problem(http.StatusUnauthorized)
 	}
-	require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
-	ask("192.0.2.1", made.Text).problem(http.StatusTooManyRequests)
 	for range 2 * failureBurst {
-		ask("192.0.2.2", made.Text).want(http.StatusOK)
-		s.get("/stats", "X-Forwarded-For", "192.0.2.2").problem(http.StatusUnauthorized) // no guess
+		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
+		ask("192.0.2.1", made.Text).want(http.StatusOK)
+		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // no guess
 	}
+	require.EqualValues(t, 2*failureBurst, counterOf(t, s, refusedGuesses))
+	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
+}
+
+// Signatures are not verified for an address from which too many did not hold; its API
+// tokens are judged all the same, and so is what comes from elsewhere.
+func TestFailedSignatures(t *testing.T) {
+	i := newIssuer(t)
+	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	all := []string{access.AllLedgers}
+	made, err := store.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: all, Scopes: access.AllScopes}}})
+	require.NoError(t, err)
+	rules := access.Rules{OIDC: []access.OIDC{{Issuer: i.url, Audience: "colophon",
+		Rules: []access.ClaimRule{{Claim: "group", Value: "staff", Ledgers: all, Scopes: scopeNames}}}}}
+	who, err := access.Open(access.Config{Dir: store.Dir, Rules: rules})
+	require.NoError(t, err)
+	t.Cleanup(who.Close)
+	s := start(t, behind(func(l *Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	ask := func(address, token string) answer {
+		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
+	}
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	good, forged := i.token(jose.ES256, i.key, i.claims("staff")), i.token(jose.ES256, stranger, i.claims("staff"))
+	expired := i.claims("staff")
+	expired["exp"] = time.Now().Add(-time.Hour).Unix()
+	old := i.token(jose.ES256, i.key, expired)
+
+	for range failureBurst {
+		ask("192.0.2.1", old).problem(http.StatusUnauthorized)
+	}
+	ask("192.0.2.1", old).problem(http.StatusTooManyRequests)
+	ask("192.0.2.1", good).want(http.StatusOK) // no signature was wrong
+	for range failureBurst {
+		ask("192.0.2.2", forged).problem(http.StatusUnauthorized)
+	}
+	require.NotEmpty(t, ask("192.0.2.2", forged).want(http.StatusTooManyRequests).header.Get("Retry-After"))
+	ask("192.0.2.2", good).problem(http.StatusTooManyRequests)
 	ask("192.0.2.2", made.Text).want(http.StatusOK)
-	require.EqualValues(t, 2, counterOf(t, s, refusedGuesses))
+	ask("192.0.2.3", good).want(http.StatusOK)
+	require.EqualValues(t, 3, counterOf(t, s, refusedGuesses))
 }
 
 // counterOf reads a refusal where /metrics wants credentials.

@@ -62,7 +62,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer response.Body.Close()
 	refused := s.do(http.MethodPost, "/batch", "", "Content-Type", ndjson)
-	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "1 batches are under way")
+	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many batches are under way")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	require.EqualValues(t, 1, s.refusals(refusedBatches))
 	s.metrics().require(t, 1, "colophon_batches")
@@ -73,47 +73,22 @@ func TestBatchesAtOnce(t *testing.T) {
 	s.batch(ipcLine("a", "1"))
 }
 
-// What is beyond the bound is told so, but for those who watch the server; and as
-// soon as somebody leaves, the next one is let in.
-func TestConnectionsAtOnce(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Connections = 1 })
-	ask := func(r *raw, path string) answer {
-		r.say("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
-		return r.hear()
+// However many batches one caller has, another one finds room for his.
+func TestBatchesAreShared(t *testing.T) {
+	s := start(t, behind(func(l *Load) { l.Batches = 2 }))
+	body, send := io.Pipe()
+	defer send.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/batch", body)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("X-Forwarded-For", "192.0.2.1")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	from := func(address string) answer {
+		return s.do(http.MethodPost, "/batch", ipcLine("", "1"), "Content-Type", ndjson, "X-Forwarded-For", address)
 	}
-	first := s.dial()
-	ask(first, "/version").want(http.StatusOK)
-	second := s.dial()
-	refused := ask(second, "/version")
-	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many connections")
-	second.ended()
-	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-		watcher := s.dial()
-		ask(watcher, path).want(http.StatusOK)
-		watcher.ended()
-	}
-	ask(first, "/version").want(http.StatusOK)
-	require.NoError(t, first.Close())
-	require.Eventually(t, func() bool { return s.server().limits.connections.open.Load() == 0 }, patience, time.Millisecond)
-	third := s.dial()
-	ask(third, "/version").want(http.StatusOK)
-}
-
-// Beyond those that are told so, connections wait in the kernel's queue; none of
-// them is lost.
-func TestConnectionsThatWait(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Connections = 1 })
-	most := MaxOpen(s.server().limits.load)
-	var idle []*raw
-	for range most {
-		idle = append(idle, s.dial())
-	}
-	open := func() int { return int(s.server().limits.connections.open.Load()) }
-	require.Eventually(t, func() bool { return open() == most }, patience, time.Millisecond)
-	waiting := s.dial()
-	waiting.say("GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Equal(t, most, open())
-	require.NoError(t, idle[0].Close())
-	waiting.hear().want(http.StatusServiceUnavailable)
-	require.Equal(t, 17, most)
+	from("192.0.2.1").problem(http.StatusServiceUnavailable)
+	from("192.0.2.2").want(http.StatusOK)
+	require.Equal(t, 128, Load{}.withDefaults().Batches, "64 of one caller fit")
 }

@@ -16,8 +16,9 @@ type patientWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController
 	limit      time.Duration
-	head       bool   // of a HEAD request: what is written is not sent
-	slow       func() // counts a client that did not read in time
+	head       bool      // of a HEAD request: what is written is not sent
+	slow       func()    // counts a client that did not read in time
+	body       *incoming // what is left of it goes before the answer; nil: nothing
 	renewed    time.Time
 }
 
@@ -46,6 +47,10 @@ func (w *patientWriter) renew() {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *patientWriter) WriteHeader(status int) {
+	if w.body != nil {
+		w.body.part(w.Header())
+		w.body = nil
+	}
 	w.renew()
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -20,13 +20,15 @@ import (
 
 const immutable = "max-age=31536000, immutable"
 
-// cacheable is who may keep what never changes: everybody, or only the caller where
-// a cache that he shares would hand it to those who may not have it.
-func (s *Server) cacheable(l *ledger.Ledger) string {
+// cacheable says who may keep what never changes: everybody, or only the caller, for
+// as long as he is the same, where a cache would hand it to those who may not have it.
+func (s *Server) cacheable(l *ledger.Ledger, h http.Header) {
 	if s.config.Access.Required() && !l.Public() {
-		return "private, " + immutable
+		h.Set(echo.HeaderCacheControl, "private, "+immutable)
+		h.Add(echo.HeaderVary, echo.HeaderAuthorization)
+		return
 	}
-	return "public, " + immutable
+	h.Set(echo.HeaderCacheControl, "public, "+immutable)
 }
 
 // checkpoint answers the last signed checkpoint.
@@ -85,11 +87,11 @@ func (s *Server) tile(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderCacheControl, s.cacheable(l))
+	s.cacheable(l, c.Response().Header())
 	if !path.Entries {
 		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body[:path.Width*proofs.HashSize])
 	}
-	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAcceptEncoding)
+	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
 	if !acceptsGzip(c.Request()) {
 		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
 	}

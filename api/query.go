@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,12 +27,18 @@ func query(c echo.Context, known ...parameter) error {
 		return fault(http.StatusBadRequest, "the query is malformed: %v", err)
 	}
 	for name, values := range given {
+		if !utf8.ValidString(name) {
+			return fault(http.StatusBadRequest, "the query has a parameter whose name is not valid UTF-8")
+		}
 		p := lookup(known, name)
 		if p == nil {
 			return unknown(name, known)
 		}
 		if len(values) != 1 {
 			return invalid(name, "given more than once")
+		}
+		if !utf8.ValidString(values[0]) {
+			return invalid(name, "must be valid UTF-8")
 		}
 		if err := p.set(values[0]); err != nil {
 			return err

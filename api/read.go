@@ -184,7 +184,7 @@ func (s *Server) events(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if firstAccepted(c.Request()) == eventStream {
+	if preferredType(c.Request()) == eventStream {
 		return s.followEvents(c, l)
 	}
 	var from uint64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -100,7 +101,7 @@ func (s *Server) receipt(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
-	if minimal || firstAccepted(c.Request()) != echo.MIMETextPlain {
+	if minimal || preferredType(c.Request()) != echo.MIMETextPlain {
 		return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendJSON(nil))
 	}
 	proof, err := r.TlogProof()
@@ -111,11 +112,34 @@ func (s *Server) receipt(c echo.Context) error {
 	return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
 }
 
-// firstAccepted is the first media type that a request accepts, without parameters.
-func firstAccepted(r *http.Request) string {
-	first, _, _ := strings.Cut(r.Header.Get(echo.HeaderAccept), ",")
-	first, _, _ = strings.Cut(first, ";")
-	return strings.TrimSpace(first)
+// preferredType is the media type that a request accepts best, without parameters and
+// in lower case; of several, the first.
+func preferredType(r *http.Request) (best string) {
+	most := 0.0
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {
+		name, parameters, _ := strings.Cut(strings.ToLower(part), ";")
+		if q := quality(parameters); q > most {
+			best, most = strings.TrimSpace(name), q
+		}
+	}
+	return best
+}
+
+// quality is the q among the parameters of a media type (RFC 9110, section 12.4.2): 1
+// unless it is said, and 0, not acceptable, if that cannot be read.
+func quality(parameters string) float64 {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if strings.TrimSpace(name) != "q" {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(q >= 0 && q <= 1) {
+			return 0
+		}
+		return q
+	}
+	return 1
 }
 
 // at is the ledger, its head and the event that the path names.

@@ -61,8 +61,8 @@ func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
 }
 
 // redactRecords erases the content of all records that a request is about, or says
-// what that would do, which is what it does unless told otherwise. One request at a
-// time: each may read a large part of a ledger.
+// what that would do, which is what it does unless told otherwise. Of a
+// ledger, one request at a time: each may read a large part of it.
 func (s *Server) redactRecords(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -84,12 +84,11 @@ func (s *Server) redactRecords(c echo.Context) error {
 		return ledger.ErrFrozen
 	}
 	ctx := c.Request().Context()
-	select {
-	case s.redacting <- struct{}{}:
-		defer func() { <-s.redacting }()
-	case <-ctx.Done():
-		return ctx.Err()
+	done, err := s.limits.redactions.take(ctx, l.Name())
+	if err != nil {
+		return err
 	}
+	defer done()
 	wanted, asOf, err := s.wanted(ctx, l, request)
 	if err != nil {
 		return err

@@ -96,15 +96,12 @@ type Server struct {
 	totals  effectTotals
 	limits  *bounds
 	streams *streams
-	// redacting holds a token while many records are redacted or looked through.
-	redacting chan struct{}
 }
 
 // New makes a server over a host and an index that are open. It follows every
 // ledger of the host; the index is closed before the host.
 func New(config Config) (*Server, error) {
-	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(),
-		redacting: make(chan struct{}, 1)}
+	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
 	s.limits, s.streams = newBounds(s.config.Load), newStreams()
 	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)
 	var err error
@@ -145,8 +142,10 @@ func (s *Server) follow(l *ledger.Ledger) error {
 // the original, leaves the body out.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
-	s.boundBody(w, r)
-	w = newPatientWriter(w, r, s.config.Load.WriteTimeout, func() { s.config.Metrics.load.refuse(refusedSlowReader) })
+	uncached(w.Header())
+	r, body := s.boundBody(w, r)
+	patient := newPatientWriter(w, r, s.config.Load.WriteTimeout, func() { s.config.Metrics.load.refuse(refusedSlowReader) })
+	patient.body, w = body, patient
 	// A browser lets any web page post to a server on loopback.
 	if err := s.origins.Check(r); err != nil {
 		s.fail(fault(http.StatusForbidden, "refused: the request comes from a web page of another origin"), s.echo.NewContext(r, w))
@@ -176,6 +175,7 @@ func (s *Server) HTTP() *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100},
 		ConnContext:       withConnection,
+		ConnState:         noteState,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.streams.end)

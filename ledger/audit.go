@@ -58,6 +58,17 @@ func (s auditSource) Redaction(ctx context.Context, seq uint64) (uint64, error) 
 	return by, absent(err)
 }
 
+// Redactions implements audit.Source.
+func (s auditSource) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error] {
+	return func(yield func(audit.Redaction, error) bool) {
+		for r, err := range s.Reader.Redactions(ctx) {
+			if !yield(audit.Redaction{Seq: r.Seq, By: r.By}, err) {
+				return
+			}
+		}
+	}
+}
+
 // absent is the error of an audit.Source for that of a Reader.
 func absent(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {

@@ -166,7 +166,45 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-func entry(t *testing.T, s storage.Store, seq uint64) []byte {
+// What storage says and no event does is found wherever it is: in between, and beyond
+// the head. It does not keep content from being erased.
+func TestRiggedRedactionsAreNamed(t *testing.T) {
+	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamper) {
+		database := memory.New()
+		l := open(t, store(t, database), config(t))
+		for range 7 {
+			post(t, l, ipc(t, "", "shared"), "")
+		}
+		require.NoError(t, walk(t, l))
+		x, err := database.Tamper(ledger.Default)
+		require.NoError(t, err)
+		return l, x
+	}
+	t.Run("missing reference", func(t *testing.T) {
+		l, x := rigged(t)
+		require.NoError(t, x.DeleteReference(contentOf(t, l.Store(), 3), 3))
+		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is there, but not kept for this record`)
+	})
+	t.Run("by an event to come", func(t *testing.T) {
+		l, x := rigged(t)
+		require.NoError(t, x.Redaction(1, 900))
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, the head has 8")
+		var of ledger.SeqSet
+		of.Add(1)
+		require.NoError(t, l.Redact(t.Context(), &of, "r", "", func(ledger.Ack, int) error { return nil }))
+		by, err := l.Store().Redaction(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, uint64(8), by)
+		require.NoError(t, walk(t, l))
+	})
+	t.Run("of a record to come", func(t *testing.T) {
+		l, x := rigged(t)
+		require.NoError(t, x.Redaction(8, 5))
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: it is redacted by event 5, which does not come after it")
+	})
+}
+
+func entry(t *testing.T, s storage.Reader, seq uint64) []byte {
 	b, err := s.Entry(t.Context(), seq)
 	require.NoError(t, err)
 	return b
@@ -187,7 +225,7 @@ func checkpointAt(t *testing.T, s storage.Store, size uint64) []byte {
 }
 
 // contentOf is the digest of an event's output.
-func contentOf(t *testing.T, s storage.Store, seq uint64) storage.Hash {
+func contentOf(t *testing.T, s storage.Reader, seq uint64) storage.Hash {
 	t.Helper()
 	event := entry(t, s, seq)[proofs.HashSize:]
 	var body struct {

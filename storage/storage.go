@@ -135,9 +135,17 @@ type Reader interface {
 	// at or beyond the head at the time of the call are left out; of those that
 	// are redacted while it goes on, some may be missing.
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
+	// Referenced reports whether the record at seq needs that content, as
+	// References has it.
+	Referenced(ctx context.Context, digest Hash, seq uint64) (bool, error)
 	// Redaction is the seq of the event that withdrew the content of the record
 	// at seq; ErrNotFound if none did below the head.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
+	// Redactions yields all redactions that are stored, in the order of their
+	// records and without digests. Those of commits after the call are left out;
+	// what no commit can have written, of or by an event that is not below the
+	// head, is not: to say that it is damage is the caller's.
+	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
 	// Key is the claim of an idempotency key; ErrNotFound if unclaimed, or
 	// claimed at or beyond the head.
 	Key(ctx context.Context, key Hash) (Key, error)

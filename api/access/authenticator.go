@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Why a request has no identity. Neither says more to who asks: a token that is
+// Why a request has no identity. None says more to who asks: a token that is
 // unknown, malformed, revoked or expired gets the same answer, and so does one
 // with a wrong signature. The log says at level debug what it was.
 var (
@@ -22,6 +22,8 @@ var (
 	ErrNoCredentials = errors.New("access: no credentials")
 	// ErrInvalid: the request brings credentials that do not hold.
 	ErrInvalid = errors.New("access: invalid credentials")
+	// ErrUnjudged: the request brings a signature that was not to be verified.
+	ErrUnjudged = errors.New("access: credentials were not judged")
 )
 
 // Config is what an Authenticator needs.
@@ -127,18 +129,25 @@ func (a *Authenticator) Summary() string {
 // What holds is read anew each time, so that a revocation is obeyed by the next
 // request; whoever answers one request for long asks again.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
+	return a.AuthenticateWithin(r, func() bool { return true })
+}
+
+// AuthenticateWithin is Authenticate for whoever bounds what is costly: mayVerify is
+// asked before the signature of an issuer's token is verified, and never where
+// something cheap decides. If it says no, the error is ErrUnjudged.
+func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
 	}
-	identity, err := a.identify(r)
-	if err == nil || errors.Is(err, ErrNoCredentials) {
+	identity, err := a.identify(r, mayVerify)
+	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnjudged) {
 		return identity, err
 	}
 	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)
 	return nil, ErrInvalid
 }
 
-func (a *Authenticator) identify(r *http.Request) (*Identity, error) {
+func (a *Authenticator) identify(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	bearer, err := bearerOf(r.Header)
 	switch {
 	case errors.Is(err, ErrNoCredentials):
@@ -148,7 +157,7 @@ func (a *Authenticator) identify(r *http.Request) (*Identity, error) {
 	case strings.HasPrefix(bearer, tokenPrefix):
 		return a.byToken(bearer)
 	}
-	return a.byIssuer(r.Context(), bearer)
+	return a.byIssuer(r.Context(), bearer, mayVerify)
 }
 
 // byToken judges an API token.
@@ -177,17 +186,17 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 }
 
 // byIssuer judges a token that an issuer has signed.
-func (a *Authenticator) byIssuer(ctx context.Context, token string) (*Identity, error) {
+func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify func() bool) (*Identity, error) {
 	if len(a.issuers) == 0 {
 		return nil, errors.New("it is no API token, and no issuer is configured")
 	}
-	name, err := claimedIssuer(token)
+	unverified, err := unverifiedClaims(token)
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range a.issuers {
-		if i.config.Issuer == name {
-			return i.identify(ctx, token)
+		if i.config.Issuer == unverified.issuer() {
+			return i.identify(ctx, token, unverified, mayVerify)
 		}
 	}
 	return nil, errors.New("the token is of an issuer that is not configured")

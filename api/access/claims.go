@@ -7,59 +7,129 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+
+	"colophon/ledger/record/pyjson"
 )
 
 // maxClaimedName bounds the name that a claim gives to an actor, in bytes: events
 // and logs are full of it.
 const maxClaimedName = 255
 
-// claimedIssuer is the issuer that a JWT says it is of. Nothing about it is verified
-// yet.
-func claimedIssuer(token string) (string, error) {
+// readByLibrary are the claims that the OpenID Connect library reads, as it does: whatever
+// the case of their letters.
+var readByLibrary = [...]string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
+
+// claims are the claims of a JWT, each by its exact name.
+type claims struct{ document pyjson.Document }
+
+// parseClaims reads the payload of a JWT. What two readers could understand in two ways
+// is refused: names given twice, at any depth, and names that differ from one that the
+// library reads in the case of their letters alone.
+func parseClaims(payload []byte) (*claims, error) {
+	c := new(claims)
+	if err := c.document.Parse(payload); err != nil {
+		return nil, fmt.Errorf("the payload of the JWT: %w", err)
+	}
+	if c.document.Root().Kind() != pyjson.Object {
+		return nil, errors.New("the payload of the JWT is no object")
+	}
+	for member := range c.document.Root().Members() {
+		name := string(member.Text())
+		for _, exact := range readByLibrary {
+			if name != exact && strings.EqualFold(name, exact) {
+				return nil, fmt.Errorf("the payload of the JWT has the claim %q, which could be taken for %q", name, exact)
+			}
+		}
+	}
+	return c, nil
+}
+
+// unverifiedClaims are those of the text of a JWT. Nothing about them is verified yet.
+func unverifiedClaims(token string) (*claims, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return "", errors.New("the token is neither an API token nor a JWT")
+		return nil, errors.New("the token is neither an API token nor a JWT")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return "", fmt.Errorf("the payload of the JWT: %w", err)
+		return nil, fmt.Errorf("the payload of the JWT: %w", err)
 	}
-	var claims struct {
-		Issuer string `json:"iss"`
-	}
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		return "", fmt.Errorf("the payload of the JWT: %w", err)
-	}
-	return claims.Issuer, nil
+	return parseClaims(payload)
 }
 
-// identity is who a verified token is of, and what the rules give him.
-func (i *issuer) identity(token *oidc.IDToken) (*Identity, error) {
+// verifiedClaims are those of a token whose signature holds.
+func verifiedClaims(token *oidc.IDToken) (*claims, error) {
 	var payload json.RawMessage
 	if err := token.Claims(&payload); err != nil {
 		return nil, err
 	}
-	if !utf8.Valid(payload) {
-		return nil, errors.New("the token is not UTF-8")
+	return parseClaims(payload)
+}
+
+func (c *claims) value(name string) pyjson.Value { return c.document.Root().Member(name) }
+
+func (c *claims) issuer() string { return string(c.value("iss").Text()) }
+
+// clockSkew is how far the clock of an issuer may be ahead where it says from when on a
+// token holds. How long it holds is taken as it stands.
+const clockSkew = 5 * time.Minute
+
+// check says why claims are not those of a token that an issuer has made for this
+// server and that holds now.
+func (c *claims) check(o OIDC, now time.Time) error {
+	if c.issuer() != o.Issuer {
+		return fmt.Errorf("the token is of the issuer %q", c.issuer())
 	}
-	var claims map[string]json.RawMessage
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		return nil, err
+	if !slices.Contains(texts(c.value("aud")), o.Audience) {
+		return fmt.Errorf("the token is not for the audience %q", o.Audience)
 	}
-	var name string
-	if err := json.Unmarshal(claims[i.config.NameClaim], &name); err != nil {
-		return nil, fmt.Errorf("the claim %q does not name anybody: %w", i.config.NameClaim, err)
+	expiry, err := numericDate(c.value("exp"))
+	if err != nil {
+		return fmt.Errorf("the claim exp: %w", err)
 	}
+	if expiry.Before(now) {
+		return fmt.Errorf("the token is expired since %s", expiry.UTC().Format(time.RFC3339))
+	}
+	if !c.value("nbf").Given() {
+		return nil
+	}
+	begin, err := numericDate(c.value("nbf"))
+	if err != nil {
+		return fmt.Errorf("the claim nbf: %w", err)
+	}
+	if begin.After(now.Add(clockSkew)) {
+		return fmt.Errorf("the token holds from %s on", begin.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// numericDate is a time in seconds since 1970 (RFC 7519, 2), in whole ones.
+func numericDate(v pyjson.Value) (time.Time, error) {
+	seconds, ok := v.Float()
+	if !ok || seconds < 0 || seconds > 1<<53 {
+		return time.Time{}, errors.New("it is missing, or no number of seconds")
+	}
+	return time.Unix(int64(seconds), 0), nil
+}
+
+// identity is who the claims of a verified token name, and what the rules give him.
+func (i *issuer) identity(c *claims) (*Identity, error) {
+	claimed := c.value(i.config.NameClaim)
+	if claimed.Kind() != pyjson.String {
+		return nil, fmt.Errorf("the claim %q does not name anybody: it is missing, or no text", i.config.NameClaim)
+	}
+	name := string(claimed.Text())
 	if err := checkClaimedName(name); err != nil {
 		return nil, fmt.Errorf("the claim %q: %w", i.config.NameClaim, err)
 	}
 	identity := &Identity{Actor: i.prefix + name}
 	for _, r := range i.rules {
-		if slices.Contains(claimValues(r.claim, claims[r.claim]), r.value) {
+		if slices.Contains(claimValues(r.claim, c.value(r.claim)), r.value) {
 			identity.Grants = append(identity.Grants, r.grant)
 		}
 	}
@@ -68,7 +138,7 @@ func (i *issuer) identity(token *oidc.IDToken) (*Identity, error) {
 
 // checkClaimedName refuses what could not be told from other names by who reads it.
 func checkClaimedName(name string) error {
-	// A lone surrogate becomes U+FFFD, and so would another.
+	// A lone surrogate is no UTF-8, and shown as U+FFFD like any other.
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
@@ -81,24 +151,23 @@ func checkClaimedName(name string) error {
 
 // claimValues are the texts that a claim holds: itself, or those in its list. The
 // claim scope is a list of words (RFC 8693, 4.2).
-func claimValues(claim string, value json.RawMessage) []string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		if claim == "scope" {
-			return strings.Fields(text)
+func claimValues(claim string, value pyjson.Value) []string {
+	if claim == "scope" && value.Kind() == pyjson.String {
+		return strings.Fields(string(value.Text()))
+	}
+	return texts(value)
+}
+
+// texts are a text, or those in a list; none of anything else.
+func texts(value pyjson.Value) []string {
+	if value.Kind() == pyjson.String {
+		return []string{string(value.Text())}
+	}
+	var list []string
+	for element := range value.Elements() {
+		if element.Kind() == pyjson.String {
+			list = append(list, string(element.Text()))
 		}
-		return []string{text}
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(value, &list) != nil {
-		return nil
-	}
-	var values []string
-	for _, element := range list {
-		var text string
-		if json.Unmarshal(element, &text) == nil {
-			values = append(values, text)
-		}
-	}
-	return values
+	return list
 }

@@ -39,6 +39,31 @@ func replaceFile(path string, text []byte, durable bool) error {
 	return nil
 }
 
+// openRegular opens a file of the token store for reading. Only a regular file is
+// opened: of a pipe one would wait for a writer, and a device has no end. A symbolic
+// link is none.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !named.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is no regular file", path)
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|openAtOnce, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, err := file.Stat()
+	if err == nil && !opened.Mode().IsRegular() { // it was replaced in between
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, opened, nil
+}
+
 // makeFolder makes the folder of the token store, durably. It belongs to who owns
 // the data folder.
 func makeFolder(dir string) error {

@@ -10,6 +10,10 @@ import (
 	"syscall"
 )
 
+// openAtOnce has a file opened without waiting for anybody, and without following a
+// symbolic link.
+const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
+
 // checkPrivate refuses what others than its owner can read or write, and says how
 // to change that.
 func checkPrivate(path string, info fs.FileInfo, mode string) error {

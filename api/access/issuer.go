@@ -68,18 +68,33 @@ func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	return i
 }
 
-// identify judges a token. Signature, issuer, audience and expiry are checked as
-// they are, nbf with five minutes for clocks that go wrong.
-func (i *issuer) identify(ctx context.Context, token string) (*Identity, error) {
+// identify judges a token with these claims, which are not verified yet. Signature,
+// issuer, audience and expiry are checked as they are, nbf with some minutes for clocks
+// that go wrong. What the claims alone rule out costs no signature; those that the
+// library has verified are checked again, for it reads names whatever their case.
+func (i *issuer) identify(ctx context.Context, token string, unverified *claims, mayVerify func() bool) (*Identity, error) {
+	if err := unverified.check(i.config, i.now()); err != nil {
+		return nil, err
+	}
 	verifier, err := i.current(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if !mayVerify() {
+		return nil, ErrUnjudged
 	}
 	verified, err := verifier.Verify(ctx, token)
 	if err != nil {
 		return nil, fmt.Errorf("a token of %s: %w", i.config.Issuer, err)
 	}
-	return i.identity(verified)
+	c, err := verifiedClaims(verified)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(i.config, i.now()); err != nil {
+		return nil, err
+	}
+	return i.identity(c)
 }
 
 // current is the verifier with keys that are recent enough. It asks the issuer if

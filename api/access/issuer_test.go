@@ -223,11 +223,11 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"changed payload":           {parts[0] + "." + part(strings.Replace(string(payload), "alice", "admin", 1)) + "." + parts[2], "failed to verify"},
 		"wrong issuer":              {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("iss", "https://other.example"))), "an issuer that is not configured"},
 		"issuer with a slash":       {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("iss", p.url+"/"))), "an issuer that is not configured"},
-		"wrong audience":            {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), "expected audience"},
-		"no audience":               {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", []string{}))), "expected audience"},
+		"wrong audience":            {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), "is not for the audience"},
+		"no audience":               {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", []string{}))), "is not for the audience"},
 		"expired":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", now.Add(-time.Second).Unix()))), "token is expired"},
-		"no expiry":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "exp") })), "token is expired"},
-		"not yet valid":             {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("nbf", now.Add(6*time.Minute).Unix()))), "before the nbf"},
+		"no expiry":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "exp") })), "claim exp: it is missing"},
+		"not yet valid":             {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("nbf", now.Add(6*time.Minute).Unix()))), "the token holds from"},
 		"unknown kid":               {sign(t, jose.RS256, stranger, "unknown", p.claims()), "failed to verify"},
 		"huge":                      {good + strings.Repeat("A", maxBearer), "too long"},
 		"two parts":                 {parts[0] + "." + parts[1], "neither an API token nor a JWT"},
@@ -243,7 +243,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"name that turns around":    {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\u202eb"))), "one does not see"},
 		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "one does not see"},
 		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "one does not see"},
-		"no UTF-8":                  {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", "\xff", 1))), "is not UTF-8"},
+		"no UTF-8":                  {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", "\xff", 1))), "invalid UTF-8"},
 		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is no token"},
 	} {
 		before := len(b.log.String())
@@ -435,15 +435,4 @@ func TestCloseEndsQuestions(t *testing.T) {
 	b.refuses(p.token("first"), "does not answer")
 	require.Contains(t, b.log.String(), "context canceled")
 	require.Zero(t, p.times(discoverySuffix))
-}
-
-func FuzzClaimedIssuer(f *testing.F) {
-	f.Add("a.eyJpc3MiOiJhIn0.b")
-	f.Add("a.b")
-	f.Add("..")
-	f.Fuzz(func(t *testing.T, token string) {
-		if _, err := claimedIssuer(token); err == nil {
-			require.Equal(t, 2, strings.Count(token, "."))
-		}
-	})
 }

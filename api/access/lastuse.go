@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -47,11 +47,16 @@ func openLastUses(config Config) *lastUses {
 
 // readLastUses reads a file of last uses. That there is none is no error.
 func readLastUses(path string) (map[string]time.Time, error) {
-	text, err := os.ReadFile(path)
+	file, _, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
 	var list lastUseList
+	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile)) // shorter than that of the tokens
 	if err == nil {
 		err = json.Unmarshal(text, &list)
 	}

@@ -75,7 +75,7 @@ func parseTokens(text []byte) ([]Token, error) {
 // what to do if others than the owner can read it.
 func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	path := filepath.Join(dir, tokensFile)
-	file, err := os.Open(path)
+	file, opened, err := openRegular(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,19 +87,15 @@ func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	if err := checkPrivate(dir, folder, "700"); err != nil {
 		return nil, nil, err
 	}
-	opened, err := file.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
 	if err := checkPrivate(path, opened, "600"); err != nil {
 		return nil, nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile+1))
+	if opened.Size() > maxTokensFile {
+		return nil, opened, fmt.Errorf("%s is damaged: it is longer than %d bytes", path, maxTokensFile)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if len(text) > maxTokensFile {
-		return nil, opened, fmt.Errorf("%s is damaged: it is longer than %d bytes", path, maxTokensFile)
 	}
 	if tokens, err = parseTokens(text); err != nil {
 		return nil, opened, fmt.Errorf("%s is damaged: %w; restore it from a backup", path, err)

@@ -47,7 +47,7 @@ type knownToken struct {
 // this one is returned, for whoever starts the server to see.
 func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, log: config.Log, now: config.Now}
-	_, err := os.Stat(w.dir)
+	_, err := os.Lstat(w.dir) // a link that leads nowhere is a folder that is gone
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for tokens: %w", err)
 	}
@@ -61,13 +61,13 @@ func openWatch(config Config) (*watch, error) {
 
 // current is the tokens as they are now.
 func (w *watch) current() *tokenTable {
-	if table := w.table.Load(); table.isOf(os.Stat(w.path())) {
+	if table := w.table.Load(); table.isOf(os.Lstat(w.path())) {
 		return table
 	}
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	before := w.table.Load()
-	if before.isOf(os.Stat(w.path())) {
+	if before.isOf(os.Lstat(w.path())) {
 		return before // another request was quicker
 	}
 	after := w.read(before.exists)

@@ -161,6 +161,8 @@ func (c *client) refused(response *http.Response) *problem {
 	case p.Status == http.StatusUnauthorized:
 		p.Detail = "the server does not take the token: it is unknown there, revoked or expired; " +
 			"whoever runs the server makes another with colophon token create"
+	case p.plainHTTP:
+		p.Detail = fmt.Sprintf("the server speaks TLS: use --server https%s (and --ca-file, if the authority of its certificate is your own)", strings.TrimPrefix(c.base, "http"))
 	case p.Status/100 == 3:
 		p.Detail = fmt.Sprintf("%s leads to %s; name that with --server if it is the server", c.base, response.Header.Get("Location"))
 	}
@@ -196,6 +198,8 @@ type problem struct {
 	Errors []place `json:"errors"`
 	// RetryAfter is what the server asked for, 0 if it did not.
 	RetryAfter time.Duration `json:"-"`
+	// plainHTTP: the server speaks TLS, and was asked without.
+	plainHTTP bool
 }
 
 // place says what is wrong at one JSON pointer of the request.
@@ -221,6 +225,7 @@ func readProblem(response *http.Response) *problem {
 		p = &problem{}
 	}
 	p.Status = response.StatusCode
+	p.plainHTTP = p.Status == http.StatusBadRequest && bytes.HasPrefix(text, []byte("Client sent an HTTP request to an HTTPS server"))
 	if p.Title == "" {
 		p.Title = http.StatusText(p.Status)
 	}

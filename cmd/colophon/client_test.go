@@ -50,6 +50,18 @@ func TestClientOverTLS(t *testing.T) {
 	require.Empty(t, said)
 }
 
+func TestClientSaysThatTheServerSpeaksTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake fails
+	server.StartTLS()
+	defer server.Close()
+	c, _ := consoleWith(nil)
+	client, err := newClient(c, serverOptions{url: "http://" + server.Listener.Addr().String()})
+	require.NoError(t, err)
+	_, err = client.call(t.Context(), http.MethodGet, "/v1/ledgers", nil)
+	require.ErrorContains(t, err, "400 the server speaks TLS: use --server "+server.URL+" (and --ca-file")
+}
+
 // Whoever the server leads to does not get the token.
 func TestClientFollowsNobody(t *testing.T) {
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("asked") }))

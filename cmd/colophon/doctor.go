@@ -26,14 +26,18 @@ of the folder may see is checked when he runs it, or root does.
 The server is asked with the token that other commands use. Scopes read and metrics
 on all ledgers show everything; what others show is checked, and the rest named.
 
+The issuers that --access-file names are asked where their keys are.
+
 Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong,
-2 bad arguments.`
+2 bad arguments, 3 with --strict, nothing is wrong but something was not checked.`
 
 // doctorOptions is the command line of doctor beside the settings of serve.
 type doctorOptions struct {
 	file string // of configuration
 	ask  serverOptions
 	json bool
+	// strict makes it a failure that something was not checked.
+	strict bool
 }
 
 func newDoctor(c *console) *cobra.Command {
@@ -54,19 +58,17 @@ func newDoctor(c *console) *cobra.Command {
 			d.compareSettings(givesSettings(command.Flags()))
 			d.disk = lookAtDisk(d.data())
 			if c.environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
-				o.ask.url = d.settings.server()
+				o.ask.url, d.own = d.settings.server(), true
 			}
 			if err := d.ask(command.Context(), o.ask); err != nil {
 				return err
 			}
+			d.askIssuers(command.Context())
 			report := newDoctorReport(d.judge())
 			if err := report.print(c, o.json); err != nil {
 				return err
 			}
-			if report.Verdict == wrong {
-				return &exitError{code: exitFailed}
-			}
-			return nil
+			return report.outcome(o.strict)
 		},
 	}
 	flagged.bind(command.Flags())
@@ -74,6 +76,7 @@ func newDoctor(c *console) *cobra.Command {
 	o.ask.bind(c, command.Flags())
 	server := command.Flags().Lookup("server")
 	server.Usage, server.DefValue = server.Usage+"; default where the settings have it listen", ""
+	command.Flags().BoolVar(&o.strict, "strict", false, "fail, with exit code 3, where something could not be checked")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
 	return command
 }
@@ -88,6 +91,8 @@ type doctor struct {
 	machine  machine // that this is run on
 	disk     disk    // under the data folder
 	server   serverAnswers
+	own      bool             // the server that is asked is where the settings have it listen
+	issuers  map[string]error // by URL, why an issuer of the access file does not answer; nil: it does
 }
 
 // data is the data folder.
@@ -110,6 +115,9 @@ func (d *doctor) ask(ctx context.Context, server serverOptions) error {
 	if err != nil {
 		return err
 	}
+	if d.own && server.caFile == "" {
+		d.settings.trustOwn(asked)
+	}
 	metrics := asked
 	if base := urlOf("http", d.settings.config.MetricsListen); base != "" {
 		metrics = &client{base: base, http: &http.Client{}}
@@ -128,8 +136,10 @@ func doctorChecks() []doctorCheck {
 		{"copy of the keys", checkKeyCopy},
 		{"tokens", checkTokens},
 		{"access file", checkAccessFile},
+		{"issuers", checkIssuers},
 		{"address", checkAddress},
 		{"proxies", checkProxies},
+		{"rates", checkRates},
 		{"certificate", checkCertificate},
 		{"metrics address", checkMetricsAddress},
 		{"file system", checkFileSystem},

@@ -17,6 +17,8 @@ const asOwner = "run this as the owner of the data folder, or as root"
 func checkFolder(d *doctor) []diagnosis {
 	info, err := os.Stat(d.data())
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && d.settings.named:
+		return found(wrong, "correct its name; if this is to be a first start, serve makes it, so look again after that", "there is no folder %s", d.data())
 	case errors.Is(err, fs.ErrNotExist):
 		return found(advice, "name the folder with --data; if this is to be a first start, serve makes it", "there is no folder %s", d.data())
 	case errors.Is(err, fs.ErrPermission):

@@ -43,6 +43,8 @@ func TestCheckFolder(t *testing.T) {
 	requireVerdict(t, checkFolder(d), wrong, "every user of this machine")
 	d.settings.config.Data = filepath.Join(d.data(), "file")
 	requireVerdict(t, checkFolder(d), advice, "there is no folder")
+	d.settings.named = true
+	requireVerdict(t, checkFolder(d), wrong, "there is no folder")
 	require.NoError(t, os.WriteFile(d.data(), nil, 0o600))
 	requireVerdict(t, checkFolder(d), wrong, "is not a folder")
 }

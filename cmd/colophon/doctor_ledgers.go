@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ func checkServer(d *doctor) []diagnosis {
 		return found(advice, nameIt, "a server runs on the folder (process %d), and the settings do not say where it listens", d.holder.pid)
 	case a.url == "":
 		return found(unchecked, nameIt, "the settings do not say where a server listens")
+	case errors.As(a.err, new(*tls.CertificateVerificationError)):
+		return found(unchecked, "name the authority of its certificate with --ca-file, and the server with --server as the certificate has it", "%v", a.err)
 	case a.err != nil && d.holder.held:
 		return found(advice, nameIt, "something runs on the folder (process %d), and at %s: %v", d.holder.pid, a.url, a.err)
 	case a.err != nil:

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"colophon/ledger/index"
 )
 
 // machine is what the operating system gives to the server: to the process that runs on
@@ -65,7 +63,7 @@ const otherMemory = 160 << 20
 
 // wantedMemory is what a server may use with these settings, in bytes.
 func wantedMemory(c serveConfig) uint64 {
-	return uint64(c.Cache) + uint64(c.MaxBodyMemory) + index.DefaultMemory + otherMemory
+	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.MaxBodyMemory) + otherMemory
 }
 
 // checkMemory: what caches and bodies may take is there, and the garbage collector
@@ -80,13 +78,13 @@ func checkMemory(d *doctor) []diagnosis {
 	case have == 0:
 		return found(unchecked, "", "how much there is is not known here")
 	case have < wanted:
-		return found(wrong, "lower --cache and --max-body-memory, or give it more", "caches and bodies may take %d MiB, and there are %d MiB", inMiB(wanted), inMiB(have))
+		return found(wrong, "lower --cache, --index-cache and --max-body-memory, or give it more", "caches and bodies may take %d MiB, and there are %d MiB", inMiB(wanted), inMiB(have))
 	case m.goMemory == 0:
 		return found(unchecked, asOwner, "there are %d MiB; whether GOMEMLIMIT is set cannot be seen", inMiB(have))
 	case m.goMemory != math.MaxInt64 && uint64(m.goMemory) > have:
 		return found(wrong, "set it to nine tenths of what there is", "GOMEMLIMIT is %d MiB, and there are %d MiB", inMiB(uint64(m.goMemory)), inMiB(have))
 	case uint64(m.goMemory) < wanted:
-		return found(advice, "raise it, or lower --cache and --max-body-memory", "GOMEMLIMIT is %d MiB, and caches and bodies may take %d MiB: near the limit collecting garbage takes most of the time", inMiB(uint64(m.goMemory)), inMiB(wanted))
+		return found(advice, "raise it, or lower --cache, --index-cache and --max-body-memory", "GOMEMLIMIT is %d MiB, and caches and bodies may take %d MiB: near the limit collecting garbage takes most of the time", inMiB(uint64(m.goMemory)), inMiB(wanted))
 	case m.goMemory == math.MaxInt64 && m.memoryLimit != 0:
 		return found(advice, "set GOMEMLIMIT="+byteText(m.memoryLimit/10*9)+" in its environment", "it is killed at %d MiB, and its garbage collector does not know", inMiB(m.memoryLimit))
 	}

@@ -122,6 +122,10 @@ func TestCheckMemory(t *testing.T) {
 		{"limit above what there is", with(machine{memory: 8 * gib, memoryLimit: gib, goMemory: 2 * gib}), wrong, "GOMEMLIMIT is 2048 MiB"},
 		{"limit below the caches", with(machine{memory: 8 * gib, goMemory: 300 << 20}), advice, "GOMEMLIMIT is 300 MiB"},
 		{"limit unseen", with(machine{memory: 8 * gib}), unchecked, "cannot be seen"},
+		{"a larger index", func(d *doctor) {
+			d.machine = machine{memory: 8 * gib, goMemory: unset}
+			d.settings.config.IndexCache = 8 << 30
+		}, wrong, "caches and bodies"},
 		{"larger caches", func(d *doctor) {
 			d.machine = machine{memory: 8 * gib, goMemory: unset}
 			d.settings.config.Cache = 8 << 30

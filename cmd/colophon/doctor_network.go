@@ -37,8 +37,10 @@ func checkAddress(d *doctor) []diagnosis {
 		return found(wrong, makeToken+", and leave --insecure out", "whoever reaches %s may write, read and erase everything", config.Listen)
 	case config.Insecure:
 		return found(advice, "leave --insecure out", "others reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
+	case !encrypted && len(config.TrustedProxies) == 0:
+		return found(wrong, "set --tls-cert and --tls-key; or have a proxy in front speak TLS, and name it with --trusted-proxies", "others reach %s, and tokens travel unencrypted", config.Listen)
 	case !encrypted:
-		return found(advice, "set --tls-cert and --tls-key, unless something in front speaks TLS", "others reach %s, and tokens travel unencrypted", config.Listen)
+		return found(advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "others reach %s, and from the proxy on tokens travel unencrypted", config.Listen)
 	}
 	return found(fine, "", "others reach %s with credentials, over TLS", config.Listen)
 }
@@ -48,7 +50,7 @@ func (d *doctor) authentication() (required bool, err error) {
 	if d.settings.config.AccessFile != "" {
 		return true, nil
 	}
-	_, err = os.Stat(accessDir(d.data()))
+	_, err = os.Lstat(accessDir(d.data())) // as the server looks
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -62,7 +64,25 @@ func checkProxies(d *doctor) []diagnosis {
 			return found(wrong, "name the addresses of the proxies alone with --trusted-proxies", "X-Forwarded-For is believed of everybody: whoever asks can have as many addresses as he likes, and no limit holds him")
 		}
 	}
+	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
+		if host, _, err := net.SplitHostPort(c.Listen); err == nil && loopback(host) {
+			return found(advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine reaches %s, but --allow-host has other names: requests that a proxy passes on all count as those of one address", c.Listen)
+		}
+	}
 	return found(fine, "", "X-Forwarded-For is believed of %s", counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
+}
+
+// checkRates: nobody who reaches the server can ask without end.
+func checkRates(d *doctor) []diagnosis {
+	config := d.settings.config
+	host, _, _ := net.SplitHostPort(config.Listen)
+	switch {
+	case config.RateLimit > 0 || config.AddressRateLimit > 0:
+		return found(fine, "", "requests are limited")
+	case loopback(host):
+		return found(fine, "", "no rate is limited, and only this machine reaches %s", config.Listen)
+	}
+	return found(advice, "set --rate-limit, and --address-rate-limit", "others reach %s, and no rate of requests is limited", config.Listen)
 }
 
 // certificateEndsSoon is how long before its end a certificate is spoken of.

@@ -42,7 +42,11 @@ func TestCheckAddress(t *testing.T) {
 		{"local, insecure, token, TLS", with(local, true, true, true), advice, "only this machine"},
 		{"open", with(everywhere, false, false, false), wrong, "refuses to start"},
 		{"open, TLS", with(everywhere, false, false, true), wrong, "refuses to start"},
-		{"open, token", with(everywhere, false, true, false), advice, "tokens travel unencrypted"},
+		{"open, token", with(everywhere, false, true, false), wrong, "tokens travel unencrypted"},
+		{"open, token, behind a proxy", func(d *doctor) {
+			with(everywhere, false, true, false)(d)
+			require.NoError(t, d.settings.config.TrustedProxies.UnmarshalText([]byte("10.0.0.1")))
+		}, advice, "from the proxy on"},
 		{"open, token, TLS", with(everywhere, false, true, true), fine, "over TLS"},
 		{"open, insecure", with(everywhere, true, false, false), wrong, "may write, read and erase everything"},
 		{"open, insecure, TLS", with(everywhere, true, false, true), wrong, "may write, read and erase everything"},
@@ -53,6 +57,18 @@ func TestCheckAddress(t *testing.T) {
 			with(everywhere, false, false, true)(d)
 			d.settings.config.AccessFile = "access.yaml"
 		}, fine, "over TLS"},
+	})
+}
+
+func TestCheckRates(t *testing.T) {
+	with := func(listen string, rate, addressRate float64) func(*doctor) {
+		return configured(func(c *serveConfig) { c.Listen, c.RateLimit, c.AddressRateLimit = listen, rate, addressRate })
+	}
+	runCheckCases(t, checkRates, []checkCase{
+		{"local", with("127.0.0.1:8080", 0, 0), fine, "only this machine"},
+		{"open", with("0.0.0.0:8080", 0, 0), advice, "no rate"},
+		{"open, of an identity", with("0.0.0.0:8080", 10, 0), fine, "limited"},
+		{"open, of an address", with("0.0.0.0:8080", 0, 10), fine, "limited"},
 	})
 }
 
@@ -78,6 +94,14 @@ func TestCheckProxies(t *testing.T) {
 		{"one", with("10.0.0.0/8"), fine, "1 network"},
 		{"everybody", with("10.0.0.0/8,0.0.0.0/0"), wrong, "believed of everybody"},
 		{"everybody of IPv6", with("::/0"), wrong, "believed of everybody"},
+		{"a proxy on this machine", configured(func(c *serveConfig) { c.AllowHost = hostNames{"ledger.example.org"} }), advice, "all count as those of one address"},
+		{"a proxy on this machine, trusted", func(d *doctor) {
+			with("127.0.0.0/8")(d)
+			d.settings.config.AllowHost = hostNames{"ledger.example.org"}
+		}, fine, "1 network"},
+		{"a name of its own", configured(func(c *serveConfig) {
+			c.Listen, c.AllowHost = "0.0.0.0:8080", hostNames{"ledger.example.org"}
+		}), fine, "0 networks"},
 	})
 }
 

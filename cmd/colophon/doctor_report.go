@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -62,6 +63,18 @@ func newDoctorReport(list []diagnosis) doctorReport {
 		}
 	}
 	return r
+}
+
+// outcome is how the command ends: nil unless something is wrong or, if strict, was
+// not checked.
+func (r doctorReport) outcome(strict bool) error {
+	switch missed := slices.ContainsFunc(r.Checks, func(d diagnosis) bool { return d.Verdict == unchecked }); {
+	case r.Verdict == wrong:
+		return &exitError{code: exitFailed}
+	case strict && missed:
+		return exitf(exitUnchecked, "not everything could be checked (--strict)")
+	}
+	return nil
 }
 
 func (r doctorReport) print(c *console, asJSON bool) error {

@@ -18,6 +18,7 @@ import (
 type settings struct {
 	config serveConfig // as far as it can be read
 	file   string      // of configuration; empty: none
+	named  bool        // the data folder was named, be it by the name that it has unnamed
 	err    error       // why serve would refuse them
 	// strangers are the names of variables that look like settings and are none.
 	strangers []string
@@ -30,13 +31,14 @@ type settings struct {
 // readSettings resolves the settings as serve does. A file that cannot be read leaves
 // the other sources.
 func readSettings(file string, env func(string) (string, bool), given *pflag.FlagSet) settings {
-	s := settings{file: file, strangers: strangers(os.Environ())}
+	s := settings{file: file, strangers: strangers(os.Environ()), named: given.Changed("data")}
 	s.config, s.err = resolveServeConfig(file, env, given)
 	if s.err != nil && file != "" {
 		if config, err := resolveServeConfig("", env, given); err == nil {
 			s.config = config
 		}
 	}
+	s.named = s.named || s.config.Data != (serveConfig{}).withDefaults().Data
 	return s
 }
 
@@ -151,6 +153,9 @@ func checkAccessFile(d *doctor) []diagnosis {
 	if (len(rules.MTLS) > 0) != (config.TLSClientCA != "") {
 		list = append(list, found(wrong, "set both, or neither", "%s has %s for client certificates, and --tls-client-ca is %q",
 			config.AccessFile, counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
+	}
+	if len(rules.OIDC)+len(rules.MTLS) == 0 {
+		list = append(list, found(wrong, "write rules into it, or leave --access-file out; serve does not start with it", "there is no rule in %s", config.AccessFile)...)
 	}
 	return orFine(list, "%s: %s, %s for client certificates", config.AccessFile,
 		counted(uint64(len(rules.OIDC)), "issuer"), counted(uint64(len(rules.MTLS)), "rule"))

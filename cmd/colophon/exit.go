@@ -8,6 +8,7 @@ const (
 	exitFailed      = 1 // the command did not do all that was asked
 	exitUsage       = 2 // the command line, a configuration or a file it names
 	exitUnreachable = 3 // no server answers
+	exitUnchecked   = 3 // of doctor --strict: something could not be seen
 	exitInUse       = 4 // another process has the data folder
 	exitDamaged     = 5 // what is stored contradicts itself
 )
@@ -16,6 +17,8 @@ const (
 type exitError struct {
 	code int
 	err  error
+	// plain says that the help of the command has nothing to add.
+	plain bool
 }
 
 // Error is the message of the cause.
@@ -31,5 +34,10 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // exitf is an exitError with a message. It wraps like fmt.Errorf.
 func exitf(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Errorf(format, args...)}
+	return &exitError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// refused is an exitError about what a file or folder holds that was named rightly.
+func refused(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...), plain: true}
 }

@@ -35,7 +35,8 @@ func newFsck(c *console) *cobra.Command {
 		Short: "Check everything that a data folder holds",
 		Long: `Check every ledger of a data folder from its first event to its last: entries and
 their chain, the hash tiles, the signed root, the content that events name and no
-event has redacted, that what was to be erased is gone, and the idempotency keys.
+event has redacted, that it is kept for each of them, that what was to be erased is
+gone, that nothing else is taken for redacted, and the idempotency keys.
 What is damaged first is named. Nothing is changed.
 
 No server may use the folder meanwhile.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -56,12 +58,12 @@ type redactionAnswer struct {
 // chosenBy are the flags that choose records, by the parameter of the server that
 // has the same name with underscores.
 var chosenBy = []struct{ flag, usage string }{
-	{"run-id", "of this `run`"},
+	{"run-id", "records of this `run`"},
 	{"subject", "citation sets about this `subject`"},
 	{"project", "path fingerprints of this `project`"},
-	{"kind", "of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
-	{"since", "recorded at this `time` (RFC 3339) or later"},
-	{"until", "recorded before this `time`"},
+	{"kind", "records of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
+	{"since", "records written at this `time` (RFC 3339) or later"},
+	{"until", "records written before this `time`"},
 }
 
 func newRedact(c *console) *cobra.Command {
@@ -75,7 +77,8 @@ into the reason that will have to be erased. The log, receipts and proofs stay a
 they are; content that another record needs is kept for that one.
 
 First the server says what it would do. Then the command asks, on a terminal, and
-does just that; elsewhere it wants --yes. This cannot be undone. If it is cut short,
+does just that; elsewhere it wants --yes. This cannot be undone. A filter that no
+record fits is an error. If it is cut short,
 the same command goes on with what is left.
 
 With --json the server's answers are printed instead, one JSON document a line: of
@@ -91,7 +94,7 @@ the dry run, and then of what was done, with its receipts.`,
 	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&r.request.Reason, "reason", "", "`why`; it stays in the log")
 	for _, f := range chosenBy {
-		flags.String(f.flag, "", "records "+f.usage)
+		flags.String(f.flag, "", f.usage)
 	}
 	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&r.where, "where", nil, "records with another value that the server's lists take, `NAME=VALUE`; may be repeated")
@@ -121,6 +124,8 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 		}
 	}
 	switch {
+	case plan.Records+plan.AlreadyRedacted+plan.WithoutContent == 0 && len(request.Filter) > 0:
+		return exitf(exitFailed, "no record fits %s", r.filterText())
 	case plan.Records == 0:
 		r.say("there is nothing to erase")
 		return nil
@@ -174,6 +179,15 @@ func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 		r.request.Filter = filter
 	}
 	return nil
+}
+
+// filterText is the filter as it was given, in the order of the names.
+func (r *redactCommand) filterText() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r.request.Filter)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", name, r.request.Filter[name]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // ask makes a request and reads the answer; with --json it prints it. A redaction

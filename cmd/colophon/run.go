@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
-	exit := &exitError{exitFailed, err}
+	exit := &exitError{code: exitFailed, err: err}
 	if !begun {
 		exit.code = exitUsage
 	}
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if exit.err != nil {
 		c.say("%v", exit.err)
 	}
-	if exit.code == exitUsage {
+	if exit.code == exitUsage && !exit.plain {
 		c.say("run %q for help", command.CommandPath()+" --help")
 	}
 	return exit.code

@@ -71,8 +71,8 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 
 // scriptServer runs servers:
 //
-//	server start NAME DATA FLAG...   returns when it answers; sets COLOPHON_SERVER and KEY, and
-//	                                 METRICS where metrics have an address of their own
+//	server start NAME DATA FLAG...   returns when it answers; sets COLOPHON_SERVER, its ADDRESS
+//	                                 and KEY, and METRICS where metrics have an address of their own
 //	server kill NAME                 kill -9
 //	server stop NAME                 SIGTERM; it must end with exit code 0
 //
@@ -135,6 +135,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Check(err)
 	s.address = server.Host
 	ts.Setenv("COLOPHON_SERVER", server.String())
+	ts.Setenv("ADDRESS", s.address)
 	ts.Setenv("KEY", found["key"])
 	ts.Setenv("METRICS", strings.TrimSuffix(found["metrics"], "/metrics"))
 }

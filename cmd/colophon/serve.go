@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -86,21 +87,7 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 		return err
 	}
 	defer g.who.Close()
-	listener, err := net.Listen("tcp", config.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --listen", config.Listen)
-	}
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	forMetrics, err := listenMetrics(config)
-	if err != nil {
-		return err
-	}
-	if forMetrics != nil {
-		defer forMetrics.Close()
-	}
+	// The folder first: a second server on it is told so, be the address free or not.
 	node, err := openNode(ctx, config, log)
 	if errors.Is(err, context.Canceled) {
 		return nil // asked to end before it began
@@ -108,8 +95,7 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	if err != nil {
 		return err
 	}
-	node.forMetrics = forMetrics
-	if err := node.serve(ctx, c, config, g, listener); err != nil {
+	if err := node.listenAndServe(ctx, c, config, g); err != nil {
 		return errors.Join(err, node.close())
 	}
 	if err := node.close(); err != nil {
@@ -117,6 +103,38 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	}
 	log.Info("ended")
 	return nil
+}
+
+// listenAndServe opens the addresses and answers there until ctx is done.
+func (n *node) listenAndServe(ctx context.Context, c *console, config serveConfig, g gate) error {
+	listener, err := listen(config.Listen, "listen")
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if config.MetricsListen != "" {
+		if n.forMetrics, err = listen(config.MetricsListen, "metrics-listen"); err != nil {
+			return err
+		}
+		defer n.forMetrics.Close()
+	}
+	return n.serve(ctx, c, config, g, listener)
+}
+
+// listen opens an address, host:port, that a flag has set. One of IPv4 is of IPv4
+// alone: 0.0.0.0 does not mean all addresses of IPv6 too.
+func listen(address, flag string) (net.Listener, error) {
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+			network = "tcp4"
+		}
+	}
+	listener, err := net.Listen(network, address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --%s", address, flag)
+	}
+	return listener, err
 }
 
 func newLogger(c *console, config serveConfig) *slog.Logger {
@@ -270,13 +288,13 @@ func (n *node) welcome(c *console, config serveConfig, g gate, address net.Addr)
 	if err != nil {
 		return err
 	}
-	url := g.scheme() + "://" + address.String()
+	url := urlOf(g.scheme(), address.String())
 	fmt.Fprintf(c.out, "Colophon %s is ready.\n\n", buildVersion())
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "  server\t%s\n", url)
 	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
 	if n.forMetrics != nil {
-		fmt.Fprintf(table, "  metrics\thttp://%s/metrics\n", n.forMetrics.Addr())
+		fmt.Fprintf(table, "  metrics\t%s/metrics\n", urlOf("http", n.forMetrics.Addr().String()))
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
 	fmt.Fprintf(table, "  data\t%s\n", data)

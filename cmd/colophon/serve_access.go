@@ -2,9 +2,12 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 
 	"colophon/api/access"
 )
@@ -18,11 +21,17 @@ type gate struct {
 // openGate reads who may do what, and the certificate. An address that others can
 // reach is refused where nobody is asked who he is.
 func openGate(config serveConfig, log *slog.Logger) (gate, error) {
+	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
+		return gate{}, refused("data: %s is not a folder", config.Data)
+	}
 	var rules access.Rules
 	if config.AccessFile != "" {
 		var err error
 		if rules, err = access.ReadRules(config.AccessFile); err != nil {
-			return gate{}, exitf(exitUsage, "access-file %s: %w", config.AccessFile, err)
+			return gate{}, refused("access-file %s: %w", config.AccessFile, err)
+		}
+		if len(rules.OIDC)+len(rules.MTLS) == 0 {
+			return gate{}, refused("access-file %s: there is no rule in it; write some, or leave --access-file out", config.AccessFile)
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
@@ -33,8 +42,11 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 	}
 	log = log.With("part", "access")
 	who, err := access.Open(access.Config{Dir: accessDir(config.Data), Rules: rules, Log: log})
+	if errors.Is(err, fs.ErrPermission) {
+		return gate{}, exitf(exitFailed, "%w; run this as the owner of the data folder", err)
+	}
 	if err != nil {
-		return gate{}, exitf(exitUsage, "%w", err)
+		return gate{}, refused("%w", err)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if !who.Required() && !config.Insecure && !loopback(host) {
@@ -45,7 +57,7 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 	g := gate{who: who}
 	if config.TLSCert != "" {
 		if g.tls, err = openTLS(config, log); err != nil {
-			return gate{}, exitf(exitUsage, "%w", err)
+			return gate{}, refused("%w", err)
 		}
 	}
 	return g, nil
@@ -88,6 +100,6 @@ func (g gate) warn(config serveConfig, log *slog.Logger, address net.Addr) {
 	case !g.who.Required():
 		log.Warn("there is no authentication: everybody who reaches this address may write and read", "address", address.String())
 	case g.tls == nil:
-		log.Warn("connections are not encrypted, and tokens can be read on the way: set --tls-cert and --tls-key, unless something in front speaks TLS", "address", address.String())
+		log.Warn("tokens travel unencrypted: set --tls-cert and --tls-key, or have something in front speak TLS", "address", address.String())
 	}
 }

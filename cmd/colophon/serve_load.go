@@ -26,13 +26,16 @@ type loadConfig struct {
 	FailedAuthLimit float64 `yaml:"failed-auth-limit"`
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
 	TrustedProxies networks `yaml:"trusted-proxies"`
-	// MaxConnections bounds the connections that are open.
+	// MaxConnections bounds the connections that are open; an address gets half of
+	// what is left, a trusted proxy all.
 	MaxConnections int `yaml:"max-connections"`
 	// MaxBodyMemory bounds the memory of the bodies that are worked on.
 	MaxBodyMemory byteSize `yaml:"max-body-memory"`
-	// MaxWait is how long a request waits for some of that memory.
+	// MaxWait is how long a request waits for some of that memory, and a redaction for
+	// its turn.
 	MaxWait time.Duration `yaml:"max-wait"`
-	// MaxBatches bounds the batches that are under way.
+	// MaxBatches bounds the batches that are under way; an identity gets half of what
+	// is left.
 	MaxBatches int `yaml:"max-batches"`
 	// MaxFollowers bounds the clients that follow events live.
 	MaxFollowers int `yaml:"max-followers"`
@@ -59,7 +62,7 @@ func (c loadConfig) withDefaults() loadConfig {
 	setDefault(&c.MaxConnections, 4096)
 	setDefault(&c.MaxBodyMemory, 256<<20)
 	setDefault(&c.MaxWait, 5*time.Second)
-	setDefault(&c.MaxBatches, 64)
+	setDefault(&c.MaxBatches, 128)
 	setDefault(&c.MaxFollowers, 2048)
 	setDefault(&c.MaxSpool, 1<<30)
 	setDefault(&c.MaxSpools, 4<<30)
@@ -106,10 +109,10 @@ func (c *loadConfig) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.RateBurst, "rate-burst", c.RateBurst, "`time` whose requests, by the two above, may come at once")
 	flags.Float64Var(&c.FailedAuthLimit, "failed-auth-limit", c.FailedAuthLimit, "`number` of invalid credentials a second that an address may send, after 20 of them")
 	flags.TextVar(&c.TrustedProxies, "trusted-proxies", c.TrustedProxies, "`networks` like 10.0.0.0/8, with commas, of proxies whose X-Forwarded-For is believed")
-	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "largest `number` of open connections")
+	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "largest `number` of open connections; one address, unless it is a trusted proxy, gets half of what is left")
 	flags.TextVar(&c.MaxBodyMemory, "max-body-memory", c.MaxBodyMemory, "`size` of all bodies that are worked on at once")
-	flags.DurationVar(&c.MaxWait, "max-wait", c.MaxWait, "`time` that a request waits for some of that memory before it gets 503")
-	flags.IntVar(&c.MaxBatches, "max-batches", c.MaxBatches, "largest `number` of batches at once")
+	flags.DurationVar(&c.MaxWait, "max-wait", c.MaxWait, "`time` that a request waits for some of that memory, or for its turn to redact, before it gets 503")
+	flags.IntVar(&c.MaxBatches, "max-batches", c.MaxBatches, "largest `number` of batches at once; one identity gets half of what is left")
 	flags.IntVar(&c.MaxFollowers, "max-followers", c.MaxFollowers, "largest `number` of clients that follow events at once; one identity gets half of what is left")
 	flags.TextVar(&c.MaxSpool, "max-spool", c.MaxSpool, "largest `size` of the results of a batch that its client has not read")
 	flags.TextVar(&c.MaxSpools, "max-spools", c.MaxSpools, "largest `size` of those of all batches")

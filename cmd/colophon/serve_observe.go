@@ -10,23 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"colophon/api"
 )
-
-// listenMetrics listens on the address for /metrics; nil if there is none of its own.
-func listenMetrics(config serveConfig) (net.Listener, error) {
-	if config.MetricsListen == "" {
-		return nil, nil
-	}
-	listener, err := net.Listen("tcp", config.MetricsListen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --metrics-listen", config.MetricsListen)
-	}
-	return listener, err
-}
 
 // serveMetrics answers on the address for /metrics, to everybody who reaches it,
 // until it is closed. Collecting metrics reads the database, hence the lock.

@@ -268,10 +268,10 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	store := access.Store{Dir: accessDir(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
 	require.NoError(t, err)
-	says("1 token", "connections are not encrypted")
+	says("1 token", "tokens travel unencrypted")
 	_, err = store.Revoke("one")
 	require.NoError(t, err)
-	says("no token that holds", "connections are not encrypted")
+	says("no token that holds", "tokens travel unencrypted")
 	config.Listen = "127.0.0.1:80"
 	says("no token that holds", "")
 }
@@ -290,4 +290,20 @@ func TestParseExpiry(t *testing.T) {
 		_, err := parseExpiry(text, now)
 		require.ErrorContains(t, err, "is neither a span", text)
 	}
+}
+
+// Help has nothing to say to who starts the server as the wrong user.
+func TestTheGateOfAnotherUser(t *testing.T) {
+	skipWithoutModes(t)
+	if os.Getuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	config := serveConfig{Data: t.TempDir()}.withDefaults()
+	require.NoError(t, os.Chmod(config.Data, 0))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(config.Data, 0o700)) })
+	_, err := openGate(config, slog.New(slog.DiscardHandler))
+	exit := &exitError{}
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, exitFailed, exit.code)
+	require.ErrorContains(t, err, "run this as the owner of the data folder")
 }

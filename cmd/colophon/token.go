@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +66,7 @@ The scopes; none includes another, but read includes log:
   content  the texts themselves: prompts, outputs, documents
   log      events, proofs, receipts, the transparency log
   admin    freeze and publish a ledger, erase content; on all ledgers, make one
-  metrics  /metrics`,
+  metrics  /metrics, which names all ledgers: only with --ledger '*'`,
 		Example: `  colophon token create --name pipeline --scope write --ledger generations
   colophon token create --name auditor --scope log --ledger '*' --expires 90d
   colophon token create --name prometheus --scope metrics --ledger '*' > prometheus.token`,
@@ -83,6 +85,9 @@ The scopes; none includes another, but read includes log:
 			if err := request.Check(now); err != nil {
 				return exitf(exitUsage, "%w", err)
 			}
+			if granted&access.Metrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
+				return exitf(exitUsage, "--scope: metrics needs --ledger '*', since it names all ledgers")
+			}
 			return t.create(request)
 		},
 	}
@@ -96,6 +101,7 @@ The scopes; none includes another, but read includes log:
 // create makes a token. On stdout is nothing but the token, for a file or a secret
 // store.
 func (t *tokenCommand) create(request access.NewToken) error {
+	_, missing := os.Stat(t.data)
 	made, err := t.store().Create(request)
 	if err != nil {
 		return err
@@ -112,7 +118,28 @@ func (t *tokenCommand) create(request access.NewToken) error {
 	if made.First {
 		fmt.Fprintf(t.err, "It is the first token of %s: from now on every request to its ledgers needs one.\n", t.data)
 	}
+	t.sayUnknown(made.Grants[0], missing != nil)
 	return nil
+}
+
+// sayUnknown says what a token is for that is not there yet: the data folder, which
+// was made now or was empty, or ledgers. A name may have been mistyped.
+func (t *tokenCommand) sayUnknown(grant access.Grant, made bool) {
+	names, err := keyNames(t.data)
+	_, noDatabase := os.Stat(databaseDir(t.data))
+	switch {
+	case made:
+		t.say("made a new data folder %s; if a server runs already, name its folder with --data", resolved(t.data))
+	case err != nil:
+		return
+	case len(names) == 0 && noDatabase != nil:
+		t.say("there is no ledger in %s yet; if a server runs already, name its folder with --data", resolved(t.data))
+	}
+	for _, name := range grant.Ledgers {
+		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {
+			t.say("there is no ledger of the name %q yet", name)
+		}
+	}
 }
 
 // maxExpiryDays is more than anybody wants.

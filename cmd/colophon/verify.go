@@ -143,6 +143,9 @@ func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
 		return parseKeys(given, "--key")
 	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
+		if !strings.Contains(given, "+") {
+			return nil, exitf(exitUsage, "--key: %.100q is neither a file nor a verifier key", given)
+		}
 		return parseKeys(given, "--key (there is no such file)")
 	}
 	text, err := c.readFile(given)

@@ -45,8 +45,8 @@ func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []Effec
 			return nil, nil, err
 		}
 	}
-	for end := v.touched + p.budget(); at.condition != 0; {
-		if len(rows) == p.Limit || v.touched >= end {
+	for b := v.budget(p); at.condition != 0; {
+		if b.spent(len(rows)) {
 			return rows, at.append(nil), nil
 		}
 		pair, err := e.pair(ctx, at.condition)
@@ -57,7 +57,7 @@ func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []Effec
 			if err != nil {
 				return nil, nil, err
 			}
-			if len(rows) == p.Limit || v.touched >= end {
+			if b.spent(len(rows)) {
 				return rows, at.append(nil), nil
 			}
 			if one.found {

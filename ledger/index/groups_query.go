@@ -118,14 +118,14 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 	if err != nil {
 		return nil, nil, err
 	}
-	end := v.touched + p.budget()
+	b := v.budget(p)
 	it, err := v.members(identify([]byte(q.By)), below)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		if len(rows) == p.Limit || v.touched >= end {
+		if b.spent(len(rows)) {
 			return rows, appendSeq(nil, below), nil
 		}
 		v.touched++

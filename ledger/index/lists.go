@@ -80,7 +80,7 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 	}
 	search := v.search(ids)
 	defer func() { err = errors.Join(err, search.close()) }()
-	for end := v.touched + p.budget(); below > from; {
+	for b := v.budget(p); below > from; {
 		var found bool
 		if below, found, err = search.step(below); err != nil {
 			return nil, nil, err
@@ -90,7 +90,7 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 				return nil, nil, err
 			}
 		}
-		if below > from && (len(rows) == p.Limit || v.touched >= end) {
+		if below > from && b.spent(len(rows)) {
 			return rows, appendSeq(nil, below), nil
 		}
 	}

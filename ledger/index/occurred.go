@@ -78,9 +78,9 @@ func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows 
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
 	ids := q.valueIDs()
 	var last []byte // position of the record that was looked at last
-	end := v.touched + p.budget()
+	b := v.budget(p)
 	for ok := it.First(); ok; ok = it.Next() {
-		if len(rows) == p.Limit || v.touched >= end {
+		if b.spent(len(rows)) {
 			return rows, last, nil
 		}
 		if err := ctx.Err(); err != nil {

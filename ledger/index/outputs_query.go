@@ -23,8 +23,8 @@ func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, 
 			return nil, nil, ErrPosition
 		}
 	}
-	for end := v.touched + p.budget(); at != 0; {
-		if len(rows) == p.Limit || v.touched >= end {
+	for b := v.budget(p); at != 0; {
+		if b.spent(len(rows)) {
 			return rows, appendSeq(nil, at), nil
 		}
 		version, err := v.groupAt(id, at, bringsOutput)

@@ -53,12 +53,12 @@ func fillForwards[R any](v *View, d dimension, id []byte, p Page, take func(row)
 // fill takes versions until the page is full or has touched its share of keys. The
 // position to go on from is that of the last version taken, nil at the end.
 func fill[R any](v *View, versions iter.Seq2[row, error], p Page, take func(row) (*R, error)) (rows []R, next []byte, err error) {
-	begin, last := v.touched, uint64(0)
+	b, last := v.budget(p), uint64(0)
 	for r, err := range versions {
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(rows) == p.Limit || last > 0 && v.touched-begin > p.budget() {
+		if last > 0 && b.spent(len(rows)) {
 			return rows, appendSeq(nil, last), nil
 		}
 		one, err := take(r)

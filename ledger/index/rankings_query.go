@@ -26,9 +26,9 @@ func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page
 		return nil, nil, err
 	}
 	if r == RankedRecent {
-		return v.recentGroups(ctx, &c, p, v.touched+p.budget())
+		return v.recentGroups(ctx, &c, p)
 	}
-	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), limit: p.Limit, end: v.touched + p.budget()}
+	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), budget: v.budget(p)}
 	at := 0
 	if p.After != nil {
 		if len(p.After) == 0 || int(p.After[0]) >= len(w.lists) {
@@ -70,8 +70,7 @@ type rankedWalk struct {
 	view   *View
 	choice *choice
 	lists  []Ranking
-	limit  int
-	end    int // of the keys that may be touched
+	budget budget
 	rows   []Group
 }
 
@@ -98,7 +97,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
 	next = append([]byte{byte(at)}, after...)
 	for ok := it.First(); ok; ok = it.Next() {
-		if len(w.rows) == w.limit || w.view.touched >= w.end {
+		if w.budget.spent(len(w.rows)) {
 			return next, nil
 		}
 		w.view.touched++
@@ -139,7 +138,8 @@ func (w *rankedWalk) take(ctx context.Context, at int, id identity) error {
 // recentGroups lists groups by their last live run, the latest first: those of
 // several runs out of their ranking, those of one, if they are wanted, out of the list
 // of all.
-func (v *View) recentGroups(ctx context.Context, q *choice, p Page, end int) (rows []Group, next []byte, err error) {
+func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Group, next []byte, err error) {
+	b := v.budget(p)
 	below := q.below
 	if p.After != nil {
 		after, err := decodeSeq(p.After)
@@ -158,7 +158,7 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page, end int) (ro
 		if err != nil || !ok || seq < q.from {
 			return rows, nil, err
 		}
-		if len(rows) == p.Limit || v.touched >= end {
+		if b.spent(len(rows)) {
 			return rows, appendSeq(nil, below), nil
 		}
 		below = seq

@@ -91,12 +91,12 @@ func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	id, begin := identify([]byte(questionName), []byte(questionHash)), v.touched
+	id, b := identify([]byte(questionName), []byte(questionHash)), v.budget(page)
 	for r, err := range v.ascend(postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(rows) == page.Limit || v.touched-begin > page.budget() {
+		if b.spent(len(rows)) {
 			return rows, appendSeq(appendSeq(nil, last), before.Seq), nil
 		}
 		last = r.seq

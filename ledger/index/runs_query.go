@@ -111,9 +111,9 @@ func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next [
 		}
 	}
 	id := q.id()
-	end := v.touched + p.budget()
+	b := v.budget(p)
 	for row, err := range v.descend(postings, id[:], below) {
-		if err == nil && (len(rows) == p.Limit || v.touched >= end) {
+		if err == nil && b.spent(len(rows)) {
 			return rows, appendSeq(nil, below), nil
 		}
 		below = row.seq
@@ -154,12 +154,12 @@ func (v *View) Timeline(ctx context.Context, q RunQuery, p Page) (rows []Step, n
 		return nil, nil, err
 	}
 	id := q.id()
-	end := v.touched + p.budget()
+	b := v.budget(p)
 	for row, err := range v.ascend(postings, id[:], from) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(rows) == p.Limit || v.touched >= end {
+		if b.spent(len(rows)) {
 			next := appendSeq(nil, row.seq)
 			if before != nil {
 				next = appendSeq(next, before.Seq)

@@ -35,6 +35,7 @@ func (v *View) Stale(ctx context.Context, source string, page Page) (rows []Stal
 		from = append(bytes.Clone(prefix), page.After[:tailBytes]...)
 		below, _ = decodeSeq(page.After[tailBytes:])
 	}
+	b := v.budget(page)
 	for kv, err := range v.scan(from, append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, tailBytes+1)...)) {
 		if err != nil {
 			return nil, nil, err
@@ -44,7 +45,7 @@ func (v *View) Stale(ctx context.Context, source string, page Page) (rows []Stal
 			return nil, nil, err
 		}
 		tail := kv.key[len(prefix):]
-		rows, below, err = v.appendStale(ctx, rows, source, versionOf(tail[:seqBytes]), &one, min(below, one.to), page.Limit)
+		rows, below, err = v.appendStale(ctx, rows, source, versionOf(tail[:seqBytes]), &one, min(below, one.to), &b)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -57,8 +58,8 @@ func (v *View) Stale(ctx context.Context, source string, page Page) (rows []Stal
 }
 
 // appendStale appends the citations below an event that one supersession made stale,
-// as many as the limit allows; those below next are left, none if that is 0.
-func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, limit int) (_ []StaleCitation, next uint64, err error) {
+// as many as the budget allows; those below next are left, none if that is 0.
+func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *budget) (_ []StaleCitation, next uint64, err error) {
 	id := identify([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.descend(postings, id[:], below) {
 		if err != nil {
@@ -67,7 +68,7 @@ func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source str
 		if r.seq < one.from {
 			break
 		}
-		if len(rows) == limit {
+		if b.spent(len(rows)) {
 			return rows, r.seq + 1, nil
 		}
 		e, err := v.citing(ctx, r.seq)

@@ -29,8 +29,8 @@ type View struct {
 	points *engine.Iterator // for newest; made when it is first needed
 	key    []byte           // scratch
 	events event.Decoder
-	// touched counts the keys that were read, of the log too.
-	touched int
+	// touched counts the keys that were read, of the log too, and bytes those of events.
+	touched, bytes int
 }
 
 // Latest is the view of all that is folded.
@@ -168,6 +168,17 @@ func (v *View) walk(it *engine.Iterator, valid bool, step func() bool, yield fun
 	return it.Error()
 }
 
+// read reads an entry of the log, which is the caller's.
+func (v *View) read(ctx context.Context, seq uint64) ([]byte, error) {
+	v.touched++
+	entry, err := v.follower.log.Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	v.bytes += len(entry)
+	return entry, nil
+}
+
 // event reads an event of the log. It is valid until the next one is read.
 func (v *View) event(ctx context.Context, seq uint64) (event.Event, error) {
 	_, e, err := v.entry(ctx, seq)
@@ -176,10 +187,9 @@ func (v *View) event(ctx context.Context, seq uint64) (event.Event, error) {
 
 // entry is event with the bytes that the event is made of, which are the caller's.
 func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
-	v.touched++
-	entry, err := v.follower.log.Entry(ctx, seq)
+	entry, err := v.read(ctx, seq)
 	if err != nil {
-		return nil, event.Event{}, fmt.Errorf("reading event %d: %w", seq, err)
+		return nil, event.Event{}, err
 	}
 	e, err := v.events.Decode(entry)
 	if err != nil {
@@ -194,10 +204,9 @@ func (v *View) kept(ctx context.Context, seq uint64, kind record.Kind) (*event.E
 	if seq >= v.size {
 		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	v.touched++
-	entry, err := v.follower.log.Entry(ctx, seq)
+	entry, err := v.read(ctx, seq)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+		return nil, err
 	}
 	var decoder event.Decoder
 	e, err := decoder.Decode(entry)

@@ -9,7 +9,7 @@ import (
 // Limits on what goes into the event itself, in bytes. Content has none but that
 // of the body; those of labels are settable.
 const (
-	maxName  = 1024 // run_id, subject, project, build, model, source_id, section, …
+	maxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
 	maxStage = 128  // name of a stage, a mode
 )
 
@@ -276,27 +276,6 @@ func (o object) strictJSON(name string, v pyjson.Value) {
 	if pointer, found := v.LoneSurrogate(); found {
 		o.d.invalid(o.at(name)+pointer, loneSurrogate)
 	}
-}
-
-// deeper says whether v nests deeper than so many brackets.
-func deeper(v pyjson.Value, brackets int) bool {
-	if v.Kind() != pyjson.Object && v.Kind() != pyjson.Array {
-		return false
-	}
-	if brackets == 0 {
-		return true
-	}
-	for e := range v.Elements() {
-		if deeper(e, brackets-1) {
-			return true
-		}
-	}
-	for _, m := range v.Members() {
-		if deeper(m, brackets-1) {
-			return true
-		}
-	}
-	return false
 }
 
 // element is the pointer of the i-th element of a member.

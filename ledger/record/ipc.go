@@ -12,10 +12,6 @@ import (
 // hashed (1.3).
 const axisPayload = "axis-payload-1"
 
-// maxUsageDepth bounds how deep usage nests, in brackets. It stands in the event,
-// and the event in receipts: all of them must stay within what may be parsed.
-const maxUsageDepth = 64
-
 // environmentNames are the members of environment, in the order in which
 // ipc_id_advanced covers them (1.3).
 var environmentNames = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
@@ -29,7 +25,7 @@ type ipc struct {
 	seed          []byte // decimal; nil when neither record nor payload has one
 	payloadSchema []byte
 	environment   [len(environmentNames)][]byte
-	usage         pyjson.Value
+	usage         pyjson.Value // what stands in the event; Absent when content or not given
 }
 
 func (p *ipc) appendMembers(w *builder) {
@@ -70,11 +66,7 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	p.decodeTemperature(o)
 	p.decodeSeed(o)
 	p.decodeEnvironment(o)
-	p.usage = o.typed("usage", pyjson.Object, "an object")
-	o.strictJSON("usage", p.usage)
-	if deeper(p.usage, maxUsageDepth) {
-		d.invalid(o.at("usage"), "nests deeper than %d brackets; flatten it", maxUsageDepth)
-	}
+	p.decodeUsage(o)
 
 	input := r.check("input_hash", o.hash("input_hash"), p.inputHash(o))
 	prompt := r.check("system_prompt_hash", o.hash("system_prompt_hash"),

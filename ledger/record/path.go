@@ -59,7 +59,7 @@ func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 		r.check("raw_content_fingerprint", o.digits("raw_content_fingerprint", "", 8), raw))
 }
 
-// route is a required list of strict names.
+// route is a required list of strict names, each of at most maxName bytes.
 func (o object) route(name string) [][]byte {
 	if !o.member(name).Given() {
 		o.missing(name)
@@ -75,6 +75,8 @@ func (o object) route(name string) [][]byte {
 			o.d.invalid(at, "must be a string")
 		case pyjson.HasLoneSurrogate(e.Text()):
 			o.d.invalid(at, loneSurrogate)
+		case len(e.Text()) > maxName:
+			o.d.invalid(at, "is %d bytes long, at most %d are allowed", len(e.Text()), maxName)
 		}
 		route = append(route, e.Text())
 	}

@@ -97,6 +97,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		{CitationSet, goodSet, `[{`, `[null,{`, false, "/citations/0"},
 		{PathFingerprint, goodPath, `["a","b"]`, `"a"`, false, "/route"},
 		{PathFingerprint, goodPath, `["a","b"]`, `["a",1]`, false, "/route/1"},
+		{PathFingerprint, goodPath, `["a","b"]`, `["a","` + long + `"]`, false, "/route/1"},
 		{PathFingerprint, goodPath, `"c"`, `"c","path_id":"123"`, false, "/path_id"},
 		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-005"`, false, "/hash_version"},
 		{PathFingerprint, goodPath, `"c"`, `"c","content_fingerprint":"0123456g"`, false, "/content_fingerprint"},
@@ -249,19 +250,6 @@ func TestStagesThatStandSeveralTimes(t *testing.T) {
 	}
 	var d pyjson.Document
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
-}
-
-// The deepest record that is taken makes an event, and a receipt around it, that
-// can be parsed.
-func TestDepthOfEvents(t *testing.T) {
-	usage := func(depth int) []byte {
-		return []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":{"a":`+strings.Repeat("[", depth-1)+strings.Repeat("]", depth-1)+`}`, 1))
-	}
-	_, err := Parse(IPCRecord, usage(maxUsageDepth+1))
-	require.ErrorContains(t, err, "/usage")
-	r := parse(t, IPCRecord, usage(maxUsageDepth))
-	var d pyjson.Document
-	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0)))+`}`)))
 }
 
 // A rejected run's answer may stand beside the builder's arguments.

@@ -38,12 +38,20 @@ type Source interface {
 	// Need is the first of the records that a piece of content is kept for;
 	// ErrAbsent if there is none.
 	Need(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
+	// Referenced reports whether a piece of content is kept for the record at seq.
+	Referenced(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
 	// Redaction is the event that has redacted the content of a record; ErrAbsent
 	// if none has.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
+	// Redactions yields everything that is stored of redactions, whatever record and
+	// event it names, and nothing that a commit after the call has stored.
+	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
 	// Key is the claim of an idempotency key.
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }
+
+// Redaction says that the event By has redacted the record at Seq.
+type Redaction struct{ Seq, By uint64 }
 
 // Claim is what an idempotency key stands for.
 type Claim struct {

@@ -373,7 +373,7 @@ func TestUnavailableSource(t *testing.T) {
 	for _, damage := range []func(*testing.T, *memory){
 		func(*testing.T, *memory) {}, flip(100, 42), flipTile(0, 0, 100), flipTile(1, 0, 0),
 	} {
-		for _, what := range []string{"head", "tile", "entry", "content", "need", "redaction", "key"} {
+		for _, what := range []string{"head", "tile", "entry", "content", "referenced", "need", "redaction", "redactions", "key"} {
 			for after := 0; ; after += 1 + after/4 {
 				m := sound.clone()
 				damage(t, m)

@@ -168,14 +168,14 @@ func (w *walk) wrongContent(seq uint64, digest proofs.Hash, size uint64) (string
 		if sha256.Sum256(content) != digest {
 			return "altered: its bytes do not have the digest that the event names", nil
 		}
-		if wrong, err := w.notCounted(seq, digest); wrong != "" || err != nil {
-			return wrong, err
-		}
 		if len(w.held) == heldLimit {
 			clear(w.held)
 		}
 		held = len(content)
 		w.held[digest] = held
+	}
+	if wrong, err := w.notCounted(seq, digest); wrong != "" || err != nil {
+		return wrong, err
 	}
 	if uint64(held) != size {
 		return "it has " + strconv.Itoa(held) + " bytes, the event says " + strconv.FormatUint(size, 10), nil

@@ -245,6 +245,21 @@ func (m *memory) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
 	return m.needs[digest][0], nil
 }
 
+func (m *memory) Referenced(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error) {
+	return slices.Contains(m.needs[digest], seq), m.ask(ctx, "referenced")
+}
+
+func (m *memory) Redactions(ctx context.Context) iter.Seq2[Redaction, error] {
+	return func(yield func(Redaction, error) bool) {
+		for seq, by := range m.redacted {
+			err := m.ask(ctx, "redactions")
+			if !yield(Redaction{Seq: seq, By: by}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 func (m *memory) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	if err := m.ask(ctx, "redaction"); err != nil {
 		return 0, err

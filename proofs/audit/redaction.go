@@ -89,6 +89,24 @@ func (w *walk) checkRedactor(seq, by uint64) error {
 	return err
 }
 
+// checkRedactions checks that storage says nothing of redactions beyond the head.
+// Nothing reads that yet, but an event to come would be taken for one that redacts,
+// or its record for redacted. What is below the head is checked with its record.
+func (w *walk) checkRedactions() error {
+	for r, err := range w.source.Redactions(w.ctx) {
+		if err != nil {
+			return unread(err, damaged(KindRedaction, w.head.Size, "what is redacted cannot be listed: %v", err))
+		}
+		if r.Seq < w.head.Size && r.By < w.head.Size {
+			continue
+		}
+		if err := w.checkRedactor(r.Seq, r.By); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // listOf is the list of a later event, nil where that redacts nothing. It is not
 // known where that event is damaged: the walk will come to it.
 func (w *walk) listOf(seq uint64) (list *record.SeqList, known bool, err error) {
@@ -138,17 +156,15 @@ func (w *walk) entryAt(seq uint64) ([]byte, error) {
 	return nil, fmt.Errorf("entry %d: %w", seq, ErrAbsent)
 }
 
-// notCounted says that a piece of content is not kept for a record that needs it, or
-// one before: the next redaction would erase it.
+// notCounted says that a piece of content is not kept for a record that needs it: once
+// the others that do are redacted, it would be erased.
 func (w *walk) notCounted(seq uint64, digest proofs.Hash) (string, error) {
-	first, err := w.source.Need(w.ctx, digest)
+	kept, err := w.source.Referenced(w.ctx, digest, seq)
 	switch {
-	case errors.Is(err, ErrAbsent):
-		return "it is kept for no record", nil
 	case err != nil:
-		return "which records need it cannot be read: " + err.Error(), unread(err, nil)
-	case first > seq:
-		return fmt.Sprintf("it is kept for record %d, but not for this one", first), nil
+		return "whether it is kept for this record cannot be read: " + err.Error(), unread(err, nil)
+	case !kept:
+		return "it is there, but not kept for this record", nil
 	}
 	return "", nil
 }

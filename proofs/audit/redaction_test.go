@@ -3,6 +3,7 @@ package audit
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,10 @@ func TestDamagedRedactions(t *testing.T) {
 	}
 	testDamage(t, 300, []mutation{
 		{"erased without a redaction", lost(114), KindContent, 114, ""},
-		{"no row, content there", then(lost(114), restored(114, 114)), KindRedaction, 120, ""},
+		{"no row, content there", then(lost(114), restored(114, 114), func(_ *testing.T, m *memory) {
+			shared := sha256.Sum256([]byte(systemPrompt))
+			m.needs[shared] = append(slices.Clone(m.needs[shared]), 114)
+		}), KindRedaction, 120, ""},
 		{"no event", setRedacted(99, 290), KindRedaction, 99, ""},
 		{"another event", setRedacted(114, 180), KindRedaction, 114, ""},
 		{"event of another list", setRedacted(111, 120), KindRedaction, 111, ""},
@@ -60,6 +64,12 @@ func TestDamagedRedactions(t *testing.T) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = m.needs[shared][1:]
 		}, KindContent, 3, ""},
+		{"not kept for one in between", func(_ *testing.T, m *memory) {
+			shared := sha256.Sum256([]byte(systemPrompt))
+			m.needs[shared] = slices.DeleteFunc(slices.Clone(m.needs[shared]), func(s uint64) bool { return s == 99 })
+		}, KindContent, 99, ""},
+		{"of a record to come", setRedacted(300, 5), KindRedaction, 300, ""},
+		{"of a record far beyond the head", setRedacted(1<<63, 1<<63+1), KindRedaction, 1 << 63, ""},
 		{"missing for who needs it", func(_ *testing.T, m *memory) {
 			delete(m.contents, sha256.Sum256([]byte(systemPrompt)))
 		}, KindContent, 3, ""},

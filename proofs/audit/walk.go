@@ -59,7 +59,10 @@ func (w *walk) run() error {
 		return err
 	}
 	w.progress()
-	return w.finish()
+	if err := w.finish(); err != nil || w.options.LogOnly {
+		return err
+	}
+	return w.checkRedactions()
 }
 
 func (w *walk) openCheckpoint() error {

@@ -144,8 +144,12 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	for _, t := range b.Tiles {
 		l.tiles[tileKey{t.Level, t.Index}] = clone(t.Hashes)
 	}
+	redacted := make(map[uint64]bool, len(b.Redactions))
 	for _, r := range b.Redactions {
-		l.redact(r)
+		if !redacted[r.Seq] {
+			redacted[r.Seq] = true
+			l.redact(r)
+		}
 	}
 	for i := range b.Contents {
 		l.keep(&b.Contents[i])
@@ -157,9 +161,10 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// redact takes away what a record needs. The caller holds l.mu.
+// redact takes away what a record needs, unless a redaction below the head has: any
+// other no commit has written. The caller holds l.mu.
 func (l *ledger) redact(r storage.Redaction) {
-	if _, already := l.redactions[r.Seq]; already {
+	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
 	}
 	l.redactions[r.Seq] = r.By

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"colophon/storage"
@@ -105,6 +106,17 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
+// Referenced implements storage.Reader.
+func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("reading whether record %d of ledger %q needs content %x: %w", seq, l.name, digest, err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	held, ok := l.contents[digest]
+	return ok && slices.Contains(held.references, seq), nil
+}
+
 // Redaction implements storage.Reader.
 func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	err := ctx.Err()
@@ -118,6 +130,25 @@ func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 		return 0, fmt.Errorf("reading the redaction of record %d of ledger %q: %w", seq, l.name, err)
 	}
 	return by, nil
+}
+
+// Redactions implements storage.Reader.
+func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error] {
+	l.mu.RLock()
+	redactions := maps.Clone(l.redactions)
+	l.mu.RUnlock()
+	return func(yield func(storage.Redaction, error) bool) {
+		err := ctx.Err()
+		for _, seq := range slices.Sorted(maps.Keys(redactions)) {
+			if err != nil || !yield(storage.Redaction{Seq: seq, By: redactions[seq]}, nil) {
+				break
+			}
+			err = ctx.Err()
+		}
+		if err != nil {
+			yield(storage.Redaction{}, fmt.Errorf("reading redactions of ledger %q: %w", l.name, err))
+		}
+	}
 }
 
 // Setting implements storage.Reader.

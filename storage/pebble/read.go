@@ -128,6 +128,33 @@ func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 	return holding.Place, err
 }
 
+// Referenced implements storage.Reader.
+func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+	referenced, err := l.referenced(ctx, digest, seq)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return false, fmt.Errorf("reading whether record %d of ledger %q needs content %x: %w", seq, l.name(), digest, err)
+	}
+	return referenced, nil
+}
+
+// referenced looks where references does: at the content's place, which names the
+// event that brought it, then for the reference of a later one.
+func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
+	if err != nil || seq >= l.head.Load().Size {
+		return false, err
+	}
+	holding, err := keys.DecodeHolding(stored)
+	if err != nil {
+		return false, err
+	}
+	if holding.Seq == seq {
+		return !holding.Withdrawn, nil
+	}
+	_, err = l.db.get(keys.AppendReference(nil, l.number, digest, seq))
+	return err == nil, err
+}
+
 // Redaction implements storage.Reader.
 func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	by, err := l.redaction(ctx, seq)

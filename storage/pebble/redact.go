@@ -49,6 +49,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 // withdrawn notes the redactions of records that are not redacted yet, and says
 // which records need which content no longer.
 func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[storage.Hash]map[uint64]bool, error) {
+	head := l.head.Load()
 	withdrawn := make(map[storage.Hash]map[uint64]bool)
 	redacted := make(map[uint64]bool, len(redactions))
 	for _, r := range redactions {
@@ -57,12 +58,14 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		}
 		redacted[r.Seq] = true
 		key := keys.AppendRedaction(nil, l.number, r.Seq)
-		_, err := l.db.get(key)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, storage.ErrNotFound) {
+		stored, err := l.db.get(key)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, fmt.Errorf("looking for the redaction of record %d: %w", r.Seq, err)
+		}
+		// What does not lead below the head no commit has written: nothing was erased
+		// for it, and it must not keep the content from being erased now.
+		if by, wrong := keys.DecodeSeq(stored); err == nil && wrong == nil && by < head.Size {
+			continue
 		}
 		c.set(key, keys.Seq(r.By))
 		for _, digest := range r.Digests {

@@ -191,6 +191,11 @@ func testContext(t *testing.T, s *suite) {
 	add(err)
 	_, err = store.Redaction(ctx, 0)
 	add(err)
+	_, err = store.Referenced(ctx, hash("x"), 0)
+	add(err)
+	for _, err := range store.Redactions(ctx) {
+		add(err)
+	}
 	for _, err := range store.References(ctx, hash("x")) {
 		add(err)
 	}
@@ -200,7 +205,7 @@ func testContext(t *testing.T, s *suite) {
 	add(store.Freeze(ctx))
 	add(store.SetSetting(ctx, "x", nil))
 	add(store.Writable(ctx))
-	require.Len(t, errs, 16)
+	require.Len(t, errs, 18)
 	for _, err := range errs {
 		require.ErrorIs(t, err, context.Canceled)
 	}

@@ -74,4 +74,10 @@ func (m *machine) checkRedactions(r *rapid.T, store storage.Store, model *modelL
 		require.NoError(r, err)
 		require.Equal(r, want, by)
 	}
+	all := make(map[uint64]uint64)
+	for redaction, err := range store.Redactions(m.t.Context()) {
+		require.NoError(r, err)
+		all[redaction.Seq] = redaction.By
+	}
+	require.Equal(r, model.redactions, all)
 }

@@ -86,6 +86,8 @@ func testRedact(t *testing.T, s *suite) {
 	got, err := w.store.Redaction(ctx, 0)
 	require.NoError(t, err)
 	require.Equal(t, by, got)
+	requireRedactions(t, w.store, 0, by)
+	earlier := w.store.Redactions(ctx)
 	requireContent(t, w.store, "x", textOf("x", 0))
 	requireReferences(t, w.store, "x", 1)
 	requireContent(t, w.store, "y", "")
@@ -98,6 +100,16 @@ func testRedact(t *testing.T, s *suite) {
 	w.redact(map[uint64][]string{1: {"x", "z"}})
 	requireContent(t, w.store, "x", "")
 	requireContent(t, w.store, "z", "")
+	for r, err := range earlier {
+		require.NoError(t, err)
+		require.Equal(t, redaction(0, by), r, "up to the head at the call")
+	}
+	requireRedactions(t, w.store, 0, 2, 1, 5, 3, 4)
+	for r, err := range w.store.Redactions(ctx) {
+		require.NoError(t, err)
+		require.Zero(t, r.Seq)
+		break // leaving early is allowed
+	}
 
 	again := w.post("x")
 	requireContent(t, w.store, "x", textOf("x", again))
@@ -169,6 +181,11 @@ func testManyReferences(t *testing.T, s *suite) {
 	}
 	w.redact(redactions)
 	requireReferences(t, w.store, "x", records-1)
+	var pairs []uint64
+	for _, seq := range want[:records-1] {
+		pairs = append(pairs, seq, records)
+	}
+	requireRedactions(t, w.store, pairs...)
 	requireContent(t, w.store, "x", "text")
 	w.redact(map[uint64][]string{records - 1: {"x"}})
 	requireContent(t, w.store, "x", "")

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,6 +174,23 @@ func requireReferences(t *testing.T, r storage.Reader, digest string, want ...ui
 	for seq, err := range r.References(t.Context(), hash(digest)) {
 		require.NoError(t, err)
 		got = append(got, seq)
+	}
+	require.Equal(t, want, got)
+	for seq := range 10 {
+		referenced, err := r.Referenced(t.Context(), hash(digest), uint64(seq))
+		require.NoError(t, err)
+		require.Equal(t, slices.Contains(want, uint64(seq)), referenced, "record %d", seq)
+	}
+}
+
+// requireRedactions is the check of all redactions: record, event, record, …
+func requireRedactions(t *testing.T, r storage.Reader, want ...uint64) {
+	t.Helper()
+	var got []uint64
+	for redaction, err := range r.Redactions(t.Context()) {
+		require.NoError(t, err)
+		require.Empty(t, redaction.Digests)
+		got = append(got, redaction.Seq, redaction.By)
 	}
 	require.Equal(t, want, got)
 }

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,7 +47,41 @@ type Tampering func(t *testing.T, db storage.Database, ledger string, change fun
 // RunTampering checks that what a Tamperer does is what is read afterwards, and
 // that the holes it makes are reported as damage, not as absence.
 func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
-	db := open(t)
+	t.Run("All", func(t *testing.T) { testTampering(t, open(t), tampering) })
+	t.Run("RedactionBeyondHead", func(t *testing.T) { testRedactionBeyondHead(t, open(t), tampering) })
+}
+
+// testRedactionBeyondHead forges redactions that no commit can have written. They are
+// listed, but withdraw nothing, and do not keep a commit from doing so.
+func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tampering) {
+	w := &writer{t: t, store: create(t, db, "default")}
+	w.post("x", "y")
+	w.post("x")
+	w.redact(map[uint64][]string{1: {"x"}})
+	db = tampering(t, db, "default", func(x Tamperer) {
+		require.NoError(t, x.Redaction(0, 900))
+		require.NoError(t, x.Redaction(3, 1))
+		require.NoError(t, x.Redaction(math.MaxUint64, 3))
+	})
+	defer func() { require.NoError(t, db.Close()) }()
+	var err error
+	w.store, err = db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	requireRedactions(t, w.store, 0, 900, 1, 2, 3, 1, math.MaxUint64, 3)
+	_, err = w.store.Redaction(t.Context(), 0)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+
+	b := follow(w.head, "a", "b")
+	b.Redactions = []storage.Redaction{redaction(0, 4, "x", "y"), redaction(0, 3, "x")}
+	w.head = commit(t, w.store, w.head, b)
+	by, err := w.store.Redaction(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, uint64(4), by, "the first of the commit")
+	requireContent(t, w.store, "x", "")
+	requireContent(t, w.store, "y", "")
+}
+
+func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 	store := create(t, db, "default")
 	b := follow(storage.Head{}, "a", "b", "c")
 	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other"), content("x", 2, "text")}
@@ -97,6 +132,7 @@ func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tamper
 	requireContent(t, store, "x", "forged")
 	requireContent(t, store, "y", "")
 	requireReferences(t, store, "x", 2)
+	requireRedactions(t, store, 2, 3)
 	by, err := store.Redaction(ctx, 2)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), by)

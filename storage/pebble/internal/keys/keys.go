@@ -134,6 +134,20 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
+// Redactions is the range of a ledger's redaction keys from the record at seq on,
+// the end excluded.
+func Redactions(ledger Ledger, from uint64) (start, end []byte) {
+	return AppendRedaction(nil, ledger, from), prefix(nil, ledger, kindRedaction+1)
+}
+
+// RedactionSeq is the record in a redaction key; false if the key is none.
+func RedactionSeq(key []byte) (uint64, bool) {
+	if len(key) != 4+1+8 || key[4] != kindRedaction {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(key[5:]), true
+}
+
 // AppendErasure appends to dst the key that says that the content once at a
 // place may still be in files of the database.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {

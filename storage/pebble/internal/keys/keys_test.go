@@ -69,6 +69,13 @@ func TestRanges(t *testing.T) {
 	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendPlace(nil, 7, next)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
+	start, end = keys.Redactions(7, 3)
+	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 3), keys.AppendRedaction(nil, 7, math.MaxUint64)} {
+		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+	}
+	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 2), keys.Setting(7, ""), keys.AppendRedaction(nil, 8, 3)} {
+		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
+	}
 	start, end = keys.Erasures()
 	key := keys.AppendErasure(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64, Slot: math.MaxUint16})
 	require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
@@ -107,6 +114,9 @@ func TestKeyParts(t *testing.T) {
 	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
 	require.True(t, ok)
 	require.Equal(t, uint64(3), seq)
+	seq, ok = keys.RedactionSeq(keys.AppendRedaction(nil, 1, 7))
+	require.True(t, ok)
+	require.Equal(t, uint64(7), seq)
 	place := keys.Place{Seq: 4, Slot: 5}
 	content, ledger, ok := keys.ErasureContent(keys.AppendErasure(nil, 6, place))
 	require.True(t, ok)
@@ -114,6 +124,8 @@ func TestKeyParts(t *testing.T) {
 	require.Equal(t, keys.AppendContent(nil, 6, place), content)
 	for _, other := range [][]byte{nil, keys.AppendPlace(nil, 1, digest(2)), keys.AppendClaim(nil, 1, digest(2)), keys.AppendErasure(nil, 1, place)[:18]} {
 		_, ok := keys.ReferenceSeq(other)
+		require.False(t, ok)
+		_, ok = keys.RedactionSeq(other)
 		require.False(t, ok)
 		_, _, ok = keys.ErasureContent(other)
 		require.False(t, ok)

@@ -1,0 +1,130 @@
+package access
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/stretchr/testify/require"
+)
+
+// What two readers could understand in two ways is refused, whoever has signed it.
+func TestClaimsMeanOneThing(t *testing.T) {
+	p := newProvider(t)
+	b := p.trusting()
+	now := p.clock.now()
+	past, future := now.Add(-time.Hour).Unix(), now.Add(time.Hour).Unix()
+	holds := p.claims(set("aud", "colophon"))
+	// signed is a token of claims that hold, changed, and of more members.
+	signed := func(more string, change ...func(map[string]any)) string {
+		claims := p.claims(append([]func(map[string]any){set("aud", "colophon")}, change...)...)
+		payload, err := json.Marshal(claims)
+		require.NoError(t, err)
+		return signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.TrimSuffix(string(payload), "}")+more+"}"))
+	}
+	text := func(value any) string {
+		encoded, err := json.Marshal(value)
+		require.NoError(t, err)
+		return string(encoded)
+	}
+	without := func(name string) func(map[string]any) {
+		return func(claims map[string]any) { delete(claims, name) }
+	}
+	b.accepts(with("Bearer "+signed(`,"Groups":["writers"],"EMAIL":"a"`)), "oidc:alice")
+	for name, c := range map[string]struct{ token, reason string }{
+		"EXP after exp":        {signed(`,"EXP":`+text(future), set("exp", past)), "could be taken for"},
+		"EXP alone":            {signed(`,"EXP":`+text(future), without("exp")), "could be taken for"},
+		"AUD after aud":        {signed(`,"AUD":"colophon"`, set("aud", "other")), "could be taken for"},
+		"Aud, a list":          {signed(`,"Aud":["colophon"]`, set("aud", []string{"other"})), "could be taken for"},
+		"ISS after iss":        {signed(`,"ISS":` + text(p.url)), "could be taken for"},
+		"iss with a long s":    {signed(`,"i\u017fs":` + text(p.url)), "could be taken for"},
+		"NBF after nbf":        {signed(`,"NBF":`+text(past), set("nbf", future)), "could be taken for"},
+		"Sub after sub":        {signed(`,"Sub":"admin"`), "could be taken for"},
+		"_CLAIM_NAMES":         {signed(`,"_CLAIM_NAMES":{}`), "could be taken for"},
+		"iss twice":            {signed(`,"iss":` + text(p.url)), "payload of the JWT"},
+		"iss twice, escaped":   {signed(`,"\u0069ss":` + text(p.url)), "payload of the JWT"},
+		"exp twice":            {signed(`,"exp":`+text(future), set("exp", past)), "payload of the JWT"},
+		"groups twice":         {signed(`,"groups":["writers"]`, set("groups", []string{"readers"})), "payload of the JWT"},
+		"twice, further down":  {signed(`,"x":[{"a":1,"a":1}]`), "payload of the JWT"},
+		"exp a text":           {signed("", set("exp", text(future))), "claim exp"},
+		"exp far beyond":       {signed("", without("exp"), set("exp", 1e300)), "claim exp"},
+		"exp before 1970":      {signed("", set("exp", -1)), "claim exp"},
+		"exp null":             {signed("", set("exp", nil)), "claim exp"},
+		"nbf a text":           {signed("", set("nbf", text(past))), "claim nbf"},
+		"aud an object":        {signed("", set("aud", map[string]any{"colophon": "colophon"})), "is not for the audience"},
+		"aud a list in a list": {signed("", set("aud", []any{[]string{"colophon"}})), "is not for the audience"},
+	} {
+		before := len(b.log.String())
+		_, err := b.Authenticate(with("Bearer " + c.token))
+		require.Equal(t, ErrInvalid, err, name)
+		require.Contains(t, b.log.String()[before:], c.reason, name)
+	}
+	b.accepts(with("Bearer "+sign(t, jose.RS256, p.keys["first"], "first", holds)), "oidc:alice")
+	b.accepts(with("Bearer "+signed("", set("exp", float64(future)+0.5), set("nbf", nil))), "oidc:alice")
+}
+
+// What is cheap decides before a signature is verified, and one that is not to be is not.
+func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
+	p := newProvider(t)
+	b := p.trusting()
+	made := b.token("one")
+	asked := 0
+	judge := func(token string, may bool) error {
+		_, err := b.AuthenticateWithin(with("Bearer "+token), func() bool { asked++; return may })
+		return err
+	}
+	good := sign(t, jose.RS256, p.keys["first"], "first", p.claims())
+	require.NoError(t, judge(made.Text, false))
+	require.Equal(t, ErrInvalid, judge(made.Text+"a", false))
+	require.Equal(t, ErrInvalid, judge("abc", false))
+	require.Equal(t, ErrInvalid, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", p.clock.now().Unix()-1))), false))
+	require.Equal(t, ErrInvalid, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), false))
+	require.Zero(t, asked)
+	require.Equal(t, ErrUnjudged, judge(good, false))
+	require.Zero(t, p.times("/keys"))
+	require.NoError(t, judge(good, true))
+	require.Equal(t, 2, asked)
+}
+
+func FuzzClaims(f *testing.F) {
+	f.Add([]byte(`{"iss":"a","aud":["b","c"],"exp":1,"nbf":0}`))
+	f.Add([]byte(`{"iss":"a","aud":"b","exp":1.5e3,"EXP":2}`))
+	f.Add([]byte(`{"iss":"a","iss":"b"}`))
+	f.Add([]byte(`{"i\u017fs":"a","aud":[],"exp":""}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		c, err := parseClaims(payload)
+		if err != nil {
+			return
+		}
+		// Another reader, who takes names whatever their case, finds the same.
+		var read struct {
+			Issuer  any `json:"iss"`
+			Expiry  any `json:"exp"`
+			Subject any `json:"sub"`
+		}
+		if json.Unmarshal(payload, &read) != nil {
+			return // a number beyond its range
+		}
+		require.Equal(t, read.Issuer != nil, c.value("iss").Given())
+		require.Equal(t, read.Expiry != nil, c.value("exp").Given())
+		require.Equal(t, read.Subject != nil, c.value("sub").Given())
+		if c.check(OIDC{Issuer: c.issuer(), Audience: "b"}, time.Unix(0, 0)) == nil {
+			require.Contains(t, texts(c.value("aud")), "b")
+			require.IsType(t, 0.0, read.Expiry)
+		}
+	})
+}
+
+func FuzzUnverifiedClaims(f *testing.F) {
+	f.Add("a.eyJpc3MiOiJhIn0.b")
+	f.Add("a.b")
+	f.Add("..")
+	f.Fuzz(func(t *testing.T, token string) {
+		if _, err := unverifiedClaims(token); err == nil {
+			require.Equal(t, 2, strings.Count(token, "."))
+		}
+	})
+}

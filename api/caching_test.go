@@ -1,0 +1,82 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+)
+
+// Whatever is answered says who may keep it.
+func TestEveryAnswerSaysWhoMayKeepIt(t *testing.T) {
+	g := startGated(t)
+	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "nobody"}} {
+		for _, e := range expectations() {
+			method, path, _ := strings.Cut(e.route, " ")
+			a := g.asks(c, method, e, ledger.Default)
+			kept := a.header.Get("Cache-Control")
+			switch {
+			case a.status >= http.StatusBadRequest:
+				require.Contains(t, []string{"private, no-cache", "no-store"}, kept, "%s %d", e.route, a.status)
+			case strings.HasSuffix(path, "/log/checkpoint"):
+				require.Equal(t, "no-cache", kept)
+			case strings.Contains(path, "/log/tile/"):
+				require.Equal(t, "private, max-age=31536000, immutable", kept)
+			case strings.Contains(path, "/content/"), strings.HasSuffix(path, "/document"):
+				require.Equal(t, "no-store", kept, e.route)
+			default:
+				require.Equal(t, "private, no-cache", kept, "%s %d", e.route, a.status)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/nonsense", atDefault + "/nonsense"} {
+		a := g.ask(g.admin(), http.MethodGet, path, "").want(http.StatusNotFound)
+		require.Equal(t, "private, no-cache", a.header.Get("Cache-Control"))
+	}
+}
+
+// Content is kept nowhere, nor is the answer that it is gone.
+func TestContentIsNotCached(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
+	s.post("/citation-sets", `{"subject":"s","citations":[{"source_id":"x","text":"t","weight":0.5}]}`).want(http.StatusCreated)
+	for _, path := range []string{"/records/1/content/output", "/records/2/content/citations/0/text", "/citation-sets/2/document"} {
+		require.Equal(t, "no-store", s.get(path).want(http.StatusOK).header.Get("Cache-Control"), path)
+	}
+	s.remove("/records/1/content", because).want(http.StatusCreated)
+	require.Equal(t, "no-store", s.get("/records/1/content/output").want(http.StatusGone).header.Get("Cache-Control"))
+	require.Equal(t, "private, no-cache", s.get("/records/1").want(http.StatusOK).header.Get("Cache-Control"))
+}
+
+// A private tile in a browser's cache is not for the next who asks there.
+func TestPrivateTilesVaryByCaller(t *testing.T) {
+	g := startGated(t)
+	hashes, entries := atDefault+"/log/tile/0/000.p/1", atDefault+"/log/tile/entries/000.p/1"
+	vary := func(path string) []string {
+		return g.ask(g.admin(), http.MethodGet, path, "").want(http.StatusOK).header.Values("Vary")
+	}
+	require.Equal(t, []string{"Authorization"}, vary(hashes))
+	require.Equal(t, []string{"Authorization", "Accept-Encoding"}, vary(entries))
+	g.ask(g.admin(), http.MethodPut, atDefault+"/visibility", `{"log":"public"}`).want(http.StatusOK)
+	require.Empty(t, vary(hashes))
+	require.Equal(t, []string{"Accept-Encoding"}, vary(entries))
+}
+
+// Text in usage is content: not in the log, and gone once it is erased.
+func TestTextInUsageIsErased(t *testing.T) {
+	const usage = `{"note": "marker-of-usage", "tokens": 7}`
+	s := start(t)
+	body := strings.Replace(ipcBody("", "o"), `{"payload"`, `{"usage":`+usage+`,"payload"`, 1)
+	created := s.post("/ipc-records", body).want(http.StatusCreated)
+	s.verified(created)
+	for _, path := range []string{"/records/1", "/events", "/log/tile/entries/000.p/2"} {
+		require.NotContains(t, string(s.get(path).want(http.StatusOK).body), "marker", path)
+	}
+	require.Equal(t, usage, string(s.get("/records/1/content/usage").want(http.StatusOK).body))
+	s.remove("/records/1/content", because).want(http.StatusCreated)
+	s.get("/records/1/content/usage").problem(http.StatusGone)
+	s.audited()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckIssuers(t *testing.T) {
+	var issuer string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/.well-known/openid-configuration":
+			fmt.Fprintf(w, `{"issuer":%q}`, issuer)
+		case "/other/.well-known/openid-configuration":
+			fmt.Fprintf(w, `{"issuer":%q}`, issuer)
+		case "/text/.well-known/openid-configuration":
+			_, _ = io.WriteString(w, "hello")
+		default:
+			http.Redirect(w, r, "/.well-known/openid-configuration", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	issuer = server.URL
+	judge := func(url string) []diagnosis {
+		path := filepath.Join(t.TempDir(), "access.yaml")
+		text := "oidc:\n  - issuer: " + url + "\n    audience: a\n    rules:\n      - {claim: groups, value: w, ledgers: [default], scopes: [write]}\n"
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		d := someDoctor(t, configured(func(c *serveConfig) { c.AccessFile = path }))
+		d.askIssuers(t.Context())
+		return checkIssuers(d)
+	}
+	requireVerdict(t, judge(server.URL), fine, "1 issuer: "+server.URL)
+	requireVerdict(t, judge(server.URL+"/other"), wrong, "is of the issuer")
+	requireVerdict(t, judge(server.URL+"/text"), wrong, "is no discovery document")
+	requireVerdict(t, judge(server.URL+"/moved"), wrong, "302")
+	server.Close()
+	requireVerdict(t, judge(server.URL), wrong, "refused")
+	requireVerdict(t, checkIssuers(someDoctor(t)), fine, "none")
+}
+
+// Nobody has to name the authority of the certificate that the settings have.
+func TestDoctorBelievesTheServersOwnCertificate(t *testing.T) {
+	s := newSigner(t)
+	config := s.server("server")
+	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	config.Listen = behind(t, g)[len("https://"):]
+	d := someDoctor(t, func(d *doctor) { d.settings.config, d.own = config, true })
+	options := serverOptions{url: d.settings.server()}
+	require.NoError(t, d.ask(t.Context(), options))
+	require.ErrorContains(t, d.server.err, "no colophon server", "the handshake succeeds")
+
+	d.own = false
+	require.NoError(t, d.ask(t.Context(), options))
+	require.ErrorContains(t, d.server.err, "certificate")
+	list := checkServer(d)
+	requireVerdict(t, list, unchecked, "certificate")
+	require.Contains(t, list[0].Do, "--ca-file")
+}
+
+func TestDoctorIsStrictWhereItIsAskedToBe(t *testing.T) {
+	for _, c := range []struct {
+		grades          []grade
+		lenient, strict int
+	}{
+		{[]grade{fine, advice}, exitOK, exitOK},
+		{[]grade{fine, unchecked}, exitOK, exitUnchecked},
+		{[]grade{unchecked, wrong}, exitFailed, exitFailed},
+	} {
+		var list []diagnosis
+		for _, g := range c.grades {
+			list = append(list, diagnosis{Verdict: g})
+		}
+		for strict, want := range map[bool]int{false: c.lenient, true: c.strict} {
+			exit := &exitError{}
+			err := newDoctorReport(list).outcome(strict)
+			require.Equal(t, want != exitOK, errors.As(err, &exit))
+			require.Equal(t, want, exit.code)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package index
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A page ends where it has read some MiB of events, whatever its limit is, and the next
+// goes on.
+func TestAPageIsBoundedInBytes(t *testing.T) {
+	const sets = 2 * pageBytes / (60 << 10)
+	padding := strings.Repeat("x", 60<<10)
+	var bodies []string
+	for n := range sets {
+		bodies = append(bodies, foreign("citation_set", "{}", fmt.Sprintf(
+			`{"subject":"x","citations":[{"chunk_hash":%q,"source_id":"s","section":%q,"weight":1}]}`, chunkOf(fmt.Sprint(n)), padding)))
+	}
+	f, log := folded(t, bodies...)
+	lists := map[string]func(v *View, p Page) (int, []byte, error){
+		"records": func(v *View, p Page) (int, []byte, error) {
+			rows, next, err := v.Records(t.Context(), Filter{Values: []Value{{sourceName, "s"}}}, p)
+			return len(rows), next, err
+		},
+		"by source": func(v *View, p Page) (int, []byte, error) {
+			rows, next, err := v.CitationsOfSource(t.Context(), "s", p)
+			return len(rows), next, err
+		},
+		"drift": func(v *View, p Page) (int, []byte, error) {
+			rows, next, err := v.CitationDrifts(t.Context(), "x", p)
+			return len(rows), next, err
+		},
+	}
+	for name, list := range lists {
+		v := viewed(t, f, log.head.Size)
+		all := 0
+		for p := (Page{Limit: 1000}); ; {
+			before := v.bytes
+			rows, next, err := list(v, p)
+			require.NoError(t, err)
+			require.LessOrEqual(t, v.bytes-before, pageBytes+3*len(padding), name)
+			if all += rows; next == nil {
+				break
+			}
+			require.Positive(t, rows, name)
+			p.After = next
+		}
+		require.Equal(t, sets, all, name)
+	}
+}

@@ -1,0 +1,94 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// withUsage is a good IPC record with that usage, of which `{"usage":…}` is parsed.
+func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
+	t.Helper()
+	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
+	var d pyjson.Document
+	// The event is parsed as it stands in a receipt, one bracket deeper.
+	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0)))+`}`)))
+	return r, d.Root().Member("event").Member("record")
+}
+
+// Usage that is figures stands in the event, up to each bound.
+func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
+	for _, usage := range []string{
+		`{}`,
+		`{"cached":true,"cost":null,"total_tokens":93}`,
+		`{"details":[{"ms":1.5},{"ms":-2}],"empty":[[],{}]}`,
+		`{"` + strings.Repeat("n", maxUsageName) + `":1}`,
+		usageOf(maxUsage),
+		nested(maxUsageDepth),
+	} {
+		r, event := withUsage(t, usage)
+		require.Equal(t, usage, string(event.Member("usage").Raw()))
+		require.False(t, event.Member("content").Member("usage").Given())
+		for _, c := range r.Contents {
+			require.NotEqual(t, "usage", c.Name)
+		}
+	}
+}
+
+// Whatever else usage may be is content, byte for byte, and the event has none of it.
+func TestOtherUsageIsContent(t *testing.T) {
+	for _, usage := range []string{
+		`{"note": "a secret"}`,
+		`{"a":{"b":[1,{"c":"a secret"}]}}`,
+		`{"":""}`,
+		`{"` + strings.Repeat("n", maxUsageName+1) + `":1}`,
+		`{"a":{"` + strings.Repeat("é", maxUsageName/2) + `n":1}}`,
+		`{"a":` + strings.Repeat("7", maxUsage) + `}`,
+		usageOf(maxUsage + 1),
+		nested(maxUsageDepth + 1),
+	} {
+		r, event := withUsage(t, usage)
+		require.False(t, event.Member("usage").Given(), "%.100s", usage)
+		require.NotContains(t, string(r.AppendBody(nil, Event{})), "secret")
+		var kept []Content
+		for _, c := range r.Contents {
+			if c.Name == "usage" {
+				kept = append(kept, c)
+			}
+		}
+		require.Len(t, kept, 1, "%.100s", usage)
+		require.Equal(t, usage, string(kept[0].Bytes))
+		digest := sha256.Sum256([]byte(usage))
+		named := event.Member("content").Member("usage")
+		require.Equal(t, hex.EncodeToString(digest[:]), string(named.Member("sha256").Text()))
+		require.Equal(t, fmt.Sprint(len(usage)), string(named.Member("size").Raw()))
+	}
+}
+
+// Hashes do not depend on usage.
+func TestUsageIsInNoHash(t *testing.T) {
+	without := string(parse(t, IPCRecord, []byte(goodIPC)).AppendHashes(nil))
+	for _, usage := range []string{`null`, `{"n":1}`, `{"n":"one"}`} {
+		r, _ := withUsage(t, usage)
+		require.Equal(t, without, string(r.AppendHashes(nil)))
+	}
+}
+
+// usageOf is usage in canonical form, of so many bytes.
+func usageOf(size int) string {
+	const empty = `{"a":[]}`
+	digits := size - len(empty)
+	return `{"a":[` + strings.Repeat("1,", (digits-1)/2) + strings.Repeat("1", digits-(digits-1)/2*2) + `]}`
+}
+
+// nested is usage of so many brackets.
+func nested(brackets int) string {
+	return `{"a":` + strings.Repeat("[", brackets-1) + strings.Repeat("]", brackets-1) + `}`
+}

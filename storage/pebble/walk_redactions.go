@@ -1,0 +1,94 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// Redactions implements storage.Reader.
+func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error] {
+	end := l.head.Load().Size
+	return func(yield func(storage.Redaction, error) bool) {
+		var from uint64
+		for most, more := firstPiece, true; more; most = min(growth*most, mostPiece) {
+			piece, err := l.redactions(ctx, from, most)
+			if err != nil {
+				yield(storage.Redaction{}, fmt.Errorf("reading redactions of ledger %q: %w", l.name(), err))
+				return
+			}
+			for _, r := range piece.rows {
+				if r.By >= end && r.By < piece.size {
+					continue // of a commit since
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if more = len(piece.rows) == most; more {
+				last := piece.rows[most-1].Seq
+				from, more = last+1, last+1 != 0
+			}
+		}
+	}
+}
+
+// redactionPiece is successive redactions and the size of the head that was stored
+// with them.
+type redactionPiece struct {
+	rows []storage.Redaction
+	size uint64
+}
+
+// redactions is at most that many of the redactions from the record at from on. They
+// and the head are read at one moment: the engine shows a commit before it is
+// durable, and its redactions are not to be taken for forged ones.
+func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
+	if err := l.db.usable(ctx); err != nil {
+		return redactionPiece{}, err
+	}
+	moment := l.db.engine.NewSnapshot()
+	defer func() { err = errors.Join(err, moment.Close()) }()
+	if p.size, err = sizeAt(moment, l.number); err != nil {
+		return redactionPiece{}, fmt.Errorf("the head stored with them: %w", err)
+	}
+	start, end := keys.Redactions(l.number, from)
+	rows, err := moment.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return redactionPiece{}, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for ok := rows.First(); ok && len(p.rows) < most; ok = rows.Next() {
+		seq, ok := keys.RedactionSeq(rows.Key())
+		if !ok {
+			return redactionPiece{}, fmt.Errorf("damaged: a key of %d bytes among them", len(rows.Key()))
+		}
+		value, err := rows.ValueAndErr()
+		if err != nil {
+			return redactionPiece{}, fmt.Errorf("record %d: %w", seq, err)
+		}
+		by, err := keys.DecodeSeq(value)
+		if err != nil {
+			return redactionPiece{}, fmt.Errorf("damaged: record %d: %w", seq, err)
+		}
+		p.rows = append(p.rows, storage.Redaction{Seq: seq, By: by})
+	}
+	return p, rows.Error()
+}
+
+// sizeAt is the number of entries of a ledger at a moment.
+func sizeAt(moment *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
+	stored, closer, err := moment.Get(keys.Head(number))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, closer.Close()) }()
+	head, err := keys.DecodeHead(stored)
+	return head.Size, err
+}
