@@ -20,7 +20,8 @@ func makeTokens(t *testing.T, data string) *credentials {
 		return strings.TrimSpace(run(t, append([]string{"token", "create", "--data", data, "--name", name, "--scope", scopes}, more...)...))
 	}
 	c := &credentials{all: create("all", "write,read,content,log,admin,metrics", "--ledger", "*")}
-	for _, scope := range []string{"write", "read", "content", "log", "admin", "metrics"} {
+	c.narrow = append(c.narrow, create("metrics", "metrics", "--ledger", "*"))
+	for _, scope := range []string{"write", "read", "content", "log", "admin"} {
 		c.narrow = append(c.narrow, create(scope, scope), create(scope+"-elsewhere", scope, "--ledger", second))
 	}
 	revoked := create("revoked", "read")

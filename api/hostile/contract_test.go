@@ -153,7 +153,7 @@ func match(route, path string) (fixed int, ok bool) {
 
 // always are the headers that every answer may have; the contract says so once, in
 // its introduction.
-var always = []string{"Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
+var always = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
 	"Access-Control-Allow-Origin"}
 
 // checkAnswer is nil if the contract has that status with those headers and that
