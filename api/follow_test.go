@@ -98,6 +98,7 @@ func (l *listener) next() (e sent) {
 // events reads so many events of the log, heartbeats left out.
 func (l *listener) events(count int) (list []sent) {
 	l.t.Helper()
+	defer time.AfterFunc(patience, l.leave).Stop()
 	for len(list) < count {
 		if e := l.next(); !e.comment {
 			require.Empty(l.t, e.name, "%s", e.data)
@@ -110,6 +111,7 @@ func (l *listener) events(count int) (list []sent) {
 // last reads the event that says why no more come.
 func (l *listener) last() sent {
 	l.t.Helper()
+	defer time.AfterFunc(patience, l.leave).Stop()
 	for {
 		e := l.next()
 		if e.comment {
@@ -117,7 +119,6 @@ func (l *listener) last() sent {
 		}
 		require.NotEmpty(l.t, e.name)
 		require.Empty(l.t, e.id)
-		defer time.AfterFunc(patience, l.leave).Stop()
 		_, err := l.lines.ReadByte()
 		require.ErrorIs(l.t, err, io.EOF)
 		return e
