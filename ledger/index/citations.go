@@ -152,9 +152,6 @@ func (k keyspace) conflict(dst []byte, seq uint64, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(appendVersion(k.key(dst, conflictList), seq), n)
 }
 
-// lastIdentity is the greatest one.
-var lastIdentity = identity(bytes.Repeat([]byte{0xff}, len(identity{})))
-
 // sortedChunks is distinct chunks, one behind the other in their order: the value of
 // places.
 func sortedChunks(chunks []identity) []byte {
