@@ -93,6 +93,7 @@ var (
 	lag      = prometheus.NewDesc("colophon_index_lag_events", "Events in the ledger that its index has not folded yet.", []string{"ledger"}, nil)
 	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed: it grows in an idle ledger too.", []string{"ledger"}, nil)
 	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 once it has stopped by an error.", []string{"ledger"}, nil)
+	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "Times that the index was found damaged and was replaced by an empty one, since the process began.", nil, nil)
 	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the storage takes writes of the ledger, 0 while free disk space is below the mark.", []string{"ledger"}, nil)
 )
 
@@ -104,13 +105,14 @@ type hostCollector struct {
 
 // Describe implements prometheus.Collector.
 func (h hostCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range [...]*prometheus.Desc{treeSize, queue, lag, age, running, writable} {
+	for _, d := range [...]*prometheus.Desc{treeSize, queue, lag, age, running, rebuilds, writable} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(rebuilds, prometheus.CounterValue, float64(h.index.Rebuilds()))
 	for _, l := range h.host.Ledgers() {
 		gauge := func(d *prometheus.Desc, value float64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, l.Name())

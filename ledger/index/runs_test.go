@@ -405,3 +405,21 @@ func TestKnownGroups(t *testing.T) {
 	}
 	require.Less(t, strange, count/20)
 }
+
+// A filter that has no room for more groups says of all that they may be there, and
+// gives back what it took.
+func TestKnownGroupsAreBounded(t *testing.T) {
+	const bytes = 3 * knownFirst * knownBlockBytes
+	var spare atomic.Int64
+	spare.Store(bytes)
+	k := knownGroups{spare: &spare}
+	added := 0
+	for ; !k.blind; added++ {
+		k.add(identify(fmt.Append(nil, added)))
+		require.GreaterOrEqual(t, spare.Load(), int64(0))
+	}
+	require.Greater(t, added, 3*knownFirst*knownEach)
+	require.True(t, k.has(identify([]byte("never added"))))
+	k.release()
+	require.Equal(t, int64(bytes), spare.Load())
+}

@@ -1,0 +1,61 @@
+package index
+
+import (
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// A batch leaves what its writes leave one after the other.
+func TestWritesEqualModel(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	defer func() { require.NoError(t, s.Close()) }()
+	rapid.Check(t, func(t *rapid.T) {
+		space := testKeys
+		require.NoError(t, s.engine.DeleteRange(space[:], space.end(), engine.NoSync))
+		stored, w := make(map[string]string), new(writes)
+		once := make(map[string]bool) // keys that are set once and undone, over and over
+		for range rapid.IntRange(1, 3).Draw(t, "batches") {
+			w.reset(1 << 20)
+			undone := make(map[string]bool)
+			for range rapid.IntRange(0, 60).Draw(t, "writes") {
+				length := rapid.IntRange(0, 40).Draw(t, "length")
+				text := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), length, length).Draw(t, "key")
+				key := append(space[:], text...)
+				value := rapid.StringN(0, 5, -1).Draw(t, "value")
+				name := string(key)
+				switch kind := rapid.SampledFrom([]writeKind{setKey, setKey, deleteKey, undoKey}).Draw(t, "kind"); {
+				case kind == undoKey && once[name] && !undone[name]:
+					w.add(undoKey, key, nil)
+					delete(stored, name)
+					delete(once, name)
+					undone[name] = true
+				case kind == undoKey && !undone[name]:
+					if _, there := stored[name]; !there {
+						w.add(setKey, key, []byte(value))
+						stored[name], once[name], undone[name] = value, true, true
+					}
+				case once[name] || undone[name]:
+				case kind == setKey:
+					w.add(setKey, key, []byte(value))
+					stored[name] = value
+				case kind == deleteKey:
+					w.add(deleteKey, key, nil)
+					delete(stored, name)
+				}
+			}
+			require.NoError(t, w.commit(s.engine))
+		}
+		got := make(map[string]string)
+		it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: space[:], UpperBound: space.end()})
+		require.NoError(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			got[string(it.Key())] = string(it.Value())
+		}
+		require.NoError(t, it.Close())
+		require.Equal(t, stored, got)
+	})
+}
