@@ -259,7 +259,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	metrics := b.server.config.Metrics.load
 	for i := range c.items {
 		item := &c.items[i]
-		line, status, err := b.result(ctx, item)
+		line, status, err := b.result(ctx, encoded.AvailableBuffer(), item)
 		if err != nil {
 			p, internal := asProblem(err)
 			if internal && !logged && !gone(ctx) {
@@ -279,9 +279,9 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	return out.write(encoded.Bytes())
 }
 
-// result is the receipt of one line as JSON, and the status that it would have had
-// as a request of its own; a problem comes as the error.
-func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, status int, err error) {
+// result appends the receipt of one line as JSON, and gives the status that it would
+// have had as a request of its own; a problem comes as the error.
+func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (line []byte, status int, err error) {
 	// The lines behind this one must be waited for, whatever happens here.
 	defer func() {
 		if r := recover(); r != nil {
@@ -295,7 +295,7 @@ func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, statu
 	if err != nil {
 		return nil, 0, err
 	}
-	o := outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, derive: b.options.derive, key: item.key, ack: ack}
+	o := &outcome{record: item.record, refused: item.refused, minimal: b.options.minimal, derive: b.options.derive, key: item.key, ack: ack}
 	receipt, err := b.server.receiptOf(context.WithoutCancel(ctx), b.ledger, o)
 	if err != nil {
 		return nil, 0, err
@@ -304,7 +304,7 @@ func (b *batch) result(ctx context.Context, item *batchItem) (line []byte, statu
 		p.Receipt = receipt.AppendJSON(nil)
 		return nil, 0, p
 	}
-	return b.server.encodeReceipt(ctx, b.ledger, o, receipt), o.status(), nil
+	return b.server.appendReceipt(ctx, dst, b.ledger, o, receipt), o.status(), nil
 }
 
 // cut drops what the buffer has beyond start, and all of the share beyond held.

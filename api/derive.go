@@ -54,22 +54,22 @@ type chunkSources struct {
 	Sources     []sourceUse `json:"sources"` // the first of them
 }
 
-// encodeReceipt is a receipt as JSON, with the derived facts if the request wants
-// them and the index has them in time.
-func (s *Server) encodeReceipt(ctx context.Context, l *ledger.Ledger, out outcome, receipt *proofs.Receipt) []byte {
-	text := receipt.AppendJSON(nil)
+// appendReceipt appends a receipt as JSON, with the derived facts if the request
+// wants them and the index has them in time.
+func (s *Server) appendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *outcome, receipt *proofs.Receipt) []byte {
+	dst = receipt.AppendJSON(dst)
 	if !out.derive {
-		return text
+		return dst
 	}
 	facts, err := s.derive(ctx, l, receipt.Seq, out.record.Kind)
 	if err != nil {
 		s.config.Log.Warn("answering without derived facts", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
-		return text
+		return dst
 	}
 	if len(facts) > len("{}") {
-		text = append(append(text[:len(text)-1], ','), facts[1:]...)
+		dst = append(append(dst[:len(dst)-1], ','), facts[1:]...)
 	}
-	return text
+	return dst
 }
 
 // derive is what follows from all events up to a record's own, as a JSON object.

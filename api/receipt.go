@@ -15,7 +15,7 @@ import (
 )
 
 // receiptOf is the receipt of what became of a record (3.1).
-func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out outcome) (*proofs.Receipt, error) {
+func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) (*proofs.Receipt, error) {
 	ack := out.ack
 	if ack.Outcome == ledger.Replayed {
 		r, err := s.receiptAt(ctx, l, ack.First, ack.Head, ack.Head.Size, out.minimal)
@@ -40,8 +40,8 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out outcome) (
 		EventHash:     ack.EventHash,
 		PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]),
 		LeafHash:      ack.LeafHash,
-		Hashes:        out.record.AppendHashes(nil),
-		Checks:        out.record.AppendChecks(nil),
+		Hashes:        out.record.HashesJSON(),
+		Checks:        out.record.ChecksJSON(),
 	}
 	r.Shape, r.FailureStage = out.record.RunShape()
 	return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
@@ -102,7 +102,7 @@ func (s *Server) receipt(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
 	if minimal || preferredType(c.Request()) != echo.MIMETextPlain {
-		return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendJSON(nil))
+		return answerReceipt(c, http.StatusOK, r)
 	}
 	proof, err := r.TlogProof()
 	if err != nil {
@@ -110,6 +110,14 @@ func (s *Server) receipt(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="%s-%d.tlog-proof"`, l.Name(), seq))
 	return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
+}
+
+// answerReceipt answers a receipt as JSON.
+func answerReceipt(c echo.Context, status int, r *proofs.Receipt) error {
+	answer := newReply()
+	defer answer.release()
+	answer.text = r.AppendJSON(answer.text)
+	return answer.send(c, status, echo.MIMEApplicationJSON)
 }
 
 // preferredType is the media type that a request accepts best, without parameters and

@@ -43,7 +43,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 			return err
 		}
 		if !held {
-			return s.answer(c, l, outcome{minimal: o.minimal, ack: ledger.Ack{Outcome: ledger.Replayed, First: *by, Head: l.Head()}})
+			return s.answer(c, l, &outcome{minimal: o.minimal, ack: ledger.Ack{Outcome: ledger.Replayed, First: *by, Head: l.Head()}})
 		}
 	}
 	withdrawn, err := l.Withdrawal(ctx, seq)

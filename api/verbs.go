@@ -149,7 +149,7 @@ func (s *Server) submitPrepared(c echo.Context, l *ledger.Ledger, o options, sub
 	}
 	s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
 	if ack.Outcome != ledger.Appended {
-		return s.answer(c, l, outcome{minimal: o.minimal, key: o.key, ack: ack})
+		return s.answer(c, l, &outcome{minimal: o.minimal, key: o.key, ack: ack})
 	}
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Server) submitPrepared(c echo.Context, l *ledger.Ledger, o options, sub
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))
-	return c.Blob(http.StatusCreated, echo.MIMEApplicationJSON, receipt.AppendJSON(nil))
+	return answerReceipt(c, http.StatusCreated, receipt)
 }
 
 // readOptionalBody is readBody for a request that may have none: then it has no

@@ -184,7 +184,7 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 			return err
 		}
 		s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return s.answer(c, l, outcome{record: r, refused: refused, minimal: o.minimal, derive: o.derive, key: o.key, ack: ack})
+		return s.answer(c, l, &outcome{record: r, refused: refused, minimal: o.minimal, derive: o.derive, key: o.key, ack: ack})
 	}
 }
 
@@ -208,7 +208,7 @@ type outcome struct {
 }
 
 // answer writes the response to a single write.
-func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
+func (s *Server) answer(c echo.Context, l *ledger.Ledger, out *outcome) error {
 	receipt, err := s.receiptOf(c.Request().Context(), l, out)
 	if err != nil {
 		return err
@@ -222,7 +222,10 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out outcome) error {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
 	}
 	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))
-	return c.Blob(status, echo.MIMEApplicationJSON, s.encodeReceipt(c.Request().Context(), l, out, receipt))
+	answer := newReply()
+	defer answer.release()
+	answer.text = s.appendReceipt(c.Request().Context(), answer.text, l, out, receipt)
+	return answer.send(c, status, echo.MIMEApplicationJSON)
 }
 
 // status is that of a record that was taken.
@@ -285,7 +288,10 @@ func (s *Server) compute(c echo.Context) error {
 		return err
 	}
 	defer done()
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, r.AppendComputed(nil))
+	answer := newReply()
+	defer answer.release()
+	answer.text = r.AppendComputed(answer.text)
+	return answer.send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
 // computeKind takes a kind by its name or by the name of its route.

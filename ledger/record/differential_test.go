@@ -20,7 +20,7 @@ func effective(t *testing.T, kind Kind, body []byte) map[string]*string {
 	r := parse(t, kind, body)
 	defer r.Release()
 	hashes := make(map[string]*string)
-	require.NoError(t, json.Unmarshal(r.AppendHashes(nil), &hashes))
+	require.NoError(t, json.Unmarshal(r.HashesJSON(), &hashes))
 	return hashes
 }
 

@@ -31,7 +31,7 @@ type Event struct {
 // AppendBody appends the event body up to the members that the sequencer fills
 // in (2.2): `{"actor":…,"rules":1,`. AppendSuffix completes it.
 func (r *Record) AppendBody(dst []byte, e Event) []byte {
-	return appendEvent(r.writer(dst), r.Kind, e, r.appendChecks, func(w *builder) { r.appendMembers(w, e.Key) })
+	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *builder) { r.appendMembers(w, e.Key) })
 }
 
 // writer is r's own builder, which keeps its memory from one use to the next.
@@ -44,10 +44,7 @@ func (r *Record) writer(dst []byte) *builder {
 func appendEvent(w *builder, kind Kind, e Event, checks, members func(*builder)) []byte {
 	w.open()
 	w.text("actor", []byte(e.Actor))
-	w.name("checks")
-	w.open()
 	checks(w)
-	w.close()
 	w.text("kind", []byte(kind))
 	w.text("ledger", []byte(e.Ledger))
 	w.name("record")
@@ -61,7 +58,7 @@ func appendEvent(w *builder, kind Kind, e Event, checks, members func(*builder))
 }
 
 // noChecks is for events that are not about a record's claims.
-func noChecks(*builder) {}
+func noChecks(w *builder) { w.raw("checks", []byte("{}")) }
 
 // AppendSuffix completes an event body.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
@@ -114,12 +111,36 @@ func (r *Record) appendMembers(w *builder, key *Hash) {
 	r.detail.appendMembers(w)
 }
 
-func (r *Record) appendChecks(w *builder) {
+// serialise writes what the event and its receipt have in common, once for both.
+func (r *Record) serialise() {
+	w := r.writer(r.arena)
+	start := len(w.b)
+	w.open()
 	for _, c := range r.Checks {
 		w.name(c.Field)
 		c.append(w)
 	}
+	w.close()
+	middle := len(w.b)
+	w.open()
+	for _, f := range r.hashes {
+		w.nullable(f.name, f.hex)
+	}
+	w.close()
+	r.arena = w.b
+	r.checksJSON, r.hashesJSON = w.b[start:middle:middle], w.b[middle:len(w.b):len(w.b)]
 }
+
+// ChecksJSON is the checks as a canonical JSON object, by field: what the event and
+// its receipt have. It lives as long as r.
+func (r *Record) ChecksJSON() []byte { return r.checksJSON }
+
+// HashesJSON is the effective hashes likewise.
+func (r *Record) HashesJSON() []byte { return r.hashesJSON }
+
+func (r *Record) checksMember(w *builder) { w.raw("checks", r.checksJSON) }
+
+func (r *Record) hashesMember(w *builder) { w.raw("hashes", r.hashesJSON) }
 
 func (c Check) append(w *builder) {
 	w.open()
@@ -130,38 +151,6 @@ func (c Check) append(w *builder) {
 		w.text("claimed", c.Claimed)
 	}
 	w.text("result", []byte(c.Result))
-	w.close()
-}
-
-// AppendChecks appends the checks as a canonical JSON object, by field.
-func (r *Record) AppendChecks(dst []byte) []byte {
-	w := r.writer(dst)
-	w.open()
-	r.appendChecks(w)
-	w.close()
-	return w.b
-}
-
-// AppendHashes appends the effective hashes as a canonical JSON object.
-func (r *Record) AppendHashes(dst []byte) []byte {
-	w := r.writer(dst)
-	w.open()
-	r.appendHashes(w)
-	w.close()
-	return w.b
-}
-
-func (r *Record) appendHashes(w *builder) {
-	for _, f := range r.hashes {
-		w.nullable(f.name, f.hex)
-	}
-}
-
-// hashesMember writes the effective hashes as the member that receipts show.
-func (r *Record) hashesMember(w *builder) {
-	w.name("hashes")
-	w.open()
-	r.appendHashes(w)
 	w.close()
 }
 
@@ -192,13 +181,16 @@ const maxRefusedBytes = 32 << 10
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *builder) {
+		w.name("checks")
+		w.open()
 		for _, c := range mismatches {
 			if len(w.b) > maxRefusedBytes {
-				return
+				break
 			}
 			w.name(c.Field)
 			c.append(w)
 		}
+		w.close()
 	}
 	refused := refused{kind: r.Kind, digest: r.Digest, why: why, mismatches: len(mismatches), first: first}
 	return appendEvent(&builder{b: dst}, RecordRefused, e, checks, func(w *builder) {
@@ -242,12 +234,9 @@ func eventText(text []byte) []byte {
 // AppendComputed appends what the ledger would record, without recording it:
 // {"checks", "hashes", "kind", "record"}.
 func (r *Record) AppendComputed(dst []byte) []byte {
-	w := &builder{b: dst}
+	w := r.writer(dst)
 	w.open()
-	w.name("checks")
-	w.open()
-	r.appendChecks(w)
-	w.close()
+	r.checksMember(w)
 	r.hashesMember(w)
 	w.text("kind", []byte(r.Kind))
 	w.name("record")

@@ -71,8 +71,11 @@ type Record struct {
 	Checks   []Check
 	Contents []Content
 
-	pointer  string // where the record stands in the request
-	hashes   []field
+	pointer string // where the record stands in the request
+	hashes  []field
+	// checksJSON and hashesJSON are Checks and hashes as the event has them.
+	checksJSON, hashesJSON []byte
+
 	detail   detail
 	labels   pyjson.Value
 	when     []byte // timestamp as sent, RFC 3339; nil when not given
@@ -82,7 +85,7 @@ type Record struct {
 	builder  builder
 	ipc      ipc // the detail of an IPC record
 	scratch  []byte
-	arena    []byte // holds hexadecimal digits that checks and hashes refer to
+	arena    []byte // holds what checks and hashes refer to, and both of them in JSON
 }
 
 // detail is the part of a record that its kind alone knows.
@@ -223,6 +226,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 		return d.err()
 	}
 	r.Digest = r.jsonHash(v)
+	r.serialise()
 	return nil
 }
 

@@ -74,10 +74,10 @@ func TestOtherUsageIsContent(t *testing.T) {
 
 // Hashes do not depend on usage.
 func TestUsageIsInNoHash(t *testing.T) {
-	without := string(parse(t, IPCRecord, []byte(goodIPC)).AppendHashes(nil))
+	without := string(parse(t, IPCRecord, []byte(goodIPC)).HashesJSON())
 	for _, usage := range []string{`null`, `{"n":1}`, `{"n":"one"}`} {
 		r, _ := withUsage(t, usage)
-		require.Equal(t, without, string(r.AppendHashes(nil)))
+		require.Equal(t, without, string(r.HashesJSON()))
 	}
 }
 

@@ -198,9 +198,9 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 	} {
 		body := strings.Replace(goodIPC, c.from, c.to, 1)
 		r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`",`+body[1:]))
-		require.Contains(t, string(r.AppendHashes(nil)), `"ipc_id":null`)
-		require.Contains(t, string(r.AppendHashes(nil)), `"`+c.missing+`":null`)
-		require.Contains(t, string(r.AppendChecks(nil)), `"ipc_id":{"claimed":"`+zeros+`","result":"claimed"}`)
+		require.Contains(t, string(r.HashesJSON()), `"ipc_id":null`)
+		require.Contains(t, string(r.HashesJSON()), `"`+c.missing+`":null`)
+		require.Contains(t, string(r.ChecksJSON()), `"ipc_id":{"claimed":"`+zeros+`","result":"claimed"}`)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestClaimsOfACompleteChainStand(t *testing.T) {
 	r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
 	require.Equal(t, zeros, r.EffectiveHash("ipc_id"))
 	require.Equal(t, zeros, r.EffectiveHash("ipc_id_advanced"))
-	require.Contains(t, string(r.AppendChecks(nil)), `"ipc_id":{"result":"claimed"}`)
+	require.Contains(t, string(r.ChecksJSON()), `"ipc_id":{"result":"claimed"}`)
 }
 
 func TestTimes(t *testing.T) {
@@ -264,8 +264,8 @@ func TestAnswerOfARejectedRun(t *testing.T) {
 
 func TestGivenIsNotNull(t *testing.T) {
 	require.Equal(t,
-		string(parse(t, IPCRecord, []byte(goodIPC)).AppendHashes(nil)),
-		string(parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"r"`, `"r","seed":null,"labels":null,"ipc_id":null`, 1))).AppendHashes(nil)))
+		string(parse(t, IPCRecord, []byte(goodIPC)).HashesJSON()),
+		string(parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"r"`, `"r","seed":null,"labels":null,"ipc_id":null`, 1))).HashesJSON()))
 	empty := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `""`, 1)))
 	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", empty.EffectiveHash("output_hash"))
 }

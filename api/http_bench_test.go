@@ -1,0 +1,110 @@
+//go:build unix
+
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The benchmarks of this file measure what a request costs the process beside the
+// disk: the ledger is in memory. They report CPU time, which other programs disturb
+// less than the clock; the client's is in it, but a client here costs little more than
+// its system calls.
+//
+//	go test -run '^$' -bench 'Post|Batch|Get' -count 6 ./api
+
+// cpu reports the CPU time of an operation, from when it is called.
+func cpu(b *testing.B) (report func()) {
+	used := func() time.Duration {
+		var u syscall.Rusage
+		require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	begin := used()
+	return func() { b.ReportMetric(float64(used()-begin)/float64(b.N), "cpu-ns/op") }
+}
+
+// BenchmarkPost is a single record, from the request to the receipt.
+func BenchmarkPost(b *testing.B) {
+	s := start(b)
+	w := s.wire(b)
+	requests := make([][]byte, b.N)
+	for i := range requests {
+		requests[i] = request(http.MethodPost, "/v1/ledgers/default/ipc-records", "application/json", sampleRecord(i))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	report := cpu(b)
+	for _, r := range requests {
+		w.ask(r, http.StatusCreated)
+	}
+	report()
+}
+
+// BenchmarkPostCompute is a record that is hashed and checked but not recorded: what
+// HTTP and the record itself cost, without the ledger and its index.
+func BenchmarkPostCompute(b *testing.B) {
+	s := start(b)
+	w := s.wire(b)
+	r := request(http.MethodPost, "/v1/compute/ipc_record", "application/json", sampleRecord(1))
+	b.ReportAllocs()
+	report := cpu(b)
+	for b.Loop() {
+		w.ask(r, http.StatusOK)
+	}
+	report()
+}
+
+// BenchmarkBatchLine is a record in a batch, from its line to that of its receipt.
+func BenchmarkBatchLine(b *testing.B) {
+	s := start(b)
+	var body bytes.Buffer
+	for i := range b.N {
+		fmt.Fprintf(&body, `{"kind":"ipc_record","record":%s}`+"\n", sampleRecord(i))
+	}
+	r, err := http.NewRequest(http.MethodPost, s.url+"/batch", &body)
+	require.NoError(b, err)
+	r.Header.Set("Content-Type", ndjson)
+	b.ReportAllocs()
+	b.ResetTimer()
+	report := cpu(b)
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(b, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	report()
+	require.NoError(b, err)
+	require.Equal(b, b.N, bytes.Count(answer, []byte(`"leaf_hash"`)))
+}
+
+// BenchmarkGet is what reads cost that are asked for most.
+func BenchmarkGet(b *testing.B) {
+	s := start(b)
+	w := s.wire(b)
+	for i := range 300 {
+		w.ask(request(http.MethodPost, "/v1/ledgers/default/ipc-records", "application/json", sampleRecord(i)), http.StatusCreated)
+	}
+	for name, path := range map[string]string{
+		"healthz":    "/healthz",
+		"inclusion":  "/v1/ledgers/default/proofs/inclusion?seq=5",
+		"checkpoint": "/v1/ledgers/default/log/checkpoint",
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+			b.ReportAllocs()
+			report := cpu(b)
+			for b.Loop() {
+				w.ask(r, http.StatusOK)
+			}
+			report()
+		})
+	}
+}
