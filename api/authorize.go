@@ -41,10 +41,10 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 			return echo.ErrNotFound
 		}
 		identity, err := s.authenticate(c)
-		if err == nil {
-			c.Set(identityKey, identity)
+		if c, is := c.(*call); is && err == nil {
+			c.identity = identity
 		}
-		if err := s.limits.rates.ofIdentity(s.caller(c)); err != nil {
+		if err := s.limits.rates.ofIdentity(func() string { return s.caller(c) }); err != nil {
 			return err
 		}
 		if r.needs.on == theLog && s.host.Public(c.Param("ledger")) {
@@ -68,10 +68,6 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 // once it is erased (2.3).
 func (n needs) showContent() bool { return n.any == access.Content || n.all&access.Content != 0 }
 
-// uncached has caches keep an answer for the caller alone, and ask again each time,
-// where it does not say otherwise: who may have it can change at once.
-func uncached(h http.Header) { h.Set(echo.HeaderCacheControl, "private, no-cache") }
-
 // brokenElement: a slash stands in an element of the path as it is. Echo gives a last
 // element all that is left; in ours a slash comes percent-encoded.
 func brokenElement(c echo.Context) bool {
@@ -86,8 +82,7 @@ func brokenElement(c echo.Context) bool {
 // identify is who makes a request. Without authentication everybody may do all.
 func (s *Server) identify(r *http.Request) (*access.Identity, error) {
 	if !s.config.Access.Required() {
-		everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
-		return &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}, nil
+		return s.everybody, nil
 	}
 	return s.config.Access.Authenticate(r)
 }
@@ -145,14 +140,11 @@ func alsoNeeds(c echo.Context, scope access.Scopes) error {
 	return needs{on: theLedger, all: scope}.check(identityOf(c), c.Param("ledger"))
 }
 
-// identityKey is where guard leaves who makes the request.
-const identityKey = "identity"
-
 // identityOf is who makes the request: nobody, who may do nothing, where the route
 // needs nothing.
 func identityOf(c echo.Context) *access.Identity {
-	if i, known := c.Get(identityKey).(*access.Identity); known {
-		return i
+	if c, is := c.(*call); is && c.identity != nil {
+		return c.identity
 	}
 	return &access.Identity{Actor: ledger.Anonymous}
 }

@@ -20,7 +20,7 @@ func (h Hosts) Check(r *http.Request) error {
 		return nil
 	}
 	name := hostName(r.Host)
-	if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() || slices.ContainsFunc(h, means(name)) {
+	if name == "localhost" || net.ParseIP(name).IsLoopback() || slices.ContainsFunc(h, means(name)) {
 		return nil
 	}
 	return fault(http.StatusMisdirectedRequest, "refused: the request names a host that is not this server's; "+
@@ -40,9 +40,11 @@ func means(name string) func(string) bool {
 // hostName is the name in a Host header, without port, brackets and the dot that a
 // full name may end in, in lower case.
 func hostName(header string) string {
-	host, _, err := net.SplitHostPort(header)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	host := strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	if strings.Contains(header, ":") {
+		if name, _, err := net.SplitHostPort(header); err == nil {
+			host = name
+		}
 	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

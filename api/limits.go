@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -149,28 +150,23 @@ func newBounds(load Load) *bounds {
 
 // admit refuses what can be refused before anybody knows who asks: requests on
 // connections beyond the bound, of a strange form, or too many of one address.
-func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		beyond, last := crowded(r)
-		if last {
-			c.Response().Header().Set(echo.HeaderConnection, "close")
-		}
-		if operational(c.Path()) {
-			return next(c)
-		}
-		if beyond {
-			return refuse(refusedConnections, http.StatusServiceUnavailable, 0,
-				"too many connections are open, of this address or of all (%d); try again later", s.limits.load.Connections)
-		}
-		if err := checkURL(r.URL); err != nil {
-			return err
-		}
-		if err := s.limits.rates.ofAddress(s.address(c)); err != nil {
-			return err
-		}
-		return next(c)
+func (s *Server) admit(c echo.Context) error {
+	r := c.Request()
+	beyond, last := crowded(r)
+	if last {
+		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
+	if operational(c.Path()) {
+		return nil
+	}
+	if beyond {
+		return refuse(refusedConnections, http.StatusServiceUnavailable, 0,
+			"too many connections are open, of this address or of all (%d); try again later", s.limits.load.Connections)
+	}
+	if err := checkURL(r.URL); err != nil {
+		return err
+	}
+	return s.limits.rates.ofAddress(func() netip.Prefix { return s.address(c) })
 }
 
 // operational are the routes by which a server is watched, above all when too much

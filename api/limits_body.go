@@ -20,22 +20,21 @@ type incoming struct {
 }
 
 // boundBody gives the body of a request its time to come, whether a handler reads it
-// or not. What it returns is nil where there is nothing to wait for at the end.
-func (s *Server) boundBody(w http.ResponseWriter, r *http.Request) (*http.Request, *incoming) {
+// or not.
+func (c *call) boundBody(patience time.Duration) {
+	r := c.request
 	if r.Body == nil || r.Body == http.NoBody {
-		return r, nil
+		return
 	}
-	controller := http.NewResponseController(w)
 	// net/http takes the deadline off when the body has come, and before the next
 	// request. Not every ResponseWriter has one; those of tests have no slow clients.
-	_ = controller.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+	_ = c.writer.controller.SetReadDeadline(time.Now().Add(patience))
 	if r.ProtoMajor != 1 {
-		return r, nil
+		return
 	}
-	body := &incoming{ReadCloser: r.Body, controller: controller, asked: r.Header.Get("Expect") != ""}
-	r = r.WithContext(r.Context()) // the original is net/http's
-	r.Body = body
-	return r, body
+	c.incoming = incoming{ReadCloser: r.Body, controller: &c.writer.controller, asked: r.Header.Get("Expect") != ""}
+	c.request = r.WithContext(r.Context()) // the original is net/http's
+	c.request.Body, c.writer.body = &c.incoming, &c.incoming
 }
 
 // Read implements io.Reader.

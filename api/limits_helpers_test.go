@@ -13,17 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 )
 
 func (s *service) server() *Server { return s.http.Config.Handler.(*Server) }
 
 // contextFrom is a request from an address.
-func contextFrom(s *service, remote string) echo.Context {
+func contextFrom(s *service, remote string) *call {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = remote
-	return s.server().echo.NewContext(r, httptest.NewRecorder())
+	return s.server().newCall(httptest.NewRecorder(), r)
 }
 
 func trusted(names ...string) (list []*net.IPNet) {

@@ -215,9 +215,9 @@ func TestCallers(t *testing.T) {
 		c := contextFrom(s, remote)
 		name := s.server().caller(c)
 		require.NotRegexp(t, `^([a-z0-9][a-z0-9._-]{0,63}|oidc:.*|mtls:.*)$`, name)
-		c.Set(identityKey, &access.Identity{Actor: "writer"})
+		c.identity = &access.Identity{Actor: "writer"}
 		require.Equal(t, "writer", s.server().caller(c))
-		c.Set(identityKey, &access.Identity{Actor: ledger.Anonymous})
+		c.identity = &access.Identity{Actor: ledger.Anonymous}
 		require.Equal(t, name, s.server().caller(c))
 	}
 	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), s.server().address(contextFrom(s, "[2001:db8::1%eth0]:1")))

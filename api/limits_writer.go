@@ -14,20 +14,16 @@ import (
 // It belongs to one goroutine at a time.
 type patientWriter struct {
 	http.ResponseWriter
-	controller *http.ResponseController
+	controller http.ResponseController
 	limit      time.Duration
-	head       bool      // of a HEAD request: what is written is not sent
-	slow       func()    // counts a client that did not read in time
+	head       bool // of a HEAD request: what is written is not sent
+	metrics    loadMetrics
 	body       *incoming // what is left of it goes before the answer; nil: nothing
 	renewed    time.Time
 }
 
 // piece is what the client has to take in one limit, in bytes.
 const piece = 64 << 10
-
-func newPatientWriter(w http.ResponseWriter, r *http.Request, limit time.Duration, slow func()) *patientWriter {
-	return &patientWriter{ResponseWriter: w, controller: http.NewResponseController(w), limit: limit, slow: slow, head: r.Method == http.MethodHead}
-}
 
 // writerOf is the writer that a handler's answer goes through.
 func writerOf(c echo.Context) *patientWriter {
@@ -82,7 +78,7 @@ func (w *patientWriter) rest() {
 // noted counts an error that means a slow client.
 func (w *patientWriter) noted(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		w.slow()
+		w.metrics.refuse(refusedSlowReader)
 	}
 	return err
 }

@@ -71,7 +71,11 @@ func (s *Server) openAPI(c echo.Context) error {
 // docsPage answers the contract for people, with commands for this server.
 func (s *Server) docsPage(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-	page := docsFor(s.docs, c.Request())
+	docs, err := s.docs()
+	if err != nil {
+		return err
+	}
+	page := docsFor(docs, c.Request())
 	if s.config.Access.Required() {
 		page = withToken(page)
 	}

@@ -3,10 +3,9 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
+	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -27,6 +26,9 @@ type Metrics struct {
 	events   *prometheus.HistogramVec
 	commit   *prometheus.HistogramVec
 	load     loadMetrics
+
+	mu     sync.RWMutex // guards what follows
+	routes map[routeKey]*routeSeries
 }
 
 // NewMetrics registers the process's metrics.
@@ -61,7 +63,8 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Help:    "Time to make a commit durable, its sync included.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		}, []string{"ledger"}),
-		load: newLoadMetrics(),
+		load:   newLoadMetrics(),
+		routes: make(map[routeKey]*routeSeries),
 	}
 	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.refused, m.load.lines,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -136,30 +139,42 @@ func truth(holds bool) float64 {
 	return 0
 }
 
-// observe counts and times every request.
-func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		start := time.Now()
-		route, method := c.Path(), c.Request().Method
-		if route == "" {
-			route = "unknown"
-		}
-		if !knownMethod(method) {
-			method = "other"
-		}
-		m := s.config.Metrics
-		m.underWay.WithLabelValues(route, method).Inc()
-		// Deferred: an answer that fails half-way ends in a panic.
-		defer func() {
-			m.underWay.WithLabelValues(route, method).Dec()
-			m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
-			m.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
-		}()
-		if err := next(c); err != nil {
-			c.Error(err) // answers it, so that its status is known here
-		}
-		return nil
+// routeSeries are the series of one route and method.
+type routeSeries struct {
+	requests *prometheus.CounterVec // by status
+	underWay prometheus.Gauge
+	duration prometheus.Observer
+}
+
+// routeKey is a route and method.
+type routeKey struct{ route, method string }
+
+// of is the series of a route and method. Whatever a client sends, it makes none of
+// its own.
+func (m *Metrics) of(route, method string) *routeSeries {
+	key := routeKey{route, method}
+	if route == "" {
+		key.route = "unknown"
 	}
+	if !knownMethod(method) {
+		key.method = "other"
+	}
+	m.mu.RLock()
+	series := m.routes[key]
+	m.mu.RUnlock()
+	if series == nil {
+		series = m.addRoute(key)
+	}
+	return series
+}
+
+func (m *Metrics) addRoute(key routeKey) *routeSeries {
+	labels := prometheus.Labels{"route": key.route, "method": key.method}
+	series := &routeSeries{requests: m.requests.MustCurryWith(labels), underWay: m.underWay.With(labels), duration: m.duration.With(labels)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.routes[key] = series // of several at once any will do: they are the same series
+	return series
 }
 
 func knownMethod(method string) bool {

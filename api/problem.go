@@ -158,25 +158,20 @@ func (s *Server) fail(err error, c echo.Context) {
 	_ = encodeJSON(c.Response(), p) // the client is gone if it fails
 }
 
-// recoverPanic turns a panic into a 500 that says nothing of it.
-func (s *Server) recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) (err error) {
-		defer func() {
-			if r := recover(); r != nil {
-				if r == http.ErrAbortHandler {
-					panic(r)
-				}
-				err = panicked(r)
-			}
-		}()
-		return next(c)
-	}
-}
-
 func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }
 
-// secure sets the headers that keep a browser from guessing.
-func secure(h http.Header) {
-	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
-	h.Set(echo.HeaderReferrerPolicy, "no-referrer")
+// setDefaults sets the headers that every answer has, unless it says otherwise: a
+// browser is not to guess, and caches keep an answer for the caller alone and ask again
+// each time, since who may have it can change at once.
+func setDefaults(h http.Header) {
+	h[echo.HeaderXContentTypeOptions] = nosniff
+	h[echo.HeaderReferrerPolicy] = noReferrer
+	h[echo.HeaderCacheControl] = uncached
 }
+
+// Values of headers, shared by all answers: nobody changes one in place.
+var (
+	nosniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+	uncached   = []string{"private, no-cache"}
+)

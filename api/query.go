@@ -22,6 +22,9 @@ type parameter struct {
 // query reads the query parameters. One that the route does not know, or that
 // comes twice, is refused: it would be ignored otherwise, which nobody wants.
 func query(c echo.Context, known ...parameter) error {
+	if c.Request().URL.RawQuery == "" {
+		return nil
+	}
 	given, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil { // some of it would be ignored
 		return fault(http.StatusBadRequest, "the query is malformed: %v", err)

@@ -6,6 +6,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -92,10 +93,12 @@ type Server struct {
 	echo   *echo.Echo
 	// origins refuses what a web page of another origin makes a browser send.
 	origins *http.CrossOriginProtection
-	docs    []byte // the page at /docs
-	totals  effectTotals
-	limits  *bounds
-	streams *streams
+	docs    func() ([]byte, error) // the page at /docs, rendered when it is first asked for
+	// everybody is who makes a request where nobody is asked: he may do all.
+	everybody *access.Identity
+	totals    effectTotals
+	limits    *bounds
+	streams   *streams
 }
 
 // New makes a server over a host and an index that are open. It follows every
@@ -103,19 +106,15 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
 	s.limits, s.streams = newBounds(s.config.Load), newStreams()
+	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
+	s.everybody = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
 	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)
-	var err error
-	if s.docs, err = renderDocs(); err != nil {
-		return nil, err
-	}
+	s.docs = sync.OnceValues(renderDocs)
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
 	}
 	s.config.Metrics.watch(s.host, config.Index)
 	s.config.Metrics.Register(loadCollector{s.limits})
-	s.echo.HideBanner, s.echo.HidePort = true, true
-	s.echo.HTTPErrorHandler = s.fail
-	s.echo.Use(s.observe, s.recoverPanic, s.admit)
 	s.register()
 	return s, nil
 }
@@ -138,29 +137,28 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	return nil
 }
 
-// ServeHTTP answers one request. HEAD is routed like GET: net/http, which knows
-// the original, leaves the body out.
+// ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	secure(w.Header())
-	uncached(w.Header())
-	r, body := s.boundBody(w, r)
-	patient := newPatientWriter(w, r, s.config.Load.WriteTimeout, func() { s.config.Metrics.load.refuse(refusedSlowReader) })
-	patient.body, w = body, patient
-	// A browser lets any web page post to a server on loopback.
+	setDefaults(w.Header())
+	c := s.newCall(w, r)
+	if err := s.strange(r); err != nil {
+		s.fail(err, c)
+	} else {
+		s.handle(c)
+	}
+	s.echo.ReleaseContext(c.Context)
+}
+
+// strange refuses what a web page may have made a browser send: any page can post to
+// a server on loopback.
+func (s *Server) strange(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
-		s.fail(fault(http.StatusForbidden, "refused: the request comes from a web page of another origin"), s.echo.NewContext(r, w))
-		return
+		return fault(http.StatusForbidden, "refused: the request comes from a web page of another origin")
 	}
 	if err := s.config.Hosts.Check(r); err != nil && !s.config.Access.Required() {
-		s.fail(err, s.echo.NewContext(r, w))
-		return
+		return err
 	}
-	if r.Method == http.MethodHead {
-		get := r.WithContext(r.Context())
-		get.Method = http.MethodGet
-		r = get
-	}
-	s.echo.ServeHTTP(w, r)
+	return nil
 }
 
 // HTTP is an http.Server for s with the time-outs of a service that slow clients

@@ -85,8 +85,12 @@ type requestBody struct {
 
 var bodies = sync.Pool{New: func() any { return new(requestBody) }}
 
-// maxPooledBody bounds the buffers that are kept for the next request.
-const maxPooledBody = 1 << 20
+// Bounds of the buffers that bodies are read into, in bytes: what is kept for the next
+// request, and what a client gets for nothing but the promise to send as much.
+const (
+	maxPooledBody   = 1 << 20
+	maxPromisedBody = 16 << 10
+)
 
 func release(body *requestBody) {
 	body.share.release()
@@ -105,10 +109,14 @@ func (s *Server) readBody(c echo.Context) (*requestBody, error) {
 	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
 		return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
 	}
+	source := r.Body
+	if r.ContentLength < 0 || r.ContentLength > s.config.MaxBody {
+		source = http.MaxBytesReader(c.Response(), source, s.config.MaxBody)
+	}
 	body := bodies.Get().(*requestBody)
 	body.share = share{memory: s.limits.memory}
-	counted := meter{r.Context(), http.MaxBytesReader(c.Response(), r.Body, s.config.MaxBody), &body.share}
-	if _, err := body.ReadFrom(counted); err != nil {
+	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // read at once, end included
+	if _, err := body.ReadFrom(meter{r.Context(), source, &body.share}); err != nil {
 		release(body)
 		if slow := slowSender(err, s.config.BodyTimeout); slow != nil {
 			return nil, slow
@@ -132,26 +140,40 @@ func unreadable(err error) error {
 	return fault(http.StatusBadRequest, "the body cannot be read to its end; is its encoding broken?")
 }
 
-// readRecord reads and decodes one record. The caller calls done when neither
-// the record nor what refers to it is used any more.
-func (s *Server) readRecord(c echo.Context, kind record.Kind) (r *record.Record, done func(), err error) {
+// posted is a record that a request has brought.
+type posted struct {
+	*record.Record
+	body *requestBody // to which it refers
+}
+
+// release gives back the memory of both, when neither the record nor what refers to it
+// is used any more.
+func (p posted) release() {
+	p.Release()
+	release(p.body)
+}
+
+// readRecord reads and decodes one record. The caller releases it.
+func (s *Server) readRecord(c echo.Context, kind record.Kind) (posted, error) {
 	body, err := s.readBody(c)
 	if err != nil {
-		return nil, nil, err
+		return posted{}, err
 	}
-	if r, err = s.config.Limits.Parse(kind, body.Bytes()); err != nil {
+	r, err := s.config.Limits.Parse(kind, body.Bytes())
+	if err != nil {
 		release(body)
-		return nil, nil, err
+		return posted{}, err
 	}
-	return r, func() {
-		r.Release()
-		release(body)
-	}, nil
+	return posted{r, body}, nil
 }
 
 // contentType refuses any other media type than the one wanted.
 func contentType(r *http.Request, want string) error {
-	got, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
+	header := r.Header.Get(echo.HeaderContentType)
+	if header == want {
+		return nil
+	}
+	got, _, err := mime.ParseMediaType(header)
 	if err != nil || got != want {
 		return fault(http.StatusUnsupportedMediaType, "Content-Type must be %s", want)
 	}
@@ -169,12 +191,12 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		r, done, err := s.readRecord(c, kind)
+		r, err := s.readRecord(c, kind)
 		if err != nil {
 			return err
 		}
-		defer done()
-		sub, refused, err := prepare(l, r, o)
+		defer r.release()
+		sub, refused, err := prepare(l, r.Record, o)
 		if err != nil {
 			return err
 		}
@@ -184,7 +206,7 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 			return err
 		}
 		s.config.Metrics.appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return s.answer(c, l, &outcome{record: r, refused: refused, minimal: o.minimal, derive: o.derive, key: o.key, ack: ack})
+		return s.answer(c, l, &outcome{record: r.Record, refused: refused, minimal: o.minimal, derive: o.derive, key: o.key, ack: ack})
 	}
 }
 
@@ -283,11 +305,11 @@ func (s *Server) compute(c echo.Context) error {
 	if !ok {
 		return fault(http.StatusNotFound, "kind must be one of ipc_record, run_dag, citation_set, path_fingerprint")
 	}
-	r, done, err := s.readRecord(c, kind)
+	r, err := s.readRecord(c, kind)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer r.release()
 	answer := newReply()
 	defer answer.release()
 	answer.text = r.AppendComputed(answer.text)

@@ -19,9 +19,10 @@ import (
 // command makes the file longer, so that two within one tick of the file system's
 // clock differ in size.
 type watch struct {
-	dir string
-	log *slog.Logger
-	now func() time.Time
+	dir  string
+	file string // in dir
+	log  *slog.Logger
+	now  func() time.Time
 
 	reading sync.Mutex // held while the file is read
 	table   atomic.Pointer[tokenTable]
@@ -46,7 +47,7 @@ type knownToken struct {
 // openWatch reads the token store for the first time. Later faults let nobody in;
 // this one is returned, for whoever starts the server to see.
 func openWatch(config Config) (*watch, error) {
-	w := &watch{dir: config.Dir, log: config.Log, now: config.Now}
+	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
 	_, err := os.Lstat(w.dir) // a link that leads nowhere is a folder that is gone
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for tokens: %w", err)
@@ -61,13 +62,13 @@ func openWatch(config Config) (*watch, error) {
 
 // current is the tokens as they are now.
 func (w *watch) current() *tokenTable {
-	if table := w.table.Load(); table.isOf(os.Lstat(w.path())) {
+	if table := w.table.Load(); table.isOf(os.Lstat(w.file)) {
 		return table
 	}
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	before := w.table.Load()
-	if before.isOf(os.Lstat(w.path())) {
+	if before.isOf(os.Lstat(w.file)) {
 		return before // another request was quicker
 	}
 	after := w.read(before.exists)
@@ -78,8 +79,6 @@ func (w *watch) current() *tokenTable {
 
 // exist reports whether there are tokens, or were. Once there were, that stays.
 func (w *watch) exist() bool { return w.table.Load().exists || w.current().exists }
-
-func (w *watch) path() string { return filepath.Join(w.dir, tokensFile) }
 
 // isOf reports whether a table is that of the file that has been looked at.
 func (t *tokenTable) isOf(info fs.FileInfo, err error) bool {
@@ -98,7 +97,7 @@ func (w *watch) read(existed bool) *tokenTable {
 		if !existed {
 			return &tokenTable{}
 		}
-		err = fmt.Errorf("%s is gone: restore it, or make a token; only without its folder, and after a new start, nothing is asked for", w.path())
+		err = fmt.Errorf("%s is gone: restore it, or make a token; only without its folder, and after a new start, nothing is asked for", w.file)
 	}
 	table := &tokenTable{exists: true, info: info, fault: err, tokens: make(map[string]*knownToken, len(tokens))}
 	for _, t := range tokens {

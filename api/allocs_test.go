@@ -1,0 +1,70 @@
+//go:build !race
+
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What requests cost is held by what can be counted: the allocations of the whole
+// process, with net/http's (some 15 a request), and for writes with the ledger's and
+// the index's. The bounds leave room for chance. Under the race detector sync.Pool drops
+// what it is given now and then.
+func TestAllocations(t *testing.T) {
+	s := start(t)
+	w := s.wire(t)
+	asked := 0
+	for name, c := range map[string]struct {
+		most    float64
+		status  int
+		request func() []byte
+	}{
+		"healthz": {28, http.StatusOK, func() []byte { return []byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") }},
+		"compute": {38, http.StatusOK, func() []byte {
+			return request(http.MethodPost, "/v1/compute/ipc_record", "application/json", sampleRecord(0))
+		}},
+		"post": {190, http.StatusCreated, func() []byte {
+			asked++
+			return request(http.MethodPost, "/v1/ledgers/default/ipc-records", "application/json", sampleRecord(asked))
+		}},
+	} {
+		const rounds = 200
+		requests := make([][]byte, 0, rounds+1) // the first is a warm-up
+		for range cap(requests) {
+			requests = append(requests, c.request())
+		}
+		count := testing.AllocsPerRun(rounds, func() {
+			w.ask(requests[0], c.status)
+			requests = requests[1:]
+		})
+		require.LessOrEqual(t, count, c.most, name)
+	}
+}
+
+// The lines of a batch cost less than requests.
+func TestAllocationsOfBatchLines(t *testing.T) {
+	s := start(t)
+	const lines, most = 2000, 48.0
+	posted := 0
+	batch := func() string {
+		var b strings.Builder
+		for range lines {
+			posted++
+			fmt.Fprintf(&b, "{\"kind\":\"ipc_record\",\"record\":%s}\n", sampleRecord(posted))
+		}
+		return b.String()
+	}
+	bodies := []string{batch(), batch(), batch()}
+	count := testing.AllocsPerRun(2, func() {
+		answer := s.batch(bodies[0])
+		bodies = bodies[1:]
+		require.Equal(t, lines, bytes.Count(answer.body, []byte(`"leaf_hash"`)))
+	})
+	require.LessOrEqual(t, count/lines, most)
+}

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/access"
+)
+
+// call is one request on its way through the server: what Echo knows of it, and what
+// the server does besides. It belongs to the goroutine of the request.
+type call struct {
+	echo.Context
+	identity *access.Identity // who makes it; nil until guard knows
+	request  *http.Request    // net/http's or, where body or method differ, its copy
+	incoming incoming
+	writer   patientWriter
+}
+
+// newCall begins a call. HEAD is routed like GET: net/http, which knows the original,
+// leaves the body out.
+func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call {
+	c := &call{Context: s.echo.AcquireContext(), request: r}
+	c.writer = patientWriter{ResponseWriter: w, controller: *http.NewResponseController(w), limit: s.config.Load.WriteTimeout,
+		head: r.Method == http.MethodHead, metrics: s.config.Metrics.load}
+	if c.writer.head {
+		c.request = r.WithContext(r.Context())
+		c.request.Method = http.MethodGet
+	}
+	c.boundBody(s.config.BodyTimeout)
+	c.Reset(c.request, &c.writer)
+	return c
+}
+
+// handle routes a call, answers it, and counts and times it.
+func (s *Server) handle(c *call) {
+	begin := time.Now()
+	s.echo.Router().Find(c.request.Method, echo.GetPath(c.request), c.Context)
+	series := s.config.Metrics.of(c.Path(), c.request.Method)
+	series.underWay.Inc()
+	// Deferred: an answer that fails half-way ends in a panic.
+	defer func() {
+		series.underWay.Dec()
+		series.requests.WithLabelValues(strconv.Itoa(c.Response().Status)).Inc()
+		series.duration.Observe(time.Since(begin).Seconds())
+	}()
+	if err := s.attempt(c); err != nil {
+		s.fail(err, c)
+	}
+}
+
+// attempt answers a call that is admitted. A panic becomes a 500 that says nothing of
+// it.
+func (s *Server) attempt(c *call) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r == http.ErrAbortHandler {
+				panic(r)
+			}
+			err = panicked(r)
+		}
+	}()
+	if err := s.admit(c); err != nil {
+		return err
+	}
+	return c.Handler()(c)
+}
