@@ -40,22 +40,21 @@ func (v *View) eachNewest(it *engine.Iterator, below uint64, yield func(namedRow
 		v.touched++
 		key := it.Key()
 		name = append(name[:0], key[:len(key)-versionBytes]...)
-		seq := versionOf(key)
-		if seq >= below {
+		if versionOf(key) >= below {
 			if below <= 1 {
 				return true, nil
 			}
 			valid = it.SeekGE(appendVersion(name, below-1))
 			continue
 		}
-		value, err := it.ValueAndErr()
+		newest, err := newestAt(it, below-1)
 		if err != nil {
 			return true, err
 		}
-		if !yield(namedRow{name[head:], row{seq, value}}, nil) {
+		if !yield(namedRow{name[head:], newest}, nil) {
 			return false, nil
 		}
-		// Behind the last version that a row can have.
+		// Behind the oldest version that a row can have.
 		valid = it.SeekGE(append(appendVersion(name, 0), 0))
 	}
 	return true, it.Error()

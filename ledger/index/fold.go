@@ -42,7 +42,7 @@ var errUnfinished = errors.New("index: the event has more to it than a batch tak
 // whoever folds it can range over rows. It is called before anything of the event
 // is written; the event then comes again, alone.
 func (f *fold) settled() error {
-	if len(f.rows.writes.list) > 0 {
+	if !f.rows.empty() {
 		return errUnsettled
 	}
 	return f.land()
@@ -133,7 +133,7 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 		full, err := f.fold.chunk(ctx, c, from)
 		f.fold.chunks <- c
 		if full || err != nil {
-			return f.fold.state.size > from || len(f.fold.rows.writes.list) > 0, err
+			return f.fold.state.size > from || !f.fold.rows.empty(), err
 		}
 	}
 	return f.fold.state.size > from, nil

@@ -2,13 +2,10 @@ package index
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
-
-	"colophon/storage"
 )
 
 // Group is what the runs with one value have in common (4.1).
@@ -119,18 +116,16 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 		return nil, nil, err
 	}
 	b := v.budget(p)
-	it, err := v.members(identify([]byte(q.By)), below)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	for ok := it.First(); ok; ok = it.Next() {
+	family := identify([]byte(q.By))
+	for member, err := range v.descend(families, family[:], below) {
+		if err != nil {
+			return nil, nil, err
+		}
 		if b.spent(len(rows)) {
 			return rows, appendSeq(nil, below), nil
 		}
-		v.touched++
-		below = versionOf(it.Key())
-		id, err := memberOf(it.Value())
+		below = member.seq
+		id, err := memberOf(member.value)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -138,30 +133,17 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 			return nil, nil, err
 		}
 	}
-	return rows, nil, wrapRead(it.Error())
-}
-
-// members ranges over the groups of a family whose first run is below a seq, the
-// newest first.
-func (v *View) members(family identity, below uint64) (*engine.Iterator, error) {
-	keys := v.keys
-	if below == 0 {
-		below = 1 // event 0 is no run
-	}
-	lower := keys.member(nil, family, below-1)
-	prefix := lower[:len(lower)-versionBytes]
-	return v.iterate(lower, behind(prefix, versionBytes))
+	return rows, nil, nil
 }
 
 // memberAt is the group of a family whose first run is an event.
 func (v *View) memberAt(family identity, first uint64) (identity, error) {
-	v.touched++
-	value, err := get(v.snapshot, v.keys.member(nil, family, first))
-	if errors.Is(err, storage.ErrNotFound) {
-		return identity{}, fmt.Errorf("%w: a ranked group that no list has", errDamaged)
+	at, value, found, err := v.newestBelow(families, family[:], first+1)
+	if err == nil && (!found || at != first) {
+		err = fmt.Errorf("%w: a ranked group that no list has", errDamaged)
 	}
 	if err != nil {
-		return identity{}, wrapRead(err)
+		return identity{}, err
 	}
 	return memberOf(value)
 }

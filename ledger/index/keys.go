@@ -12,9 +12,10 @@ import (
 )
 
 // A key is the ledger's number (2 bytes), a dimension (1), and what the dimension
-// is ordered by. Dimensions of versionedBit end in a version: the seq of the event
-// that wrote the row, inverted, so that the newest comes first. What stands
-// between has one length in each dimension: docs/index.md lists them all.
+// is ordered by. Dimensions of versionedBit end in a version: the seq of an event
+// that wrote the row, inverted, so that the newest comes first. Each key has a stretch
+// of versions and ends in the oldest of them. What stands between has one length in each
+// dimension: docs/index.md lists them all.
 type dimension byte
 
 // versionedBit marks the dimensions whose keys end in a version.
@@ -31,11 +32,6 @@ const (
 	// hashDimension: the first hashBytes of an event_hash, and the seq (8).
 	hashDimension dimension = 0x03
 
-	// A family is identity of a name that runs are grouped by.
-
-	// families: a family and the seq (8, inverted) of the first run of a group; the
-	// group.
-	families dimension = 0x10
 	// rankings: a family, the number of a ranking, a score (8) and the seq (8, inverted)
 	// of the first run of a group.
 	rankings dimension = 0x11
@@ -70,6 +66,10 @@ const (
 	// has that value.
 	postings dimension = versionedBit | iota
 
+	// A family is identity of a name that runs are grouped by.
+
+	// families: a family; a version for every group, by its first run: the group.
+	families dimension = 0x81
 	// outputs: a group and an output, by the first run of the ledger that had it (8);
 	// how many runs have it.
 	outputs dimension = 0x82
@@ -152,6 +152,7 @@ const (
 // rowBytes is, by dimension, the length of what stands before a version.
 var rowBytes = [256]int{
 	postings: len(identity{}),
+	families: len(identity{}),
 
 	outputs:      len(outputRow{}),
 	outputLevels: len(levelRow{}),

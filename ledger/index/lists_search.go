@@ -1,20 +1,19 @@
 package index
 
-import (
-	"errors"
-
-	engine "github.com/cockroachdb/pebble/v2"
-)
+import "errors"
 
 // search walks the events that have every one of some values downwards, from one
 // that all have to the next, without reading what lies between. It belongs to the
 // view's goroutine and must be closed. Among them can be changes of state.
-type search struct{ postings []descent }
+type search struct {
+	postings []*descent
+	at       uint64 // where the first of them is
+}
 
 func (v *View) search(ids []identity) *search {
 	s := new(search)
 	for _, id := range ids {
-		s.postings = append(s.postings, descent{view: v, id: id})
+		s.postings = append(s.postings, v.descent(postings, id[:]))
 	}
 	return s
 }
@@ -24,15 +23,17 @@ func (v *View) search(ids []identity) *search {
 // nothing found is the end. A step touches one key for each value at most.
 func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 	seq := below - 1
-	for i := range s.postings {
-		at, ok, err := s.postings[i].seek(seq)
+	for i, w := range s.postings {
+		at, ok, err := w.seek(seq)
 		if err != nil || !ok {
 			return 0, false, err
 		}
-		seq = at
+		if seq = at.seq; i == 0 {
+			s.at = seq
+		}
 	}
 	// Each was sought at or below the one before: if the first is there, all are.
-	if len(s.postings) > 0 && s.postings[0].seq != seq {
+	if len(s.postings) > 0 && s.at != seq {
 		return seq + 1, false, nil
 	}
 	return seq, true, nil
@@ -40,48 +41,8 @@ func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 
 func (s *search) close() error {
 	var errs []error
-	for i := range s.postings {
-		errs = append(errs, s.postings[i].close())
+	for _, w := range s.postings {
+		errs = append(errs, w.close())
 	}
 	return errors.Join(errs...)
-}
-
-// descent walks the events that have one value downwards.
-type descent struct {
-	view     *View
-	id       identity
-	versions *engine.Iterator // nil before the first seek
-	seq      uint64           // of the version that it is on, while valid
-	valid    bool
-}
-
-// seek goes down to the newest version at or below a seq, which must not be above
-// that of the seek before; it is not ok if there is none.
-func (d *descent) seek(seq uint64) (at uint64, ok bool, err error) {
-	if d.valid && d.seq <= seq {
-		return d.seq, true, nil
-	}
-	if d.versions == nil {
-		if d.versions, err = d.view.snapshot.NewIter(nil); err != nil {
-			return 0, false, wrapRead(err)
-		}
-	}
-	d.view.touched++
-	if d.valid && d.seq == seq+1 {
-		d.valid = d.versions.Next()
-	} else {
-		d.valid = d.versions.SeekPrefixGE(d.view.row(postings, d.id[:], seq+1))
-	}
-	if !d.valid {
-		return 0, false, wrapRead(d.versions.Error())
-	}
-	d.seq = versionOf(d.versions.Key())
-	return d.seq, true, nil
-}
-
-func (d *descent) close() error {
-	if d.versions == nil {
-		return nil
-	}
-	return wrapRead(d.versions.Close())
 }

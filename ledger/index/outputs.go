@@ -52,7 +52,7 @@ func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
 	}
 	row := outputRowOf(p.id, r.output)
 	if g.all.runs == 0 {
-		f.putOutput(row, g.seq, onlyOne)
+		f.startOutput(row, g.seq)
 		return outputCount{}
 	}
 	same, _ := f.countOutput(row)
@@ -74,6 +74,12 @@ func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
 	return same, true
 }
 
+// startOutput writes that one run has an output: the first version of its row.
+func (f *fold) startOutput(row outputRow, seq uint64) {
+	f.value = onlyOne.append(f.value[:0])
+	f.rows.start(outputs, row[:], seq, f.value)
+}
+
 func (f *fold) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
 	f.rows.put(outputs, row[:], seq, f.value)
@@ -91,7 +97,7 @@ func (f *fold) spellOutput(ctx context.Context, first uint64) error {
 	f.post(modelName, ipc.Model)
 	for i, p := range f.posted {
 		if p.family != (identity{}) && p.family != outputFamily && !repeated(f.posted[:i], p) {
-			f.putOutput(outputRowOf(p.id, first), first, onlyOne)
+			f.startOutput(outputRowOf(p.id, first), first)
 		}
 	}
 	return nil

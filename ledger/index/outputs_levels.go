@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 
 	engine "github.com/cockroachdb/pebble/v2"
 )
@@ -85,7 +86,11 @@ func (f *fold) countLevels(ctx context.Context, id identity, beside uint64) (lev
 		}
 		f.touched++
 		row := append([]byte(nil), it.Key()[:len(it.Key())-versionBytes]...)
-		c, err := decodeOutputCount(it.Value())
+		newest, err := newestAt(it, math.MaxUint64)
+		if err != nil {
+			return nil, err
+		}
+		c, err := decodeOutputCount(newest.value)
 		if err != nil {
 			return nil, err
 		}

@@ -30,8 +30,8 @@ func (f *fold) pathFingerprint(_ context.Context, e *event.Event) error {
 		next.build = f.joinBuild(e, &p, project, path, next.category)
 	}
 	f.collect(e)
-	f.post(projectName, p.Project)
-	f.post(buildName, p.Build)
+	f.postRecurring(projectName, p.Project)
+	f.postRecurring(buildName, p.Build)
 	f.post(pathIDName, next.id) // the event has the one that the route alone gives
 	f.writePostings(e, nil)
 

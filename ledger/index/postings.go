@@ -13,6 +13,8 @@ type posting struct {
 	// family is that of the name, if the runs of the value are a group (4.1): then
 	// the rows carry what is known of them. Zero if they are not.
 	family identity
+	// recurs: a value that many records have. Their versions share keys.
+	recurs bool
 }
 
 // Names of values, beside those of hash fields. A label's is labelPrefix and its
@@ -42,7 +44,7 @@ func grouping(name string) bool {
 
 // postingOf is what an event with that value is found by.
 func postingOf(name string, value []byte) posting {
-	return posting{identify([]byte(name), value), familyOf(name)}
+	return posting{id: identify([]byte(name), value), family: familyOf(name)}
 }
 
 // flags of a posting's version; what stands behind it is for grouped postings
@@ -62,11 +64,18 @@ func (f *fold) post(name string, value []byte) {
 	}
 }
 
+// postRecurring is post for a value that many records have.
+func (f *fold) postRecurring(name string, value []byte) {
+	if value != nil {
+		f.posted = append(f.posted, posting{id: identify([]byte(name), value), recurs: true})
+	}
+}
+
 // collect begins the values of a record: those that every kind can have. It writes
 // nothing.
 func (f *fold) collect(e *event.Event) {
 	f.posted = f.posted[:0]
-	f.post(kindName, []byte(e.Kind))
+	f.postRecurring(kindName, []byte(e.Kind))
 	f.post(runIDName, e.RunID())
 	for name, value := range e.Labels() {
 		f.post(labelPrefix+string(name), value)
@@ -86,9 +95,12 @@ func (f *fold) writePostings(e *event.Event, run *run) {
 		if repeated(f.posted[:i], p) {
 			continue
 		}
-		if p.family != (identity{}) {
+		switch {
+		case p.family != (identity{}):
 			f.group(e, p, run)
-		} else {
+		case p.recurs:
+			f.rows.put(postings, p.id[:], e.Seq, flags)
+		default:
 			f.rows.write(postings, p.id[:], e.Seq, flags)
 		}
 	}

@@ -42,7 +42,7 @@ func (f *fold) producer(e *event.Event) {
 	if id == nil {
 		return
 	}
-	f.post(producerName, id)
+	f.postRecurring(producerName, id)
 	f.post(producerSeqName, producerSeqText(id, number))
 	producer := identify(id)
 	state := producerState{next: 1}

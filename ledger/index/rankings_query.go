@@ -78,11 +78,12 @@ type rankedWalk struct {
 // the number of the list and the place of the last group that this one is done with;
 // nil at the end of the list.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
-	keys, family := w.view.keys, identify([]byte(w.choice.By))
-	prefix, placeBytes := keys.ranking(nil, family, w.lists[at]), seqBytes+versionBytes
 	if w.lists[at] == singles {
-		prefix, placeBytes = append(keys.key(nil, families), family[:]...), versionBytes
+		return w.members(ctx, at, after)
 	}
+	const placeBytes = seqBytes + versionBytes
+	family := identify([]byte(w.choice.By))
+	prefix := w.view.keys.ranking(nil, family, w.lists[at])
 	lower := prefix
 	if len(after) > 0 {
 		if len(after) != placeBytes {
@@ -103,12 +104,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		w.view.touched++
 		place := it.Key()[len(prefix):]
 		next = append(next[:1], place...)
-		var id identity
-		if w.lists[at] == singles {
-			id, err = memberOf(it.Value())
-		} else {
-			id, err = w.view.memberAt(family, versionOf(place))
-		}
+		id, err := w.view.memberAt(family, versionOf(place))
 		if err != nil {
 			return nil, err
 		}
@@ -117,6 +113,33 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		}
 	}
 	return nil, wrapRead(it.Error())
+}
+
+// members is list for the list of all groups.
+func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
+	family, below := identify([]byte(w.choice.By)), w.view.size
+	if len(after) > 0 {
+		if below, err = decodeSeq(after); err != nil || below > w.view.size {
+			return nil, ErrPosition
+		}
+	}
+	for member, err := range w.view.descend(families, family[:], below) {
+		if err != nil {
+			return nil, err
+		}
+		if w.budget.spent(len(w.rows)) {
+			return appendSeq([]byte{byte(at)}, below), nil
+		}
+		below = member.seq
+		id, err := memberOf(member.value)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.take(ctx, at, id); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // take appends a group if it is wanted and belongs to the list.
@@ -173,13 +196,14 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Grou
 // recent walks the groups of a family by their last live run. It belongs to the
 // view's goroutine and must be closed.
 type recent struct {
-	view   *View
-	family identity
-	ranked *engine.Iterator // groups of several runs
-	// members are all groups, by their first run; none of them if only groups of
-	// several runs are wanted.
-	members     *engine.Iterator
-	rankedBytes int // of what stands before a score
+	view        *View
+	family      identity
+	ranked      *engine.Iterator // groups of several runs
+	rankedBytes int              // of what stands before a score
+	// members are all groups, by their first run, of which those below a seq are left;
+	// 0 if only groups of several runs are wanted.
+	members      *descent
+	membersBelow uint64
 }
 
 func (v *View) recent(q *choice, below uint64) (*recent, error) {
@@ -190,50 +214,55 @@ func (v *View) recent(q *choice, below uint64) (*recent, error) {
 	if err != nil {
 		return nil, err
 	}
-	membersBelow := below
 	if q.several() {
-		membersBelow = 0
-	}
-	members, err := v.members(family, membersBelow)
-	if err != nil {
-		return nil, errors.Join(err, ranked.Close())
+		below = 0
 	}
 	ranked.First()
-	members.First()
-	return &recent{v, family, ranked, members, len(prefix)}, nil
+	return &recent{v, family, ranked, len(prefix), v.descent(families, family[:]), below}, nil
 }
 
 // next is a group and its last live run, in falling order. The identity is zero
 // where a group has its place elsewhere.
 func (r *recent) next() (seq uint64, id identity, ok bool, err error) {
-	var rankedSeq, memberSeq uint64 // event 0 is no run
+	var rankedSeq uint64 // event 0 is no run
 	if r.ranked.Valid() {
 		rankedSeq = versionOf(r.ranked.Key()[:r.rankedBytes+versionBytes])
 	}
-	if r.members.Valid() {
-		memberSeq = versionOf(r.members.Key())
+	member, err := r.member()
+	if err != nil {
+		return 0, id, false, err
 	}
-	if rankedSeq == 0 && memberSeq == 0 {
-		return 0, id, false, wrapRead(errors.Join(r.ranked.Error(), r.members.Error()))
+	if rankedSeq == 0 && member.seq == 0 {
+		return 0, id, false, wrapRead(r.ranked.Error())
 	}
-	r.view.touched++
-	if rankedSeq >= memberSeq {
+	if rankedSeq >= member.seq {
+		r.view.touched++
 		id, err = r.view.memberAt(r.family, versionOf(r.ranked.Key()))
 		r.ranked.Next()
 		return rankedSeq, id, true, err
 	}
-	member, err := memberOf(r.members.Value())
-	if err != nil {
+	if id, err = memberOf(member.value); err != nil {
 		return 0, id, false, err
 	}
-	r.members.Next()
-	g, err := r.view.group(member)
-	if err == nil && g.all.runs == 1 {
-		id = member
+	r.membersBelow = member.seq
+	g, err := r.view.group(id)
+	if g.all.runs != 1 {
+		id = identity{}
 	}
-	return memberSeq, id, true, err
+	return member.seq, id, true, err
+}
+
+// member is the newest of the members that are left; nothing if none is.
+func (r *recent) member() (member row, err error) {
+	if r.membersBelow > 0 {
+		member, _, err = r.members.seek(r.membersBelow - 1)
+	}
+	if member.seq == 0 {
+		r.membersBelow = 0
+	}
+	return member, err
 }
 
 func (r *recent) close() error {
-	return wrapRead(errors.Join(r.ranked.Close(), r.members.Close()))
+	return errors.Join(wrapRead(r.ranked.Close()), r.members.close())
 }

@@ -1,12 +1,13 @@
 package index
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 	"unsafe"
 )
 
-// rowCache keeps the newest versions of the rows that a fold has lately used, by the
+// rowCache keeps the newest stretches of the rows that a fold has lately used, by the
 // rows' names, in memory that holds no pointers: there are hundreds of thousands, and
 // the garbage collector need not look at them. They are in two generations: those used
 // since the last turn, and those used between the two turns before. It belongs to the
@@ -14,13 +15,6 @@ import (
 type rowCache struct {
 	seed       maphash.Seed
 	young, old generation
-}
-
-// version is one version of a row.
-type version struct {
-	seq   uint64
-	value []byte // of the cache; another put of the row may change it
-	found bool   // false: the row has no version at all
 }
 
 // turn makes the young generation the old one, and forgets what was old, unless there
@@ -39,56 +33,81 @@ func (c *rowCache) turn(limit int) {
 // full reports whether the young generation has its share of the bytes.
 func (c *rowCache) full(limit int) bool { return c.young.used >= limit/2 }
 
-// find is the newest version of a row that is kept, as one that is young now.
-func (c *rowCache) find(name []byte) (version, bool) {
+// find is the place of a row among the young ones, to which it comes if it is old; 0 if
+// it is not kept.
+func (c *rowCache) find(name []byte) place {
 	hash := maphash.Bytes(c.seed, name)
-	if e := c.young.find(hash, name); e != nil {
-		return c.young.version(e), true
+	if at := c.young.find(hash, name); at != 0 {
+		return at
 	}
-	e := c.old.find(hash, name)
-	if e == nil {
-		return version{}, false
+	at := c.old.find(hash, name)
+	if at == 0 {
+		return 0
 	}
-	return c.young.keep(hash, name, c.old.version(e)), true
+	e := &c.old.entries[at]
+	return c.young.keep(hash, name, e.span, c.old.stretchOf(e))
 }
 
-// keep keeps a version, whose value is copied, in place of the row's last one.
-func (c *rowCache) keep(name []byte, v version) version {
-	return c.young.keep(maphash.Bytes(c.seed, name), name, v)
+// keep keeps the newest stretch of a row, in place of what was kept of it.
+func (c *rowCache) keep(name []byte, s span, stretch []byte) place {
+	return c.young.keep(maphash.Bytes(c.seed, name), name, s, stretch)
 }
 
 // generation is a hash table.
 type generation struct {
-	heads   []uint32 // the first entry of each chain; their number is a power of two
+	heads   []place  // the first entry of each chain; their number is a power of two
 	entries []entry  // the first is none
-	blocks  [][]byte // names and values
+	blocks  [][]byte // names and stretches
 	filled  int      // blocks that are in use, the last of them up to
 	at      int      // this place
 	used    int      // bytes, heads included
 }
 
-// entry is one row. Its name stands in a block, and its value behind that.
+// place is where a row stands among the entries, up to the next turn; 0 is none.
+type place uint32
+
+// entry is one row. Its name stands in a block, and its stretch behind that.
 type entry struct {
-	seq         uint64
-	next        uint32 // the entry behind it in its chain, 0 for none
-	block, at   uint32
-	value, room uint32 // the length of the value, and what it can be without moving
-	name        uint8  // the length of the name
+	span
+	next       place // the entry behind it in its chain, 0 for none
+	block, at  uint32
+	size, room uint32 // the length of the stretch, and what it can be without moving
+	name       uint8  // the length of the name
+	changed    bool   // the stretch differs from what was written
+}
+
+// span is what a stretch spans: nothing if the row has no version.
+type span struct {
+	first, last uint64 // the oldest version and the newest
+	newest      uint32 // where the newest version's value stands, with its length
 	found       bool
+}
+
+// spanFrom is the span of a stretch of one version.
+func spanFrom(seq uint64) span { return span{first: seq, last: seq, found: true} }
+
+// spanOf is the span of a stretch.
+func spanOf(first uint64, encoded []byte) (span, error) {
+	s := openStretch(first, encoded)
+	for s.next() {
+	}
+	return span{first, s.seq, uint32(s.at), true}, s.err
 }
 
 const (
 	entryBytes = int(unsafe.Sizeof(entry{}))
 	cacheBlock = 1 << 16
-	// usualBytes is about what a row takes.
+	// usualBytes is about what a row takes, and slackBytes what its stretch can grow
+	// before it must move.
 	usualBytes = 128
+	slackBytes = 8
 )
 
 // reset empties a generation and keeps what memory it may need for so many bytes.
 func (g *generation) reset(bytes int) {
 	heads := 1 << bits.Len(uint(bytes/usualBytes))
 	if len(g.heads) != heads {
-		*g = generation{heads: make([]uint32, heads)}
+		*g = generation{heads: make([]place, heads)}
 	}
 	clear(g.heads)
 	g.entries = append(g.entries[:0], entry{})
@@ -103,58 +122,102 @@ func (g *generation) reset(bytes int) {
 	g.used = len(g.heads) * 4
 }
 
-func (g *generation) find(hash uint64, name []byte) *entry {
+func (g *generation) find(hash uint64, name []byte) place {
 	if len(g.entries) < 2 {
-		return nil
+		return 0
 	}
-	for i := g.heads[hash&uint64(len(g.heads)-1)]; i != 0; {
-		e := &g.entries[i]
-		if string(g.text(e, 0, int(e.name))) == string(name) {
-			return e
+	for at := g.heads[hash&uint64(len(g.heads)-1)]; at != 0; at = g.entries[at].next {
+		if string(g.nameOf(&g.entries[at])) == string(name) {
+			return at
 		}
-		i = e.next
 	}
-	return nil
+	return 0
 }
 
-// text is a part of an entry's name and value.
-func (g *generation) text(e *entry, from, length int) []byte {
-	from += int(e.at)
-	return g.blocks[e.block][from : from+length : from+length]
+func (g *generation) nameOf(e *entry) []byte {
+	return g.blocks[e.block][e.at : e.at+uint32(e.name)]
 }
 
-func (g *generation) version(e *entry) version {
-	return version{e.seq, g.text(e, int(e.name), int(e.value)), e.found}
+// stretchOf is the stretch of an entry, which can grow to the room that it has.
+func (g *generation) stretchOf(e *entry) []byte {
+	from := e.at + uint32(e.name)
+	return g.blocks[e.block][from : from+e.size : from+e.room]
 }
 
-// keep sets the version of a row.
-func (g *generation) keep(hash uint64, name []byte, v version) version {
-	e := g.find(hash, name)
-	if e == nil {
-		head := &g.heads[hash&uint64(len(g.heads)-1)]
-		g.entries = append(g.entries, entry{next: *head, name: uint8(len(name))})
-		g.used += entryBytes
-		*head = uint32(len(g.entries) - 1)
-		e = &g.entries[*head]
-		g.place(e, name, len(v.value))
-	} else if int(e.room) < len(v.value) {
-		g.place(e, name, len(v.value))
+// writtenBytes is about what the stretch takes in a batch.
+func (e *entry) writtenBytes() int {
+	return writeBytes + int(e.name) + versionBytes + int(e.size)
+}
+
+// newest is the newest version of a row. The value is valid until the row changes.
+func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
+	e := &g.entries[at]
+	if !e.found {
+		return 0, nil, false
 	}
-	e.seq, e.value, e.found = v.seq, uint32(len(v.value)), v.found
-	copy(g.text(e, int(e.name), len(v.value)), v.value)
-	return g.version(e)
+	encoded := g.stretchOf(e)[e.newest:]
+	size, n := binary.Uvarint(encoded)
+	return e.last, encoded[n : n+int(size)], true
 }
 
-// place gives an entry a place of its own, with room for a value that is a little
-// longer: that is what the next version mostly is.
-func (g *generation) place(e *entry, name []byte, value int) {
-	room := value + 8
+// keep adds a row, before one of that name if that is there.
+func (g *generation) keep(hash uint64, name []byte, s span, stretch []byte) place {
+	head := &g.heads[hash&uint64(len(g.heads)-1)]
+	g.entries = append(g.entries, entry{next: *head, name: uint8(len(name)), span: s})
+	g.used += entryBytes
+	at := place(len(g.entries) - 1)
+	*head = at
+	e := &g.entries[at]
+	g.move(e, name, stretch, len(stretch)+slackBytes)
+	return at
+}
+
+// replace gives a row another stretch.
+func (g *generation) replace(at place, s span, stretch []byte) {
+	e := &g.entries[at]
+	e.span = s
+	if e.size = uint32(len(stretch)); e.size > e.room {
+		g.move(e, g.nameOf(e), stretch, len(stretch)+slackBytes)
+	} else {
+		copy(g.stretchOf(e), stretch)
+	}
+}
+
+// takes reports whether a version of an event can be added to the stretch of a row.
+func (g *generation) takes(at place, seq uint64) bool {
+	e := &g.entries[at]
+	return e.found && (e.size < stretchBytes || e.last == seq)
+}
+
+// add adds a version to the stretch of a row, in place of one that the same event has
+// made, and says by how much that has grown.
+func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
+	e := &g.entries[at]
+	stretch := g.stretchOf(e)
+	if seq == e.last {
+		stretch = stretch[:e.newest]
+	} else {
+		stretch = binary.AppendUvarint(stretch, seq-e.last)
+		e.last, e.newest = seq, uint32(len(stretch))
+	}
+	stretch = appendValue(stretch, value)
+	grown = len(stretch) - int(e.size)
+	if e.size = uint32(len(stretch)); e.size > e.room {
+		g.move(e, g.nameOf(e), stretch, 2*len(stretch))
+	}
+	return grown
+}
+
+// move gives an entry a place of its own, with room for so many bytes of stretch.
+func (g *generation) move(e *entry, name, stretch []byte, room int) {
 	size := len(name) + room
 	if g.at+size > cacheBlock {
 		g.nextBlock(size)
 	}
-	e.block, e.at, e.room = uint32(g.filled-1), uint32(g.at), uint32(room)
-	g.at += copy(g.blocks[e.block][g.at:], name) + room
+	e.block, e.at, e.size, e.room = uint32(g.filled-1), uint32(g.at), uint32(len(stretch)), uint32(room)
+	block := g.blocks[e.block][g.at:]
+	copy(block[copy(block, name):], stretch)
+	g.at += size
 	g.used += size
 }
 

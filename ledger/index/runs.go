@@ -97,12 +97,13 @@ func (f *fold) putGroup(p posting, g *group) {
 		f.rows.write(postings, p.id[:], g.seq, f.value)
 		return
 	}
-	f.rows.put(postings, p.id[:], g.seq, f.value)
-	if g.all.first == g.seq {
-		f.known().add(p.id)
-		f.value = f.rows.keys.member(f.value[:0], p.family, g.seq)
-		f.rows.set(f.value, p.id[:])
+	if g.all.first != g.seq {
+		f.rows.put(postings, p.id[:], g.seq, f.value)
+		return
 	}
+	f.known().add(p.id)
+	f.rows.start(postings, p.id[:], g.seq, f.value)
+	f.rows.put(families, p.family[:], g.seq, p.id[:])
 }
 
 // join takes a new run into a version of one of its groups.
@@ -153,10 +154,4 @@ func (f *fold) countDrift(g *group, r *run) {
 	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
 	before.OutputHash, after.OutputHash = appendSeq(nil, g.live.output), appendSeq(nil, r.output)
 	f.count(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
-}
-
-// member is the key of a group in the list of its family, by the seq of its first
-// run; later ones come first.
-func (k keyspace) member(dst []byte, family identity, first uint64) []byte {
-	return appendVersion(append(k.key(dst, families), family[:]...), first)
 }

@@ -56,11 +56,11 @@ func (r *groupRuns) version(seq uint64) (group, error) {
 	if !r.versions.SeekGE(appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
 		return group{}, wrapRead(r.versions.Error())
 	}
-	value, err := r.versions.ValueAndErr()
+	newest, err := newestAt(r.versions, seq)
 	if err != nil {
-		return group{}, wrapRead(err)
+		return group{}, err
 	}
-	return decodeGroup(versionOf(r.versions.Key()), value)
+	return decodeGroup(newest.seq, newest.value)
 }
 
 // before is the last run of any state before an event, 0 for none.
@@ -72,15 +72,10 @@ func (r *groupRuns) before(seq uint64) (uint64, error) {
 // after is the first run of any state after an event, 0 for none. What is no run
 // makes versions too: those between are skipped in steps that double.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
-	*r.touched++
-	if !r.versions.SeekLT(appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
-		return 0, wrapRead(r.versions.Error())
+	next, found, err := r.following(seq)
+	if err != nil || !found {
+		return 0, err
 	}
-	value, err := r.versions.ValueAndErr()
-	if err != nil {
-		return 0, wrapRead(err)
-	}
-	next := row{versionOf(r.versions.Key()), value}
 	if next.isRun() {
 		return next.seq, nil
 	}
@@ -106,6 +101,29 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 		}
 	}
 	return high, nil
+}
+
+// following is the first version after a seq.
+func (r *groupRuns) following(seq uint64) (next row, found bool, err error) {
+	key := appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
+	// It is in the stretch that the seq is in, or begins the one after that.
+	for valid := r.versions.SeekGE(key) || r.versions.Last(); valid; valid = r.versions.Prev() {
+		*r.touched++
+		encoded, err := r.versions.ValueAndErr()
+		if err != nil {
+			return row{}, false, wrapRead(err)
+		}
+		s := openStretch(versionOf(r.versions.Key()), encoded)
+		for valid := s.err == nil; valid; valid = s.next() {
+			if s.seq > seq {
+				return s.row, true, nil
+			}
+		}
+		if s.err != nil {
+			return row{}, false, s.err
+		}
+	}
+	return row{}, false, wrapRead(r.versions.Error())
 }
 
 // gone is the last range that begins at a run or before it.

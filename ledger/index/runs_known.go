@@ -126,11 +126,21 @@ func (f *fold) loadKnown() (err error) {
 	}
 	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		value := it.Value()
-		if len(value) != len(identity{}) {
-			return errDamaged
+		encoded, err := it.ValueAndErr()
+		if err != nil {
+			return wrapRead(err)
 		}
-		f.runs.known.add(identity(value))
+		s := openStretch(versionOf(it.Key()), encoded)
+		for more := s.err == nil; more; more = s.next() {
+			id, err := memberOf(s.value)
+			if err != nil {
+				return err
+			}
+			f.runs.known.add(id)
+		}
+		if s.err != nil {
+			return s.err
+		}
 	}
 	return wrapRead(it.Error())
 }

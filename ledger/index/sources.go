@@ -73,7 +73,7 @@ func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
 		chunk := identify(hash)
 		listed[chunk] = true
 		p := pairOf(source, chunk)
-		f.rows.put(listedChunks, p[:], e.Seq, nil)
+		f.rows.start(listedChunks, p[:], e.Seq, nil)
 	}
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }

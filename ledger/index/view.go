@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	engine "github.com/cockroachdb/pebble/v2"
 
@@ -102,70 +101,8 @@ func (v *View) newestBelow(d dimension, row []byte, below uint64) (seq uint64, v
 	if !v.points.SeekPrefixGE(v.row(d, row, below)) {
 		return 0, nil, false, wrapRead(v.points.Error())
 	}
-	value, err = v.points.ValueAndErr()
-	return versionOf(v.points.Key()), value, err == nil, wrapRead(err)
-}
-
-// row is one version of a row. The value is valid until the next step.
-type row struct {
-	seq   uint64
-	value []byte
-}
-
-// descend yields the versions of a row below a size, the newest first. below is at
-// most the view's size.
-func (v *View) descend(d dimension, id []byte, below uint64) iter.Seq2[row, error] {
-	return func(yield func(row, error) bool) {
-		if below == 0 {
-			return
-		}
-		it, err := v.snapshot.NewIter(nil)
-		if err != nil {
-			yield(row{}, wrapRead(err))
-			return
-		}
-		err = errors.Join(v.walk(it, it.SeekPrefixGE(v.row(d, id, below)), it.Next, yield), it.Close())
-		if err != nil {
-			yield(row{}, wrapRead(err))
-		}
-	}
-}
-
-// ascend yields the versions of a row from a seq upwards that the view sees, the
-// oldest first.
-func (v *View) ascend(d dimension, id []byte, from uint64) iter.Seq2[row, error] {
-	return func(yield func(row, error) bool) {
-		if from >= v.size {
-			return
-		}
-		lower := append([]byte(nil), v.row(d, id, v.size)...)
-		it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: lower})
-		if err != nil {
-			yield(row{}, wrapRead(err))
-			return
-		}
-		// Event 0 is the ledger's own and in no row.
-		first := it.SeekLT(v.row(d, id, max(from, 1)))
-		err = errors.Join(v.walk(it, first, it.Prev, yield), it.Close())
-		if err != nil {
-			yield(row{}, wrapRead(err))
-		}
-	}
-}
-
-// walk yields what an iterator is on and what step leads to.
-func (v *View) walk(it *engine.Iterator, valid bool, step func() bool, yield func(row, error) bool) error {
-	for ; valid; valid = step() {
-		v.touched++
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return err
-		}
-		if !yield(row{versionOf(it.Key()), value}, nil) {
-			return nil
-		}
-	}
-	return it.Error()
+	newest, err := newestAt(v.points, below-1)
+	return newest.seq, newest.value, err == nil, err
 }
 
 // read reads an entry of the log, which is the caller's.
