@@ -1,12 +1,13 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -75,6 +76,7 @@ type batch struct {
 	*exchange
 	caller  string       // whose rate the lines count against
 	allowed func() error // nil while he may still write
+	results []byte       // of the chunk that is answered; of the goroutine that does
 }
 
 // chunk is some lines on their way through the stages.
@@ -84,6 +86,18 @@ type chunk struct {
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
+}
+
+var chunks = sync.Pool{New: func() any { return new(chunk) }}
+
+// maxPooledChunk bounds, in bytes, the buffers that are kept for the next chunk.
+const maxPooledChunk = 4 * chunkBytes
+
+// newChunk is an empty chunk; release gives it back.
+func newChunk(memory *bodyMemory) *chunk {
+	c := chunks.Get().(*chunk)
+	c.share, c.parsed = share{memory: memory}, make(chan struct{})
+	return c
 }
 
 // lineSpan is a line in chunk.buffer, or what is wrong with it.
@@ -146,7 +160,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 		b.part()
 	}()
 	for {
-		c := &chunk{parsed: make(chan struct{}), share: share{memory: b.server.limits.memory}}
+		c := newChunk(b.server.limits.memory)
 		more, err := b.next(ctx, lines, c)
 		if err != nil {
 			c.release()
@@ -210,7 +224,7 @@ func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
 // parse decodes and prepares every line of a chunk.
 func (b *batch) parse(c *chunk) {
 	defer close(c.parsed)
-	c.items = make([]batchItem, len(c.lines))
+	c.items = slices.Grow(c.items[:0], len(c.lines))[:len(c.lines)]
 	for i, l := range c.lines {
 		if c.items[i].err = l.err; l.err == nil {
 			b.prepare(&c.items[i], c.buffer[l.start:l.end])
@@ -254,34 +268,33 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 // answer waits for every line of a chunk and spools what became of it.
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
-	var encoded bytes.Buffer
+	b.results = b.results[:0]
 	logged := false // one of a chunk is enough: they fail for the same reason
-	metrics := b.server.config.Metrics.load
+	statuses := make(map[int]int)
 	for i := range c.items {
-		item := &c.items[i]
-		line, status, err := b.result(ctx, encoded.AvailableBuffer(), item)
-		if err != nil {
-			p, internal := asProblem(err)
-			if internal && !logged && !gone(ctx) {
-				logged = true
-				b.server.config.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
-			}
-			p.Line = c.lines[i].number
-			metrics.problem(p)
-			metrics.line(p.Status)
-			_ = encodeJSON(&encoded, p) // a problem and a buffer: neither can fail
+		results, status, err := b.result(ctx, b.results, &c.items[i])
+		if err == nil {
+			b.results = append(results, '\n')
+			statuses[status]++
 			continue
 		}
-		metrics.line(status)
-		encoded.Write(line)
-		encoded.WriteByte('\n')
+		p, internal := asProblem(err)
+		if internal && !logged && !gone(ctx) {
+			logged = true
+			b.server.config.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
+		}
+		p.Line = c.lines[i].number
+		b.server.config.Metrics.load.problem(p)
+		statuses[p.Status]++
+		b.results = p.appendLine(b.results)
 	}
-	return out.write(encoded.Bytes())
+	b.server.config.Metrics.load.answered(statuses)
+	return out.write(b.results)
 }
 
 // result appends the receipt of one line as JSON, and gives the status that it would
 // have had as a request of its own; a problem comes as the error.
-func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (line []byte, status int, err error) {
+func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (results []byte, status int, err error) {
 	// The lines behind this one must be waited for, whatever happens here.
 	defer func() {
 		if r := recover(); r != nil {
@@ -313,13 +326,19 @@ func (c *chunk) cut(start int, held int64) {
 	c.share.shrink(held)
 }
 
-// release gives back the records of a chunk and their memory. Those that were
-// enqueued must have been waited for.
+// release gives back the records of a chunk and its memory, for another. Those that
+// were enqueued must have been waited for.
 func (c *chunk) release() {
 	c.share.release()
 	for i := range c.items {
 		if r := c.items[i].record; r != nil {
 			r.Release()
 		}
+	}
+	clear(c.items)
+	clear(c.lines)
+	c.buffer, c.lines, c.items = c.buffer[:0], c.lines[:0], c.items[:0]
+	if cap(c.buffer) <= maxPooledChunk {
+		chunks.Put(c)
 	}
 }

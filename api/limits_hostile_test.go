@@ -61,7 +61,7 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
 	defer reader.close()
 	for more := true; more; {
-		c := &chunk{share: share{memory: memory}}
+		c := newChunk(memory)
 		more = reader.fill(c)
 		lines = append(lines, c.lines...)
 		c.release()

@@ -40,8 +40,12 @@ func (m loadMetrics) problem(p *problem) {
 	}
 }
 
-// line counts a line of a batch.
-func (m loadMetrics) line(status int) { m.lines.WithLabelValues(strconv.Itoa(status)).Inc() }
+// answered counts lines of batches, by status.
+func (m loadMetrics) answered(lines map[int]int) {
+	for status, count := range lines {
+		m.lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))
+	}
+}
 
 var (
 	openConnections = prometheus.NewDesc("colophon_connections", "Connections that are open.", nil, nil)

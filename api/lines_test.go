@@ -34,7 +34,7 @@ func FuzzLines(f *testing.F) {
 		}
 		number := 0
 		for more := true; more; {
-			c := &chunk{share: share{memory: memory}}
+			c := newChunk(memory)
 			more = lines.fill(c)
 			kept := 0
 			for _, l := range c.lines {

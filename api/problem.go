@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,13 @@ type problem struct {
 	// is to wait then.
 	why  refusal
 	wait time.Duration
+}
+
+// appendLine appends a problem as a line of JSON.
+func (p *problem) appendLine(dst []byte) []byte {
+	line := bytes.NewBuffer(dst)
+	_ = encodeJSON(line, p) // a problem and a buffer: neither can fail
+	return line.Bytes()
 }
 
 // place says what is wrong at one place of the request. For a check that failed
