@@ -26,10 +26,10 @@ const unregisteredSource = "unregistered_source"
 // citationSet folds a citation set.
 func (f *fold) citationSet(_ context.Context, e *event.Event) error {
 	set := e.CitationSet()
-	f.collect(e)
-	f.post(subjectName, set.Subject)
+	f.values.collect(e)
+	f.values.add(subjectName, set.Subject)
 	if f.citesUnregistered(&set) {
-		f.post(flagName, []byte(unregisteredSource))
+		f.values.add(flagName, []byte(unregisteredSource))
 	}
 	f.writePostings(e, nil)
 	s := superseding{fold: f, seq: e.Seq}

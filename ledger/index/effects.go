@@ -37,11 +37,11 @@ func appendIPCID(dst []byte, ipc *event.IPC) []byte {
 // those of the id's variables that runs are not grouped by: groups have that list
 // in their own rows.
 func (f *fold) writeConditions(seq uint64, ipc *event.IPC) {
-	for _, variable := range [...]struct {
+	for at, variable := range [...]struct {
 		name  string
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
-		id := identify([]byte(variable.name), variable.value)
+		id := f.conditions.posting(at, variable.name, variable.value).id
 		_, value, _ := f.rows.newest(conditions, id[:])
 		members, _ := binary.Uvarint(value) // 0 of nothing
 		f.value = binary.AppendUvarint(f.value[:0], members+1)

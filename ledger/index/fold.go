@@ -27,8 +27,10 @@ type fold struct {
 	touched int
 
 	// Scratch of one event.
-	posted []posting
-	value  []byte
+	values     values     // of the event's record
+	others     values     // of another record
+	conditions identities // of the variables of an ipc_id
+	value      []byte
 }
 
 // errUnsettled: the event must be the first of its batch.
@@ -96,6 +98,7 @@ func (f *Follower) starve(starved bool) {
 // Before an event that cannot be folded those that precede it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	f.fold.rows.begin(f.limits())
+	f.fold.runs.since = f.fold.state.size
 	more, err = f.gather(ctx)
 	if more && f.fold.rows.err == nil {
 		err = errors.Join(err, f.commit())

@@ -93,10 +93,10 @@ func (f *fold) spellOutput(ctx context.Context, first uint64) error {
 		return err
 	}
 	ipc := e.IPC()
-	f.collect(e)
-	f.post(modelName, ipc.Model)
-	for i, p := range f.posted {
-		if p.family != (identity{}) && p.family != outputFamily && !repeated(f.posted[:i], p) {
+	f.others.collect(e)
+	f.others.add(modelName, ipc.Model)
+	for p := range f.others.grouped() {
+		if p.family != outputFamily {
 			f.startOutput(outputRowOf(p.id, first), first)
 		}
 	}

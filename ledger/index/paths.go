@@ -29,10 +29,10 @@ func (f *fold) pathFingerprint(_ context.Context, e *event.Event) error {
 	if p.Build != nil {
 		next.build = f.joinBuild(e, &p, project, path, next.category)
 	}
-	f.collect(e)
-	f.postRecurring(projectName, p.Project)
-	f.postRecurring(buildName, p.Build)
-	f.post(pathIDName, next.id) // the event has the one that the route alone gives
+	f.values.collect(e)
+	f.values.addRecurring(projectName, p.Project)
+	f.values.addRecurring(buildName, p.Build)
+	f.values.add(pathIDName, next.id) // the event has the one that the route alone gives
 	f.writePostings(e, nil)
 
 	f.value = next.append(f.value[:0])

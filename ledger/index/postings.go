@@ -2,6 +2,8 @@ package index
 
 import (
 	"bytes"
+	"iter"
+	"slices"
 	"strings"
 
 	"colophon/ledger/event"
@@ -57,32 +59,87 @@ const (
 	isRun
 )
 
-// post collects a value of the event; a nil value is none.
-func (f *fold) post(name string, value []byte) {
-	if value != nil {
-		f.posted = append(f.posted, postingOf(name, value))
-	}
+// values gathers what a record is found by. They belong to a fold and hold until the
+// next record's are gathered.
+type values struct {
+	postings []posting
+	known    identities
 }
 
-// postRecurring is post for a value that many records have.
-func (f *fold) postRecurring(name string, value []byte) {
-	if value != nil {
-		f.posted = append(f.posted, posting{id: identify([]byte(name), value), recurs: true})
-	}
-}
-
-// collect begins the values of a record: those that every kind can have. It writes
-// nothing.
-func (f *fold) collect(e *event.Event) {
-	f.posted = f.posted[:0]
-	f.postRecurring(kindName, []byte(e.Kind))
-	f.post(runIDName, e.RunID())
+// collect begins a record, with the values that every kind can have.
+func (v *values) collect(e *event.Event) {
+	v.postings = v.postings[:0]
+	v.addRecurring(kindName, []byte(e.Kind))
+	v.add(runIDName, e.RunID())
 	for name, value := range e.Labels() {
-		f.post(labelPrefix+string(name), value)
+		v.add(labelPrefix+string(name), value)
 	}
 	for name, value := range e.Hashes() {
-		f.post(string(name), value)
+		v.add(string(name), value)
 	}
+}
+
+// add adds a value; a nil value is none.
+func (v *values) add(name string, value []byte) {
+	if value != nil {
+		v.postings = append(v.postings, v.known.posting(len(v.postings), name, value))
+	}
+}
+
+// addRecurring is add for a value that many records have.
+func (v *values) addRecurring(name string, value []byte) {
+	if value != nil {
+		v.add(name, value)
+		v.postings[len(v.postings)-1].recurs = true
+	}
+}
+
+// of is the posting of a family that a record has one value of.
+func (v *values) of(family identity) posting {
+	for _, p := range v.postings {
+		if p.family == family {
+			return p
+		}
+	}
+	return posting{}
+}
+
+// grouped yields the values whose runs are groups, each once.
+func (v *values) grouped() iter.Seq[posting] {
+	return func(yield func(posting) bool) {
+		for i, p := range v.postings {
+			if p.family != (identity{}) && !slices.Contains(v.postings[:i], p) && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// identities knows what was identified last, place by place: most records have at most
+// places what the one before had there.
+type identities struct{ last []identified }
+
+// identified is a value under its name.
+type identified struct {
+	name  string
+	value []byte
+	posting
+}
+
+// posting is postingOf for a value at a place, which is at most one behind the last.
+func (k *identities) posting(at int, name string, value []byte) posting {
+	if at == len(k.last) {
+		k.last = append(k.last, identified{})
+	}
+	last := &k.last[at]
+	if last.name != name || !bytes.Equal(last.value, value) {
+		if last.name != name {
+			last.name = strings.Clone(name)
+		}
+		last.value = append(last.value[:0], value...)
+		last.posting = postingOf(last.name, value)
+	}
+	return last.posting
 }
 
 // writePostings writes a row for every value collected, once, what the record is
@@ -91,11 +148,9 @@ func (f *fold) writePostings(e *event.Event, run *run) {
 	f.producer(e)
 	f.occurred(e)
 	flags := []byte{isRecord}
-	for i, p := range f.posted {
-		if repeated(f.posted[:i], p) {
-			continue
-		}
+	for i, p := range f.values.postings {
 		switch {
+		case slices.Contains(f.values.postings[:i], p):
 		case p.family != (identity{}):
 			f.group(e, p, run)
 		case p.recurs:
@@ -104,14 +159,4 @@ func (f *fold) writePostings(e *event.Event, run *run) {
 			f.rows.write(postings, p.id[:], e.Seq, flags)
 		}
 	}
-}
-
-// repeated reports whether a value stands among those before it.
-func repeated(before []posting, p posting) bool {
-	for _, b := range before {
-		if b == p {
-			return true
-		}
-	}
-	return false
 }

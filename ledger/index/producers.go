@@ -42,8 +42,8 @@ func (f *fold) producer(e *event.Event) {
 	if id == nil {
 		return
 	}
-	f.postRecurring(producerName, id)
-	f.post(producerSeqName, producerSeqText(id, number))
+	f.values.addRecurring(producerName, id)
+	f.values.add(producerSeqName, producerSeqText(id, number))
 	producer := identify(id)
 	state := producerState{next: 1}
 	if _, value, found := f.rows.newest(producerStates, producer[:]); found {

@@ -56,35 +56,35 @@ func (g *group) scores() scores {
 // runsFold is what the fold of runs keeps in memory. It belongs to the follower's
 // goroutine.
 type runsFold struct {
-	// changed are the groups that the batch has changed, with what they were.
-	changed map[identity]change
+	// changed are the groups that the batch has changed, which begins with an event.
+	changed []change
+	since   uint64
 	known   *knownGroups  // nil until it is first wanted
 	spare   *atomic.Int64 // of the store: bytes that known may take
 	decoder event.Decoder
 	run     run // scratch
 }
 
-// change is a group before a batch, which it may not have been then.
+// change is a group before a batch, and the scores that it had.
 type change struct {
-	family identity
+	posting
 	before scores
 }
 
-// changes notes what a group is before the first change that a batch makes.
+// changes notes what a group is before the first change that a batch makes, but for
+// one that it brings, while that has one run: it is in no ranking then.
 func (r *runsFold) changes(p posting, g *group) {
-	if _, noted := r.changed[p.id]; noted {
-		return
+	switch {
+	case g.all.runs == 0:
+	case g.seq < r.since, g.all.runs == 1 && g.all.first >= r.since:
+		r.changed = append(r.changed, change{p, g.scores()})
 	}
-	if r.changed == nil {
-		r.changed = make(map[identity]change)
-	}
-	r.changed[p.id] = change{p.family, g.scores()}
 }
 
 // rank brings the rankings to where the batch leads.
 func (f *fold) rank() {
-	for id, c := range f.runs.changed {
-		g := f.newestGroup(id)
+	for _, c := range f.runs.changed {
+		g := f.newestGroup(c.id)
 		for i, score := range g.scores() {
 			if score == c.before[i] {
 				continue
@@ -99,7 +99,7 @@ func (f *fold) rank() {
 			}
 		}
 	}
-	clear(f.runs.changed)
+	f.runs.changed = f.runs.changed[:0]
 }
 
 // ranking is the beginning of the keys of a family's groups in one order.

@@ -20,9 +20,9 @@ const (
 // runDAG folds a run-DAG.
 func (f *fold) runDAG(ctx context.Context, e *event.Event) error {
 	dag := e.DAG()
-	f.collect(e)
+	f.values.collect(e)
 	for _, stage := range dag.Stages {
-		f.post(stagePrefix+string(stage.Name), stage.Hash)
+		f.values.add(stagePrefix+string(stage.Name), stage.Hash)
 	}
 	if err := f.diverge(ctx, e.Seq, &dag); err != nil {
 		return err

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"crypto/sha256"
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
@@ -19,11 +20,15 @@ type run struct {
 	// other fields; showsFirst: it is the first run that does.
 	shows, showsFirst bool
 	facts             []byte
+	// The groups of its output_hash and its ipc_id before it.
+	sameOutput, sameID group
 }
 
 // ipcRecord folds an IPC record.
 func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
 	ipc := e.IPC()
+	f.values.collect(e)
+	f.values.add(modelName, ipc.Model)
 	var r *run
 	if ipc.IsRun() {
 		r = &f.runs.run
@@ -31,8 +36,6 @@ func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
 			return err
 		}
 	}
-	f.collect(e)
-	f.post(modelName, ipc.Model)
 	f.writePostings(e, r)
 	if r != nil && r.showsFirst {
 		f.writeConditions(e.Seq, &ipc)
@@ -42,7 +45,8 @@ func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
 
 // prepare finds out what a run brings, before anything of it is written.
 func (f *fold) prepare(ctx context.Context, r *run, seq uint64, ipc *event.IPC) error {
-	same := f.newestGroup(identify([]byte(outputName), ipc.OutputHash))
+	r.sameOutput = f.newestGroup(f.values.of(outputFamily).id)
+	same := &r.sameOutput
 	r.output, r.repeats = seq, same.all.runs > 0
 	if r.repeats {
 		r.output = same.all.first
@@ -52,9 +56,10 @@ func (f *fold) prepare(ctx context.Context, r *run, seq uint64, ipc *event.IPC) 
 			return err
 		}
 	}
-	chain := f.newestGroup(identify([]byte(ipcIDName), ipc.IPCID))
-	r.shows = string(appendIPCID(nil, ipc)) == string(ipc.IPCID)
-	r.showsFirst = r.shows && chain.conditions == 0
+	r.sameID = f.newestGroup(f.values.of(ipcFamily).id)
+	var scratch [2 * sha256.Size]byte
+	r.shows = string(appendIPCID(scratch[:0], ipc)) == string(ipc.IPCID)
+	r.showsFirst = r.shows && r.sameID.conditions == 0
 	r.facts = appendFacts(r.facts[:0], ipc)
 	return f.rows.err
 }
@@ -79,10 +84,16 @@ func (f *fold) newestGroup(id identity) group {
 // group writes the version of a group that a record makes; r is nil unless it is
 // a run.
 func (f *fold) group(e *event.Event, p posting, r *run) {
-	g := f.newestGroup(p.id)
-	if r != nil {
-		f.runs.changes(p, &g)
+	var g group
+	switch {
+	case r != nil && p.family == outputFamily:
+		g = r.sameOutput
+	case r != nil && p.family == ipcFamily:
+		g = r.sameID
+	default:
+		g = f.newestGroup(p.id)
 	}
+	f.runs.changes(p, &g)
 	g.follow(e.Seq, isRecord)
 	if r != nil {
 		f.join(&g, p, r)

@@ -22,12 +22,9 @@ func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to 
 	}
 	same := f.newestGroup(identify([]byte(outputName), ipc.OutputHash))
 	r := restated{seq: e.Seq, run: target.Seq, output: same.all.first, comes: to == live}
-	f.collect(target)
-	f.post(modelName, ipc.Model)
-	for i, p := range f.posted {
-		if p.family == (identity{}) || repeated(f.posted[:i], p) {
-			continue
-		}
+	f.others.collect(target)
+	f.others.add(modelName, ipc.Model)
+	for p := range f.others.grouped() {
 		if err := f.restate(ctx, p, r); err != nil {
 			return err
 		}
