@@ -21,6 +21,8 @@ var arrows = map[string][]string{
 	"ledger/record/cpython":        {},
 	"proofs":                       {"ledger/record/pyjson"},
 	"proofs/audit":                 {"proofs", "ledger/record", "ledger/record/pyjson"},
+	"proofs/pack":                  {"proofs", "ledger/record", "ledger/record/pyjson"},
+	"proofs/pack/browser":          {},
 	"storage":                      {},
 	"storage/memory":               {"storage"},
 	"internal/enginelog":           {},
@@ -36,7 +38,7 @@ var arrows = map[string][]string{
 	"api/access":                   {"ledger/record/pyjson"},
 	"api/hostile":                  {},
 	"deploy":                       {},
-	"cmd/colophon":                 {"api", "api/access", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "storage", "storage/pebble"},
+	"cmd/colophon":                 {"api", "api/access", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/pack", "storage", "storage/pebble"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -76,6 +76,7 @@ func expectedOfReads() []expectation {
 		{"GET " + ofALedger + "/records", "read" + onLedger, 200, "~/records", ""},
 		{"GET " + ofALedger + "/records/{seq}", "read" + onLedger, 200, "~/records/1", ""},
 		{"GET " + ofALedger + "/records/{seq}/receipt", "read or log" + onLedger, 200, "~/records/1/receipt", ""},
+		{"GET " + ofALedger + "/records/{seq}/proof", "read or log" + onLedger, 200, "~/records/2/proof?stage=question", ""},
 		{"GET " + ofALedger + "/records/{seq}/content/{path}", "content" + onLedger, 200, "~/records/1/content/output", ""},
 		{"GET " + ofALedger + "/runs/{run_id}", "read" + onLedger, 200, "~/runs/r", ""},
 		{"GET " + ofALedger + "/events", "read or log" + onLedger, 200, "~/events", ""},

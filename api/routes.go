@@ -88,6 +88,7 @@ func (s *Server) recordRoutes() []route {
 		{http.MethodGet, ofLedger + "/records", read, s.records},
 		{http.MethodGet, ofLedger + "/records/:seq", read, s.record},
 		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.receipt},
+		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.proof},
 		{http.MethodGet, ofLedger + "/records/:seq/content/*", needs{on: theLedger, any: access.Content}, s.content},
 		{http.MethodGet, ofLedger + "/runs/:run_id", read, s.run},
 		{http.MethodGet, ofLedger + "/events", follow, s.events},

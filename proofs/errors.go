@@ -26,6 +26,8 @@ var (
 	ErrInclusion = errors.New("proofs: not included")
 	// ErrConsistency: one tree is not shown to be the beginning of the other.
 	ErrConsistency = errors.New("proofs: not consistent")
+	// ErrPath: a stage is not shown to be in the tree of its run.
+	ErrPath = errors.New("proofs: path of the stage broken")
 	// ErrField: a field of a receipt differs from the event that it is about.
 	ErrField = errors.New("proofs: field differs from the event")
 )

@@ -12,7 +12,9 @@ import (
 // for files that end in .tlog-proof. Its extra data is the entry, so that it
 // verifies on its own.
 type TlogProof struct {
-	Extra      []byte // the entry; empty when the file has none
+	// Extra is the entry; empty when the file has none. Others may put there what
+	// they like: nothing vouches for it but the proof itself.
+	Extra      []byte
 	Index      uint64
 	Hashes     []Hash
 	Checkpoint []byte // signed note
@@ -95,27 +97,41 @@ func (p *TlogProof) parseHead(head string) error {
 	return nil
 }
 
-// Verify checks the proof and the entry that it carries: ErrNoProof without one,
-// the errors of OpenCheckpoint, ErrInclusion, ErrMalformed if the entry that was
-// proved holds no event, ErrField if the event's seq is not the index.
+// Verify checks the proof of the entry that it carries as extra data, as
+// VerifyEntry does; ErrNoProof without one.
 func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	if len(p.Extra) == 0 {
 		return fmt.Errorf("%w: tlog-proof without the entry as extra data", ErrNoProof)
 	}
+	_, err := p.VerifyEntry(p.Extra, verifiers...)
+	return err
+}
+
+// VerifyEntry checks that the proof is that of an entry, whatever extra data it
+// has, and gives the receipt of the entry's event: the errors of OpenCheckpoint,
+// ErrInclusion, those of NewReceipt if the entry that was proved holds no event,
+// ErrField if the event's seq is not the index. Link and leaf are hashes of the
+// same bytes, so that one cannot hold without the other.
+func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
 	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = VerifyInclusion(LeafHash(p.Extra), p.Index, checkpoint.Size, p.Hashes, checkpoint.Root)
+	err = VerifyInclusion(LeafHash(entry), p.Index, checkpoint.Size, p.Hashes, checkpoint.Root)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r, err := NewReceipt(p.Extra)
+	r, err := NewReceipt(entry)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r.Seq != p.Index {
-		return fmt.Errorf("%w: index is %d, the event's seq is %d", ErrField, p.Index, r.Seq)
+		return nil, fmt.Errorf("%w: index is %d, the event's seq is %d", ErrField, p.Index, r.Seq)
 	}
-	return nil
+	r.Proof = &Proof{
+		Event:      entry[HashSize:],
+		Inclusion:  Inclusion{LeafIndex: p.Index, TreeSize: checkpoint.Size, Hashes: p.Hashes},
+		Checkpoint: p.Checkpoint,
+	}
+	return r, nil
 }

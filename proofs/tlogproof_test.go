@@ -110,6 +110,50 @@ func TestTlogProofErrors(t *testing.T) {
 	require.ErrorIs(t, p.Verify(testSigner(t, testOrigin, 2).Verifier()), ErrWrongKey)
 }
 
+// A proof says nothing of its extra data: the entry may come from elsewhere, and
+// makes the receipt that the ledger would.
+func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
+	l := newTestLog(t, 9)
+	for seq := range uint64(9) {
+		want := l.receipt(t, seq, 9)
+		p, err := want.TlogProof()
+		require.NoError(t, err)
+		for _, extra := range [][]byte{nil, []byte("whatever")} {
+			p.Extra = extra
+			parsed, err := ParseTlogProof(p.Append(nil))
+			require.NoError(t, err)
+			got, err := parsed.VerifyEntry(l.entries[seq], l.signer.Verifier())
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			require.NoError(t, got.Verify(l.signer.Verifier()))
+			require.Error(t, parsed.Verify(l.signer.Verifier()))
+			_, err = parsed.VerifyEntry(l.entries[(seq+1)%9], l.signer.Verifier())
+			require.ErrorIs(t, err, ErrInclusion)
+		}
+	}
+}
+
+// A tree may hold what is no event of a chain; a true proof of that is none of an event.
+func TestTlogProofsOfWhatIsNoEvent(t *testing.T) {
+	signer := testSigner(t, testOrigin, 1)
+	body := fmt.Appendf(nil, testBodies[0], 7)
+	for name, c := range map[string]struct {
+		entry []byte
+		want  error
+	}{
+		"no event":      {[]byte("x"), ErrMalformed},
+		"no JSON":       {AppendEntry(nil, Hash{}, []byte("x")), ErrMalformed},
+		"no canonical":  {AppendEntry(nil, Hash{}, append([]byte(" "), body...)), ErrMalformed},
+		"too long":      {make([]byte, MaxEntry+1), ErrTooLong},
+		"another index": {AppendEntry(nil, Hash{}, body), ErrField},
+	} {
+		signed, err := signer.Sign(Checkpoint{testOrigin, 1, LeafHash(c.entry)})
+		require.NoError(t, err)
+		p := &TlogProof{Extra: c.entry, Checkpoint: signed}
+		require.ErrorIs(t, p.Verify(signer.Verifier()), c.want, name)
+	}
+}
+
 func TestEveryByteOfATlogProofCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	p, err := l.receipt(t, 1, 3).TlogProof()

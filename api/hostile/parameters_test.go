@@ -97,7 +97,7 @@ func headerText(text string) string {
 // kindOf is the kind of the records that an operation is about.
 var kindOf = map[string]string{
 	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record",
-	"compareRunDAGs": "run_dag", "getStageProof": "run_dag",
+	"compareRunDAGs": "run_dag", "getStageProof": "run_dag", "getNestedProof": "run_dag",
 	"getCitationsDocument": "citation_set", "pinnedRetrieval": "citation_set",
 }
 
@@ -141,6 +141,9 @@ func (d *drawer) repaired(op *operation, query []field) []field {
 	case "listEffects": // of two values of one thing
 		drop(func(name string) bool { return name == "variable" || name == "a" || name == "b" })
 		query = append(query, field{"variable", "model"}, field{"a", model}, field{"b", "not " + model})
+	case "getNestedProof": // of exactly one part
+		drop(func(name string) bool { return name == "stage" || name == "citation" })
+		query = append(query, field{"stage", "question"})
 	case "listRecords":
 		if !slices.ContainsFunc(query, func(f field) bool { return f.name == "producer" }) {
 			drop(func(name string) bool { return name == "producer_seq" })

@@ -74,7 +74,7 @@ every record that anybody can verify without asking the server again.`,
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.AddCommand(
-		newServe(c), newImport(c), newVerify(c), newHash(c),
+		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
 		newKeygen(c), newLedger(c), newToken(c), newDrift(c), newRedact(c), newFsck(c), newDoctor(c), newReindex(c), newMetrics(c), newPing(c), newVersion(c),
 	)
 	return root

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"colophon/proofs"
+	"colophon/proofs/pack"
 )
 
 // verdict is one way in which verifying ends.
@@ -20,10 +21,12 @@ type verdict struct {
 }
 
 // errRecord: the record is not the one that the event is about. errRecomputed:
-// it is, and the event says something else about it than it should.
+// it is, and the event says something else about it than it should. errText: the
+// text is not the one of the part that is proved.
 var (
 	errRecord     = errors.New("the record does not hash to the event")
 	errRecomputed = errors.New("the event says something else than the record")
+	errText       = errors.New("the text does not hash to the part")
 )
 
 // verdicts are the ways in which verifying fails.
@@ -35,58 +38,75 @@ func verdicts() []verdict {
 		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event is not the one that the receipt's hashes stand for: event or hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
-		{15, "wrong_field", "the receipt repeats the event wrongly", proofs.ErrField},
+		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
 		{16, "wrong_record", "the event is about another record than this one", errRecord},
 		{18, "wrong_checks", "the event is about this record, but what it says of it is not what comes out", errRecomputed},
-		{10, "malformed", "not a receipt", proofs.ErrMalformed},
-		{10, "malformed", "not a receipt", proofs.ErrTooLong},
+		{18, "wrong_checks", "the event says something else of its content than what comes out", pack.ErrHashes},
+		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
+		{20, "wrong_text", "the text is not the one that was recorded", errText},
+		{21, "wrong_content", "the content in the pack is not what the event names", pack.ErrContent},
+		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrMalformed},
+		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrTooLong},
 	}
 }
 
-const verifyHelp = `Verify a receipt, without asking anybody: the signature of its checkpoint, the
-event's link in the chain, its place in the signed tree, and every field. With
---record, that the record in FILE is the one that the event is about, and that
-the event says of it what this program computes.
+const verifyHelp = `Verify a file without asking anybody: the signature of its checkpoint, each event's
+link in the chain and its place in the signed tree, every field. FILE is
 
-RECEIPT is a receipt in JSON or a .tlog-proof file. KEY is a verifier key as
-serve prints it, or a file with it, one a line. FILE is the record as it was
-posted, or its line {"kind": …, "record": …}. - is the standard input.
+  a receipt in JSON, or a .tlog-proof file. With --record, the record in that file is
+      the one that the event is about, and the event says of it what this program
+      computes. A .tlog-proof without the entry takes it from --entry: the entry
+      itself, or its line of GET …/events.
+  a nested proof, as colophon prove and GET …/proof make it. With --text, the text in
+      that file is the one of the stage or citation; a text in the proof is always
+      checked.
+  an audit pack, as colophon export makes it. Its page is never run.
+
+KEY is a verifier key as serve prints it, or a file with it, one a line. The record is
+as it was posted, or its line {"kind": …, "record": …}. - is the standard input.
 
 Exit codes:
    0  verified
    2  bad arguments, or a file cannot be read
-  10  malformed: not a receipt
+  10  malformed: none of these files
   11  wrong key: signed with another key, or for another log
   12  bad signature
   13  broken chain link: event, prev_event_hash, event_hash and leaf_hash disagree
   14  broken inclusion: the event is not in the signed tree
   15  a field disagrees with the event
   16  wrong record: the record does not hash to the event
-  17  a minimal receipt, without proof
-  18  wrong checks: of this record, something else comes out than the event says`
+  17  a minimal receipt, or a .tlog-proof without entry: nothing to prove
+  18  wrong checks: of this record, something else comes out than the event says
+  19  broken path: the stage is not in the tree of its run
+  20  wrong text: it does not hash to the stage or the citation
+  21  wrong content: what is in the pack is not what the event names`
 
 // verifyOptions is the command line of verify.
 type verifyOptions struct {
-	receipt, key, record string
-	json                 bool
+	file, key, record, entry, text string
+	json                           bool
 }
 
 func newVerify(c *console) *cobra.Command {
 	var o verifyOptions
 	command := &cobra.Command{
-		Use:   "verify RECEIPT --key KEY",
-		Short: "Verify a receipt offline",
+		Use:   "verify FILE --key KEY",
+		Short: "Verify a receipt, a nested proof or an audit pack offline",
 		Long:  verifyHelp,
 		Example: `  colophon verify receipt.json --key verifier.key --record record.json
-  curl -s localhost:8080/v1/ledgers/default/records/41/receipt | colophon verify - --key verifier.key`,
+  curl -s localhost:8080/v1/ledgers/default/records/41/receipt | colophon verify - --key verifier.key
+  colophon verify answer.proof.json --key verifier.key --text answer.txt
+  colophon verify pack.html --key verifier.key`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.receipt = args[0]
+			o.file = args[0]
 			return verify(c, o)
 		},
 	}
 	command.Flags().StringVar(&o.key, "key", c.environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
 	command.Flags().StringVar(&o.record, "record", "", "`file` with the record as it was posted")
+	command.Flags().StringVar(&o.entry, "entry", "", "`file` with the entry that a .tlog-proof is about")
+	command.Flags().StringVar(&o.text, "text", "", "`file` with the text that a nested proof is about")
 	command.Flags().BoolVar(&o.json, "json", false, "print the outcome as JSON")
 	return command
 }
@@ -96,7 +116,7 @@ func (o verifyOptions) validate() error {
 		return exitf(exitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
 	}
 	inputs := 0
-	for _, name := range []string{o.receipt, o.key, o.record} {
+	for _, name := range []string{o.file, o.key, o.record, o.entry, o.text} {
 		if name == "-" {
 			inputs++
 		}
@@ -107,6 +127,21 @@ func (o verifyOptions) validate() error {
 	return nil
 }
 
+// only refuses the options that are for another kind of file.
+func (o verifyOptions) only(what string, allowed ...string) error {
+	for flag, value := range map[string]string{"record": o.record, "entry": o.entry, "text": o.text} {
+		if value != "" && !slices.Contains(allowed, flag) {
+			return exitf(exitUsage, "--%s is not for %s", flag, what)
+		}
+	}
+	return nil
+}
+
+// verified is what a file proves.
+type verified interface {
+	print(c *console) error
+}
+
 func verify(c *console, o verifyOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -115,24 +150,26 @@ func verify(c *console, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.readFile(o.receipt)
+	text, err := c.readFile(o.file)
 	if err != nil {
 		return err
 	}
-	var posted []byte
-	if o.record != "" {
-		if posted, err = c.readFile(o.record); err != nil {
-			return err
-		}
+	var proved verified
+	switch {
+	case pack.IsPack(text):
+		proved, err = verifyPack(o, text, keys)
+	case proofs.IsNested(text):
+		proved, err = verifyNested(c, o, text, keys)
+	default:
+		proved, err = verifyReceipt(c, o, text, keys)
 	}
-	r, err := verifyReceipt(text, keys)
-	if err == nil && o.record != "" {
-		err = verifyRecord(r.Proof.Event, posted)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return reject(c, o, err)
+	case o.json:
+		return writeJSON(c, proved)
 	}
-	return accept(c, o, r, keys)
+	return proved.print(c)
 }
 
 // readKeys reads the verifier key that is given, or the keys in the file named.
@@ -176,32 +213,4 @@ func parseKeys(text, where string) ([]*proofs.Verifier, error) {
 		return nil, exitf(exitUsage, "%s: no verifier key in it", where)
 	}
 	return keys, nil
-}
-
-// verifyReceipt verifies a receipt of either form and returns it.
-func verifyReceipt(text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
-	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
-		r, err := proofs.ParseReceipt(text)
-		if err != nil {
-			return nil, err
-		}
-		return r, r.Verify(keys...)
-	}
-	p, err := proofs.ParseTlogProof(text)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Verify(keys...); err != nil {
-		return nil, err
-	}
-	r, err := proofs.NewReceipt(p.Extra)
-	if err != nil {
-		return nil, err
-	}
-	r.Proof = &proofs.Proof{
-		Event:      p.Extra[proofs.HashSize:],
-		Inclusion:  proofs.Inclusion{LeafIndex: p.Index, Hashes: p.Hashes},
-		Checkpoint: p.Checkpoint,
-	}
-	return r, nil
 }

@@ -50,25 +50,27 @@ type accepted struct {
 	RecordVerified bool            `json:"record_verified"`
 }
 
-func accept(c *console, o verifyOptions, r *proofs.Receipt, keys []*proofs.Verifier) error {
+// newAccepted is what a verified receipt proves.
+func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) {
 	checkpoint, err := proofs.OpenCheckpoint(r.Proof.Checkpoint, keys...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a := accepted{
+	return &accepted{
 		Verified: true, Ledger: r.Ledger, Seq: r.Seq, Kind: r.Kind, Time: r.Time,
 		EventHash: fmt.Sprintf("%x", r.EventHash), Origin: checkpoint.Origin, TreeSize: checkpoint.Size,
-		Checks: r.Checks, RecordVerified: o.record != "",
-	}
+		KeyFingerprint: fingerprint(r.Proof.Checkpoint, keys), Checks: r.Checks,
+	}, nil
+}
+
+// fingerprint is that of the key that signed a checkpoint; of several, the last.
+func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 	for _, key := range keys {
-		if _, err := proofs.OpenCheckpoint(r.Proof.Checkpoint, key); err == nil {
-			a.KeyFingerprint = key.Fingerprint()
+		if _, err := proofs.OpenCheckpoint(checkpoint, key); err == nil {
+			found = key.Fingerprint()
 		}
 	}
-	if o.json {
-		return writeJSON(c, a)
-	}
-	return a.print(c)
+	return found
 }
 
 func writeJSON(c *console, value any) error {

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// part is which part of a record a proof is asked of: a stage, or a citation.
+type part struct {
+	stage         string
+	citation      uint64
+	citationGiven bool
+}
+
+// proof answers the nested proof of one part of a record: the part's hash, its way to
+// the record's event, and the receipt of that, for the head or any tree size since.
+func (s *Server) proof(c echo.Context) error {
+	l, head, seq, err := s.at(c)
+	if err != nil {
+		return err
+	}
+	var p part
+	size := head.Size
+	if err := query(c, text("stage", &p.stage), count("citation", &p.citation, &p.citationGiven), count("tree_size", &size, nil)); err != nil {
+		return err
+	}
+	if (p.stage != "") == p.citationGiven {
+		return invalid("stage", "give either stage or citation: which part of the record is to be proved")
+	}
+	if size > head.Size || seq >= size {
+		return invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
+	}
+	const minimal = false
+	receipt, err := s.receiptAt(c.Request().Context(), l, seq, head, size, minimal)
+	if err != nil {
+		return err
+	}
+	nested, err := p.of(receipt)
+	if err != nil {
+		return err
+	}
+	body, err := nested.AppendJSON(nil)
+	if err != nil {
+		return fmt.Errorf("proof of a part of event %d: %w", seq, err)
+	}
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, body)
+}
+
+// of finds the part in the event of a receipt and proves it.
+func (p *part) of(r *proofs.Receipt) (*proofs.Nested, error) {
+	var decoder event.Decoder
+	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))
+	if err != nil {
+		return nil, fmt.Errorf("event %d: %w", r.Seq, err)
+	}
+	nested := &proofs.Nested{Receipt: r}
+	switch {
+	case p.citationGiven && e.Kind != record.CitationSet:
+		return nil, fault(http.StatusNotFound, "event %d is a %s: only a citation_set has citations", r.Seq, e.Kind)
+	case !p.citationGiven && e.Kind != record.RunDAG:
+		return nil, fault(http.StatusNotFound, "event %d is a %s: only a run_dag has stages", r.Seq, e.Kind)
+	case p.citationGiven:
+		citations := e.CitationSet().Citations
+		if p.citation >= uint64(len(citations)) {
+			return nil, fault(http.StatusNotFound, "event %d has %d citations, counted from 0", r.Seq, len(citations))
+		}
+		nested.Citation = &proofs.NestedCitation{Index: p.citation, ChunkHash: string(citations[p.citation].ChunkHash)}
+	default:
+		nested.Stage, err = nestedStage(&e, p.stage)
+	}
+	return nested, err
+}
+
+// nestedStage proves a stage of a run-DAG in the run's own tree.
+func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
+	stages := stagesOf(e.DAG().Stages)
+	found, ok, err := record.ProveStage(stages, name)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fault(http.StatusNotFound, "event %d has no stage of that name; of several the second is %q", e.Seq, name+"#2")
+	}
+	stage := &proofs.NestedStage{Name: stages[found.Index].Name, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
+	for _, step := range found.Path {
+		stage.Path = append(stage.Path, proofs.PathStep(step))
+	}
+	return stage, nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"colophon/ledger"
+	"colophon/proofs/pack"
+)
+
+// exportCommand makes audit packs.
+type exportCommand struct {
+	*console
+	server         serverOptions
+	ledger         string
+	file           string
+	withoutContent bool
+	maxRecords     int
+	maxContent     byteSize
+	labels, where  []string // NAME=VALUE
+}
+
+func newExport(c *console) *cobra.Command {
+	e := &exportCommand{console: c, maxContent: 64 << 20}
+	command := &cobra.Command{
+		Use:   "export --pack FILE [SEQ...]",
+		Short: "Write records and their proofs into one page that verifies itself",
+		Long: `Write an audit pack: one HTML file with records, their content and all that proves
+them, for people who have none of our software. Any browser opens it and verifies all
+of it without a network; colophon verify does it here.
+
+The records are those whose numbers are given, or all that pass every filter that is
+given; the events that erased content of theirs are added. Content is in it as far as it
+is not erased and the token may read it: whoever gets the file can read it. All is
+proved at one tree size.`,
+		Example: `  colophon export --pack answer-311.html --run-id answer/311
+  colophon export --pack two.html 41 42 --without-content
+  colophon export --pack march.html --label user=7431 --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z`,
+		RunE: func(command *cobra.Command, args []string) error { return e.run(command, args) },
+	}
+	flags := command.Flags()
+	e.server.bind(c, flags)
+	flags.StringVar(&e.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.StringVar(&e.file, "pack", "", "`file` to write; one of that name is replaced")
+	flags.BoolVar(&e.withoutContent, "without-content", false, "leave out content: events and proofs alone")
+	flags.IntVar(&e.maxRecords, "max-records", 1000, "largest `number` of records")
+	flags.TextVar(&e.maxContent, "max-content", e.maxContent, "largest `size` of all content")
+	for _, f := range chosenBy {
+		flags.String(f.flag, "", f.usage)
+	}
+	flags.StringArrayVar(&e.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&e.where, "where", nil, "records with another value that the server's lists take, `NAME=VALUE`; may be repeated")
+	return command
+}
+
+func (e *exportCommand) run(command *cobra.Command, args []string) error {
+	filter, err := e.filter(command.Flags(), args)
+	if err != nil {
+		return exitf(exitUsage, "%w", err)
+	}
+	server, err := newClient(e.console, e.server)
+	if err != nil {
+		return err
+	}
+	x := &exporter{exportCommand: e, ctx: command.Context(), client: server, path: ledgerPath(e.ledger),
+		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
+	if e.withoutContent {
+		x.state = pack.ContentLeftOut
+	}
+	seqs, err := x.choose(args, filter)
+	if err != nil {
+		return err
+	}
+	p, report, err := x.pack(seqs)
+	if err != nil {
+		return err
+	}
+	html, err := p.HTML()
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(e.file, html); err != nil {
+		return err
+	}
+	return e.conclude(p, report)
+}
+
+// conclude says what is in the file, and what to do with it.
+func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
+	content := fmt.Sprintf("%s of content, %s with erased content", counted(uint64(len(p.Contents)), "piece"), counted(uint64(r.Redacted), "record"))
+	switch p.Content {
+	case pack.ContentLeftOut:
+		content = "no content"
+	case pack.ContentNoRight:
+		content = "no content, which the token may not read"
+	}
+	_, err := fmt.Fprintf(e.out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
+		e.file, counted(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
+	return err
+}
+
+// replaceFile writes a file as a whole: what was there before stays until it is.
+func replaceFile(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // nothing is lost with it
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}

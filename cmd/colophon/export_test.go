@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/proofs/pack"
+	"colophon/proofs/pack/browser"
+	"colophon/storage/memory"
+)
+
+// exportedServer is a real server with records of every kind, one of them redacted, and
+// the verifier key of its ledger.
+func exportedServer(t *testing.T) (url, key string) {
+	t.Helper()
+	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	s, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
+	require.NoError(t, err)
+	server := httptest.NewServer(s)
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, folded.Close())
+		require.NoError(t, host.Close())
+	})
+	const zeros = `"0000000000000000000000000000000000000000000000000000000000000000"`
+	for _, request := range []struct{ method, path, body string }{
+		{"POST", "/ipc-records", `{"run_id":"a","payload":{"q":"Who?","t":1e5},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m","temperature":0.1,"max_tokens":9,"seed":1}`},
+		{"POST", "/run-dags", `{"run_id":"a","question":"Who keeps the \ud83d light?","messages":[{"role":"user","content":"\udc00"}],"inputs":{"context_root":` + zeros + `,"answer_text":"Ana.","audit_mode":"STRICT",` +
+			`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[]},"cache_dimensions":{"source_root":` + zeros + `,"question_hash":` + zeros + `,"model_profile_hash":` + zeros + `,"conversation_hash":` + zeros +
+			`,"governance_policy_hash":` + zeros + `,"schema_version":"1","canonicalization_version":"1","chunking_version":"1"}}`},
+		{"POST", "/citation-sets", `{"run_id":"a","subject":"s","citations":[{"source_id":"x","text":"Ana  Varga keeps it.","weight":1},{"source_id":"y","chunk_hash":"sha256:` + zeros[1:] + `,"weight":0.5}]}`},
+		{"POST", "/path-fingerprints", `{"run_id":"a","project":"p","route":["Start"],"content":"The [[quay]]."}`},
+		{"POST", "/ipc-records", `{"run_id":"b","payload":{},"output":"A secret.","model":"m","temperature":0,"max_tokens":9}`},
+		{"DELETE", "/records/5/content", `{"reason":"Asked for."}`},
+		{"POST", "/records/1/state", `{"state":"stale","reason":"r"}`},
+		{"PUT", "/sources/x", `{}`},
+	} {
+		r, err := http.NewRequest(request.method, server.URL+"/v1/ledgers/default"+request.path, strings.NewReader(request.body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusCreated, response.StatusCode, request.path)
+	}
+	return server.URL, l.VerifierKey()
+}
+
+// colophon runs a command line against a server.
+func colophon(url string, args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	env := func(name string) (string, bool) { return url, name == "COLOPHON_SERVER" }
+	code = run(context.Background(), args, strings.NewReader(""), &out, &err, env)
+	return code, out.String(), err.String()
+}
+
+// What a server exports verifies in a browser as well as here, with all hashes that
+// are made of content.
+func TestExportedPacksVerify(t *testing.T) {
+	url, key := exportedServer(t)
+	name := filepath.Join(t.TempDir(), "pack.html")
+	code, stdout, stderr := colophon(url, "export", "--pack", name, "1", "2", "3", "4", "5", "7", "8")
+	require.Equal(t, 0, code, stderr)
+	require.Contains(t, stdout, ": 8 events of ledger default at tree size 9, 8 pieces of content, 1 record with erased content\n", "with the event that erased it")
+	require.Contains(t, stdout, "--key "+key)
+	code, stdout, stderr = colophon("", "verify", name, "--key", key)
+	require.Equal(t, 0, code, stderr)
+	require.Contains(t, stdout, "VERIFIED: 8 events of ledger default\n")
+	require.Contains(t, stdout, "8 pieces as recorded, 1 record with erased content, 0 pieces not in the pack\n")
+	require.Contains(t, stdout, "of 4 records computed again\n")
+	html, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.NotContains(t, string(html), "A secret.")
+
+	p := browser.Start(t).NewPage(t)
+	p.Open(t, name)
+	var verdict string
+	p.Eval(t, `check("`+key+`")`, &verdict)
+	require.Equal(t, "verified", verdict, p.Text(t, ".fails"))
+	var opened bool
+	p.Eval(t, `openAll(), true`, &opened)
+	for seq, says := range map[string]string{
+		"1": "4 of the 4 hashes in the event were computed again here", "2": "3 of the 15 hashes in the event were computed again here", "3": "1 of the 2 hashes",
+		"5": "The content was erased. Event 6 of the log says so.", "7": "a record’s state was changed",
+	} {
+		require.Contains(t, p.Text(t, `details[data-seq="`+seq+`"]`), says, seq)
+	}
+	require.Empty(t, p.Notes().Errors)
+}
+
+// An export is never of something that does not verify.
+func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
+	url, _ := exportedServer(t)
+	for name, c := range map[string]struct {
+		path     string // of the answer that is changed
+		old, new string
+		says     string
+	}{
+		"content":    {"/content/output", "Ana", "Eva", `content "output" of event 1: what the server answers is not what the event names`},
+		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "what the server answers does not verify"},
+		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "what the server answers does not verify"},
+		"receipt":    {"/receipt", `"ledger"`, `"mood":1,"ledger"`, "reading the receipt of event 1"},
+		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
+		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "the server's keys"},
+		"no JSON":    {"/records/1", `{`, `[`, "reading the server's answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				response, err := http.Get(url + r.URL.RequestURI())
+				if err != nil {
+					w.WriteHeader(http.StatusBadGateway)
+					return
+				}
+				defer response.Body.Close()
+				var body bytes.Buffer
+				_, _ = body.ReadFrom(response.Body) // what is missing is missed by the client
+				text := body.String()
+				if strings.HasSuffix(r.URL.Path, c.path) {
+					text = strings.Replace(text, c.old, c.new, 1)
+				}
+				w.WriteHeader(response.StatusCode)
+				_, _ = w.Write([]byte(text))
+			}))
+			defer liar.Close()
+			file := filepath.Join(t.TempDir(), "pack.html")
+			code, _, stderr := colophon(liar.URL, "export", "--pack", file, "1")
+			require.NotEqual(t, 0, code)
+			require.Contains(t, stderr, c.says)
+			require.NoFileExists(t, file)
+		})
+	}
+}
+
+// What is replaced is there until what replaces it is.
+func TestFilesAreReplacedAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "pack.html")
+	require.NoError(t, replaceFile(name, []byte("one")))
+	require.NoError(t, replaceFile(name, []byte("two")))
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "two", string(text))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	require.ErrorContains(t, replaceFile(filepath.Join(dir, "folder"), []byte("x")), "writing ")
+	require.Error(t, replaceFile(filepath.Join(dir, "missing", "pack.html"), nil))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 2, "nothing is left behind")
+	require.False(t, pack.IsPack(text))
+}

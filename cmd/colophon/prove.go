@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"colophon/ledger"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// proveCommand makes a nested proof.
+type proveCommand struct {
+	*console
+	server   serverOptions
+	ledger   string
+	stage    string
+	citation int // -1: none
+	embed    bool
+}
+
+func newProve(c *console) *cobra.Command {
+	p := &proveCommand{console: c}
+	command := &cobra.Command{
+		Use:   "prove SEQ (--stage NAME | --citation NUMBER)",
+		Short: "Prove one stage of a run, or one citation of a set",
+		Long: `Make a file that proves one part of a record to somebody who has, or gets, that part's
+text, and shows nothing of the record's other content: a stage of the run-DAG, or a
+citation of the set, that is event SEQ. It goes to the standard output, and
+colophon verify --text takes it, offline.
+
+With --embed the text is in the file too, as the ledger has it; that wants the scope
+content.`,
+		Example: `  colophon prove 42 --stage answer > answer.proof.json
+  colophon prove 43 --citation 0 --embed > chunk.proof.json
+  colophon verify answer.proof.json --key verifier.key --text answer.txt`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return p.run(command.Context(), args[0]) },
+	}
+	flags := command.Flags()
+	p.server.bind(c, flags)
+	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; of several of one name the second is NAME#2, and so on")
+	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, from 0")
+	flags.BoolVar(&p.embed, "embed", false, "put the text into the proof, as the ledger has it")
+	return command
+}
+
+func (p *proveCommand) run(ctx context.Context, arg string) error {
+	seq, err := strconv.ParseUint(arg, 10, 64)
+	if err != nil {
+		return exitf(exitUsage, "%q is not the number of an event", arg)
+	}
+	if (p.stage == "") == (p.citation < 0) {
+		return exitf(exitUsage, "say which part is to be proved: --stage or --citation")
+	}
+	server, err := newClient(p.console, p.server)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"stage": {p.stage}}
+	if p.stage == "" {
+		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
+	}
+	path := ledgerPath(p.ledger) + "/records/" + decimal(seq)
+	text, err := server.call(ctx, http.MethodGet, path+"/proof?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	n, err := proofs.ParseNested(text)
+	if err != nil {
+		return fmt.Errorf("reading the server's answer: %w", err)
+	}
+	if p.embed {
+		if n.Text, err = textOf(ctx, server, path, n); err != nil {
+			return err
+		}
+	}
+	if text, err = n.AppendJSON(nil); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.out, "%s\n", text)
+	return err
+}
+
+// textPlace is where the text of a part may be: a piece of content, or, where member is
+// not empty, that member of the JSON object which the piece is.
+type textPlace struct{ content, member string }
+
+// stageTexts are the places of the texts of stages (1.4), the likeliest first.
+var stageTexts = map[string][]textPlace{
+	"question":             {{"question", ""}},
+	"preflight":            {{"inputs", "preflight_payload"}, {"reject_inputs", "preflight_payload"}, {"dag", "preflight_payload"}},
+	"context":              {{"source_roots", ""}},
+	"evidence_map":         {{"evidence", ""}},
+	"prompt":               {{"messages", ""}},
+	"answer":               {{"inputs", "answer_text"}, {"answer_text", ""}},
+	"raw_answer":           {{"inputs", "raw_answer_text"}, {"inputs", "answer_text"}, {"answer_text", ""}},
+	"parsed_claim_lattice": {{"inputs", "parsed_lattice"}},
+	"render":               {{"inputs", "rendered_text"}, {"inputs", "answer_text"}, {"answer_text", ""}},
+}
+
+// textOf is the text of a part, from the content that the ledger keeps; path is that of
+// the record.
+func textOf(ctx context.Context, server *client, path string, n *proofs.Nested) ([]byte, error) {
+	var event pyjson.Document
+	if err := event.Parse(n.Receipt.Proof.Event); err != nil {
+		return nil, fmt.Errorf("reading the event: %w", err)
+	}
+	var places []textPlace
+	if n.Citation != nil {
+		places = []textPlace{{"citations/" + decimal(n.Citation.Index) + "/text", ""}}
+	} else {
+		places = stageTexts[n.Stage.Name]
+	}
+	for _, at := range places {
+		if !event.Root().Member("record").Member("content").Member(at.content).Given() {
+			continue
+		}
+		content, err := server.call(ctx, http.MethodGet, path+"/content/"+at.content, nil)
+		if err != nil {
+			return nil, err
+		}
+		if text, found := at.in(content); found && hasHash(n, text) {
+			return text, nil
+		}
+	}
+	return nil, exitf(exitFailed, "the ledger has no text of it: it was recorded by its hash alone, or is made of more than one text; leave out --embed")
+}
+
+// in is the text at the place in a piece of content, false if there is none.
+func (p textPlace) in(content []byte) ([]byte, bool) {
+	if p.member == "" {
+		return content, true
+	}
+	var document pyjson.Document
+	if document.Parse(content) != nil {
+		return nil, false
+	}
+	switch v := document.Root().Member(p.member); v.Kind() {
+	case pyjson.Absent, pyjson.Null:
+		return nil, false
+	case pyjson.String:
+		return v.Text(), true
+	default:
+		return v.Raw(), true
+	}
+}

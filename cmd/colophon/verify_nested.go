@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// acceptedPart is what a verified nested proof proves.
+type acceptedPart struct {
+	*accepted
+	Stage        *acceptedStage    `json:"stage,omitempty"`
+	Citation     *acceptedCitation `json:"citation,omitempty"`
+	TextVerified bool              `json:"text_verified"`
+	embedded     []byte            // the text in the proof; nil if there is none
+}
+
+type acceptedStage struct {
+	Name  string `json:"name"`
+	Index uint64 `json:"index"`
+	Hash  string `json:"hash"`
+	Root  string `json:"root"`
+}
+
+type acceptedCitation struct {
+	Index     uint64 `json:"index"`
+	ChunkHash string `json:"chunk_hash"`
+}
+
+// verifyNested verifies a nested proof, and the texts that are given with it and in it.
+func verifyNested(c *console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
+		return nil, err
+	}
+	n, err := proofs.ParseNested(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.Verify(keys...); err != nil {
+		return nil, err
+	}
+	if n.Text != nil {
+		if err := verifyText(n, n.Text); err != nil {
+			return nil, fmt.Errorf("the text in the proof: %w", err)
+		}
+	}
+	if o.text != "" {
+		given, err := c.readFile(o.text)
+		if err != nil {
+			return nil, err
+		}
+		if err := verifyText(n, given); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.text, err)
+		}
+	}
+	a, err := newAccepted(n.Receipt, keys)
+	if err != nil {
+		return nil, err
+	}
+	part := &acceptedPart{accepted: a, TextVerified: n.Text != nil || o.text != "", embedded: n.Text}
+	if s := n.Stage; s != nil {
+		part.Stage = &acceptedStage{s.Name, s.Index, fmt.Sprintf("%x", s.Hash), fmt.Sprintf("%x", s.Root)}
+	} else {
+		part.Citation = &acceptedCitation{n.Citation.Index, n.Citation.ChunkHash}
+	}
+	return part, nil
+}
+
+// verifyText checks that a text is the one of a part, by the rules of 1.4 and 1.5.
+func verifyText(n *proofs.Nested, text []byte) error {
+	if hasHash(n, text) {
+		return nil
+	}
+	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && hasHash(n, shorter) {
+		return fmt.Errorf("%w: it has a line feed too many at its end", errText)
+	}
+	if n.Citation != nil {
+		return fmt.Errorf("%w: its chunk hash is %s, the citation's is %s", errText, record.ChunkHash(text), n.Citation.ChunkHash)
+	}
+	return fmt.Errorf("%w: the hash of stage %.100q is %x, that of %d bytes of text is another", errText, n.Stage.Name, n.Stage.Hash, len(text))
+}
+
+// hasHash reports whether a text hashes to the part.
+func hasHash(n *proofs.Nested, text []byte) bool {
+	if n.Citation != nil {
+		return record.ChunkHash(text) == n.Citation.ChunkHash
+	}
+	var document pyjson.Document
+	mode := ""
+	if document.Parse(n.Receipt.Proof.Event) == nil {
+		mode = string(document.Root().Member("record").Member("question_mode").Text())
+	}
+	return slices.Contains(record.StageHashes(n.Stage.Name, mode, text), n.Stage.Hash)
+}
+
+func (p *acceptedPart) print(c *console) error {
+	if err := p.accepted.print(c); err != nil {
+		return err
+	}
+	text := "not checked: give it with --text"
+	if p.TextVerified {
+		text = "has that hash"
+	}
+	if p.embedded != nil {
+		text += ": " + excerpt(p.embedded)
+	}
+	// %q: names are the writer's choice, and a terminal would obey some.
+	part := ""
+	if s := p.Stage; s != nil {
+		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)
+	} else {
+		part = fmt.Sprintf("  citation    number %d of the set\n  chunk hash  %s\n", p.Citation.Index+1, p.Citation.ChunkHash)
+	}
+	_, err := fmt.Fprintf(c.out, "%s  text        %s\n", part, text)
+	return err
+}
+
+// excerpt is the beginning of a text, quoted.
+func excerpt(text []byte) string {
+	const most = 200
+	if len(text) <= most {
+		return fmt.Sprintf("%q", text)
+	}
+	return fmt.Sprintf("%q… (%d bytes)", strings.ToValidUTF8(string(text[:most]), ""), len(text))
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+
+	"colophon/proofs"
+	"colophon/proofs/pack"
+)
+
+// acceptedPack is what a verified audit pack proves.
+type acceptedPack struct {
+	Verified       bool   `json:"verified"`
+	Code           int    `json:"code"`
+	Ledger         string `json:"ledger"`
+	Origin         string `json:"origin"`
+	TreeSize       uint64 `json:"tree_size"`
+	KeyFingerprint string `json:"key_fingerprint"`
+	Records        int    `json:"records"`
+	Links          int    `json:"links"`
+	Contents       int    `json:"contents"`
+	Redacted       int    `json:"redacted"`
+	Missing        int    `json:"missing"`
+	Recomputed     int    `json:"recomputed"`
+	OwnPage        bool   `json:"own_page"` // the page is the one that this program makes
+}
+
+// verifyPack verifies the data of an audit pack. Its page is never run.
+func verifyPack(o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+	if err := o.only("an audit pack"); err != nil {
+		return nil, err
+	}
+	p, own, err := pack.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.Verify(keys...)
+	if err != nil {
+		return nil, err
+	}
+	return &acceptedPack{
+		Verified: true, Ledger: p.Ledger, Origin: r.Checkpoint.Origin, TreeSize: r.Checkpoint.Size, OwnPage: own,
+		KeyFingerprint: fingerprint([]byte(p.Checkpoint), keys),
+		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.Redacted, Missing: r.Missing, Recomputed: r.Recomputed,
+	}, nil
+}
+
+func (p *acceptedPack) print(c *console) error {
+	count := func(n int, thing string) string { return counted(uint64(n), thing) }
+	text := fmt.Sprintf("VERIFIED: %s of ledger %s\n", count(p.Records, "event"), p.Ledger) +
+		fmt.Sprintf("  in the log  %s, at tree size %d\n", p.Origin, p.TreeSize) +
+		fmt.Sprintf("  signed by   key %s\n", p.KeyFingerprint) +
+		fmt.Sprintf("  chain       %s between neighbours\n", count(p.Links, "link")) +
+		fmt.Sprintf("  content     %s as recorded, %s with erased content, %s not in the pack\n",
+			count(p.Contents, "piece"), count(p.Redacted, "record"), count(p.Missing, "piece")) +
+		fmt.Sprintf("  hashes      of %s computed again\n", count(p.Recomputed, "record"))
+	if !p.OwnPage {
+		text += "  page        is not the one that this version makes: what it shows in a browser need not be so\n"
+	}
+	_, err := fmt.Fprint(c.out, text)
+	return err
+}

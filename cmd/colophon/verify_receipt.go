@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"colophon/proofs"
+)
+
+// verifyReceipt verifies a receipt of either form, and the record that it is about.
+func verifyReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+	r, err := provenReceipt(c, o, text, keys)
+	if err != nil {
+		return nil, err
+	}
+	if o.record != "" {
+		posted, err := c.readFile(o.record)
+		if err != nil {
+			return nil, err
+		}
+		if err := verifyRecord(r.Proof.Event, posted); err != nil {
+			return nil, err
+		}
+	}
+	a, err := newAccepted(r, keys)
+	if err != nil {
+		return nil, err
+	}
+	a.RecordVerified = o.record != ""
+	return a, nil
+}
+
+// provenReceipt is the receipt that a text holds, or that of the event that a
+// tlog-proof proves.
+func provenReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
+	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
+		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
+			return nil, err
+		}
+		r, err := proofs.ParseReceipt(text)
+		if err != nil {
+			return nil, err
+		}
+		return r, r.Verify(keys...)
+	}
+	if err := o.only("a .tlog-proof", "record", "entry"); err != nil {
+		return nil, err
+	}
+	p, err := proofs.ParseTlogProof(text)
+	if err != nil {
+		return nil, err
+	}
+	entry := p.Extra
+	if o.entry != "" {
+		if entry, err = c.readEntry(o.entry); err != nil {
+			return nil, err
+		}
+	}
+	if len(entry) == 0 {
+		return nil, fmt.Errorf("%w: a .tlog-proof without the entry; give it with --entry", proofs.ErrNoProof)
+	}
+	return p.VerifyEntry(entry, keys...)
+}
+
+// readEntry reads an entry from a file: the entry itself, or a line of the log as the
+// API answers it.
+func (c *console) readEntry(name string) ([]byte, error) {
+	text, err := c.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var line struct {
+		Entry []byte `json:"entry"`
+	}
+	// An entry begins with a hash, and is no JSON as a whole.
+	if json.Unmarshal(text, &line) == nil && line.Entry != nil {
+		return line.Entry, nil
+	}
+	return text, nil
+}

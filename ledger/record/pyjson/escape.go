@@ -1,0 +1,35 @@
+package pyjson
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// AppendEscaped appends the JSON string of a text in WTF-8, lone surrogates escaped so
+// that it is valid UTF-8; false if the text is not WTF-8.
+func AppendEscaped(dst, text []byte) ([]byte, bool) {
+	dst = append(dst, '"')
+	for len(text) > 0 {
+		size := validPrefix(text)
+		quoted := AppendString(nil, text[:size])
+		dst = append(dst, quoted[1:len(quoted)-1]...)
+		text = text[size:]
+		if len(text) == 0 {
+			break
+		}
+		if !surrogateAt(text) {
+			return dst, false
+		}
+		dst = fmt.Appendf(dst, `\u%04x`, rune(text[0]&0x0F)<<12|rune(text[1]&0x3F)<<6|rune(text[2]&0x3F))
+		text = text[3:]
+	}
+	return append(dst, '"'), true
+}
+
+// validPrefix is the length of the valid UTF-8 that text begins with.
+func validPrefix(text []byte) int {
+	if utf8.Valid(text) {
+		return len(text)
+	}
+	return firstInvalid(text)
+}

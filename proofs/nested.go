@@ -1,0 +1,242 @@
+package proofs
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// NestedFormat names the format of nested proofs, and its version.
+const NestedFormat = "colophon-nested-proof@1"
+
+// Nested proves one part of a record: a stage of a run-DAG, by its path to the
+// run's root, or a citation of a set. The receipt takes it from there to the
+// checkpoint. It shows the record's event, which has no content in it, and of the
+// content nothing but this part's text, if that is in it.
+type Nested struct {
+	Receipt  *Receipt        // with its proof
+	Stage    *NestedStage    // nil where Citation is not
+	Citation *NestedCitation // nil where Stage is not
+
+	// Text is what the hash of the part is of, in WTF-8; nil where the proof comes
+	// without. Verify leaves it alone: that it has that hash is for whoever knows the
+	// rules of 1.4 and 1.5 to check.
+	Text []byte
+}
+
+// NestedStage is a stage and its path in the run's own tree (1.4).
+type NestedStage struct {
+	Name  string // as the event has it
+	Index uint64 // in the run
+	Hash  Hash
+	Root  Hash       // of the run
+	Path  []PathStep // from the leaf upwards; empty where the run has one stage
+}
+
+// PathStep is one step in a run's own tree: the node so far is paired with Sibling,
+// which stands on its left or on its right.
+type PathStep struct {
+	Sibling Hash
+	IsLeft  bool
+}
+
+// NestedCitation is a citation of a set.
+type NestedCitation struct {
+	Index     uint64 // in the set
+	ChunkHash string // with its prefix (1.5)
+}
+
+// maxStagePath is the longest path in the tree of a run that fits an entry.
+const maxStagePath = 16
+
+// Domain separation of the tree of a run (1.4).
+const stageNodePrefix = 0x03
+
+// AppendJSON appends the proof as one JSON object in valid UTF-8; ErrMalformed if
+// the text is no WTF-8.
+func (n *Nested) AppendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, `{"format":"`+NestedFormat+`",`...)
+	if n.Stage != nil {
+		dst = n.Stage.appendJSON(append(dst, `"stage":`...))
+	} else {
+		dst = strconv.AppendUint(append(dst, `"citation":{"index":`...), n.Citation.Index, 10)
+		dst = pyjson.AppendString(append(dst, `,"chunk_hash":`...), []byte(n.Citation.ChunkHash))
+		dst = append(dst, '}')
+	}
+	if n.Text != nil {
+		var ok bool
+		if dst, ok = pyjson.AppendEscaped(append(dst, `,"text":`...), n.Text); !ok {
+			return nil, fmt.Errorf("%w: the text is not WTF-8", ErrMalformed)
+		}
+	}
+	return append(n.Receipt.AppendJSON(append(dst, `,"receipt":`...)), '}'), nil
+}
+
+func (s *NestedStage) appendJSON(dst []byte) []byte {
+	dst = pyjson.AppendString(append(dst, `{"name":`...), []byte(s.Name))
+	dst = strconv.AppendUint(append(dst, `,"index":`...), s.Index, 10)
+	dst = appendHash(append(dst, `,"hash":`...), s.Hash)
+	dst = appendHash(append(dst, `,"root":`...), s.Root)
+	dst = append(dst, `,"path":[`...)
+	for i, step := range s.Path {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendHash(append(dst, `{"sibling":`...), step.Sibling)
+		dst = append(strconv.AppendBool(append(dst, `,"is_left":`...), step.IsLeft), '}')
+	}
+	return append(dst, `]}`...)
+}
+
+// IsNested reports whether a text is JSON with a member that names the format of
+// nested proofs, of whatever version.
+func IsNested(text []byte) bool {
+	var doc pyjson.Document
+	return doc.Parse(text) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
+}
+
+// ParseNested reads a nested proof strictly: a member that is missing, unknown or
+// there twice, or has a value of another type, is ErrMalformed.
+func ParseNested(text []byte) (*Nested, error) {
+	var doc pyjson.Document
+	if err := doc.Parse(text); err != nil {
+		return nil, fmt.Errorf("%w: nested proof: %w", ErrMalformed, err)
+	}
+	var in reader
+	root := in.only(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
+	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedFormat {
+		in.fail("format is %.100q, known is %q", format, NestedFormat)
+	}
+	n := new(Nested)
+	stage, citation := root.Member("stage"), root.Member("citation")
+	switch {
+	case (stage.Kind() == pyjson.Absent) == (citation.Kind() == pyjson.Absent):
+		in.fail("a nested proof has either stage or citation")
+	case stage.Kind() != pyjson.Absent:
+		n.Stage = in.stage(stage)
+	default:
+		in.only(citation, "citation", "index", "chunk_hash")
+		n.Citation = &NestedCitation{
+			Index:     in.count(citation.Member("index"), "citation index"),
+			ChunkHash: in.text(citation.Member("chunk_hash"), "citation chunk_hash"),
+		}
+	}
+	if v := root.Member("text"); v.Kind() != pyjson.Absent {
+		n.Text = append([]byte{}, in.text(v, "text")...)
+	}
+	if in.err != nil {
+		return nil, in.err
+	}
+	var err error
+	n.Receipt, err = ParseReceipt(root.Member("receipt").Raw())
+	return n, err
+}
+
+func (r *reader) stage(v pyjson.Value) *NestedStage {
+	r.only(v, "stage", "name", "index", "hash", "root", "path")
+	s := &NestedStage{
+		Name:  r.text(v.Member("name"), "stage name"),
+		Index: r.count(v.Member("index"), "stage index"),
+		Hash:  r.hash(v.Member("hash"), "stage hash"),
+		Root:  r.hash(v.Member("root"), "stage root"),
+	}
+	path := v.Member("path")
+	if path.Kind() != pyjson.Array || path.Len() > maxStagePath {
+		r.fail("stage path is not an array of at most %d steps", maxStagePath)
+		return s
+	}
+	for step := range path.Elements() {
+		r.only(step, "step of the stage path", "sibling", "is_left")
+		left := step.Member("is_left").Kind()
+		if left != pyjson.True && left != pyjson.False {
+			r.fail("is_left of the stage path is not true or false")
+		}
+		s.Path = append(s.Path, PathStep{r.hash(step.Member("sibling"), "sibling of the stage path"), left == pyjson.True})
+	}
+	return s
+}
+
+// Verify checks everything but the text: the receipt, as Receipt.Verify does; that
+// the event has the part, with that hash, at that place (ErrField); and that the
+// path leads from a stage to the root that the event has of the run (ErrPath).
+func (n *Nested) Verify(verifiers ...*Verifier) error {
+	if err := n.Receipt.Verify(verifiers...); err != nil {
+		return err
+	}
+	var doc pyjson.Document
+	if err := doc.Parse(n.Receipt.Proof.Event); err != nil {
+		return fmt.Errorf("%w: event: %w", ErrMalformed, err)
+	}
+	members := doc.Root().Member("record")
+	if n.Citation != nil {
+		return n.Citation.verify(n.Receipt.Kind, members)
+	}
+	return n.Stage.verify(n.Receipt.Kind, members)
+}
+
+func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
+	if kind != "citation_set" {
+		return fmt.Errorf("%w: the proof is of a citation, the event is a %.100q", ErrField, kind)
+	}
+	list := slices.Collect(members.Member("citations").Elements())
+	if c.Index >= uint64(len(list)) {
+		return fmt.Errorf("%w: the proof is of citation %d, the event has %d", ErrField, c.Index, len(list))
+	}
+	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
+		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
+	}
+	return nil
+}
+
+func (s *NestedStage) verify(kind string, members pyjson.Value) error {
+	if kind != "run_dag" {
+		return fmt.Errorf("%w: the proof is of a stage, the event is a %.100q", ErrField, kind)
+	}
+	nodes := slices.Collect(members.Member("nodes").Elements())
+	if s.Index >= uint64(len(nodes)) {
+		return fmt.Errorf("%w: the proof is of stage %d, the event has %d", ErrField, s.Index, len(nodes))
+	}
+	node := nodes[s.Index]
+	if name := node.Member("stage").Text(); string(name) != s.Name {
+		return fmt.Errorf("%w: name of stage %d is %.100q, the event's is %.100q", ErrField, s.Index, s.Name, name)
+	}
+	if hash, err := ParseHash(string(node.Member("hash").Text())); err != nil || hash != s.Hash {
+		return fmt.Errorf("%w: hash of stage %d is %x, the event's is %.100q", ErrField, s.Index, s.Hash, node.Member("hash").Text())
+	}
+	if root, err := ParseHash(string(members.Member("hashes").Member("root").Text())); err != nil || root != s.Root {
+		return fmt.Errorf("%w: root of the run is %x, the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
+	}
+	return s.verifyPath(len(nodes))
+}
+
+// verifyPath checks the path in the tree of a run of so many stages, where an odd
+// last node is paired with itself.
+func (s *NestedStage) verifyPath(stages int) error {
+	node, index, path := sum([]byte{leafPrefix}, s.Hash[:]), int(s.Index), s.Path
+	for ; stages > 1; index, stages = index/2, (stages+1)/2 {
+		if len(path) == 0 {
+			return fmt.Errorf("%w: it has %d steps, too few", ErrPath, len(s.Path))
+		}
+		step := path[0]
+		left, right := node, step.Sibling
+		if step.IsLeft {
+			left, right = right, left
+		}
+		sibling := min(index^1, stages-1)
+		if step.IsLeft != (sibling < index) || sibling == index && step.Sibling != node {
+			return fmt.Errorf("%w: step %d is not that of stage %d", ErrPath, len(s.Path)-len(path), s.Index)
+		}
+		node = sum([]byte{stageNodePrefix}, append(left[:], right[:]...))
+		path = path[1:]
+	}
+	switch {
+	case len(path) > 0:
+		return fmt.Errorf("%w: it has %d steps, %d too many", ErrPath, len(s.Path), len(path))
+	case node != s.Root:
+		return fmt.Errorf("%w: it leads to %x, the root of the run is %x", ErrPath, node, s.Root)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+// Package browser drives a headless Chromium for tests, over a pipe and with the
+// protocol of its developer tools.
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// names are those that distributions give the program.
+var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
+
+// required is the variable that makes a missing browser a failure.
+const required = "COLOPHON_REQUIRE_CHROMIUM"
+
+// patience is how long the browser may take for an answer.
+const patience = time.Minute
+
+// Browser is a running browser. It is safe for concurrent use.
+type Browser struct {
+	commands io.WriteCloser
+	done     chan struct{} // closed when its answers have ended
+
+	mu      sync.Mutex
+	last    int                      // id of the last command; under mu
+	waiting map[int]chan<- message   // by id; under mu
+	pages   map[string]chan<- string // where the names of a page's events go, by session; under mu
+	notes   map[string]*Notes        // by session; under mu
+}
+
+// message is a command's answer, or an event.
+type message struct {
+	ID        int             `json:"id"`
+	SessionID string          `json:"sessionId"`
+	Method    string          `json:"method"`
+	Params    json.RawMessage `json:"params"`
+	Result    json.RawMessage `json:"result"`
+	Error     *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// Start starts a browser that ends with the test. Without one the test is skipped, or
+// fails where COLOPHON_REQUIRE_CHROMIUM is 1.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	program := find()
+	if program == "" {
+		if os.Getenv(required) == "1" {
+			t.Fatalf("no Chromium here, and %s is 1", required)
+		}
+		t.Skip("no Chromium here")
+	}
+	theirs, commands, err := os.Pipe()
+	require.NoError(t, err)
+	answers, theirAnswers, err := os.Pipe()
+	require.NoError(t, err)
+	// Without a sandbox, since tests may run as root; all that it opens is our own.
+	// #nosec G204 -- one of a few names, found in the path
+	command := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	command.ExtraFiles = []*os.File{theirs, theirAnswers} // file descriptors 3 and 4
+	require.NoError(t, command.Start())
+	require.NoError(t, theirs.Close())
+	require.NoError(t, theirAnswers.Close())
+	b := &Browser{commands: commands, done: make(chan struct{}), waiting: make(map[int]chan<- message),
+		pages: make(map[string]chan<- string), notes: make(map[string]*Notes)}
+	go b.receive(answers)
+	t.Cleanup(func() {
+		_ = b.ask("", "Browser.close", nil, nil) // it may be gone before it answers
+		_ = commands.Close()
+		select {
+		case <-b.done:
+		case <-time.After(patience):
+			_ = command.Process.Kill()
+		}
+		_ = command.Wait()
+		_ = answers.Close()
+	})
+	return b
+}
+
+func find() string {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// receive hands out what the browser says, until it ends.
+func (b *Browser) receive(answers io.Reader) {
+	defer close(b.done)
+	in := bufio.NewReader(answers)
+	for {
+		text, err := in.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(text[:len(text)-1], &m) == nil {
+			b.deliver(m)
+		}
+	}
+}
+
+func (b *Browser) deliver(m message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if answer := b.waiting[m.ID]; m.ID > 0 && answer != nil {
+		delete(b.waiting, m.ID)
+		answer <- m
+		return
+	}
+	if notes := b.notes[m.SessionID]; notes != nil {
+		notes.take(m)
+	}
+	if events := b.pages[m.SessionID]; events != nil && m.Method == "Page.loadEventFired" {
+		select {
+		case events <- m.Method:
+		default: // nobody waits for it
+		}
+	}
+}
+
+// ask sends a command and decodes its result, unless to is nil.
+func (b *Browser) ask(session, method string, params map[string]any, to any) error {
+	answer := make(chan message, 1)
+	b.mu.Lock()
+	b.last++
+	id := b.last
+	b.waiting[id] = answer
+	text, err := json.Marshal(struct {
+		ID        int            `json:"id"`
+		SessionID string         `json:"sessionId,omitempty"`
+		Method    string         `json:"method"`
+		Params    map[string]any `json:"params,omitempty"`
+	}{id, session, method, params})
+	if err == nil {
+		_, err = b.commands.Write(append(text, 0))
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case m := <-answer:
+		if m.Error != nil {
+			return fmt.Errorf("%s: %s", method, m.Error.Message)
+		}
+		if to == nil {
+			return nil
+		}
+		return json.Unmarshal(m.Result, to)
+	case <-b.done:
+		return fmt.Errorf("%s: the browser has ended", method)
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, ctx.Err())
+	}
+}

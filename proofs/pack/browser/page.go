@@ -1,0 +1,130 @@
+package browser
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Notes are what a page did that somebody may have to know of.
+type Notes struct {
+	Requests []string // addresses that it asked for, its own included
+	Errors   []string // exceptions, and what it wrote to the console as an error
+	Dialogs  []string
+}
+
+// take notes an event. The browser's mutex is held.
+func (n *Notes) take(m message) {
+	var p struct {
+		Request struct{ URL string }
+		Entry   struct{ Level, Text string }
+		Message string
+		Details struct {
+			Text      string
+			Exception struct{ Description string }
+		} `json:"exceptionDetails"`
+	}
+	if json.Unmarshal(m.Params, &p) != nil {
+		return
+	}
+	switch {
+	case m.Method == "Network.requestWillBeSent":
+		n.Requests = append(n.Requests, p.Request.URL)
+	case m.Method == "Runtime.exceptionThrown":
+		n.Errors = append(n.Errors, p.Details.Text+" "+p.Details.Exception.Description)
+	case m.Method == "Log.entryAdded" && p.Entry.Level == "error":
+		n.Errors = append(n.Errors, p.Entry.Text)
+	case m.Method == "Page.javascriptDialogOpening":
+		n.Dialogs = append(n.Dialogs, p.Message)
+	}
+}
+
+// Page is one page of a browser.
+type Page struct {
+	browser *Browser
+	session string
+	loaded  chan string
+}
+
+// NewPage opens an empty page.
+func (b *Browser) NewPage(t testing.TB) *Page {
+	t.Helper()
+	var target struct{ TargetID string }
+	require.NoError(t, b.ask("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target))
+	var attached struct{ SessionID string }
+	require.NoError(t, b.ask("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
+	p := &Page{browser: b, session: attached.SessionID, loaded: make(chan string, 1)}
+	b.mu.Lock()
+	b.pages[p.session], b.notes[p.session] = p.loaded, new(Notes)
+	b.mu.Unlock()
+	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
+		p.Do(t, domain+".enable", nil)
+	}
+	t.Cleanup(func() {
+		_ = b.ask("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) // the browser may have ended
+	})
+	return p
+}
+
+// Do sends a command of the protocol to the page.
+func (p *Page) Do(t testing.TB, method string, params map[string]any) {
+	t.Helper()
+	require.NoError(t, p.browser.ask(p.session, method, params, nil))
+}
+
+// Open opens a file and waits until it is loaded.
+func (p *Page) Open(t testing.TB, file string) {
+	t.Helper()
+	select {
+	case <-p.loaded: // of what was there before
+	default:
+	}
+	var answer struct{ ErrorText string }
+	require.NoError(t, p.browser.ask(p.session, "Page.navigate", map[string]any{"url": "file://" + file}, &answer))
+	require.Empty(t, answer.ErrorText)
+	select {
+	case <-p.loaded:
+	case <-time.After(patience):
+		t.Fatal("the page is not loaded")
+	}
+}
+
+// Eval evaluates an expression, a promise to its end, and decodes the value.
+func (p *Page) Eval(t testing.TB, expression string, to any) {
+	t.Helper()
+	var answer struct {
+		Result struct{ Value json.RawMessage }
+		Thrown *struct {
+			Text      string
+			Exception struct{ Description string }
+		} `json:"exceptionDetails"`
+	}
+	params := map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}
+	require.NoError(t, p.browser.ask(p.session, "Runtime.evaluate", params, &answer))
+	if answer.Thrown != nil {
+		t.Fatalf("%.300s: %s %s", expression, answer.Thrown.Text, answer.Thrown.Exception.Description)
+	}
+	require.NoError(t, json.Unmarshal(answer.Result.Value, to), "%.300s", expression)
+}
+
+// Text is what the elements that a selector finds say, a line each.
+func (p *Page) Text(t testing.TB, selector string) string {
+	t.Helper()
+	var lines []string
+	quoted, err := json.Marshal(selector)
+	require.NoError(t, err)
+	p.Eval(t, "Array.from(document.querySelectorAll("+string(quoted)+"), (e) => e.textContent)", &lines)
+	return strings.Join(lines, "\n")
+}
+
+// Notes are those of now.
+func (p *Page) Notes() Notes {
+	p.browser.mu.Lock()
+	defer p.browser.mu.Unlock()
+	n := p.browser.notes[p.session]
+	return Notes{slices.Clone(n.Requests), slices.Clone(n.Errors), slices.Clone(n.Dialogs)}
+}

@@ -1,0 +1,208 @@
+package pack
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+const origin = "ledger.example/pack"
+
+// log is a small log whose key the test has: it can sign what no ledger would.
+type log struct {
+	t        testing.TB
+	signer   *proofs.Signer
+	entries  [][]byte
+	tip      proofs.Hash
+	contents map[string][]byte // by digest in hexadecimal
+}
+
+func newLog(t testing.TB, seed byte) *log {
+	t.Helper()
+	signer, err := proofs.NewKey([32]byte{seed}).Signer(origin)
+	require.NoError(t, err)
+	l := &log{t: t, signer: signer, contents: make(map[string][]byte)}
+	l.event(record.AppendLedgerCreated(nil, l.by("system"), origin, signer.Verifier().String()))
+	return l
+}
+
+func (l *log) by(actor string) record.Event { return record.Event{Actor: actor, Ledger: "default"} }
+
+// event appends an event whose body AppendBody made.
+func (l *log) event(body []byte) {
+	seq := uint64(len(l.entries))
+	l.entry(proofs.AppendEntry(nil, l.tip, record.AppendSuffix(body, seq, time.Unix(1767323045+int64(seq), 0))))
+}
+
+// entry appends any entry.
+func (l *log) entry(entry []byte) {
+	l.entries = append(l.entries, entry)
+	if len(entry) >= proofs.HashSize {
+		l.tip = proofs.EventHash(proofs.Hash(entry[:proofs.HashSize]), entry[proofs.HashSize:])
+	}
+}
+
+// record appends a record and keeps its content.
+func (l *log) record(kind record.Kind, posted string) {
+	l.t.Helper()
+	r, err := record.Parse(kind, []byte(posted))
+	require.NoError(l.t, err)
+	l.keep(r)
+}
+
+// line is record for a line of a batch.
+func (l *log) line(text []byte) {
+	l.t.Helper()
+	line, err := record.ParseLine(text)
+	require.NoError(l.t, err)
+	l.keep(line.Record)
+}
+
+func (l *log) keep(r *record.Record) {
+	defer r.Release()
+	l.event(r.AppendBody(nil, l.by("lab")))
+	for _, c := range r.Contents {
+		l.contents[hex.EncodeToString(c.Digest[:])] = append([]byte{}, c.Bytes...)
+	}
+}
+
+func (l *log) verb(v *record.Verb, err error) {
+	l.t.Helper()
+	require.NoError(l.t, err)
+	l.event(v.AppendBody(nil, l.by("lab")))
+}
+
+// subtree is the root of some leaves (RFC 6962, 2.1), and path that of one of them.
+func subtree(leaves []proofs.Hash) proofs.Hash {
+	if len(leaves) == 1 {
+		return leaves[0]
+	}
+	k := split(len(leaves))
+	return proofs.NodeHash(subtree(leaves[:k]), subtree(leaves[k:]))
+}
+
+func path(leaves []proofs.Hash, i int) []proofs.Hash {
+	if len(leaves) == 1 {
+		return nil
+	}
+	if k := split(len(leaves)); i < k {
+		return append(path(leaves[:k], i), subtree(leaves[k:]))
+	} else {
+		return append(path(leaves[k:], i-k), subtree(leaves[:k]))
+	}
+}
+
+// split is the largest power of two below n.
+func split(n int) int {
+	k := 1
+	for 2*k < n {
+		k *= 2
+	}
+	return k
+}
+
+func (l *log) leaves() []proofs.Hash {
+	leaves := make([]proofs.Hash, len(l.entries))
+	for i, entry := range l.entries {
+		leaves[i] = proofs.LeafHash(entry)
+	}
+	return leaves
+}
+
+func (l *log) checkpoint() []byte {
+	l.t.Helper()
+	signed, err := l.signer.Sign(proofs.Checkpoint{Origin: origin, Size: uint64(len(l.entries)), Root: subtree(l.leaves())})
+	require.NoError(l.t, err)
+	return signed
+}
+
+// pack is a pack of some events, with the content that those need which are not
+// redacted; redacted says by which event one is.
+func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
+	l.t.Helper()
+	p := New("default", "2026-01-02T03:04:05Z", []string{l.signer.Verifier().String()}, l.checkpoint())
+	for _, seq := range seqs {
+		r := Record{Seq: seq, Entry: l.entries[seq], Inclusion: []string{}}
+		for _, h := range path(l.leaves(), int(seq)) {
+			r.Inclusion = append(r.Inclusion, hex.EncodeToString(h[:]))
+		}
+		if by, ok := redacted[seq]; ok {
+			r.RedactedBy = &by
+		} else {
+			for _, found := range contentDigest.FindAllSubmatch(l.entries[seq], -1) {
+				if content, kept := l.contents[string(found[1])]; kept {
+					p.Contents[string(found[1])] = content
+				}
+			}
+		}
+		p.Records = append(p.Records, r)
+	}
+	return p
+}
+
+// all are the seqs of all events.
+func (l *log) all() (seqs []uint64) {
+	for i := range l.entries {
+		seqs = append(seqs, uint64(i))
+	}
+	return seqs
+}
+
+// contentDigest finds the digests of content in an event.
+var contentDigest = regexp.MustCompile(`"sha256":"([0-9a-f]{64})"`)
+
+const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// Texts of the example.
+const (
+	payload      = `{"q": "Who keeps the lighthouse?", "n": [1, 2.50, 1e5, -0.0, 1e-7], "ä": "\u00e9", "\ud83d\ude00": true}`
+	systemPrompt = "  Be brief. \n\tNever guess. \u0085 "
+	output       = " Ana Varga  keeps it.\n"
+	answer       = "Ana Varga."
+	messages     = `[{"role": "user", "content": "Who keeps the lighthouse?"}]`
+	chunk        = "Ana Varga keeps\u00a0 the light."
+)
+
+// quoted is text as a JSON string.
+func quoted(text string) string { return fmt.Sprintf("%q", text) }
+
+// example is a log with events of every kind that there is, 13 in all; event 6 has
+// lost its content to event 7.
+func example(t testing.TB) *log {
+	l := newLog(t, 1)
+	l.record(record.IPCRecord, `{"run_id":"answer/311","payload":`+payload+`,"system_prompt":`+quoted(systemPrompt)+`,"output":`+quoted(output)+`,"model":"gemma2:2b",`+
+		`"temperature":0,"max_tokens":64,"seed":7,"output_hash":"`+zeros+`","labels":{"user":"ann"},"environment":{"ollama_build_hash":"b","model_digest":"m","host_platform":"linux"}}`)
+	l.record(record.RunDAG, `{"run_id":"answer/311","question":"Who keeps the lighthouse?","messages":`+messages+`,"policy":{"top_p":1.0},"inputs":{"context_root":"`+zeros+
+		`","answer_text":"`+answer+`","audit_mode":"STRICT","verifier_method":"exact_quote","n_quotes":1,"n_verified":1,"sources":[{"score":0.92}],"lookup_path":"retrieval"}}`)
+	l.record(record.RunDAG, `{"answer_text":"`+answer+`","dag":{"root":"`+zeros+`","nodes":[{"stage":"question","hash":"`+zeros+`"},{"stage":"answer","hash":"`+zeros+`"},`+
+		`{"stage":"answer","hash":"`+zeros+`"}]}}`)
+	l.record(record.CitationSet, `{"subject":"question/311","citations":[{"source_id":"register","text":`+quoted(chunk)+`,"weight":0.5},`+
+		`{"source_id":"letters","chunk_hash":"sha256:`+zeros+`","weight":1,"section":"Keeper"}]}`)
+	l.record(record.PathFingerprint, `{"project":"harbour","route":["Start","Quay"],"content":"The [[quay]]."}`)
+	l.record(record.IPCRecord, `{"payload":{"seed":1},"output":"A secret.","model":"m","temperature":0.5,"max_tokens":16}`)
+	seqs := new(record.SeqList)
+	require.True(t, seqs.Add(6))
+	l.event(record.NewRedaction("Asked for.", seqs).AppendBody(nil, l.by("admin")))
+	l.verb(record.ParseStateChange(1, []byte(`{"state":"stale","reason":"The keeper has changed."}`)))
+	l.verb(record.ParseValidation(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}, []byte(`{"validated":true}`)))
+	l.verb(record.ParseRegistration("register", []byte(`{"title":"The harbour’s register"}`)))
+	l.verb(record.ParseRevocation("register", nil))
+	refused, err := record.Parse(record.IPCRecord, []byte(`{"payload":{},"model":"m","temperature":0,"max_tokens":1,"input_hash":"`+zeros+`"}`))
+	require.NoError(t, err)
+	l.event(refused.AppendRefusal(nil, l.by("lab"), record.RefusedMismatch, 0))
+	refused.Release()
+	return l
+}
+
+// examplePack is a pack of all of the example.
+func examplePack(t testing.TB) *Pack {
+	l := example(t)
+	return l.pack(map[uint64]uint64{6: 7}, l.all()...)
+}

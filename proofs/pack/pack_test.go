@@ -1,0 +1,219 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+func TestPacksVerify(t *testing.T) {
+	l := example(t)
+	all := examplePack(t)
+	parsed, own, err := Parse(page(t, all))
+	require.NoError(t, err)
+	require.True(t, own)
+	require.Equal(t, all, parsed)
+	report, err := parsed.Verify(l.signer.Verifier())
+	require.NoError(t, err)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, Redacted: 1, Recomputed: 5}, report)
+	require.Equal(t, uint64(13), report.Checkpoint.Size)
+
+	l.contents = nil
+	without := l.pack(map[uint64]uint64{6: 7}, 1, 6, 7)
+	report, err = without.Verify(l.signer.Verifier())
+	require.NoError(t, err)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
+}
+
+// Add makes of a receipt what a test makes by hand.
+func TestPackOfReceipts(t *testing.T) {
+	l := example(t)
+	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
+	p := New("default", want.Exported, want.Keys, []byte(want.Checkpoint))
+	for _, seq := range []uint64{6, 7} {
+		r, err := proofs.NewReceipt(l.entries[seq])
+		require.NoError(t, err)
+		r.Proof = &proofs.Proof{Event: l.entries[seq][proofs.HashSize:], Inclusion: proofs.Inclusion{Hashes: path(l.leaves(), int(seq))}}
+		by := uint64(7)
+		redacted := &by
+		if seq == 7 {
+			redacted = nil
+		}
+		p.Add(r, redacted)
+	}
+	require.Equal(t, want, p)
+}
+
+func TestTamperedPacksAreRefused(t *testing.T) {
+	key := example(t).signer.Verifier()
+	for name, c := range tamperings(t) {
+		t.Run(name, func(t *testing.T) {
+			parsed, own, err := Parse(page(t, c.pack))
+			require.NoError(t, err)
+			require.True(t, own)
+			_, err = parsed.Verify(key)
+			require.ErrorIs(t, err, c.err)
+		})
+	}
+	for name, pack := range falseHashes(t) {
+		_, err := pack.Verify(key)
+		require.ErrorIs(t, err, ErrHashes, name)
+	}
+}
+
+// allSorts is a log with records of all sorts, and the number of those whose hashes can
+// be computed again; nothing came of some of their claims.
+func allSorts(t testing.TB) (l *log, recomputable int) {
+	l = newLog(t, 1)
+	claim := `"` + strings.Repeat("ab", 32) + `"`
+	versions := `"source_root":` + claim + `,"question_hash":` + claim + `,"model_profile_hash":` + claim + `,"conversation_hash":` + claim + `,"governance_policy_hash":` + claim +
+		`,"canonicalization_version":"1","chunking_version":"1"`
+	dag := `"dag":{"root":` + claim + `,"nodes":[{"stage":"question","hash":` + claim + `},{"stage":"answer","hash":` + claim + `}]}`
+	for kind, list := range map[record.Kind][]string{
+		record.IPCRecord: {
+			`{"payload":{"seed":1},"model":"m","temperature":1e16,"max_tokens":1,"ipc_id":` + claim + `,"ipc_id_advanced":` + claim + `}`,
+			`{"input_hash":` + claim + `,"system_prompt_hash":` + claim + `,"output_hash":` + claim + `,"model":"m","temperature":0.1,"max_tokens":1,"ipc_id":` + claim + `}`,
+			`{"input_hash":` + claim + `,"system_prompt_hash":` + claim + `,"output":"x","model":"m","temperature":0.1,"max_tokens":1,"seed":2,"ipc_id":` + claim + `}`,
+			`{"payload_schema":"axis-payload-1","payload":{"axes":{"a":{"label":" b ","score":1}},"policy_hash":"p","seed":3,"world_id":"w"},"output":"","model":"m","temperature":0,"max_tokens":1}`,
+			`{"payload":{},"output":"x","model":"m","temperature":0,"max_tokens":1,"usage":{"note":"free text"}}`,
+		},
+		record.RunDAG: {
+			`{` + dag + `}`, `{` + dag + `,"answer_text":"a \ud800","question":"\udc00?","question_mode":"strict","cache_key":` + claim + `}`,
+			`{` + dag + `,"policy":{},"cache_dimensions":{` + versions + `,"schema_version":"1"},"cache_key":` + claim + `}`,
+			`{"question_mode":"strict","question":"x","reject_inputs":{"preflight_payload":{},"rejection_reason":"r"}}`,
+			`{"evidence":[{"chunk_root":` + claim + `,"start":0,"end":1}],"inputs":{"question_hash":` + claim + `,"conversation_hash":` + claim +
+				`,"answer_text":"a","rendered_text":"b","audit_mode":"X","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`,
+		},
+		record.CitationSet:     {twoKinds(claim[1 : len(claim)-1])},
+		record.PathFingerprint: {`{"project":"p","route":["a"],"path_id":"0000000000000000","content":"x"}`, `{"project":"p","build":"b","route":["a"],"content_fingerprint":"01234567"}`},
+	} {
+		for _, posted := range list {
+			l.record(kind, posted)
+		}
+	}
+	recomputable = len(l.entries) - 1
+	// What is hashed and in no event cannot be computed again; nothing is said of it.
+	l.record(record.RunDAG, `{`+dag+`,"cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
+	return l, recomputable
+}
+
+func TestRecordsAreRecomputed(t *testing.T) {
+	l, recomputable := allSorts(t)
+	report, err := l.pack(nil, l.all()...).Verify(l.signer.Verifier())
+	require.NoError(t, err)
+	require.Equal(t, recomputable, report.Recomputed)
+	require.Zero(t, report.Missing)
+}
+
+// twoKinds is a citation set with a claim that does not hold, and one that may.
+func twoKinds(digits string) string {
+	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
+}
+
+// damagedPages are pages whose data is not what a pack is.
+func damagedPages(t testing.TB) map[string][]byte {
+	good := string(page(t, examplePack(t)))
+	pages := make(map[string][]byte)
+	for name, damage := range map[string][2]string{
+		"cut short":         {`"records":[`, `</script>`},
+		"no data":           {`{"format"`, `null;{"format"`},
+		"another version":   {`audit-pack@1`, `audit-pack@2`},
+		"no list":           {`"records":[`, `"records":7,"r":[`},
+		"no path":           {`"inclusion":[`, `"inclusion":"`},
+		"null record":       {`"records":[`, `"records":[null,`},
+		"seq as text":       {`"seq":0`, `"seq":"0"`},
+		"entry as a number": {`"entry":"`, `"entry":1,"e":"`},
+		"bad base64":        {`"entry":"`, `"entry":"*`},
+		"hash as a number":  {`"inclusion":["`, `"inclusion":[1,"`},
+		"keys as text":      {`"verifier_keys":[`, `"verifier_keys":"k","v":[`},
+		"contents as text":  {`"contents":{`, `"contents":"c","d":{`},
+		"checkpoint gone":   {`"checkpoint"`, `"point"`},
+		"names a prototype": {`"contents":{`, `"contents":{"__proto__":"AAAA",`},
+	} {
+		require.Contains(t, good, damage[0])
+		pages[name] = []byte(strings.Replace(good, damage[0], damage[1], 1))
+	}
+	return pages
+}
+
+func TestDamagedDataIsRefused(t *testing.T) {
+	for name, html := range damagedPages(t) {
+		_, _, err := Parse(html)
+		require.ErrorIs(t, err, proofs.ErrMalformed, name)
+	}
+	good := string(page(t, examplePack(t)))
+	// What another program might read otherwise is refused, however harmless.
+	for name, change := range map[string][2]string{
+		"white space":        {`"records":[`, `"records": [`},
+		"other case":         {`"records":[`, `"Records":[`},
+		"member twice":       {`"records":[`, `"records":[],"records":[`},
+		"unknown member":     {`"records":[`, `"mood":1,"records":[`},
+		"null list":          {`"records":[`, `"records":null,"x":[`},
+		"escaped":            {`"ledger":"d`, `"ledger":"\u0064`},
+		"no pack":            {dataBegin, `<script type="application/json">`},
+		"no page":            {"<!doctype html>", "<!DOCTYPE html>"},
+		"no end of the data": {dataEnd, `</scrip`},
+	} {
+		text := strings.ReplaceAll(good, change[0], change[1])
+		require.NotEqual(t, good, text, name)
+		_, _, err := Parse([]byte(text))
+		require.ErrorIs(t, err, proofs.ErrMalformed, name)
+	}
+}
+
+func TestOnlyOwnPagesAreOwn(t *testing.T) {
+	html := string(page(t, examplePack(t)))
+	for name, change := range map[string][2]string{
+		"another program": {`"use strict"`, `"use sloppy"`},
+		"another style":   {"<style>", "<style>body{}"},
+		"more behind":     {"</html>\n", "</html>\n<!-- -->"},
+	} {
+		require.Contains(t, html, change[0])
+		_, own, err := Parse([]byte(strings.Replace(html, change[0], change[1], 1)))
+		require.NoError(t, err, name)
+		require.False(t, own, name)
+	}
+}
+
+// The data is nothing but text to whoever reads the page, and JSON to whoever reads that.
+func TestDataStandsInAScript(t *testing.T) {
+	all := examplePack(t)
+	all.Exported = strings.Join(hostileTexts, "")
+	data, err := all.encode()
+	require.NoError(t, err)
+	require.False(t, bytes.ContainsAny(data, "<>&\u2028\u2029"))
+	var read Pack
+	require.NoError(t, json.Unmarshal(data, &read))
+	require.Equal(t, all.Exported, read.Exported)
+	before, after := pageAround()
+	require.NotContains(t, before+after, "{{")
+	require.Equal(t, 2, strings.Count(strings.ToLower(before+after), "</script"))
+	require.NotContains(t, before+after, "://", "no address of anything")
+}
+
+func FuzzParse(f *testing.F) {
+	l := newLog(f, 1)
+	records := l.pack(nil, 0).Records
+	f.Add(page(f, l.pack(nil, 0)))
+	f.Add([]byte("<!doctype html>" + dataBegin + "{}" + dataEnd))
+	key := l.signer.Verifier()
+	f.Fuzz(func(t *testing.T, html []byte) {
+		p, own, err := Parse(html)
+		if err != nil {
+			require.ErrorIs(t, err, proofs.ErrMalformed)
+			return
+		}
+		if own {
+			require.Equal(t, string(html), string(page(t, p)))
+		}
+		if _, err := p.Verify(key); err == nil {
+			require.Equal(t, records, p.Records, "no other pack is signed")
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package pack
+
+import (
+	"bufio"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs/pack/browser"
+)
+
+// sharedData is real input that is not part of the repository; tests that want it skip
+// where it is absent.
+var sharedData = filepath.Join("..", "..", "..", "shared", "data")
+
+// realLog is a log with every n-th record of a file.
+func realLog(t *testing.T, name string, n int) (l *log, seqs []uint64) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(sharedData, name+".ndjson.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(unzipped)
+	lines.Buffer(nil, 8<<20)
+	l = newLog(t, 1)
+	for i := 0; lines.Scan(); i++ {
+		if i%n == 0 {
+			l.line(lines.Bytes())
+			seqs = append(seqs, uint64(len(l.entries)-1))
+		}
+	}
+	require.NoError(t, lines.Err())
+	return l, seqs
+}
+
+// All hashes of real records come out again, here and in the page, where claims were
+// wrong too.
+func TestRealRecordsVerify(t *testing.T) {
+	for _, name := range []string{"generations", "generations-tampered", "run-dags", "citation-sets", "story-paths"} {
+		t.Run(name, func(t *testing.T) {
+			l, seqs := realLog(t, name, 17)
+			p := l.pack(nil, seqs...)
+			report, err := p.Verify(l.signer.Verifier())
+			require.NoError(t, err)
+			require.Equal(t, len(seqs), report.Recomputed)
+			shown := browser.Start(t).NewPage(t)
+			open(t, shown, page(t, p))
+			require.Equal(t, "verified", with(t, shown, p.Keys[0]), shown.Text(t, ".fails"))
+		})
+	}
+}

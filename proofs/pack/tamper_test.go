@@ -1,0 +1,154 @@
+package pack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// tampering is a pack that must not verify: what Verify says of it, and the page.
+type tampering struct {
+	pack *Pack
+	err  error
+	says string // by the page, somewhere
+}
+
+// changed is the example's pack with a change.
+func changed(t testing.TB, change func(p *Pack)) *Pack {
+	p := examplePack(t)
+	change(p)
+	return p
+}
+
+// digestOf is the digest of a content of a pack.
+func digestOf(t testing.TB, p *Pack, content string) string {
+	t.Helper()
+	for digest, bytes := range p.Contents {
+		if string(bytes) == content {
+			return digest
+		}
+	}
+	require.Fail(t, "no such content", content)
+	return ""
+}
+
+// tamperings are packs that were changed by somebody without the key, and packs of
+// ledgers that signed what is not so.
+func tamperings(t testing.TB) map[string]tampering {
+	list := map[string]tampering{
+		"an entry's byte":  {changed(t, func(p *Pack) { p.Records[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},
+		"the event before": {changed(t, func(p *Pack) { p.Records[3].Entry[0] ^= 1 }), proofs.ErrInclusion, "but event 2 is"},
+		"two entries swapped": {changed(t, func(p *Pack) {
+			p.Records[3].Entry, p.Records[4].Entry = p.Records[4].Entry, p.Records[3].Entry
+		}), proofs.ErrInclusion, "the event's own number is another one"},
+		"two records swapped": {changed(t, func(p *Pack) { p.Records[3], p.Records[4] = p.Records[4], p.Records[3] }), proofs.ErrMalformed, "not in their order"},
+		"a record twice":      {changed(t, func(p *Pack) { p.Records = slices.Insert(p.Records, 3, p.Records[3]) }), proofs.ErrMalformed, "not in their order"},
+		"another place":       {changed(t, func(p *Pack) { p.Records = p.Records[:1]; p.Records[0].Seq = 1 }), proofs.ErrInclusion, "does not lead"},
+		"beyond the end":      {changed(t, func(p *Pack) { p.Records[12].Seq = 13 }), proofs.ErrInclusion, "beyond the end"},
+		"a path's hash": {changed(t, func(p *Pack) {
+			p.Records[2].Inclusion[1] = strings.Repeat("ab", 32)
+		}), proofs.ErrInclusion, "the path does not lead to the signed root"},
+		"a path cut short": {changed(t, func(p *Pack) { p.Records[2].Inclusion = p.Records[2].Inclusion[:2] }), proofs.ErrInclusion, "its path in the tree is too short"},
+		"a path too long": {changed(t, func(p *Pack) {
+			p.Records[2].Inclusion = append(p.Records[2].Inclusion, p.Records[2].Inclusion...)
+		}), proofs.ErrInclusion, "its path in the tree is too long"},
+		"a path of no hashes": {changed(t, func(p *Pack) { p.Records[2].Inclusion[0] = "xyz" }), proofs.ErrMalformed, "a hash is not 64"},
+		"the size signed":     {changed(t, func(p *Pack) { p.Checkpoint = strings.Replace(p.Checkpoint, "\n13\n", "\n14\n", 1) }), proofs.ErrSignature, "the signature does not hold"},
+		"the signature":       {changed(t, func(p *Pack) { p.Checkpoint = flip(p.Checkpoint, len(p.Checkpoint)-20) }), proofs.ErrSignature, "the signature does not hold"},
+		"no signature":        {changed(t, func(p *Pack) { p.Checkpoint = p.Checkpoint[:strings.Index(p.Checkpoint, "\n\n")+1] }), proofs.ErrMalformed, "the checkpoint is malformed"},
+		"another log's name":  {changed(t, func(p *Pack) { p.Checkpoint = strings.Replace(p.Checkpoint, "— ledger", "— edger", 1) }), proofs.ErrWrongKey, "signed with another key"},
+		"another ledger":      {changed(t, func(p *Pack) { p.Ledger = "other" }), proofs.ErrField, "the event is of another ledger"},
+		"no records":          {changed(t, func(p *Pack) { p.Records = []Record{} }), proofs.ErrMalformed, "the pack has no records"},
+		"a text's byte":       {changed(t, func(p *Pack) { p.Contents[digestOf(t, p, answer)][0] ^= 1 }), ErrContent, "they were changed"},
+		"a text cut short":    {changed(t, func(p *Pack) { d := digestOf(t, p, answer); p.Contents[d] = p.Contents[d][1:] }), ErrContent, "they were changed"},
+		"two texts swapped": {changed(t, func(p *Pack) {
+			a, b := digestOf(t, p, answer), digestOf(t, p, messages)
+			p.Contents[a], p.Contents[b] = p.Contents[b], p.Contents[a]
+		}), ErrContent, "they were changed"},
+		"a text that nobody names":  {changed(t, func(p *Pack) { p.Contents[strings.Repeat("ab", 32)] = []byte("x") }), ErrContent, "no record names the content"},
+		"an erasure without event":  {changed(t, func(p *Pack) { by := uint64(99); p.Records[6].RedactedBy = &by }), ErrContent, "is not in this file"},
+		"an erasure by another":     {changed(t, func(p *Pack) { by := uint64(8); p.Records[6].RedactedBy = &by }), ErrContent, "event 8 did not erase the content"},
+		"an erasure that never was": {changed(t, func(p *Pack) { by := uint64(7); p.Records[5].RedactedBy = &by }), ErrContent, "event 7 did not erase the content"},
+	}
+	for name, forged := range forgeries(t) {
+		list[name] = forged
+	}
+	return list
+}
+
+func flip(text string, i int) string {
+	b := []byte(text)
+	if b[i]++; b[i] == 'z'+1 || b[i] == '9'+1 || b[i] == 'Z'+1 {
+		b[i] -= 2
+	}
+	return string(b)
+}
+
+// forgeries are signed with the true key.
+func forgeries(t testing.TB) map[string]tampering {
+	broken := newLog(t, 1)
+	broken.tip[0] ^= 1
+	broken.record(record.PathFingerprint, `{"project":"p","route":["a"]}`)
+
+	first := &log{t: t, signer: broken.signer, contents: map[string][]byte{}, tip: proofs.Hash{1}}
+	first.event(record.AppendLedgerCreated(nil, first.by("system"), origin, "k"))
+
+	misplaced := newLog(t, 1)
+	misplaced.entry(misplaced.entries[0])
+
+	spelled := newLog(t, 1)
+	spelled.entry(append(slices.Clone(spelled.tip[:]), `{"actor": "lab","kind":"ipc_record","ledger":"default","record":{},"seq":1,"time":"t"}`...))
+
+	empty := newLog(t, 1)
+	empty.entry([]byte("x"))
+
+	return map[string]tampering{
+		"a chain broken and signed":      {broken.pack(nil, 0, 1), proofs.ErrChainLink, "but event 0 is"},
+		"a first event that follows one": {first.pack(nil, 0), proofs.ErrChainLink, "the first event names an event before it"},
+		"an event at another place":      {misplaced.pack(nil, 1), proofs.ErrField, "the event's own number is another one"},
+		"an event in another spelling":   {spelled.pack(nil, 1), proofs.ErrMalformed, "not in its canonical form"},
+		"an entry without event":         {empty.pack(nil, 1), proofs.ErrMalformed, "the entry holds no event"},
+		"a log of another key":           {another(t), proofs.ErrWrongKey, "signed with another key"},
+	}
+}
+
+// another is the example as somebody else signs it, with his key in the pack.
+func another(t testing.TB) *Pack {
+	l := example(t)
+	signer, err := proofs.NewKey([32]byte{2}).Signer(origin)
+	require.NoError(t, err)
+	l.signer = signer
+	return l.pack(map[uint64]uint64{6: 7}, 0, 1, 2, 3, 4, 5, 6, 7)
+}
+
+// falseHashes are packs of ledgers that sign hashes which are not those of the content.
+func falseHashes(t testing.TB) map[string]*Pack {
+	list := make(map[string]*Pack)
+	for name, seq := range map[string]int{"input_hash": 1, "system_prompt_hash": 1, "output_hash": 1, "ipc_id": 1, "ipc_id_advanced": 1,
+		"root": 2, "conversation_hash": 2, "governance_policy_hash": 2, "nodes/4": 2, "citations/0": 4} {
+		l := example(t)
+		entry := string(l.entries[seq])
+		at := statedHash(entry, name)
+		require.NotEqual(t, entry[at:at+64], strings.Repeat("ab", 32))
+		l.entries[seq] = []byte(entry[:at] + strings.Repeat("ab", 32) + entry[at+64:])
+		list[name] = l.pack(nil, uint64(seq))
+	}
+	return list
+}
+
+// statedHash is where a hash stands in an event.
+func statedHash(entry, name string) int {
+	switch name {
+	case "nodes/4":
+		return strings.Index(entry, `","stage":"answer"}`) - 64
+	case "citations/0":
+		return strings.Index(entry, `"sha256:`) + len(`"sha256:`)
+	}
+	name += `":"`
+	return strings.LastIndex(entry, `"`+name) + len(name) + 1
+}

@@ -1,0 +1,166 @@
+package pack
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// Report says what Verify found to hold.
+type Report struct {
+	Checkpoint proofs.Checkpoint
+	Records    int
+	Links      int // of neighbours in the pack, each to the event before it
+	Contents   int // pieces of content, each as often as a record names it
+	Redacted   int // records whose content was erased, by an event of the pack
+	Missing    int // pieces of content that records name and the pack does not have
+	Recomputed int // records whose hashes were computed anew: those with all of their content
+}
+
+// verification is a walk over the records of a pack.
+type verification struct {
+	pack   *Pack
+	report Report
+	events map[uint64]pyjson.Value // by seq
+	last   proofs.Hash             // event_hash of the record before
+	used   map[string]bool         // contents, by digest
+}
+
+// Verify checks a pack against the log's key: the signature of its checkpoint, and of
+// each record its place in the tree, its event, its link to the record before it where
+// that is its neighbour, and the kept bytes against the digests in it. The error names
+// the record and wraps what Receipt.Verify wraps, or ErrContent. The rules by which
+// hashes are made of content (part 1) are not applied.
+func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
+	v := &verification{pack: p, events: make(map[uint64]pyjson.Value), used: make(map[string]bool)}
+	var err error
+	if v.report.Checkpoint, err = proofs.OpenCheckpoint([]byte(p.Checkpoint), verifiers...); err != nil {
+		return Report{}, err
+	}
+	if len(p.Records) == 0 {
+		return Report{}, fmt.Errorf("%w: an audit pack without records", proofs.ErrMalformed)
+	}
+	for i := range p.Records {
+		if err := v.record(i); err != nil {
+			return Report{}, fmt.Errorf("event %d: %w", p.Records[i].Seq, err)
+		}
+	}
+	for i := range p.Records {
+		if err := v.content(&p.Records[i]); err != nil {
+			return Report{}, fmt.Errorf("event %d: %w", p.Records[i].Seq, err)
+		}
+	}
+	for digest := range p.Contents {
+		if !v.used[digest] {
+			return Report{}, fmt.Errorf("%w: no record names the content %.64s", ErrContent, digest)
+		}
+	}
+	return v.report, nil
+}
+
+// record checks the i-th record without its content.
+func (v *verification) record(i int) error {
+	r := &v.pack.Records[i]
+	path := make([]proofs.Hash, len(r.Inclusion))
+	for j, digits := range r.Inclusion {
+		var err error
+		if path[j], err = proofs.ParseHash(digits); err != nil {
+			return err
+		}
+	}
+	checkpoint := v.report.Checkpoint
+	if err := proofs.VerifyInclusion(proofs.LeafHash(r.Entry), r.Seq, checkpoint.Size, path, checkpoint.Root); err != nil {
+		return err
+	}
+	receipt, err := proofs.NewReceipt(r.Entry)
+	switch {
+	case err != nil:
+		return err
+	case receipt.Seq != r.Seq:
+		return fmt.Errorf("%w: the event's seq is %d", proofs.ErrField, receipt.Seq)
+	case receipt.Ledger != v.pack.Ledger:
+		return fmt.Errorf("%w: the pack is of ledger %.100q, the event's is %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
+	}
+	if err := v.link(i, receipt); err != nil {
+		return err
+	}
+	var document pyjson.Document
+	if err := document.Parse(r.Entry[proofs.HashSize:]); err != nil {
+		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
+	}
+	v.events[r.Seq] = document.Root()
+	v.report.Records++
+	return nil
+}
+
+// link checks the order of the records, and the chain where two are neighbours.
+func (v *verification) link(i int, r *proofs.Receipt) error {
+	before, neighbour := v.last, r.Seq == 0
+	v.last = r.EventHash
+	if i > 0 {
+		last := v.pack.Records[i-1].Seq
+		if last >= r.Seq {
+			return fmt.Errorf("%w: it stands behind event %d", proofs.ErrMalformed, last)
+		}
+		neighbour = last+1 == r.Seq
+	}
+	if !neighbour {
+		return nil
+	}
+	if r.PrevEventHash != before {
+		return fmt.Errorf("%w: it follows %x, the event before it is %x", proofs.ErrChainLink, r.PrevEventHash, before)
+	}
+	v.report.Links++
+	return nil
+}
+
+// content checks the content that a record names, or that it was erased.
+func (v *verification) content(r *Record) error {
+	event := v.events[r.Seq]
+	if r.RedactedBy != nil {
+		v.report.Redacted++
+		return v.redaction(r.Seq, *r.RedactedBy)
+	}
+	content, missing := make(map[string][]byte), v.report.Missing
+	for name, named := range event.Member("record").Member("content").Members() {
+		digest := string(named.Member("sha256").Text())
+		kept, found := v.pack.Contents[digest]
+		if !found {
+			v.report.Missing++
+			continue
+		}
+		sum := sha256.Sum256(kept)
+		switch {
+		case hex.EncodeToString(sum[:]) != digest:
+			return fmt.Errorf("%w: %.100q has the digest %x, the event's is %s", ErrContent, name.Text(), sum, digest)
+		case strconv.Itoa(len(kept)) != string(named.Member("size").Raw()):
+			return fmt.Errorf("%w: %.100q has %d bytes, the event says %s", ErrContent, name.Text(), len(kept), named.Member("size").Raw())
+		}
+		v.used[digest] = true
+		v.report.Contents++
+		content[string(name.Text())] = kept
+	}
+	if v.report.Missing > missing || !recomputable(event) {
+		return nil
+	}
+	v.report.Recomputed++
+	return recompute(event, content)
+}
+
+// redaction checks that an event of the pack erased the content of another one.
+func (v *verification) redaction(seq, by uint64) error {
+	event, found := v.events[by]
+	if !found {
+		return fmt.Errorf("%w: event %d, which is said to have erased its content, is not in the pack", ErrContent, by)
+	}
+	seqs, err := record.ParseSeqs(event.Member("record").Member("seqs"))
+	if string(event.Member("kind").Text()) != string(record.ContentRedacted) || err != nil || !seqs.Has(seq) {
+		return fmt.Errorf("%w: event %d did not erase its content", ErrContent, by)
+	}
+	return nil
+}
