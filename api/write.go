@@ -37,11 +37,23 @@ type options struct {
 }
 
 func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
-	o := options{key: c.Request().Header.Get("Idempotency-Key"), actor: actor(c)}
+	o := options{key: c.Request().Header.Get("Idempotency-Key"), actor: actor(c), reject: l.OnMismatch() == ledger.RejectMismatch}
 	if len(o.key) > record.MaxKey || !utf8.ValidString(o.key) {
 		return o, fault(http.StatusBadRequest, "Idempotency-Key: must be valid UTF-8 of at most %d bytes", record.MaxKey)
 	}
-	mode, derive := l.OnMismatch(), ""
+	o.minimal = preference(c) == "minimal"
+	if c.Request().URL.RawQuery == "" {
+		return o, nil
+	}
+	return o.withQuery(c)
+}
+
+// withQuery is the options with what the query says.
+func (o options) withQuery(c echo.Context) (options, error) {
+	mode, derive := ledger.AcceptMismatch, ""
+	if o.reject {
+		mode = ledger.RejectMismatch
+	}
 	if err := query(c, text("on_mismatch", &mode), text("derive", &derive)); err != nil {
 		return o, err
 	}
@@ -59,7 +71,6 @@ func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
 		return o, invalid("on_mismatch", "must be accept or reject")
 	}
 	o.reject = mode == ledger.RejectMismatch
-	o.minimal = preference(c) == "minimal"
 	return o, nil
 }
 

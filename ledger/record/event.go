@@ -34,6 +34,12 @@ func (r *Record) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *builder) { r.appendMembers(w, e.Key) })
 }
 
+// Body is what AppendBody appends, in memory of r: it lives as long as r.
+func (r *Record) Body(e Event) []byte {
+	r.body = r.AppendBody(r.body[:0], e)
+	return r.body
+}
+
 // writer is r's own builder, which keeps its memory from one use to the next.
 func (r *Record) writer(dst []byte) *builder {
 	r.builder.b = dst

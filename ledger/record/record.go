@@ -50,7 +50,8 @@ type Hash = [32]byte
 // KeyedDigest tells records apart under one idempotency key (2.7): by kind and
 // canonical digest.
 func KeyedDigest(kind Kind, digest Hash) Hash {
-	return sha256.Sum256(append([]byte(string(kind)+"\x00"), digest[:]...))
+	var room [64]byte // for every kind there is
+	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
 // Content is text or JSON that is kept beside the log, byte for byte (2.3).
@@ -85,6 +86,7 @@ type Record struct {
 	builder  builder
 	ipc      ipc // the detail of an IPC record
 	scratch  []byte
+	body     []byte // of the event
 	arena    []byte // holds what checks and hashes refer to, and both of them in JSON
 }
 
@@ -187,13 +189,13 @@ func (r *Record) decodeLine() (string, error) {
 // from it may be used afterwards.
 func (r *Record) Release() {
 	r.document.Reset()
-	document, scratch, arena := r.document, r.scratch[:0], r.arena[:0]
+	document, scratch, arena, body := r.document, r.scratch[:0], r.arena[:0], r.body[:0]
 	clear(r.Contents) // they refer to the request
 	checks, contents, hashes, w := r.Checks[:0], r.Contents[:0], r.hashes[:0], r.builder
 	w.b = nil
 	*r = Record{document: document}
-	if cap(scratch)+cap(arena)+cap(w.scratch)+len(contents) <= maxPooled {
-		r.scratch, r.arena, r.builder = scratch, arena, w
+	if cap(scratch)+cap(arena)+cap(body)+cap(w.scratch)+len(contents) <= maxPooled {
+		r.scratch, r.arena, r.body, r.builder = scratch, arena, body, w
 		r.Checks, r.Contents, r.hashes = checks, contents, hashes
 	}
 	records.Put(r)
