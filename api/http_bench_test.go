@@ -4,9 +4,11 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -89,13 +91,24 @@ func BenchmarkBatchLine(b *testing.B) {
 func BenchmarkGet(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
-	for i := range 300 {
-		w.ask(request(http.MethodPost, "/v1/ledgers/default/ipc-records", "application/json", sampleRecord(i)), http.StatusCreated)
+	post := func(body string) {
+		w.ask(request(http.MethodPost, "/v1/ledgers/default/ipc-records", "application/json", body), http.StatusCreated)
 	}
+	for i := range 300 {
+		post(sampleRecord(i))
+	}
+	labels := make(map[string]string)
+	for i := range 20 {
+		labels[fmt.Sprintf("label %d", i)] = strings.Repeat("a longer value ", 7)
+	}
+	list, err := json.Marshal(labels)
+	require.NoError(b, err)
+	post(fmt.Sprintf(`{"labels":%s,%s`, list, sampleRecord(300)[1:])) // a receipt of 5 KiB
 	for name, path := range map[string]string{
 		"healthz":    "/healthz",
 		"inclusion":  "/v1/ledgers/default/proofs/inclusion?seq=5",
 		"checkpoint": "/v1/ledgers/default/log/checkpoint",
+		"receipt":    "/v1/ledgers/default/records/301/receipt",
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -130,6 +131,9 @@ type connection struct {
 
 	waiting atomic.Bool // for a request to come, which is not there yet
 	over    atomic.Bool // nothing more is read
+
+	gathered *reply // what is there of an answer that goes out whole; nil: all goes out at once
+	body     int    // of that answer, in bytes
 }
 
 // beyond says that it is beyond the bound.
@@ -142,6 +146,32 @@ func (c *connection) Read(p []byte) (int, error) {
 	}
 	return c.Conn.Read(p)
 }
+
+// gather has the next answer, whose body has so many bytes, go out whole: net/http
+// passes it on in pieces of 4 KiB, and each costs both sides a system call and the client
+// a wake-up. It is called by the goroutine that answers.
+func (c *connection) gather(body int) { c.gathered, c.body = newReply(), body }
+
+// Write implements net.Conn.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.gathered == nil {
+		return c.Conn.Write(p)
+	}
+	c.gathered.text = append(c.gathered.text, p...)
+	header := bytes.Index(c.gathered.text, []byte(endOfHeader))
+	if header < 0 || len(c.gathered.text) < header+len(endOfHeader)+c.body {
+		return len(p), nil
+	}
+	_, err := c.Conn.Write(c.gathered.text)
+	c.gathered.release()
+	c.gathered = nil
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+const endOfHeader = "\r\n\r\n"
 
 // SetDeadline implements net.Conn.
 func (c *connection) SetDeadline(t time.Time) error {
@@ -212,10 +242,16 @@ func noteState(c net.Conn, state http.ConnState) {
 	}
 }
 
+// connectionOf is the connection of a request, if it is counted.
+func connectionOf(r *http.Request) (*connection, bool) {
+	c, counted := r.Context().Value(connectionKey{}).(*connection)
+	return c, counted
+}
+
 // crowded says whether the connection of a request is beyond the bound, and whether
 // it is to end with the answer: few are left for others.
 func crowded(r *http.Request) (beyond, last bool) {
-	c, counted := r.Context().Value(connectionKey{}).(*connection)
+	c, counted := connectionOf(r)
 	if !counted {
 		return false, false
 	}
@@ -225,7 +261,7 @@ func crowded(r *http.Request) (beyond, last bool) {
 // endConnection has no request follow this one, whose body was not read to its end:
 // net/http might take what is left of it for the next one.
 func endConnection(r *http.Request) {
-	if c, counted := r.Context().Value(connectionKey{}).(*connection); counted && r.ProtoMajor == 1 {
+	if c, counted := connectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)
 	}
 }

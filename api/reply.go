@@ -28,8 +28,19 @@ func (r *reply) release() {
 	}
 }
 
+// Of an answer that net/http would pass on in pieces this much goes out in one, in bytes.
+const (
+	leastGathered = 3 << 10 // with its header it may be more than 4 KiB
+	mostGathered  = 32 << 10
+)
+
 // send answers the text.
 func (r *reply) send(c echo.Context, status int, contentType string) error {
+	request := c.Request()
+	if conn, counted := connectionOf(request); counted && len(r.text) >= leastGathered && len(r.text) <= mostGathered &&
+		request.ProtoMajor == 1 && request.TLS == nil && !writerOf(c).head {
+		conn.gather(len(r.text))
+	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, contentType)
 	h.Set(echo.HeaderContentLength, strconv.Itoa(len(r.text)))

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// countedListener counts how often its connections are written to.
+type countedListener struct {
+	net.Listener
+	writes atomic.Int64
+}
+
+func (l *countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &countedConn{c, l}, err
+}
+
+type countedConn struct {
+	net.Conn
+	listener *countedListener
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.listener.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// Receipts go out whole, so that a client wakes up once, though net/http has 4 KiB of
+// room only; and one after the other on a connection.
+func TestReceiptsGoOutWhole(t *testing.T) {
+	s := start(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	counted := &countedListener{Listener: listener}
+	server := s.server().HTTP()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(s.server().Listen(counted)) }()
+	url := "http://" + listener.Addr().String() + "/v1/ledgers/default"
+	for labels := range 33 {
+		var list []string
+		for i := range labels {
+			list = append(list, fmt.Sprintf(`"%03d":%q`, i, strings.Repeat("x", 128)))
+		}
+		body := `{"payload":{"seed":1},"model":"m","temperature":0.5,"max_tokens":10,"labels":{` + strings.Join(list, ",") + `}}`
+		before := counted.writes.Load()
+		s.verified(s.post(url+"/ipc-records", body).want(http.StatusCreated))
+		require.EqualValues(t, 1, counted.writes.Load()-before, labels)
+		path := fmt.Sprintf("%s/records/%d/receipt", url, s.size()-1)
+		s.verified(s.get(path).want(http.StatusOK))
+		require.EqualValues(t, 2, counted.writes.Load()-before, labels)
+		s.do(http.MethodHead, path, "").want(http.StatusOK)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	require.NoError(t, server.Close())
+	require.ErrorIs(t, <-ended, http.ErrServerClosed)
+}
+
+// Longer ones come in pieces, as well.
+func TestLongReceipts(t *testing.T) {
+	s := start(t)
+	var citations []string
+	for i := range 320 {
+		citations = append(citations, fmt.Sprintf(`{"chunk_hash":"sha256:%064x","source_id":"s","weight":0.5}`, i))
+	}
+	body := `{"subject":"s","citations":[` + strings.Join(citations, ",") + `]}`
+	answer := s.post("/citation-sets", body).want(http.StatusCreated)
+	require.Greater(t, len(answer.body), mostGathered)
+	s.verified(answer)
+}
