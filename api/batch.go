@@ -26,7 +26,7 @@ import (
 const (
 	chunkLines = 128       // lines that go through the stages together
 	chunkBytes = 256 << 10 // about as many bytes
-	queued     = 4         // chunks between two stages
+	queued     = 16        // chunks between two stages: the next commit gathers while one lasts
 )
 
 // batch takes records as NDJSON and answers line for line, in both directions at
