@@ -29,18 +29,31 @@ func prose(bytes int) []byte {
 	return text[:bytes]
 }
 
-// benchmarkBatch is n entries of 1.2 KB with 2 KB of content and a key each, and
-// the tiles at the right edge.
+// Bytes of what a record brings in a benchmark.
+const (
+	benchEntry  = 1100
+	benchText   = 500 // of its payload, and of its output
+	benchPrompt = 200 // the same for all
+	benchRecord = benchEntry + 2*benchText
+)
+
+// benchmarkBatch is n records: for each an entry, two texts of its own, a system
+// prompt that all have, and a key; and the tiles at the right edge.
 func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
-	const entryBytes, contentBytes = 1200, 2000
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
+	cut := func(seq uint64, bytes int) []byte {
+		at := seq * 7919 % uint64(len(text)-bytes)
+		return text[at : at+uint64(bytes)]
+	}
 	for i := range n {
 		seq := old.Size + uint64(i)
-		at := int(seq*7919) % (len(text) - contentBytes)
 		entry := binary.BigEndian.AppendUint64(nil, seq)
-		b.Entries = append(b.Entries, append(entry, text[at:at+entryBytes]...))
+		b.Entries = append(b.Entries, append(entry, cut(seq, benchEntry-len(entry))...))
 		digest := digestOf(seq)
-		b.Contents = append(b.Contents, storage.Content{Digest: digest, Seq: seq, Bytes: text[at : at+contentBytes]})
+		b.Contents = append(b.Contents,
+			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
+			storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
+			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
 		b.Keys = append(b.Keys, storage.Key{Key: digestOf(^seq), Record: digest, Seq: seq})
 	}
 	for index := old.Size / storage.TileHashes; index <= (b.Head.Size-1)/storage.TileHashes; index++ {
@@ -61,11 +74,9 @@ func BenchmarkCommit(b *testing.B) {
 			store, err := db.Create(b.Context(), storage.Info{Name: "default"})
 			require.NoError(b, err)
 			var head storage.Head
-			var bytes int64
 			for b.Loop() {
 				b.StopTimer()
 				next := benchmarkBatch(head, n, text)
-				bytes += int64(n) * 3200
 				b.StartTimer()
 				if err := store.Commit(b.Context(), head, next); err != nil {
 					b.Fatal(err)
@@ -74,10 +85,42 @@ func BenchmarkCommit(b *testing.B) {
 			}
 			b.StopTimer()
 			b.ReportMetric(float64(head.Size)/b.Elapsed().Seconds(), "entries/s")
-			m, err := db.Metrics()
-			require.NoError(b, err)
-			b.ReportMetric(float64(m.DiskBytes)/float64(bytes), "disk-bytes/byte")
 			require.NoError(b, db.Close())
 		})
 	}
+}
+
+// BenchmarkGrowth is what a record costs in a database that grows to b.N of them,
+// in commits of 64: choose with -benchtime=1000000x. Bytes are by byte taken in:
+// written are all that tables and files of values had written to them, moves left
+// out; disk is what is left.
+func BenchmarkGrowth(b *testing.B) {
+	const commit = 64
+	text := prose(8 << 20)
+	db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
+	require.NoError(b, err)
+	store, err := db.Create(b.Context(), storage.Info{Name: "default"})
+	require.NoError(b, err)
+	var head storage.Head
+	b.ReportAllocs()
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= commit {
+		b.StopTimer()
+		next := benchmarkBatch(head, min(left, commit), text)
+		b.StartTimer()
+		if err := store.Commit(b.Context(), head, next); err != nil {
+			b.Fatal(err)
+		}
+		head = next.Head
+	}
+	b.StopTimer()
+	m := db.engine.Metrics()
+	var written uint64
+	for _, l := range m.Levels {
+		written += l.TableBytesFlushed + l.TableBytesCompacted + l.BlobBytesCompacted // flushed ones included
+	}
+	taken := float64(b.N) * benchRecord
+	b.ReportMetric(float64(written)/taken, "written/byte")
+	b.ReportMetric(float64(m.DiskSpaceUsage())/taken, "disk/byte")
+	require.NoError(b, db.Close())
 }

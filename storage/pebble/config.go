@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"colophon/internal/enginelog"
+	"colophon/storage/pebble/internal/keys"
 )
 
 // Config says where the database is and what it may use.
@@ -36,6 +37,9 @@ type Config struct {
 	MinFreeBytes uint64
 	// CacheBytes is memory for uncompressed blocks; 0 means 64 MiB.
 	CacheBytes int64
+	// MemTableBytes is the size of each of two memory tables: what they hold is
+	// written out when one is full. 0 means 16 MiB, which is also the most.
+	MemTableBytes int64
 }
 
 const defaultCacheBytes = 64 << 20
@@ -57,6 +61,9 @@ func (c Config) withDefaults() Config {
 	if c.CacheBytes == 0 {
 		c.CacheBytes = defaultCacheBytes
 	}
+	if c.MemTableBytes == 0 {
+		c.MemTableBytes = memTableBytes
+	}
 	return c
 }
 
@@ -67,29 +74,54 @@ func (c Config) validate() error {
 	if c.CacheBytes < 0 {
 		return errors.New("cache size is negative")
 	}
+	if c.MemTableBytes < 0 || c.MemTableBytes > memTableBytes {
+		return errors.New("size of memory tables is out of range")
+	}
 	return nil
 }
 
-// Memory tables. What they hold is in the write-ahead log and still has to be
-// written as tables: memTables × memTableBytes is what the free-space mark must
-// have room for.
+// Memory tables, of that size at most. What they hold is in the write-ahead log and
+// still has to be written as tables: memTables × memTableBytes is what the
+// free-space mark must have room for.
 const (
 	memTableBytes = 16 << 20
 	memTables     = 2
 )
 
-// options, all but the file system, for two cores and for data that is mostly appended: entries and
-// content arrive in key order and are moved down the levels rather than
-// rewritten; places and claims arrive in random order and are small.
+// Files. Values that are kept apart go into files of their own when a memory table
+// is written out, and stay there: merging tables moves only where they are to be
+// found.
+const (
+	leastApart  = 128      // bytes; shorter values stay with their keys
+	flushBytes  = 16 << 20 // about the most in a new table and the values of its keys
+	mergedBytes = 4 << 20  // about the most in a table that comes of merging
+	baseBytes   = 16 << 20 // in the first level below level 0, their values included
+)
+
+// spanPolicy gives each kind of key whose values are apart tables of its own: its
+// keys only grow, so these tables are moved down the levels, never merged.
+func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
+	apart, end := keys.Apart(start)
+	if !apart {
+		policy.ValueStoragePolicy = engine.ValueStorageLowReadLatency
+	}
+	policy.DisableValueSeparationBySuffix = true // keys have no suffixes
+	return policy, end, nil
+}
+
+// options, all but the file system, for two cores and for data that is mostly
+// appended. Entries and content arrive in the order of their keys; places and
+// claims arrive in random order, are small and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
-		CacheSize:                   c.CacheBytes,
+		// The engine takes the memory tables out of the cache.
+		CacheSize:                   c.CacheBytes + memTables*c.MemTableBytes,
 		MaxOpenFiles:                512,
-		MemTableSize:                memTableBytes,
+		MemTableSize:                uint64(c.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       24,
-		LBaseMaxBytes:               64 << 20,
+		LBaseMaxBytes:               baseBytes,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		WALBytesPerSync:             1 << 20,
 		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
@@ -99,12 +131,17 @@ func (c Config) options() *engine.Options {
 		DataCorruption: func(info engine.DataCorruptionInfo) {
 			c.Logger.Error("storage is damaged", "detail", info.String())
 		},
+		WriteStallBegin: func(info engine.WriteStallBeginInfo) {
+			c.Logger.Info("writes wait for tables to be written", "reason", info.Reason)
+		},
 	}
 	o.Experimental.L0CompactionConcurrency = 8
-	o.TargetFileSizes[0] = 4 << 20
-	// zstd pays in the last level, where most of the data ends; above it only
-	// what costs next to nothing.
-	o.ApplyCompressionSettings(func() engine.DBCompressionSettings { return engine.DBCompressionBalanced })
+	o.Experimental.SpanPolicyFunc = spanPolicy
+	o.TargetFileSizes[0] = flushBytes
+	for i := range o.TargetFileSizes[1:] {
+		o.TargetFileSizes[1+i] = mergedBytes
+	}
+	o.ApplyCompressionSettings(func() engine.DBCompressionSettings { return engine.DBCompressionFastest })
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 256 << 10

@@ -15,15 +15,8 @@ import (
 
 // damage flips a bit in the middle of each file that matches.
 func damage(t *testing.T, files *vfs.MemFS, pattern string) {
-	names, err := files.List(testDir)
-	require.NoError(t, err)
 	done := 0
-	for _, name := range names {
-		matches, err := path.Match(pattern, name)
-		require.NoError(t, err)
-		if !matches {
-			continue
-		}
+	for _, name := range matching(t, files, pattern) {
 		data, err := files.UnsafeGetFileDataBuffer(files.PathJoin(testDir, name))
 		require.NoError(t, err)
 		if len(data) > 0 {
@@ -32,6 +25,20 @@ func damage(t *testing.T, files *vfs.MemFS, pattern string) {
 		}
 	}
 	require.Positive(t, done)
+}
+
+// matching is the names of the files that match, in the database's folder.
+func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
+	names, err := files.List(testDir)
+	require.NoError(t, err)
+	for _, name := range names {
+		matches, err := path.Match(pattern, name)
+		require.NoError(t, err)
+		if matches {
+			matching = append(matching, name)
+		}
+	}
+	return matching
 }
 
 // commits makes a few commits and gives their batches.
@@ -47,23 +54,40 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	return all
 }
 
-// Damage to a table is the answer of the reads that meet it: an error, no panic,
-// no wrong value, no end of the process.
-func TestDamagedTable(t *testing.T) {
-	files := vfs.NewMem()
+// Damage to a file is the answer of the reads that meet it, the first of them at
+// the opening: an error, no panic, no wrong value, no end of the process.
+func TestDamagedFile(t *testing.T) {
+	files := vfs.NewCrashableMem()
 	db, l := one(t, files)
 	all := commits(t, l, 8)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
-	damage(t, files, "*.sst")
+	for _, suffix := range []string{tableSuffix, valuesSuffix} {
+		names := matching(t, files, "*"+suffix)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			left := files.CrashClone(vfs.CrashCloneCfg{})
+			damage(t, left, name)
+			requireDamage(t, left, all)
+		}
+	}
+}
 
+// requireDamage checks that a database shows its damage.
+func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	config := testConfig(files)
 	config.Fatal = func(msg string) { panic(msg) }
 	db, err := Open(t.Context(), config)
-	require.NoError(t, err)
+	if err != nil {
+		require.NotErrorIs(t, err, storage.ErrFormat)
+		return
+	}
 	defer func() { require.NoError(t, db.Close()) }()
 	store, err := db.Ledger(t.Context(), "default")
-	require.NoError(t, err)
+	if err != nil {
+		require.NotErrorIs(t, err, storage.ErrNotFound)
+		return
+	}
 	failed := 0
 	for _, b := range all {
 		failed += readDamaged(t.Context(), t, store, b)
@@ -104,6 +128,8 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	right(text, err, b.Contents[0].Bytes)
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	right(hashes, err, b.Tiles[0].Hashes)
+	claim, err := store.Key(ctx, b.Keys[0].Key)
+	right(claim.Record[:], err, b.Keys[0].Record[:])
 	return failed
 }
 
@@ -129,13 +155,9 @@ func TestLostManifest(t *testing.T) {
 	db, l := one(t, files.FS())
 	commits(t, l, 1)
 	require.NoError(t, db.Close())
-	names, err := files.FS().List(testDir)
-	require.NoError(t, err)
-	for _, name := range names {
-		if matches, _ := path.Match("MANIFEST-*", name); matches {
-			require.NoError(t, files.FS().Remove(testDir+"/"+name))
-		}
+	for _, name := range matching(t, files.FS(), "MANIFEST-*") {
+		require.NoError(t, files.FS().Remove(testDir+"/"+name))
 	}
-	_, err = Open(t.Context(), testConfig(files.FS()))
+	_, err := Open(t.Context(), testConfig(files.FS()))
 	require.ErrorContains(t, err, "manifest")
 }

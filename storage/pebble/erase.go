@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -13,19 +14,23 @@ import (
 // eraser takes erased content out of the files of the database (2.3). A commit
 // that deletes content leaves a durable mark for each piece; the eraser, woken
 // by the commit, writes the logs out and removes them, rewrites the tables that
-// the content is in, sees that the old files are gone, and takes the marks away.
+// the content is in, whereupon the engine rewrites the files of values that these
+// referred to, sees that the old files are gone, and takes the marks away.
 // Whatever ends it before that, the next opening of the database goes on.
 type eraser struct {
 	db     *Database
 	logger *slog.Logger
-	// marked holds one item when there may be marks to work on, tables one when
-	// tables have been made or deleted.
-	marked, tables chan struct{}
+	// marked holds one item when there may be marks to work on, files one when
+	// files have been made or deleted.
+	marked, files chan struct{}
 
-	mu        sync.Mutex
-	undeleted map[uint64]bool // tables that the engine failed to delete; under mu
+	working atomic.Bool // set by pass, read by the engine too
 
-	patience time.Duration // for tables that are no longer in force: see checkGone
+	mu          sync.Mutex
+	undeleted   map[string]bool // paths of files that the engine failed to delete; under mu
+	unrewritten error           // why a file of values could not be rewritten, if so; under mu
+
+	patience time.Duration // for files that are no longer in force: see checkGone
 
 	stop context.CancelFunc // ends the work; set by start, before any use
 	done chan struct{}      // closed when it has ended; set by start
@@ -33,13 +38,14 @@ type eraser struct {
 
 // Pauses of the eraser.
 const (
-	leastPause = time.Second     // after a failure, doubled with each
-	mostPause  = time.Minute     // after a failure
-	mostRest   = 5 * time.Second // after work; otherwise as long as that took
+	leastPause = time.Second           // after a failure, doubled with each
+	mostPause  = time.Minute           // after a failure
+	mostRest   = 5 * time.Second       // after work; otherwise as long as that took
+	filesPause = 50 * time.Millisecond // between looks whether files are gone
 )
 
-// patience is how long tables that are no longer in force may stay before that
-// is a failure. The engine keeps them while an iterator is open, and nobody here
+// patience is how long files that are no longer in force may stay before that is
+// a failure. The engine keeps them while an iterator is open, and nobody here
 // leaves one open while others do something.
 const patience = 30 * time.Second
 
@@ -49,16 +55,18 @@ const passMarks = 100_000
 func newEraser(db *Database, logger *slog.Logger) *eraser {
 	return &eraser{
 		db: db, logger: logger,
-		marked: make(chan struct{}, 1), tables: make(chan struct{}, 1),
-		undeleted: make(map[uint64]bool), patience: patience,
+		marked: make(chan struct{}, 1), files: make(chan struct{}, 1),
+		undeleted: make(map[string]bool), patience: patience,
 	}
 }
 
-// listen has the engine say when tables come and go.
+// listen has the engine say when files come and go.
 func (e *eraser) listen(l *engine.EventListener) {
-	l.TableDeleted = e.tableDeleted
-	l.CompactionEnd = func(engine.CompactionInfo) { signal(e.tables) }
-	l.FlushEnd = func(engine.FlushInfo) { signal(e.tables) }
+	l.TableDeleted = func(info engine.TableDeleteInfo) { e.deleted(info.Path, info.Err) }
+	l.BlobFileDeleted = func(info engine.BlobFileDeleteInfo) { e.deleted(info.Path, info.Err) }
+	l.BlobFileRewriteEnd = func(info engine.BlobFileRewriteInfo) { e.rewritten(info.Err) }
+	l.CompactionEnd = func(engine.CompactionInfo) { signal(e.files) }
+	l.FlushEnd = func(engine.FlushInfo) { signal(e.files) }
 }
 
 // start begins to work, on what earlier processes left too.
@@ -128,14 +136,13 @@ func (e *eraser) pass(ctx context.Context) (bool, error) {
 	if err != nil || len(marks) == 0 {
 		return false, err
 	}
+	e.begin()
+	defer e.working.Store(false)
 	files, dir := e.db.space.fs, e.db.space.dir
 	if err := e.db.logs.drop(ctx, dir, e.db.engine); err != nil {
 		return true, err
 	}
-	if err := e.rewrite(ctx, marks); err != nil {
-		return true, err
-	}
-	if err := e.checkGone(ctx, marks); err != nil {
+	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
 	// What was removed must not come back with the loss of power once the marks
@@ -144,4 +151,13 @@ func (e *eraser) pass(ctx context.Context) (bool, error) {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}
 	return true, e.db.unmark(marks)
+}
+
+// begin lets the engine rewrite files of values. It looks for such when something
+// is flushed.
+func (e *eraser) begin() {
+	e.mu.Lock()
+	e.unrewritten = nil
+	e.mu.Unlock()
+	e.working.Store(true)
 }

@@ -32,7 +32,7 @@ func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	for i := range uint64(3) {
 		s := newSecrets(i)
 		b := batch(e.head, 1, 2000)
-		b.Contents = s.contents
+		b.Contents = append(slices.Clone(s.contents), keptBeside(i))
 		require.NoError(t, l.Commit(t.Context(), e.head, b))
 		e.head = b.Head
 		e.secrets = append(e.secrets, s)
@@ -112,6 +112,10 @@ func (e *erasure) checkDatabase(ctx context.Context, files vfs.FS, db *Database,
 		return errors.New("the redaction is lost")
 	}
 	for _, s := range e.secrets {
+		kept := keptBeside(s.contents[0].Seq)
+		if text, err := store.Content(ctx, kept.Digest); err != nil || !slices.Equal(text, kept.Bytes) {
+			return fmt.Errorf("content that was not redacted is lost: %w", err)
+		}
 		for _, c := range s.contents {
 			text, err := store.Content(ctx, c.Digest)
 			if stands && !errors.Is(err, storage.ErrNotFound) {

@@ -34,7 +34,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 		"level 0": func(c *clerk) (*secrets, string) {
 			s := c.post()
 			c.flush()
-			return s, ".sst"
+			return s, inTables
 		},
 		"last level": func(c *clerk) (*secrets, string) {
 			s := c.post()
@@ -42,7 +42,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			tables, err := c.db.engine.SSTables()
 			require.NoError(c.t, err)
 			require.NotEmpty(c.t, tables[len(tables)-1])
-			return s, ".sst"
+			return s, inTables
 		},
 		"several levels": func(c *clerk) (*secrets, string) {
 			s := c.post()
@@ -51,7 +51,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 				c.commit(nil)
 				c.flush()
 			}
-			return s, ".sst"
+			return s, inTables
 		},
 	}
 }
@@ -101,7 +101,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 
 // A process that is killed leaves its erasures to the next.
 func TestErasureAfterAKill(t *testing.T) {
-	for _, in := range []string{".log", ".sst", anywhere} {
+	for _, in := range []string{".log", inTables, anywhere} {
 		t.Run(in, func(t *testing.T) {
 			dir := t.TempDir()
 			erasing := process(t, "erase", dir)
@@ -155,7 +155,7 @@ func roleErase(dir string) error {
 	if err := store.Commit(ctx, storage.Head{}, first); err != nil {
 		return err
 	}
-	if os.Getenv(whereVariable) == ".sst" {
+	if os.Getenv(whereVariable) == inTables {
 		if err := db.engine.Flush(); err != nil {
 			return err
 		}

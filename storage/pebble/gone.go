@@ -9,14 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// checkGone is nil once no table holds content of the marks: those in force do
-// not, and all others are gone from the folder.
+// checkGone is nil once no file holds content of the marks: the tables in force do
+// not refer to it, all others are gone from the folder, and so are the values
+// that no table refers to.
 func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
 	inForce, err := e.checkTables(ctx, marks)
 	if err != nil {
@@ -29,13 +31,18 @@ func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	for {
-		if old, err = e.remaining(old); err != nil || len(old) == 0 {
+		if old, err = e.remaining(old); err != nil {
+			return err
+		}
+		allInForce, err := e.valuesInForce()
+		if err != nil || allInForce && len(old) == 0 {
 			return err
 		}
 		select {
-		case <-e.tables:
+		case <-e.files:
+		case <-time.After(filesPause): // not everything is told
 		case <-ctx.Done():
-			return fmt.Errorf("tables that are not in force are still there: %v", old)
+			return fmt.Errorf("still there: tables that are not in force %v, or values that no table refers to", old)
 		}
 	}
 }
@@ -83,7 +90,7 @@ func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // keys are all that counts
 	if err != nil {
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
@@ -159,37 +166,30 @@ func (e *eraser) remaining(old []uint64) ([]uint64, error) {
 		return nil, err
 	}
 	there = slices.DeleteFunc(there, func(number uint64) bool { return !slices.Contains(old, number) })
-	for _, number := range there {
-		if err := e.deleteAgain(number); err != nil {
-			return nil, err
-		}
-	}
-	return there, nil
+	return there, e.deleteAgain()
 }
 
-// tableDeleted hears from the engine that it has tried to delete a table. It
-// does not try twice.
-func (e *eraser) tableDeleted(info engine.TableDeleteInfo) {
-	if info.Err != nil {
+// deleted hears from the engine that it has tried to delete a file. It does not
+// try twice.
+func (e *eraser) deleted(path string, err error) {
+	if err != nil {
 		e.mu.Lock()
-		e.undeleted[uint64(info.FileNum)] = true
+		e.undeleted[path] = true
 		e.mu.Unlock()
 	}
-	signal(e.tables)
+	signal(e.files)
 }
 
-// deleteAgain deletes a table if the engine has failed to.
-func (e *eraser) deleteAgain(number uint64) error {
+// deleteAgain deletes the files that the engine has failed to.
+func (e *eraser) deleteAgain() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.undeleted[number] {
-		return nil
+	for path := range e.undeleted {
+		if err := e.db.space.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("deleting an old file: %w", err)
+		}
+		delete(e.undeleted, path)
+		signal(e.files)
 	}
-	err := e.db.space.fs.Remove(e.db.space.fs.PathJoin(e.db.space.dir, tableName(number)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("deleting an old table: %w", err)
-	}
-	delete(e.undeleted, number)
-	signal(e.tables)
 	return nil
 }

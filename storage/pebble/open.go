@@ -68,7 +68,8 @@ func open(cfg Config) (*Database, error) {
 	options := cfg.options()
 	options.Lock = lock.file
 	options.FormatMajorVersion = format
-	options.FS = markerFS{d.logs}
+	options.FS = soundFS{markerFS{d.logs}}
+	options.Experimental.ValueSeparationPolicy = d.eraser.separation
 	d.eraser.listen(options.EventListener)
 	if d.engine, err = engine.Open(dir, options); err != nil {
 		return nil, errors.Join(err, lock.release())

@@ -109,8 +109,8 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrFormat)
-	require.ErrorContains(t, err, "version 7")
-	require.ErrorContains(t, err, "version 2")
+	require.ErrorContains(t, err, "version 8")
+	require.ErrorContains(t, err, "version 3")
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrFormat, "and not in use")
 }

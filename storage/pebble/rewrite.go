@@ -3,8 +3,11 @@ package pebble
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
 	"colophon/storage/pebble/internal/keys"
 )
@@ -51,9 +54,23 @@ func (d *Database) between(start, end []byte) (uint64, error) {
 	return n, nil
 }
 
-// rewrite has the tables rewritten that hold the content of the marks, and where
-// it was found, at every level: what is deleted leaves the files only when it
-// meets its deletion.
+// rewriteAll has all files rewritten that hold the content of the marks, and is nil
+// once the old ones are gone.
+func (e *eraser) rewriteAll(ctx context.Context, marks []mark) error {
+	release, err := e.makeRoom()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := e.rewrite(ctx, marks); err != nil {
+		return err
+	}
+	return e.checkGone(ctx, marks)
+}
+
+// rewrite has the tables rewritten that refer to the content of the marks or hold
+// it, and where it was found, at every level: what is deleted leaves the files
+// only when it meets its deletion.
 func (e *eraser) rewrite(ctx context.Context, marks []mark) error {
 	var contents, places []span
 	for _, m := range marks {
@@ -62,11 +79,6 @@ func (e *eraser) rewrite(ctx context.Context, marks []mark) error {
 		places = append(places, span{start, end})
 	}
 	slices.SortFunc(places, func(a, b span) int { return bytes.Compare(a.start, b.start) })
-	release, err := e.makeRoom()
-	if err != nil {
-		return err
-	}
-	defer release()
 	for _, ranges := range [][]span{contents, places} {
 		joined, err := e.db.spans(ctx, ranges)
 		if err != nil {
@@ -82,17 +94,13 @@ func (e *eraser) rewrite(ctx context.Context, marks []mark) error {
 }
 
 // makeRoom lets compactions go below the free-space mark until release is
-// called, down to what the logs and memory tables need and two tables more: a
-// compaction looks before each table that it writes, and there may be two of
+// called, down to what the logs and memory tables need and two files more: a
+// compaction looks before each file that it writes, and there may be two of
 // them. storage.ErrNoSpace if there is not even that.
 func (e *eraser) makeRoom() (release func(), err error) {
-	tables, err := e.inForce()
+	largest, err := e.largestFile()
 	if err != nil {
 		return nil, err
-	}
-	var largest uint64
-	for i := range tables {
-		largest = max(largest, tables[i].Size)
 	}
 	least := leastMark + 2*largest
 	if err := e.db.space.above(least); err != nil {
@@ -100,4 +108,27 @@ func (e *eraser) makeRoom() (release func(), err error) {
 	}
 	e.db.reserve.erasing.Store(least)
 	return func() { e.db.reserve.erasing.Store(0) }, nil
+}
+
+// largestFile is the length of the largest table or file of values, in bytes.
+func (e *eraser) largestFile() (uint64, error) {
+	names, err := e.db.space.fs.List(e.db.space.dir)
+	if err != nil {
+		return 0, fmt.Errorf("looking for tables: %w", err)
+	}
+	var largest uint64
+	for _, name := range names {
+		if !strings.HasSuffix(name, tableSuffix) && !strings.HasSuffix(name, valuesSuffix) {
+			continue
+		}
+		info, err := e.db.space.fs.Stat(e.db.space.fs.PathJoin(e.db.space.dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted since
+		}
+		if err != nil {
+			return 0, fmt.Errorf("looking for tables: %w", err)
+		}
+		largest = max(largest, uint64(info.Size()))
+	}
+	return largest, nil
 }

@@ -10,7 +10,11 @@ import (
 	"strings"
 
 	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage"
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/blob"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -61,10 +65,14 @@ func showsNeedle(ctx context.Context, files vfs.FS, path string, needle []byte, 
 	if err := errors.Join(err, f.Close()); err != nil {
 		return false, err
 	}
-	if holdsPart(text, needle) || !strings.HasSuffix(path, ".sst") {
-		return holdsPart(text, needle), nil
+	shows := holdsPart(text, needle)
+	switch {
+	case shows:
+	case strings.HasSuffix(path, ".sst"):
+		shows, err = tableShows(ctx, files, path, needle, options)
+	case strings.HasSuffix(path, ".blob"):
+		shows, err = valuesShow(ctx, files, path, needle, options)
 	}
-	shows, err := tableShows(ctx, files, path, needle, options)
 	if engine.IsCorruptionError(err) {
 		return shows, nil
 	}
@@ -81,23 +89,19 @@ func holdsPart(text, needle []byte) bool {
 	return false
 }
 
-// tableShows reads every key and value of a table, those that newer ones hide
-// too.
+// tableShows reads every key of a table and every value that is in it, those that
+// newer ones hide too.
 func tableShows(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
-	f, err := files.Open(path)
+	readable, err := openReadable(files, path)
 	if err != nil {
 		return false, err
-	}
-	readable, err := sstable.NewSimpleReadable(f)
-	if err != nil {
-		return false, errors.Join(err, f.Close())
 	}
 	reader, err := sstable.NewReader(ctx, readable, options)
 	if err != nil {
 		return false, errors.Join(err, readable.Close())
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	all, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	all, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext)
 	if err != nil {
 		return false, err
 	}
@@ -112,4 +116,56 @@ func tableShows(ctx context.Context, files vfs.FS, path string, needle []byte, o
 		}
 	}
 	return false, all.Error()
+}
+
+func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
+	f, err := files.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return readable, nil
+}
+
+// Where the index of a file of values says which blocks it has.
+const (
+	indexHeader  = 4 // bytes before the columns
+	indexOffsets = 1 // column: where each block begins, and the last ends
+)
+
+// valuesShow reads every block of a file of values, whoever still refers to it.
+func valuesShow(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
+	readable, err := openReadable(files, path)
+	if err != nil {
+		return false, err
+	}
+	reader, err := blob.NewFileReader(ctx, readable, blob.FileReaderOptions{ReaderOptions: options.ReaderOptions})
+	if err != nil {
+		return false, errors.Join(err, readable.Close())
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	index, err := reader.ReadIndexBlock(ctx, block.NoReadEnv, nil)
+	if err != nil {
+		return false, err
+	}
+	defer index.Release()
+	blocks := colblk.DecodeBlock(index.BlockData(), indexHeader)
+	offsets := colblk.DecodeColumn(&blocks, indexOffsets, blocks.Rows()+1, colblk.DataTypeUint, colblk.DecodeUnsafeUints)
+	for i := range blocks.Rows() {
+		start, end := offsets.At(i), offsets.At(i+1)
+		values, err := reader.ReadValueBlock(ctx, block.NoReadEnv, nil,
+			block.Handle{Offset: start, Length: end - start - block.TrailerLen})
+		if err != nil {
+			return false, err
+		}
+		shows = holdsPart(values.BlockData(), needle)
+		values.Release()
+		if shows {
+			return true, nil
+		}
+	}
+	return false, nil
 }

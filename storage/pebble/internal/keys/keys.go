@@ -2,7 +2,7 @@
 // shared with storage/pebble/pebbletest, so that tests change exactly the bytes
 // that the database reads.
 //
-// A key is the ledger's number (4 bytes), one byte for the kind, and the key
+// A key is one byte for the kind, the ledger's number (4 bytes), and the key
 // within that kind. Integers are big-endian, so keys of a kind sort by number.
 // Number 0 is no ledger: under it stands what concerns the whole database.
 package keys
@@ -16,20 +16,19 @@ import (
 
 // FormatVersion is the version of everything in this package. A database that
 // was written with another one is not opened.
-const FormatVersion = 2
+const FormatVersion = 3
 
 // Ledger is a ledger's number: given at creation, never given again.
 type Ledger uint32
 
 const database Ledger = 0
 
-// Kinds of keys. Those that arrive in order (content, entries) and those that
-// arrive in random order (places, claims) are kept apart.
+// Kinds of keys. Those in upper case have large values that never change and
+// arrive in the order of their keys: these values are kept apart (see Apart).
 const (
-	kindContent   byte = 'c' // event, slot → bytes
+	kindContent   byte = 'C' // event, slot → bytes
+	kindEntry     byte = 'E' // sequence number → entry
 	kindPlace     byte = 'd' // digest → event, slot; digest, event → nothing
-	kindEntry     byte = 'e' // sequence number → entry
-	kindFormat    byte = 'f' // of the database: format version
 	kindHead      byte = 'h' // head
 	kindInfo      byte = 'i' // info
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
@@ -41,15 +40,46 @@ const (
 	kindErasure   byte = 'x' // of the database: ledger, event, slot → time, digest
 )
 
+// Lengths in bytes of what keys begin with.
+const (
+	prefixLength = 1 + 4
+	seqLength    = 8
+)
+
 // MaxLength is the length of the longest key without a name in it.
-const MaxLength = 4 + 1 + storage.HashBytes + 8
+const MaxLength = prefixLength + storage.HashBytes + seqLength
 
 func prefix(dst []byte, ledger Ledger, kind byte) []byte {
-	return append(binary.BigEndian.AppendUint32(dst, uint32(ledger)), kind)
+	return binary.BigEndian.AppendUint32(append(dst, kind), uint32(ledger))
 }
 
-// Format is the key of the database's format version.
-func Format() []byte { return prefix(nil, database, kindFormat) }
+// span is the range of a ledger's keys of one kind, the end excluded.
+func span(ledger Ledger, kind byte) (start, end []byte) {
+	start = prefix(nil, ledger, kind)
+	if end = prefix(nil, ledger+1, kind); ledger == math.MaxUint32 {
+		end = []byte{kind + 1}
+	}
+	return start, end
+}
+
+// Apart reports whether the values of keys like this one are kept apart from
+// their keys, and where keys begin for which that is not so or that are of
+// another kind; nil if none follow.
+func Apart(key []byte) (apart bool, end []byte) {
+	for _, kind := range []byte{kindContent, kindEntry} {
+		if len(key) == 0 || key[0] < kind {
+			return false, []byte{kind}
+		}
+		if key[0] == kind {
+			return true, []byte{kind + 1}
+		}
+	}
+	return false, nil
+}
+
+// Format is the key of the database's format version. It is the same in every
+// version, so that each build can say which one it has met.
+func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
 // Last is the key of the last ledger number given.
 func Last() []byte { return prefix(nil, database, kindLast) }
@@ -59,7 +89,7 @@ func Name(name string) []byte { return append(prefix(nil, database, kindName), n
 
 // Names is the range of all Name keys, the end excluded.
 func Names() (start, end []byte) {
-	return prefix(nil, database, kindName), prefix(nil, database, kindName+1)
+	return span(database, kindName)
 }
 
 // Info is the key of a ledger's description.
@@ -80,10 +110,10 @@ func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
 
 // EntrySeq is the sequence number in an entry's key; false if it is none.
 func EntrySeq(key []byte) (uint64, bool) {
-	if len(key) != 4+1+8 || key[4] != kindEntry {
+	if len(key) != prefixLength+seqLength || key[0] != kindEntry {
 		return 0, false
 	}
-	return binary.BigEndian.Uint64(key[5:]), true
+	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
 // AppendTile appends the key of a hash tile to dst.
@@ -104,7 +134,7 @@ func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 
 // Places is the range of a ledger's place and reference keys, the end excluded.
 func Places(ledger Ledger) (start, end []byte) {
-	return prefix(nil, ledger, kindPlace), prefix(nil, ledger, kindPlace+1)
+	return span(ledger, kindPlace)
 }
 
 // AppendReference appends to dst the key that says that the record at seq needs
@@ -116,10 +146,10 @@ func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64)
 
 // ReferenceSeq is the record in a reference key; false if the key is none.
 func ReferenceSeq(key []byte) (uint64, bool) {
-	if len(key) != MaxLength || key[4] != kindPlace {
+	if len(key) != MaxLength || key[0] != kindPlace {
 		return 0, false
 	}
-	return binary.BigEndian.Uint64(key[len(key)-8:]), true
+	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
 // HoldingRange is the range of a content's place and of the references to it, the
@@ -137,15 +167,16 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 // Redactions is the range of a ledger's redaction keys from the record at seq on,
 // the end excluded.
 func Redactions(ledger Ledger, from uint64) (start, end []byte) {
-	return AppendRedaction(nil, ledger, from), prefix(nil, ledger, kindRedaction+1)
+	_, end = span(ledger, kindRedaction)
+	return AppendRedaction(nil, ledger, from), end
 }
 
 // RedactionSeq is the record in a redaction key; false if the key is none.
 func RedactionSeq(key []byte) (uint64, bool) {
-	if len(key) != 4+1+8 || key[4] != kindRedaction {
+	if len(key) != prefixLength+seqLength || key[0] != kindRedaction {
 		return 0, false
 	}
-	return binary.BigEndian.Uint64(key[5:]), true
+	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
 // AppendErasure appends to dst the key that says that the content once at a
@@ -157,17 +188,18 @@ func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 // Erasures is the range of all erasure keys, the end excluded. They are sorted
 // as the keys of the contents are.
 func Erasures() (start, end []byte) {
-	return prefix(nil, database, kindErasure), prefix(nil, database, kindErasure+1)
+	return span(database, kindErasure)
 }
 
 // ErasureContent is the key of the content that an erasure key is about, and its
 // ledger; false if the key is none.
 func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
-	const length = 5 + 5 + placeLength
-	if len(key) != length || key[4] != kindErasure || key[9] != kindContent {
+	const length = prefixLength + prefixLength + placeLength
+	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
 		return nil, 0, false
 	}
-	return key[5:], Ledger(binary.BigEndian.Uint32(key[5:])), true
+	content = key[prefixLength:]
+	return content, Ledger(binary.BigEndian.Uint32(content[1:])), true
 }
 
 // AppendClaim appends the key of an idempotency key's claim to dst.

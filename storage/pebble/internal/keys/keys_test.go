@@ -25,26 +25,26 @@ func TestLayout(t *testing.T) {
 	head := storage.Head{Size: 1, Tip: digest(0xab), Time: -1, Checkpoint: []byte("c")}
 	for want, got := range map[string][]byte{
 		"00000000" + "66":                               keys.Format(),
-		"00000000" + "6c":                               keys.Last(),
-		"00000000" + "6e" + "6162":                      keys.Name("ab"),
-		"00000102" + "69":                               keys.Info(0x102),
-		"00000102" + "68":                               keys.Head(0x102),
-		"00000102" + "73" + "6162":                      keys.Setting(0x102, "ab"),
-		"00000102" + "65" + "0000000000000003":          keys.AppendEntry(nil, 0x102, 3),
-		"00000102" + "74" + "04" + "0000000000000003":   keys.AppendTile(nil, 0x102, 4, 3),
-		"00000102" + "63" + "0000000000000001" + "0002": keys.AppendContent(nil, 0x102, place),
-		"00000102" + "64" + d:                           keys.AppendPlace(nil, 0x102, digest(0xab)),
-		"00000102" + "6b" + d:                           keys.AppendClaim(nil, 0x102, digest(0xab)),
-		"00000102" + "64" + d + "0000000000000003":      keys.AppendReference(nil, 0x102, digest(0xab), 3),
-		"00000102" + "72" + "0000000000000003":          keys.AppendRedaction(nil, 0x102, 3),
+		"6c" + "00000000":                               keys.Last(),
+		"6e" + "00000000" + "6162":                      keys.Name("ab"),
+		"69" + "00000102":                               keys.Info(0x102),
+		"68" + "00000102":                               keys.Head(0x102),
+		"73" + "00000102" + "6162":                      keys.Setting(0x102, "ab"),
+		"45" + "00000102" + "0000000000000003":          keys.AppendEntry(nil, 0x102, 3),
+		"74" + "00000102" + "04" + "0000000000000003":   keys.AppendTile(nil, 0x102, 4, 3),
+		"43" + "00000102" + "0000000000000001" + "0002": keys.AppendContent(nil, 0x102, place),
+		"64" + "00000102" + d:                           keys.AppendPlace(nil, 0x102, digest(0xab)),
+		"6b" + "00000102" + d:                           keys.AppendClaim(nil, 0x102, digest(0xab)),
+		"64" + "00000102" + d + "0000000000000003":      keys.AppendReference(nil, 0x102, digest(0xab), 3),
+		"72" + "00000102" + "0000000000000003":          keys.AppendRedaction(nil, 0x102, 3),
 		"0000000000000001" + "0002":                     keys.AppendHolding(nil, keys.Holding{Place: place}),
 		"0000000000000001" + "0002" + "00":              keys.AppendHolding(nil, keys.Holding{Place: place, Withdrawn: true}),
 		"0000000000000003":                              keys.Seq(3),
 		"ffffffffffffffff" + d:                          keys.AppendErasureValue(nil, keys.Erasure{Time: -1, Digest: digest(0xab)}),
-		"00000000" + "78" + "00000102" + "63" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
+		"78" + "00000000" + "43" + "00000102" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
 		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
 		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHead(nil, head),
-		"00000002": keys.Number(keys.FormatVersion),
+		"00000003": keys.Number(keys.FormatVersion),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
 	}
@@ -84,6 +84,33 @@ func TestRanges(t *testing.T) {
 		key := keys.Name(name)
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 		require.Equal(t, name, string(key[len(start):]))
+	}
+}
+
+// Content and entries have their values apart, each kind for itself.
+func TestApart(t *testing.T) {
+	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
+	for _, key := range [][]byte{content, entry} {
+		apart, end := keys.Apart(key)
+		require.True(t, apart)
+		require.Less(t, string(key), string(end))
+		apart, _ = keys.Apart(end)
+		require.False(t, apart)
+	}
+	_, end := keys.Apart(content)
+	require.LessOrEqual(t, string(end), string(entry))
+	for key, follows := range map[string][]byte{
+		"": content, string(keys.Format()): content, string(end): entry,
+	} {
+		apart, end := keys.Apart([]byte(key))
+		require.False(t, apart)
+		require.LessOrEqual(t, string(end), string(follows))
+		require.Greater(t, string(end), key)
+	}
+	for _, key := range [][]byte{keys.AppendPlace(nil, 0, digest(0)), keys.Head(1), keys.AppendTile(nil, 7, 0, 0), keys.AppendErasure(nil, 0, keys.Place{})} {
+		apart, end := keys.Apart(key)
+		require.False(t, apart)
+		require.Nil(t, end)
 	}
 }
 
