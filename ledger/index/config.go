@@ -13,6 +13,8 @@ import (
 type Config struct {
 	// Dir is the folder of the index, made if absent. It belongs to the index alone.
 	Dir string
+	// FS is the file system that Dir is on; nil means the operating system's.
+	FS vfs.FS
 	// Log takes what happens to the index; it must not be nil.
 	Log *slog.Logger
 	// Memory is what the index of all ledgers takes, in bytes, beside what requests
@@ -55,6 +57,9 @@ func (c Config) internal() (config, error) {
 	if c.Dir == "" {
 		return config{}, errors.New("no folder given for the index")
 	}
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
 	memory := int(c.Memory)
 	if memory == 0 {
 		memory = DefaultMemory
@@ -63,7 +68,7 @@ func (c Config) internal() (config, error) {
 		return config{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
 	}
 	return config{
-		folder:        folder{vfs.Default, c.Dir},
+		folder:        folder{c.FS, c.Dir},
 		log:           c.Log,
 		exit:          os.Exit,
 		cacheBytes:    memory / 2,

@@ -1,0 +1,122 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/storage"
+	"colophon/storage/faulty"
+	"colophon/storage/pebble"
+)
+
+// counted is a ledger on files whose calls are counted.
+type counted struct {
+	database *pebble.Database
+	ledger   *ledger.Ledger
+	syncs    *faulty.Faults // of the write-ahead log
+	logs     *faulty.Faults // new files for it: the one before is synced once more
+	commits  atomic.Int64
+}
+
+// count counts calls: a pause of nothing changes nothing.
+func count(path string, calls ...string) *faulty.Faults {
+	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
+}
+
+func openCounted(t *testing.T) *counted {
+	t.Helper()
+	c := &counted{syncs: count("*.log", faulty.Sync), logs: count("*.log", faulty.Create, faulty.Reuse)}
+	files := faulty.NewFiles(faulty.NewFiles(vfs.NewMem(), c.syncs), c.logs)
+	var err error
+	c.database, err = pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: files, Logger: discard()})
+	require.NoError(t, err)
+	s, err := c.database.Create(t.Context(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default"})
+	require.NoError(t, err)
+	c.ledger, err = ledger.Open(t.Context(), s, config(t))
+	require.NoError(t, err)
+	c.ledger.OnCommit(func(ledger.Commit) { c.commits.Add(1) })
+	t.Cleanup(func() {
+		require.NoError(t, c.ledger.Close())
+		require.NoError(t, c.database.Close())
+	})
+	return c
+}
+
+// synced is how often the log was synced, but for the end of its files.
+func (c *counted) synced() int {
+	logs := c.logs.Injected()
+	return c.syncs.Injected()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
+}
+
+// However many records a commit has, it is one sync of the log, and there are no others.
+func TestOneSyncACommit(t *testing.T) {
+	c := openCounted(t)
+	before := c.synced()
+	for i := range 10 {
+		post(t, c.ledger, ipc(t, "", fmt.Sprint("alone ", i)), "")
+	}
+	require.EqualValues(t, 10, c.commits.Load())
+	require.Equal(t, 10, c.synced()-before)
+
+	const records, batch = 400, 100
+	for first := 0; first < records; first += batch {
+		var tickets []ledger.Ticket
+		for i := range batch {
+			ticket, err := c.ledger.Enqueue(context.Background(), submission(t, c.ledger, ipc(t, "", fmt.Sprint("together ", first+i)), ""))
+			require.NoError(t, err)
+			tickets = append(tickets, ticket)
+		}
+		for _, ticket := range tickets {
+			_, err := ticket.Wait()
+			require.NoError(t, err)
+		}
+	}
+	require.EqualValues(t, c.commits.Load(), c.synced()-before)
+	require.Less(t, c.commits.Load(), int64(10+records/2), "they were gathered")
+}
+
+// A commit writes, beside events and content, some 200 bytes for each key and piece of
+// content, and for each tile that it grows: up to 8 KiB at level 0. Nothing is written
+// twice.
+func TestBytesOfACommit(t *testing.T) {
+	c := openCounted(t)
+	written := func() int {
+		m, err := c.database.Metrics()
+		require.NoError(t, err)
+		return int(m.WALBytes)
+	}
+	post(t, c.ledger, ipc(t, "first", "brings the system prompt"), "")
+	for _, n := range []int{1, 10, 100} {
+		before, size := written(), 0
+		var tickets []ledger.Ticket
+		commits := c.commits.Load()
+		for i := range n {
+			s := submission(t, c.ledger, ipc(t, fmt.Sprint("run ", n, i), fmt.Sprint("output ", n, i)), "")
+			for _, content := range s.Contents {
+				if content.Name != "system_prompt" { // the ledger has it
+					size += len(content.Bytes)
+				}
+			}
+			ticket, err := c.ledger.Enqueue(context.Background(), s)
+			require.NoError(t, err)
+			tickets = append(tickets, ticket)
+		}
+		for _, ticket := range tickets {
+			ack, err := ticket.Wait()
+			require.NoError(t, err)
+			size += len(ack.Entry)
+		}
+		const each, tiles = 400, 2 * 8 << 10
+		most := size + n*each + int(c.commits.Load()-commits)*tiles
+		grown := written() - before
+		require.Less(t, grown, most, "%d records of %d bytes", n, size)
+		require.Greater(t, grown, size)
+		t.Logf("%d records in %d commits: %d bytes, %d written", n, c.commits.Load()-commits, size, grown)
+	}
+}

@@ -1,0 +1,285 @@
+package faulty
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Names of the calls of a file system. Compact is to create what a compaction writes.
+const (
+	Create   = "create"
+	Compact  = "compact"
+	Link     = "link"
+	Open     = "open"
+	OpenDir  = "open folder"
+	Remove   = "remove"
+	Rename   = "rename"
+	Reuse    = "reuse"
+	MkdirAll = "make folder"
+	Lock     = "lock"
+	List     = "list"
+	Stat     = "stat"
+	Usage    = "disk usage"
+)
+
+// Names of the calls of an open file.
+const (
+	Read        = "read"
+	Write       = "write"
+	Sync        = "sync"
+	SyncPart    = "sync part" // begins to sync, and promises nothing
+	Preallocate = "preallocate"
+	Close       = "close"
+)
+
+// Calls are the names of all calls of a file system and of its files.
+func Calls() []string {
+	return []string{Create, Compact, Link, Open, OpenDir, Remove, Rename, Reuse, MkdirAll, Lock, List, Stat, Usage,
+		Read, Write, Sync, SyncPart, Preallocate, Close}
+}
+
+// Files is a file system whose calls go wrong by a plan.
+type Files struct {
+	vfs.FS
+	faults *Faults
+}
+
+var _ vfs.FS = (*Files)(nil)
+
+// NewFiles wraps a file system.
+func NewFiles(under vfs.FS, faults *Faults) *Files { return &Files{under, faults} }
+
+// Unwrap implements vfs.FS.
+func (f *Files) Unwrap() vfs.FS { return f.FS }
+
+// do does a call that changes something, or not.
+func (f *Files) do(call, name string, done func() error) error {
+	mode := f.faults.next(call, name)
+	err := refused(mode)
+	if err != nil && mode != Lie {
+		return wrap(call, name, err)
+	}
+	if failed := done(); failed != nil {
+		return failed
+	}
+	return wrap(call, name, err)
+}
+
+// open does a call that opens a file, or not.
+func (f *Files) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
+	var opened vfs.File
+	err := f.do(call, name, func() (err error) {
+		opened, err = done()
+		return err
+	})
+	if err != nil {
+		if opened != nil { // it was lied about
+			_ = opened.Close()
+		}
+		return nil, err
+	}
+	return &file{opened, name, f.faults}, nil
+}
+
+func wrap(call, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: call, Path: name, Err: err}
+}
+
+// compactions is Pebble's name for tables that a compaction writes.
+const compactions vfs.DiskWriteCategory = "pebble-compaction"
+
+// Create implements vfs.FS.
+func (f *Files) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	call := Create
+	if category == compactions {
+		call = Compact
+	}
+	return f.open(call, name, func() (vfs.File, error) { return f.FS.Create(name, category) })
+}
+
+// Link implements vfs.FS.
+func (f *Files) Link(from, to string) error {
+	return f.do(Link, to, func() error { return f.FS.Link(from, to) })
+}
+
+// Open implements vfs.FS.
+func (f *Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	return f.open(Open, name, func() (vfs.File, error) { return f.FS.Open(name, options...) })
+}
+
+// OpenReadWrite implements vfs.FS.
+func (f *Files) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+	return f.open(Open, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, options...) })
+}
+
+// OpenDir implements vfs.FS.
+func (f *Files) OpenDir(name string) (vfs.File, error) {
+	return f.open(OpenDir, name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
+}
+
+// Remove implements vfs.FS.
+func (f *Files) Remove(name string) error {
+	return f.do(Remove, name, func() error { return f.FS.Remove(name) })
+}
+
+// RemoveAll implements vfs.FS.
+func (f *Files) RemoveAll(name string) error {
+	return f.do(Remove, name, func() error { return f.FS.RemoveAll(name) })
+}
+
+// Rename implements vfs.FS.
+func (f *Files) Rename(from, to string) error {
+	return f.do(Rename, to, func() error { return f.FS.Rename(from, to) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f *Files) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.open(Reuse, to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, category) })
+}
+
+// MkdirAll implements vfs.FS.
+func (f *Files) MkdirAll(dir string, perm os.FileMode) error {
+	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
+}
+
+// Lock implements vfs.FS. A lock is never lied about: it would be held for ever.
+func (f *Files) Lock(name string) (io.Closer, error) {
+	mode := f.faults.next(Lock, name)
+	if err := refused(mode); err != nil {
+		return nil, wrap(Lock, name, err)
+	}
+	return f.FS.Lock(name)
+}
+
+// List implements vfs.FS.
+func (f *Files) List(dir string) (names []string, err error) {
+	err = f.do(List, dir, func() (err error) {
+		names, err = f.FS.List(dir)
+		return err
+	})
+	return names, err
+}
+
+// Stat implements vfs.FS.
+func (f *Files) Stat(name string) (info vfs.FileInfo, err error) {
+	err = f.do(Stat, name, func() (err error) {
+		info, err = f.FS.Stat(name)
+		return err
+	})
+	return info, err
+}
+
+// GetDiskUsage implements vfs.FS.
+func (f *Files) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
+	err = f.do(Usage, dir, func() (err error) {
+		usage, err = f.FS.GetDiskUsage(dir)
+		return err
+	})
+	return usage, err
+}
+
+// file is an open file whose calls go wrong.
+type file struct {
+	vfs.File
+	name   string
+	faults *Faults
+}
+
+func (f *file) do(call string, done func() error) error {
+	return (&Files{faults: f.faults}).do(call, f.name, done)
+}
+
+// read reads, and changes a bit of what was read where the plan says so.
+func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
+	mode := f.faults.next(Read, f.name)
+	if err := refused(mode); err != nil {
+		return 0, wrap(Read, f.name, err)
+	}
+	n, err := read(p)
+	if mode == Garble && n > 0 {
+		p[f.faults.plan.Bit/8%n] ^= 1 << (f.faults.plan.Bit % 8)
+	}
+	return n, err
+}
+
+// Read implements vfs.File.
+func (f *file) Read(p []byte) (int, error) { return f.read(p, f.File.Read) }
+
+// ReadAt implements vfs.File.
+func (f *file) ReadAt(p []byte, offset int64) (int, error) {
+	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
+}
+
+// write writes, half or nothing of it where the plan says so.
+func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
+	mode := f.faults.next(Write, f.name)
+	err := refused(mode)
+	switch {
+	case err == nil:
+		return write(p)
+	case mode == Fail:
+		return 0, wrap(Write, f.name, err)
+	case mode == Lie:
+		if n, failed := write(p); failed != nil {
+			return n, failed
+		}
+		return 0, wrap(Write, f.name, err)
+	}
+	n, failed := write(p[:len(p)/2])
+	if failed != nil {
+		return n, failed
+	}
+	return n, wrap(Write, f.name, err)
+}
+
+// Write implements vfs.File.
+func (f *file) Write(p []byte) (int, error) { return f.write(p, f.File.Write) }
+
+// WriteAt implements vfs.File.
+func (f *file) WriteAt(p []byte, offset int64) (int, error) {
+	return f.write(p, func(p []byte) (int, error) { return f.File.WriteAt(p, offset) })
+}
+
+// Sync implements vfs.File.
+func (f *file) Sync() error { return f.do(Sync, f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *file) SyncData() error { return f.do(Sync, f.File.SyncData) }
+
+// SyncTo implements vfs.File.
+func (f *file) SyncTo(length int64) (full bool, err error) {
+	err = f.do(SyncPart, func() (err error) {
+		full, err = f.File.SyncTo(length)
+		return err
+	})
+	return full, err
+}
+
+// Preallocate implements vfs.File.
+func (f *file) Preallocate(offset, length int64) error {
+	return f.do(Preallocate, func() error { return f.File.Preallocate(offset, length) })
+}
+
+// Close implements vfs.File. A file is closed in any case: nobody closes twice.
+func (f *file) Close() error {
+	err := wrap(Close, f.name, refused(f.faults.next(Close, f.name)))
+	if closed := f.File.Close(); closed != nil {
+		return fmt.Errorf("closing %s: %w", f.name, closed)
+	}
+	return err
+}
+
+// Stat implements vfs.File.
+func (f *file) Stat() (info vfs.FileInfo, err error) {
+	err = f.do(Stat, func() (err error) {
+		info, err = f.File.Stat()
+		return err
+	})
+	return info, err
+}

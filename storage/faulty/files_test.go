@@ -1,0 +1,137 @@
+package faulty_test
+
+import (
+	"io"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage/faulty"
+)
+
+// write writes a file through faults, and gives what is in it then.
+func write(t *testing.T, plan faulty.Plan, text string) (left string, err error) {
+	t.Helper()
+	under := vfs.NewMem()
+	files := faulty.NewFiles(under, faulty.New(plan))
+	f, err := files.Create("file", vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write([]byte(text))
+	require.NoError(t, f.Close())
+	f, openErr := under.Open("file")
+	require.NoError(t, openErr)
+	b, readErr := io.ReadAll(f)
+	require.NoError(t, readErr)
+	return string(b), err
+}
+
+func TestModesOfAWrite(t *testing.T) {
+	for mode, c := range map[faulty.Mode]struct {
+		err  error
+		left string
+	}{
+		faulty.Fail: {faulty.ErrInjected, ""}, faulty.Lie: {faulty.ErrInjected, "0123456789"}, faulty.Short: {faulty.ErrInjected, "01234"},
+		faulty.NoSpace: {syscall.ENOSPC, "01234"}, faulty.Slow: {nil, "0123456789"},
+	} {
+		left, err := write(t, faulty.Plan{Mode: mode, Calls: []string{faulty.Write}}, "0123456789")
+		require.ErrorIs(t, err, c.err, "%s", mode)
+		require.Equal(t, c.left, left, "%s", mode)
+	}
+}
+
+// Garble changes the one bit that the plan says, once.
+func TestGarble(t *testing.T) {
+	under := vfs.NewMem()
+	f, err := under.Create("file", vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write([]byte{0, 0, 0, 0})
+	require.NoError(t, err)
+	files := faulty.NewFiles(under, faulty.New(faulty.Plan{Mode: faulty.Garble, Calls: []string{faulty.Read}, Bit: 8*6 + 3}))
+	f, err = files.Open("file")
+	require.NoError(t, err)
+	for _, want := range [][]byte{{0, 0, 8, 0}, {0, 0, 0, 0}} {
+		b := make([]byte, 4)
+		_, err = f.ReadAt(b, 0)
+		require.NoError(t, err)
+		require.Equal(t, want, b)
+	}
+}
+
+// A plan is about calls and files, skips some, and ends.
+func TestPlan(t *testing.T) {
+	under := vfs.NewMem()
+	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})
+	var told []string
+	faults.Tell = func(call, file string) { told = append(told, call+" "+file) }
+	files := faulty.NewFiles(under, faults)
+	create := func(name string) error {
+		f, err := files.Create(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	require.NoError(t, create("dir.b"))
+	require.NoError(t, create("1.a"), "skipped")
+	require.ErrorIs(t, create("2.a"), faulty.ErrInjected)
+	require.NoError(t, create("3.b"))
+	require.ErrorIs(t, files.Remove("1.a"), faulty.ErrInjected)
+	require.NoError(t, files.Remove("1.a"))
+	require.Equal(t, []string{"create 2.a", "remove 1.a"}, told)
+	require.Equal(t, map[string]int{"create": 1, "remove": 1}, faults.Injected())
+
+	forever := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Stat}, Count: -1})
+	files = faulty.NewFiles(under, forever)
+	for range 3 {
+		_, err := files.Stat("3.b")
+		require.ErrorIs(t, err, faulty.ErrInjected)
+	}
+	forever.Stop()
+	_, err := files.Stat("3.b")
+	require.NoError(t, err)
+}
+
+// Every call of a file system can fail, and none is left out.
+func TestEveryCallOfFilesFails(t *testing.T) {
+	const none = vfs.WriteCategoryUnspecified
+	for call, do := range map[string]func(files vfs.FS, f vfs.File) error{
+		faulty.Create:  func(files vfs.FS, _ vfs.File) error { _, err := files.Create("x", none); return err },
+		faulty.Compact: func(files vfs.FS, _ vfs.File) error { _, err := files.Create("x", "pebble-compaction"); return err },
+		faulty.Link:    func(files vfs.FS, _ vfs.File) error { return files.Link("file", "x") },
+		faulty.Open:    func(files vfs.FS, _ vfs.File) error { _, err := files.Open("file"); return err },
+		faulty.OpenDir: func(files vfs.FS, _ vfs.File) error { _, err := files.OpenDir("/"); return err },
+		faulty.Remove:  func(files vfs.FS, _ vfs.File) error { return files.RemoveAll("file") },
+		faulty.Rename:  func(files vfs.FS, _ vfs.File) error { return files.Rename("file", "x") },
+		faulty.Reuse: func(files vfs.FS, _ vfs.File) error {
+			_, err := files.ReuseForWrite("file", "x", none)
+			return err
+		},
+		faulty.MkdirAll:    func(files vfs.FS, _ vfs.File) error { return files.MkdirAll("x", 0o700) },
+		faulty.Lock:        func(files vfs.FS, _ vfs.File) error { _, err := files.Lock("x"); return err },
+		faulty.List:        func(files vfs.FS, _ vfs.File) error { _, err := files.List("/"); return err },
+		faulty.Stat:        func(_ vfs.FS, f vfs.File) error { _, err := f.Stat(); return err },
+		faulty.Usage:       func(files vfs.FS, _ vfs.File) error { _, err := files.GetDiskUsage("/"); return err },
+		faulty.Read:        func(_ vfs.FS, f vfs.File) error { _, err := f.Read([]byte{0}); return err },
+		faulty.Write:       func(_ vfs.FS, f vfs.File) error { _, err := f.WriteAt([]byte{0}, 0); return err },
+		faulty.Sync:        func(_ vfs.FS, f vfs.File) error { return f.SyncData() },
+		faulty.SyncPart:    func(_ vfs.FS, f vfs.File) error { _, err := f.SyncTo(1); return err },
+		faulty.Preallocate: func(_ vfs.FS, f vfs.File) error { return f.Preallocate(0, 1) },
+		faulty.Close:       func(_ vfs.FS, f vfs.File) error { return f.Close() },
+	} {
+		under := vfs.NewMem()
+		files := faulty.NewFiles(under, faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}}))
+		f, err := under.Create("file", none)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		opened, err := files.OpenReadWrite("file", none)
+		if call == faulty.Open {
+			require.ErrorIs(t, err, faulty.ErrInjected)
+			continue
+		}
+		require.NoError(t, err)
+		require.ErrorIs(t, do(files, opened), faulty.ErrInjected, call)
+	}
+	require.Len(t, faulty.Calls(), 19)
+}

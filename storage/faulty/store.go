@@ -1,0 +1,207 @@
+package faulty
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"colophon/storage"
+)
+
+// StoreCalls are the names of all calls of the storage contract: of Reader, Store and
+// Database.
+func StoreCalls() []string {
+	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
+		"Redactions", "Key", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
+}
+
+// errChecksum is what Garble makes of a read.
+var errChecksum = errors.New("checksum mismatch")
+
+// failure is the error of a call of a store that goes wrong; nil if it goes well.
+func failure(call string, mode Mode) error {
+	switch mode {
+	case "":
+		return nil
+	case NoSpace:
+		return fmt.Errorf("%s: %w", call, storage.ErrNoSpace)
+	case Garble:
+		return fmt.Errorf("%s: %w: %w", call, errChecksum, ErrInjected)
+	}
+	return fmt.Errorf("%s: %w", call, ErrInjected)
+}
+
+// read does a call that reads, or not.
+func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
+	if err := failure(call, f.next(call, "")); err != nil {
+		var none T
+		return none, err
+	}
+	return done()
+}
+
+// change does a call that changes something, or not.
+func change(f *Faults, call string, done func() error) error {
+	mode := f.next(call, "")
+	err := failure(call, mode)
+	if err != nil && mode != Lie {
+		return err
+	}
+	if failed := done(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// walk goes through what a call yields, up to where it goes wrong: with Short after
+// the first, otherwise at once.
+func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		mode := f.next(call, "")
+		failed := failure(call, mode)
+		var none T
+		if failed != nil && mode != Short {
+			yield(none, failed)
+			return
+		}
+		for item, err := range all {
+			if !yield(item, err) {
+				return
+			}
+			if failed != nil {
+				yield(none, failed)
+				return
+			}
+		}
+	}
+}
+
+// Database is one whose calls, and those of its stores, go wrong by a plan.
+type Database struct {
+	under  storage.Database
+	faults *Faults
+}
+
+var _ storage.Database = (*Database)(nil)
+
+// NewDatabase wraps a database.
+func NewDatabase(under storage.Database, faults *Faults) *Database { return &Database{under, faults} }
+
+// Ledgers implements storage.Database.
+func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+	return read(d.faults, "Ledgers", func() ([]storage.Info, error) { return d.under.Ledgers(ctx) })
+}
+
+// Ledger implements storage.Database.
+func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	return read(d.faults, "Ledger", func() (storage.Store, error) { return d.wrap(d.under.Ledger(ctx, name)) })
+}
+
+// Create implements storage.Database.
+func (d *Database) Create(ctx context.Context, info storage.Info) (created storage.Store, err error) {
+	err = change(d.faults, "Create", func() (err error) {
+		created, err = d.wrap(d.under.Create(ctx, info))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return created, nil
+}
+
+func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &store{under, d.faults}, nil
+}
+
+// Close implements storage.Database. It never goes wrong.
+func (d *Database) Close() error { return d.under.Close() }
+
+// store is a ledger whose calls go wrong.
+type store struct {
+	under  storage.Store
+	faults *Faults
+}
+
+// Head implements storage.Reader.
+func (s *store) Head(ctx context.Context) (storage.Head, error) {
+	return read(s.faults, "Head", func() (storage.Head, error) { return s.under.Head(ctx) })
+}
+
+// Tile implements storage.Reader.
+func (s *store) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	return read(s.faults, "Tile", func() ([]byte, error) { return s.under.Tile(ctx, level, index) })
+}
+
+// Entry implements storage.Reader.
+func (s *store) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	return read(s.faults, "Entry", func() ([]byte, error) { return s.under.Entry(ctx, seq) })
+}
+
+// Entries implements storage.Reader.
+func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return walk(s.faults, "Entries", s.under.Entries(ctx, from))
+}
+
+// Content implements storage.Reader.
+func (s *store) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	return read(s.faults, "Content", func() ([]byte, error) { return s.under.Content(ctx, digest) })
+}
+
+// References implements storage.Reader.
+func (s *store) References(ctx context.Context, digest storage.Hash) iter.Seq2[uint64, error] {
+	return walk(s.faults, "References", s.under.References(ctx, digest))
+}
+
+// Referenced implements storage.Reader.
+func (s *store) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+	return read(s.faults, "Referenced", func() (bool, error) { return s.under.Referenced(ctx, digest, seq) })
+}
+
+// Redaction implements storage.Reader.
+func (s *store) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	return read(s.faults, "Redaction", func() (uint64, error) { return s.under.Redaction(ctx, seq) })
+}
+
+// Redactions implements storage.Reader.
+func (s *store) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error] {
+	return walk(s.faults, "Redactions", s.under.Redactions(ctx))
+}
+
+// Key implements storage.Reader.
+func (s *store) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+	return read(s.faults, "Key", func() (storage.Key, error) { return s.under.Key(ctx, key) })
+}
+
+// Setting implements storage.Reader.
+func (s *store) Setting(ctx context.Context, name string) ([]byte, error) {
+	return read(s.faults, "Setting", func() ([]byte, error) { return s.under.Setting(ctx, name) })
+}
+
+// Info implements storage.Store.
+func (s *store) Info(ctx context.Context) (storage.Info, error) {
+	return read(s.faults, "Info", func() (storage.Info, error) { return s.under.Info(ctx) })
+}
+
+// Commit implements storage.Store.
+func (s *store) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	return change(s.faults, "Commit", func() error { return s.under.Commit(ctx, old, b) })
+}
+
+// Freeze implements storage.Store.
+func (s *store) Freeze(ctx context.Context) error {
+	return change(s.faults, "Freeze", func() error { return s.under.Freeze(ctx) })
+}
+
+// SetSetting implements storage.Store.
+func (s *store) SetSetting(ctx context.Context, name string, value []byte) error {
+	return change(s.faults, "SetSetting", func() error { return s.under.SetSetting(ctx, name, value) })
+}
+
+// Writable implements storage.Store.
+func (s *store) Writable(ctx context.Context) error {
+	return change(s.faults, "Writable", func() error { return s.under.Writable(ctx) })
+}

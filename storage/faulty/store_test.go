@@ -1,0 +1,132 @@
+package faulty_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/faulty"
+	"colophon/storage/memory"
+	"colophon/storage/storagetest"
+)
+
+// Where nothing goes wrong it is as good as what is under it.
+func TestWithoutFaults(t *testing.T) {
+	storagetest.Run(t, func(*testing.T) storage.Database {
+		return faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{"none"}}))
+	})
+}
+
+// callAll makes every call of the contract, and says which failed.
+func callAll(ctx context.Context, d storage.Database) (failed map[string]error) {
+	failed = make(map[string]error)
+	note := func(call string, err error) {
+		if err != nil {
+			failed[call] = err
+		}
+	}
+	_, err := d.Ledgers(ctx)
+	note("Ledgers", err)
+	if _, err = d.Create(ctx, storage.Info{Name: "default"}); err != nil {
+		note("Create", err)
+	}
+	s, err := d.Ledger(ctx, "default")
+	if err != nil {
+		note("Ledger", err)
+		return failed
+	}
+	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Key{{Key: storage.Hash{1}}},
+		Contents: []storage.Content{{Digest: storage.Hash{1}, Bytes: []byte("text")}, {Digest: storage.Hash{1}, Seq: 1}},
+		Tiles:    []storage.Tile{{Hashes: make([]byte, 64)}}}
+	note("Writable", s.Writable(ctx))
+	note("Commit", s.Commit(ctx, storage.Head{}, b))
+	note("SetSetting", s.SetSetting(ctx, "name", []byte("value")))
+	_, err = s.Info(ctx)
+	note("Info", err)
+	_, err = s.Head(ctx)
+	note("Head", err)
+	_, err = s.Tile(ctx, 0, 0)
+	note("Tile", err)
+	_, err = s.Entry(ctx, 1)
+	note("Entry", err)
+	_, err = s.Content(ctx, storage.Hash{1})
+	note("Content", err)
+	_, err = s.Referenced(ctx, storage.Hash{1}, 0)
+	note("Referenced", err)
+	_, err = s.Key(ctx, storage.Hash{1})
+	note("Key", err)
+	_, err = s.Setting(ctx, "name")
+	note("Setting", err)
+	for _, err := range s.Entries(ctx, 0) {
+		note("Entries", err)
+	}
+	for _, err := range s.References(ctx, storage.Hash{1}) {
+		note("References", err)
+	}
+	for _, err := range s.Redactions(ctx) {
+		note("Redactions", err)
+	}
+	if _, err = s.Redaction(ctx, 0); !errors.Is(err, storage.ErrNotFound) {
+		note("Redaction", err)
+	}
+	note("Freeze", s.Freeze(ctx))
+	return failed
+}
+
+// Every call fails when it is to, and no other does but what follows from it.
+func TestEveryCallFails(t *testing.T) {
+	for _, call := range faulty.StoreCalls() {
+		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
+		failed := callAll(t.Context(), faulty.NewDatabase(memory.New(), faults))
+		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
+		require.Equal(t, map[string]int{call: 1}, faults.Injected())
+		switch call {
+		case "Create", "Commit", "SetSetting": // what they make is missing then
+		default:
+			require.Len(t, failed, 1, call)
+		}
+	}
+}
+
+func TestModesOfAStore(t *testing.T) {
+	ctx := t.Context()
+	head := storage.Head{Size: 2}
+	for _, c := range []struct {
+		mode  faulty.Mode
+		err   error
+		there bool // the commit
+	}{
+		{faulty.Fail, faulty.ErrInjected, false}, {faulty.Lie, faulty.ErrInjected, true}, {faulty.NoSpace, storage.ErrNoSpace, false},
+		{faulty.Garble, faulty.ErrInjected, false}, {faulty.Slow, nil, true},
+	} {
+		under := memory.New()
+		d := faulty.NewDatabase(under, faulty.New(faulty.Plan{Mode: c.mode, Calls: []string{"Commit"}, Skip: 1, Count: 1}))
+		s, err := d.Create(ctx, storage.Info{Name: "default"})
+		require.NoError(t, err)
+		first := storage.Head{Size: 1}
+		require.NoError(t, s.Commit(ctx, storage.Head{}, storage.Batch{Head: first, Entries: [][]byte{{0}}}))
+		err = s.Commit(ctx, first, storage.Batch{Head: head, Entries: [][]byte{{1}}})
+		require.ErrorIs(t, err, c.err)
+		got, err := s.Head(ctx)
+		require.NoError(t, err)
+		require.Equal(t, c.there, got.Size == 2, "%s", c.mode)
+	}
+}
+
+// With Short a walk ends after its first step.
+func TestShortWalks(t *testing.T) {
+	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
+	s, err := d.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	require.NoError(t, s.Commit(t.Context(), storage.Head{}, storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}}))
+	var steps []error
+	for _, err := range s.Entries(t.Context(), 0) {
+		steps = append(steps, err)
+	}
+	require.Len(t, steps, 2)
+	require.NoError(t, steps[0])
+	require.ErrorIs(t, steps[1], faulty.ErrInjected)
+}

@@ -1,0 +1,230 @@
+package frames_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage/pebble/internal/frames"
+)
+
+// Logs that these tests write, the later over the earlier.
+const (
+	earlier = 16
+	later   = 17
+)
+
+// writeLog writes records into a log as Pebble does, over what the file has, each synced
+// before the next, and gives the file and where the records end; ended says whether the
+// log is closed as it should be.
+func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (text []byte, end int) {
+	t.Helper()
+	files := vfs.NewMem()
+	f, err := files.Create("log", vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write(bytes.Clone(over))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	f, err = files.ReuseForWrite("log", "again", vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	config := record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return true },
+		WALFsyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{})} // else none are written
+	w := record.NewLogWriter(f, earlier, config)
+	if number == later {
+		w = record.NewLogWriter(f, later, config)
+	}
+	for i, size := range sizes {
+		var wait sync.WaitGroup
+		var failed error
+		wait.Add(1)
+		_, err := w.SyncRecord(fill(size, uint64(number<<32+i)), &wait, &failed)
+		require.NoError(t, err)
+		wait.Wait()
+		require.NoError(t, failed)
+	}
+	end = int(w.Size())
+	if ended {
+		require.NoError(t, w.Close())
+	} else {
+		t.Cleanup(func() { require.NoError(t, w.Close()) })
+	}
+	again, err := files.Open("again")
+	require.NoError(t, err)
+	text, err = io.ReadAll(again)
+	require.NoError(t, err)
+	return text, end
+}
+
+func writeManifest(t *testing.T, sizes []int) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	w := record.NewWriter(&text)
+	for i, size := range sizes {
+		_, err := w.WriteRecord(fill(size, uint64(i)))
+		require.NoError(t, err)
+		require.NoError(t, w.Flush())
+	}
+	return text.Bytes()
+}
+
+// fill makes bytes that hardly compress and depend on seed alone.
+func fill(n int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// eachBit changes bits of a text, one at a time: all of its first bytes, some of the
+// others.
+func eachBit(text []byte, f func(bit int, damaged []byte)) {
+	damaged := bytes.Clone(text)
+	for bit := 0; bit < 8*len(text); bit++ {
+		if bit > 160 {
+			bit += len(text) / 30
+		}
+		if bit/8 < len(text) {
+			damaged[bit/8] ^= 1 << (bit % 8)
+			f(bit, damaged)
+			damaged[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+var logs = map[string][]int{
+	"one record":         {90},
+	"some":               {100, 1, 300, 7, 250},
+	"to the edge":        {32<<10 - 19 - 25, 50, 80},
+	"large":              {100, 100_000, 30, 40_000},
+	"an empty one amid":  {30, 0, 30},
+	"one at many blocks": {200_000},
+}
+
+// Whatever bit of a log changes, it is noticed, in its last record too.
+func TestEveryBitOfALogCounts(t *testing.T) {
+	for name, sizes := range logs {
+		for _, ended := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				over, _ := writeLog(t, earlier, nil, []int{70_000, 30, 60_000}, true)
+				text, end := writeLog(t, later, over, sizes, ended)
+				require.NoError(t, frames.CheckLog(text, later))
+				eachBit(text[:end], func(bit int, damaged []byte) {
+					whole := append(bytes.Clone(damaged), text[end:]...)
+					require.Error(t, frames.CheckLog(whole, later), "bit %d of %d", bit, 8*end)
+				})
+			})
+		}
+	}
+}
+
+// A log that was cut off in the midst of a record is sound, whatever is left of that.
+func TestALogMayBeCutOff(t *testing.T) {
+	for name, sizes := range logs {
+		t.Run(name, func(t *testing.T) {
+			over, _ := writeLog(t, earlier, nil, []int{70_000, 30, 60_000}, true)
+			before, start := writeLog(t, later, over, sizes, false)
+			after, end := writeLog(t, later, over, append(sizes[:len(sizes):len(sizes)], 900), false)
+			require.NoError(t, frames.CheckLog(after, later))
+			for at := start + 1; at < end-8; at += 37 { // by chance the last bytes differ in one bit
+				require.NoError(t, frames.CheckLog(after[:at], later), "the file ends at byte %d of %d to %d", at, start, end)
+				torn := append(bytes.Clone(after[:at]), before[min(at, len(before)):]...)
+				require.NoError(t, frames.CheckLog(torn, later), "what stood there begins at byte %d of %d to %d", at, start, end)
+				zeroed := append(bytes.Clone(after[:at]), make([]byte, 5000)...)
+				require.NoError(t, frames.CheckLog(zeroed, later), "zeros begin at byte %d of %d to %d", at, start, end)
+			}
+		})
+	}
+}
+
+// More than a bit is noticed where something behind it shows that it was there: all but
+// in the last block, where a lost header hides what follows.
+func TestLostSectorsOfALog(t *testing.T) {
+	text, end := writeLog(t, later, nil, slices.Repeat([]int{400}, 300), false)
+	for at := 0; at+512 < end; at += 512 {
+		damaged := bytes.Clone(text)
+		copy(damaged[at:at+512], fill(512, uint64(at)))
+		if err := frames.CheckLog(damaged, later); at < end-end%(32<<10) {
+			require.Error(t, err, "sector at byte %d of %d", at, end)
+		}
+	}
+	damaged := bytes.Clone(text)
+	copy(damaged[end-1000:end-900], fill(100, 0)) // the text of a record, but no header
+	require.Error(t, frames.CheckLog(damaged, later))
+}
+
+// Logs that do not say what is synced are still written, by a new database.
+func TestOlderLogs(t *testing.T) {
+	var text bytes.Buffer
+	w := record.NewLogWriter(&text, later, record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return false }})
+	for i := range 3 {
+		_, err := w.WriteRecord(fill(100, uint64(i)))
+		require.NoError(t, err)
+	}
+	end := int(w.Size())
+	require.NoError(t, w.Close())
+	require.NoError(t, frames.CheckLog(text.Bytes(), later))
+	eachBit(text.Bytes()[:end], func(bit int, damaged []byte) {
+		require.Error(t, frames.CheckLog(damaged, later), "bit %d of %d", bit, 8*end)
+	})
+	for at := range end - 8 {
+		require.NoError(t, frames.CheckLog(text.Bytes()[:at], later), "cut off at byte %d", at)
+	}
+}
+
+var manifests = map[string][]int{
+	"one record": {200},
+	"some":       {300, 40, 50, 60},
+	"large":      {90_000, 40, 32 << 10, 50},
+	"edge":       {32<<10 - 7 - 5, 20},
+}
+
+func TestEveryBitOfAManifestCounts(t *testing.T) {
+	for name, sizes := range manifests {
+		t.Run(name, func(t *testing.T) {
+			text := writeManifest(t, sizes)
+			require.NoError(t, frames.CheckManifest(text))
+			eachBit(text, func(bit int, damaged []byte) {
+				// Room between blocks is not read.
+				if room := sizes[0] == 32<<10-7-5 && bit/8 >= 32<<10-5 && bit/8 < 32<<10; !room {
+					require.Error(t, frames.CheckManifest(damaged), "bit %d of %d", bit, 8*len(text))
+				}
+			})
+		})
+	}
+}
+
+func TestAManifestMayBeCutOff(t *testing.T) {
+	for name, sizes := range manifests {
+		t.Run(name, func(t *testing.T) {
+			start := len(writeManifest(t, sizes))
+			text := writeManifest(t, append(sizes[:len(sizes):len(sizes)], 700))
+			for at := start; at < len(text); at += 11 {
+				require.NoError(t, frames.CheckManifest(text[:at]), "at byte %d of %d to %d", at, start, len(text))
+				zeroed := append(bytes.Clone(text[:at]), make([]byte, 100)...)
+				require.NoError(t, frames.CheckManifest(zeroed), "zeros from byte %d of %d to %d", at, start, len(text))
+			}
+		})
+	}
+}
+
+// What is looked at decides, whatever it is: nothing is read that is not there.
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte{}, uint64(later))
+	f.Add(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 9, 17}, 300), uint64(later))
+	f.Fuzz(func(t *testing.T, text []byte, number uint64) {
+		kept := bytes.Clone(text)
+		_ = frames.CheckLog(text, number)
+		_ = frames.CheckManifest(text)
+		require.Equal(t, kept, text)
+	})
+}

@@ -1,0 +1,112 @@
+package pebble
+
+import (
+	"io"
+	"path"
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/faulty"
+)
+
+// contents are the files in a database's folder, by name.
+func contents(t *testing.T, files vfs.FS) map[string]string {
+	t.Helper()
+	names, err := files.List(testDir)
+	require.NoError(t, err)
+	all := make(map[string]string)
+	for _, name := range names {
+		all[name] = string(readFile(t, files, name))
+	}
+	return all
+}
+
+func readFile(t *testing.T, files vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := files.Open(files.PathJoin(testDir, name))
+	require.NoError(t, err)
+	text, err := io.ReadAll(f)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	return text
+}
+
+func writeFile(t *testing.T, files vfs.FS, name string, text []byte) {
+	t.Helper()
+	f, err := files.Create(files.PathJoin(testDir, name), vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// A database with one changed bit in its manifest or its write-ahead log is not opened,
+// and nothing of it changes: with the bit put right, all that was committed is there.
+// (Pebble by itself takes it for a shorter one, and deletes the rest.)
+func TestOneBit(t *testing.T) {
+	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
+		for _, part := range []int{0, 1, 2, 3} {
+			files := vfs.NewMem()
+			db, l := one(t, files)
+			all := commits(t, l, 6)
+			require.NoError(t, db.Close())
+			name := fileOf(t, files, pattern)
+			sound := readFile(t, files, name)
+			at := len(sound)/4*part + 9
+			damaged := append([]byte{}, sound...)
+			damaged[at] ^= 0x10
+			writeFile(t, files, name, damaged)
+
+			before := contents(t, files)
+			_, err := Open(t.Context(), testConfig(files))
+			require.ErrorIs(t, err, engine.ErrCorruption, "%s, byte %d", name, at)
+			require.ErrorContains(t, err, name+" is damaged at byte")
+			require.Equal(t, before, contents(t, files))
+
+			writeFile(t, files, name, sound)
+			db = openOn(t, files)
+			store, err := db.Ledger(t.Context(), "default")
+			require.NoError(t, err)
+			for _, b := range all {
+				require.Zero(t, readDamaged(t.Context(), t, store, b))
+			}
+			require.NoError(t, db.Close())
+		}
+	}
+}
+
+// fileOf is the latest file of a database whose name matches.
+func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
+	t.Helper()
+	for name := range contents(t, files) {
+		ok, err := path.Match(pattern, name)
+		require.NoError(t, err)
+		if ok {
+			found = max(found, name)
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+// A read that fails is no damage: it may succeed the next time.
+func TestUnreadableLog(t *testing.T) {
+	memory := vfs.NewMem()
+	db, l := one(t, memory)
+	b := batch(storage.Head{}, 1, 100)
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
+	require.NoError(t, db.Close())
+	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Read}, Path: "*.log"})
+	_, err := Open(t.Context(), testConfig(faulty.NewFiles(memory, faults)))
+	require.ErrorIs(t, err, faulty.ErrInjected)
+	require.NotErrorIs(t, err, engine.ErrCorruption)
+	left := openOn(t, memory)
+	store, err := left.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	require.Zero(t, readDamaged(t.Context(), t, store, b))
+	require.NoError(t, left.Close())
+}
