@@ -2,6 +2,7 @@
 GO          ?= go
 FUZZTIME    ?= 10s
 HOSTILE     ?= 100000
+FAULTS      ?= 1000
 # For a release: make build VERSION=v1.2.3
 VERSION     ?=
 STAMPED      = $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),devel)
@@ -16,12 +17,12 @@ GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 # below 2^63; what comes from outside is bounded where it is parsed), files named by
 # variables (G304: an operator names his own files) and ignored errors (G104: those
 # are vet's and staticcheck's). Every other exception says why where it stands.
-GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release
+GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=bench -exclude-dir=e2e/interop
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile lint security bench e2e release
+.PHONY: help run build test race fuzz hostile faults lint security bench growth e2e interop release
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +56,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 500
 hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), with and without tokens
 	COLOPHON_HOSTILE='$(HOSTILE)' $(GO) test -count=1 -timeout 2h -v ./api/hostile
 
+faults: ## Inject FAULTS faults of each kind (1000; an hour), with FAULTS_SEED those of a run before
+	FAULTS='$(FAULTS)' $(GO) test -count=1 -timeout 6h -v ./e2e/faults
+
 lint: ## Check formatting, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
@@ -63,12 +67,20 @@ lint: ## Check formatting, go vet and staticcheck
 security: ## Check with gosec
 	$(GO) run $(GOSEC) $(GOSECFLAGS) ./...
 
-bench: ## Run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## Compare with Tessera and immudb (10 minutes; flags in BENCH, such as BENCH=--quick)
+	$(GO) -C bench run . run $(BENCH)
+
+growth: ## Fill one ledger under 1 GiB of memory (flags in BENCH, such as BENCH='--records 10000000')
+	$(GO) -C bench run . growth $(BENCH)
 
 e2e: ## Run the command's scripts and a real Prometheus, on the real input too where it is at hand
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
 	$(GO) test -count=1 ./deploy
+
+interop: ## Have other people's tools mirror, check and watch a server (with Node 18, OpenSSL and curl where they are there)
+	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi
+	$(GO) -C e2e/interop vet ./...
+	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
 
 release: export CGO_ENABLED = 0
 release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, checksums

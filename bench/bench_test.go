@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain has the test binary be a contestant where it is run as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "contestant" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// command runs the program with a folder of its own and returns what it printed and
+// the figures that it wrote.
+func command(t *testing.T, arguments ...string) (printed string, figures []byte) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "figures.json")
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs(append(arguments, "--quick", "--dir", t.TempDir(), "--json", file))
+	require.NoError(t, root.ExecuteContext(t.Context()))
+	figures, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return out.String(), figures
+}
+
+// Every contestant takes records in every way, and what it answers can be verified.
+func TestRun(t *testing.T) {
+	rounds := filepath.Join(t.TempDir(), "rounds")
+	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
+	var r report
+	require.NoError(t, json.Unmarshal(figures, &r))
+	require.NotEmpty(t, r.Machine.Filesystem)
+	require.NotEmpty(t, r.Machine.Modules["github.com/transparency-dev/tessera"])
+	require.Contains(t, r.Builds["colophon"], "colophon ")
+	require.Positive(t, r.Before.P50)
+	require.Positive(t, r.After.P50)
+	names := make(map[string]bool)
+	for _, s := range r.Rows {
+		names[s.Row.name()] = true
+		require.Contains(t, printed, s.Row.Contestant)
+		require.Len(t, s.Rounds, 1, s.Row.name())
+		m := s.Rounds[0]
+		require.Positive(t, m.Records, s.Row.name())
+		require.Positive(t, m.Verified, s.Row.name())
+		require.Positive(t, m.P50, s.Row.name())
+		require.LessOrEqual(t, m.P50, m.P99, s.Row.name())
+		require.Positive(t, m.Disk, s.Row.name())
+		require.Positive(t, m.Peak, s.Row.name())
+		if s.Row.Contestant == "colophon" && s.Row.Way == "http" {
+			require.NotEmpty(t, s.Profile, s.Row.name())
+			require.Contains(t, printed, s.Row.name()+", a record:")
+		}
+	}
+	for _, name := range []string{"colophon/http/single/64", "colophon/http/batch/64", "colophon/http/batch-minimal/64", "colophon/process/single/64",
+		"tessera/http/single/64", "tessera/process/single/64", "immudb/process/single/64"} {
+		require.True(t, names[name], name)
+	}
+	require.Len(t, r.Targets, 2)
+	text, err := os.ReadFile(rounds)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "Benchmarkcolophon/http/batch/64 ")
+}
+
+// Both provers prove what can be verified.
+func TestProofs(t *testing.T) {
+	printed, figures := command(t, "proofs")
+	var rows []proofRow
+	require.NoError(t, json.Unmarshal(figures, &rows))
+	require.Len(t, rows, 6)
+	for _, r := range rows {
+		require.Positive(t, r.Median.Proofs, r.Contestant)
+		require.Positive(t, r.Median.Verified, r.Contestant)
+	}
+	require.Contains(t, printed, "inclusion proofs at 3000 leaves, over Tessera's builder")
+}
+
+// A ledger is filled and measured step by step.
+func TestGrowth(t *testing.T) {
+	printed, figures := command(t, "growth")
+	var steps []step
+	require.NoError(t, json.Unmarshal(figures, &steps))
+	require.Len(t, steps, 2)
+	require.Equal(t, 500, steps[0].Records)
+	require.Equal(t, 4000, steps[1].Records)
+	for _, s := range steps {
+		require.Positive(t, s.Batches.Records)
+		require.Positive(t, s.Singles.Records)
+		require.Positive(t, s.Database)
+		require.Positive(t, s.Memory)
+		require.Less(t, s.Unique, s.Body)
+	}
+	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
+}

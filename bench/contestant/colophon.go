@@ -1,0 +1,198 @@
+package contestant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage/pebble"
+)
+
+// node is a ledger in this process, opened as `colophon serve` does.
+type node struct {
+	database *pebble.Database
+	host     *ledger.Host
+	ledger   *ledger.Ledger
+	index    *index.Store    // nil where nothing follows the ledger
+	follower *index.Follower // likewise
+}
+
+// openNode opens the ledger in a folder, or makes it, and has an index follow it if
+// that is wanted.
+func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error) {
+	n = new(node)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	log := slog.New(slog.DiscardHandler)
+	if n.database, err = pebble.Open(ctx, pebble.Config{Dir: filepath.Join(dir, "db"), Logger: log}); err != nil {
+		return n, fmt.Errorf("opening the database: %w", err)
+	}
+	config := func(string) ledger.Config { return ledger.Config{Log: log} }
+	if n.host, err = ledger.OpenHost(ctx, n.database, ledger.KeyFiles{Dir: filepath.Join(dir, "keys")}, config); err != nil {
+		return n, fmt.Errorf("opening the ledgers: %w", err)
+	}
+	n.ledger, err = n.host.Ledger(ledger.Default)
+	if errors.Is(err, ledger.ErrUnknown) {
+		n.ledger, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
+	}
+	if err != nil {
+		return n, fmt.Errorf("opening the ledger: %w", err)
+	}
+	if indexed {
+		err = n.follow(filepath.Join(dir, "index"), log)
+	}
+	return n, err
+}
+
+// follow opens the index.
+func (n *node) follow(dir string, log *slog.Logger) (err error) {
+	if n.index, err = index.Open(index.Config{Dir: dir, Log: log}); err != nil {
+		return fmt.Errorf("opening the index: %w", err)
+	}
+	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.Store()); err != nil {
+		return fmt.Errorf("following the ledger: %w", err)
+	}
+	n.ledger.OnCommit(func(ledger.Commit) { n.follower.Wake() })
+	n.follower.Wake()
+	return nil
+}
+
+// close closes what was opened.
+func (n *node) close() error {
+	var errs []error
+	if n.index != nil {
+		errs = append(errs, n.index.Close())
+	}
+	if n.host != nil {
+		errs = append(errs, n.host.Close())
+	}
+	if n.database != nil {
+		errs = append(errs, n.database.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// append takes a record as the API does: decode, check, submit and wait. The caller
+// releases it.
+func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
+	r, err := record.Parse(record.IPCRecord, body)
+	if err != nil {
+		return nil, ledger.Ack{}, err
+	}
+	submission, err := n.ledger.Prepare(r, ledger.Anonymous, "")
+	if err != nil {
+		return nil, ledger.Ack{}, err
+	}
+	ticket, err := n.ledger.Enqueue(ctx, submission)
+	if err != nil {
+		return nil, ledger.Ack{}, err
+	}
+	ack, err := ticket.Wait()
+	if err == nil && ack.Outcome != ledger.Appended {
+		err = fmt.Errorf("event %d holds the record's key", ack.First)
+	}
+	return r, ack, err
+}
+
+// add appends a record and answers its full receipt.
+func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
+	r, ack, err := n.append(ctx, body)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	path, err := n.ledger.Prover(ctx, ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	if err != nil {
+		return nil, err
+	}
+	receipt := proofs.Receipt{
+		Ledger: n.ledger.Name(), Seq: ack.Seq, Kind: string(r.Kind), Time: ack.Time.Format(record.TimeLayout),
+		EventHash: ack.EventHash, PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]), LeafHash: ack.LeafHash,
+		Hashes: r.HashesJSON(), Checks: r.ChecksJSON(),
+		Proof: &proofs.Proof{
+			Event:      ack.Entry[proofs.HashSize:],
+			Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+			Checkpoint: ack.Head.Checkpoint,
+		},
+	}
+	return receipt.AppendJSON(nil), nil
+}
+
+// caughtUp waits for the index. The first event is the ledger's own.
+func (n *node) caughtUp(ctx context.Context, records int) error {
+	return n.follower.Wait(ctx, uint64(records)+1)
+}
+
+// Receipts verifies full receipts with a ledger's key.
+type Receipts struct{ verifier *proofs.Verifier }
+
+// NewReceipts takes a verifier key.
+func NewReceipts(key string) (*Receipts, error) {
+	verifier, err := proofs.ParseVerifier(key)
+	if err != nil {
+		return nil, fmt.Errorf("verifier key: %w", err)
+	}
+	return &Receipts{verifier}, nil
+}
+
+// Verify checks that an answer is the receipt of a body of the corpus, proves its
+// event, and says that every claim held. A minimal receipt proves nothing, and is
+// checked for the rest.
+func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
+	receipt, err := proofs.ParseReceipt(answer)
+	if err != nil {
+		return err
+	}
+	if !minimal {
+		if err := receipt.Verify(v.verifier); err != nil {
+			return err
+		}
+	}
+	var hashes, claimed claims
+	if err := errors.Join(json.Unmarshal(receipt.Hashes, &hashes), json.Unmarshal(body, &claimed)); err != nil {
+		return err
+	}
+	if hashes != claimed {
+		return fmt.Errorf("hashes of event %d are %v, those of the record are %v", receipt.Seq, hashes, claimed)
+	}
+	if strings.Count(string(receipt.Checks), `"match"`) != 4 {
+		return fmt.Errorf("not every claim of event %d held: %s", receipt.Seq, receipt.Checks)
+	}
+	return nil
+}
+
+// claims are the hashes that each record of the corpus claims.
+type claims struct {
+	Input  string `json:"input_hash"`
+	Prompt string `json:"system_prompt_hash"`
+	Output string `json:"output_hash"`
+	IPC    string `json:"ipc_id"`
+}
+
+// Colophon measures a ledger in process, with its index.
+func Colophon(ctx context.Context, config Config) (Measurement, error) {
+	n, err := openNode(ctx, config.Dir, true)
+	if err != nil {
+		return Measurement{}, err
+	}
+	receipts, err := NewReceipts(n.ledger.VerifierKey())
+	if err != nil {
+		return Measurement{}, errors.Join(err, n.close())
+	}
+	m, err := config.run(ctx, appended{
+		add: n.add, caughtUp: n.caughtUp,
+		verify: func(_ context.Context, answer, body []byte) error { return receipts.Verify(answer, body, false) },
+	})
+	return m, errors.Join(err, n.close())
+}

@@ -1,0 +1,179 @@
+// Package contestant is the logs that are measured, each as it is run in a process of
+// its own: behind net/http, or in process with callers beside it.
+package contestant
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"colophon/bench/corpus"
+	"colophon/bench/load"
+	"colophon/bench/system"
+)
+
+// Measurement is one round of one row.
+type Measurement struct {
+	Records int     `json:"records"`
+	Seconds float64 `json:"seconds"`
+	// Rate is records a second, what derives from them included.
+	Rate float64 `json:"records_per_second"`
+	// P50 and P99 are of requests, in milliseconds; a batch is one.
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+	// CPU is the time of the contestant's process for a record, in microseconds; in
+	// process its callers are part of that.
+	CPU float64 `json:"cpu_us_per_record"`
+	// ClientCPU is the time of the client's process; 0 in process.
+	ClientCPU float64 `json:"client_cpu_us_per_record"`
+	// Fsyncs is how many files were synced for 1,000 records; negative where that
+	// cannot be counted.
+	Fsyncs float64 `json:"fsyncs_per_1000_records"`
+	// Written is what was sent to the disk, in bytes a record.
+	Written float64 `json:"written_bytes_per_record"`
+	// Disk is what the files take in the end, in bytes a record.
+	Disk float64 `json:"disk_bytes_per_record"`
+	// Peak is the most memory of the process, in bytes; in process it is without the
+	// bodies.
+	Peak float64 `json:"peak_memory_bytes"`
+	// CatchUp is how long the index took after the last acknowledgement, in
+	// milliseconds; part of Seconds.
+	CatchUp float64 `json:"catch_up_ms"`
+	// Verified is how many answers were verified afterwards.
+	Verified int `json:"verified_answers"`
+}
+
+// Measure makes a Measurement of what clients saw and what a process used until the
+// moment at which all that derives from the records was there.
+func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement {
+	n := float64(r.Records)
+	m := Measurement{
+		Records: r.Records, Seconds: elapsed.Seconds(), Rate: n / elapsed.Seconds(),
+		P50: milliseconds(r.Quantile(0.50)), P99: milliseconds(r.Quantile(0.99)),
+		CPU: float64(use.CPU.Microseconds()) / n, Fsyncs: -1,
+		Written: float64(use.Written) / n, Peak: float64(use.Peak),
+		CatchUp: milliseconds(elapsed - r.Elapsed),
+	}
+	if use.Fsyncs >= 0 {
+		m.Fsyncs = 1000 * float64(use.Fsyncs) / n
+	}
+	return m
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// Config is how a contestant is run.
+type Config struct {
+	Dir     string
+	Callers int // in process
+	Bodies  int // made ahead, in process
+	Seed    uint64
+	Warm    time.Duration // before the measured time
+	Time    time.Duration // that is measured
+	// Batch and Age are when Tessera integrates: so many entries, or one so old.
+	Batch uint
+	Age   time.Duration
+	// Leaves is the size of the tree in which inclusion is proved.
+	Leaves uint64
+	// Fresh has Tessera make a proof builder for every proof.
+	Fresh bool
+}
+
+// appended is a log in this process.
+type appended struct {
+	// add returns when a record is durable, with the answer.
+	add func(ctx context.Context, body []byte) (answer []byte, err error)
+	// caughtUp returns when all that is derived from so many records is there; nil
+	// where nothing is.
+	caughtUp func(ctx context.Context, records int) error
+	// verify checks the answer to a record, when nothing is measured.
+	verify func(ctx context.Context, answer, body []byte) error
+}
+
+// run measures a log that callers append to.
+func (c Config) run(ctx context.Context, log appended) (m Measurement, err error) {
+	bodies, err := corpus.New(c.Seed).Make(0, c.Bodies)
+	if err != nil {
+		return m, err
+	}
+	deck := &load.Deck{Bodies: bodies}
+	warmed, err := c.append(ctx, c.Warm, log, deck)
+	if err != nil {
+		return m, err
+	}
+	debug.FreeOSMemory()
+	if err := system.ForgetPeak(os.Getpid()); err != nil {
+		return m, err
+	}
+	meter, err := system.Watch(os.Getpid(), c.Dir)
+	if err != nil {
+		return m, err
+	}
+	begin := time.Now()
+	result, err := c.append(ctx, c.Time, log, deck)
+	if err != nil {
+		return m, err
+	}
+	taken := warmed.Records + result.Records
+	if log.caughtUp != nil {
+		if err := log.caughtUp(ctx, taken); err != nil {
+			return m, fmt.Errorf("catching up: %w", err)
+		}
+	}
+	elapsed := time.Since(begin)
+	use, err := meter.Stop()
+	if err != nil {
+		return m, err
+	}
+	ahead, _ := bodies.Bytes()
+	use.Peak -= ahead
+	m = Measure(result, elapsed, use)
+	if m.Verified, err = log.verifyAll(ctx, bodies, append(warmed.Samples, result.Samples...)); err != nil {
+		return m, err
+	}
+	disk, err := system.DiskBytes(c.Dir)
+	m.Disk = float64(disk) / float64(taken)
+	return m, err
+}
+
+// append has all callers append one record after the other for a time.
+func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.Deck) (*load.Result, error) {
+	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
+		return log.one(context.WithoutCancel(ctx), deck, r)
+	})
+}
+
+// one appends the next record.
+func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (more bool, err error) {
+	i, ok := deck.Deal(1)
+	if !ok {
+		return false, nil
+	}
+	begin := time.Now()
+	answer, err := a.add(ctx, deck.Body(i))
+	if err != nil {
+		return false, fmt.Errorf("record %d: %w", i, err)
+	}
+	r.Done(begin, 1)
+	r.Keep(i, answer)
+	return true, nil
+}
+
+// verifyAll verifies samples and says how many there were.
+func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples []load.Sample) (int, error) {
+	for _, s := range samples {
+		if err := a.verify(ctx, s.Answer, bodies.Body(s.Record)); err != nil {
+			return 0, fmt.Errorf("answer to record %d: %w", s.Record, err)
+		}
+	}
+	return len(samples), nil
+}
+
+// during has clients work for a time.
+func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, time)
+	defer cancel()
+	return load.Each(ctx, clients, work)
+}

@@ -1,0 +1,91 @@
+package contestant
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/codenotary/immudb/embedded/logger"
+	"github.com/codenotary/immudb/embedded/store"
+)
+
+// immudbLog is immudb's embedded store.
+type immudbLog struct {
+	store *store.ImmuStore
+	next  atomic.Uint64 // makes keys
+}
+
+// openImmudb opens a store at its best: it syncs every 2 ms, and as many transactions
+// as there are callers are made at once.
+func openImmudb(config Config) (*immudbLog, error) {
+	options := store.DefaultOptions().
+		WithSynced(true).
+		WithSyncFrequency(2 * time.Millisecond).
+		WithMaxConcurrency(max(store.DefaultMaxConcurrency, config.Callers)).
+		WithMaxActiveTransactions(max(store.DefaultMaxActiveTransactions, 2*config.Callers)).
+		WithMaxTxEntries(1).
+		WithMaxKeyLen(32).
+		WithLogger(logger.NewSimpleLoggerWithLevel("immudb", io.Discard, logger.LogError))
+	s, err := store.Open(config.Dir, options)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	return &immudbLog{store: s}, nil
+}
+
+// add makes a transaction of one key and answers its number. Its index is not waited
+// for.
+func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
+	tx, err := l.store.NewWriteOnlyTx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := strconv.AppendUint(nil, l.next.Add(1), 10)
+	if err := tx.Set(key, nil, body); err != nil {
+		return nil, err
+	}
+	header, err := tx.AsyncCommit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%d %s", header.ID, key), nil
+}
+
+// verify reads a value back, when it has been indexed.
+func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
+	number, key, _ := bytes.Cut(answer, []byte(" "))
+	id, err := strconv.ParseUint(string(number), 10, 64)
+	if err != nil {
+		return fmt.Errorf("number of the transaction: %w", err)
+	}
+	if err := l.store.WaitForIndexingUpto(ctx, id); err != nil {
+		return fmt.Errorf("waiting for the index: %w", err)
+	}
+	reference, err := l.store.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("reading key %s: %w", key, err)
+	}
+	value, err := reference.Resolve()
+	if err != nil {
+		return fmt.Errorf("reading the value of key %s: %w", key, err)
+	}
+	if reference.Tx() != id || !bytes.Equal(value, body) {
+		return fmt.Errorf("key %s has not what was set", key)
+	}
+	return nil
+}
+
+// Immudb measures immudb's embedded store.
+func Immudb(ctx context.Context, config Config) (Measurement, error) {
+	l, err := openImmudb(config)
+	if err != nil {
+		return Measurement{}, err
+	}
+	m, err := config.run(ctx, appended{add: l.add, verify: l.verify})
+	return m, errors.Join(err, l.store.Close())
+}

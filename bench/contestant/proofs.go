@@ -1,0 +1,158 @@
+package contestant
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"colophon/bench/load"
+	"colophon/bench/system"
+	"colophon/proofs"
+)
+
+// Proving is one measurement of inclusion proofs, of random leaves in a tree of one
+// size, by as many provers at once as there are cores.
+type Proving struct {
+	Proofs   int     `json:"proofs"`
+	Rate     float64 `json:"proofs_per_second"`
+	CPU      float64 `json:"cpu_us_per_proof"`
+	Peak     float64 `json:"peak_memory_bytes"`
+	Verified int     `json:"verified_proofs"`
+}
+
+// prover makes inclusion proofs. It is used by one goroutine.
+type prover interface {
+	// prove makes the proof of a leaf.
+	prove(ctx context.Context, index uint64) ([]proofs.Hash, error)
+	// verify checks a proof against the root that the log has signed.
+	verify(ctx context.Context, index uint64, path []proofs.Hash) error
+}
+
+// proveAll measures provers over a tree of a size, after a time in which caches fill.
+func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p Proving, err error) {
+	provers := make([]*proverWork, runtime.GOMAXPROCS(0))
+	for i := range provers {
+		made, err := newProver()
+		if err != nil {
+			return p, err
+		}
+		provers[i] = &proverWork{prover: made, size: size, random: rand.New(rand.NewPCG(c.Seed, uint64(i)))}
+	}
+	work := func(w *proverWork, r *load.Result) (bool, error) { return true, w.some(ctx, r) }
+	if _, err := during(ctx, c.Warm, provers, work); err != nil {
+		return p, err
+	}
+	meter, err := system.Watch(os.Getpid(), c.Dir)
+	if err != nil {
+		return p, err
+	}
+	result, err := during(ctx, c.Time, provers, work)
+	if err != nil {
+		return p, err
+	}
+	use, err := meter.Stop()
+	if err != nil {
+		return p, err
+	}
+	p = Proving{Proofs: result.Records, Rate: float64(result.Records) / result.Elapsed.Seconds(),
+		CPU: float64(use.CPU.Microseconds()) / float64(result.Records), Peak: float64(use.Peak)}
+	for _, w := range provers {
+		if err := w.prover.verify(ctx, w.index, w.path); err != nil {
+			return p, fmt.Errorf("proof of leaf %d of %d: %w", w.index, size, err)
+		}
+		p.Verified++
+	}
+	return p, nil
+}
+
+// proverWork is a prover and what it has proved last.
+type proverWork struct {
+	prover prover
+	size   uint64
+	random *rand.Rand
+	index  uint64
+	path   []proofs.Hash
+}
+
+// some makes a few proofs between two looks at the clock.
+func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
+	const few = 16
+	begin := time.Now()
+	for range few {
+		w.index = w.random.Uint64N(w.size)
+		if w.path, err = w.prover.prove(ctx, w.index); err != nil {
+			return fmt.Errorf("leaf %d of %d: %w", w.index, w.size, err)
+		}
+	}
+	r.Done(begin, few)
+	return nil
+}
+
+// fill has many callers append small entries until there are so many.
+func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
+	const callers = 8192
+	var next atomic.Uint64
+	next.Store(from)
+	_, err := load.Each(ctx, make([]struct{}, callers), func(struct{}, *load.Result) (bool, error) {
+		i := next.Add(1) - 1
+		if i >= to {
+			return false, nil
+		}
+		return true, add(ctx, i)
+	})
+	return err
+}
+
+// FillColophon appends small records to a ledger until it has so many events.
+func FillColophon(ctx context.Context, config Config) error {
+	n, err := openNode(ctx, config.Dir, false)
+	if err != nil {
+		return err
+	}
+	err = fill(ctx, n.ledger.Head().Size, config.Leaves, func(ctx context.Context, i uint64) error {
+		hash := proofs.LeafHash(strconv.AppendUint(nil, i, 10))
+		r, _, err := n.append(ctx, fmt.Appendf(nil, `{"input_hash":"%s","model":"m","temperature":0,"max_tokens":1}`, hex.EncodeToString(hash[:])))
+		if err != nil {
+			return err
+		}
+		r.Release()
+		return nil
+	})
+	return errors.Join(err, n.close())
+}
+
+// ColophonProofs measures the ledger's prover, with its store and caches as the server
+// has them.
+func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
+	n, err := openNode(ctx, config.Dir, false)
+	if err != nil {
+		return Proving{}, err
+	}
+	head := n.ledger.Head()
+	p, err := config.proveAll(ctx, head.Size, func() (prover, error) { return &ledgerProver{n}, nil })
+	return p, errors.Join(err, n.close())
+}
+
+// ledgerProver proves as a request does: for the head of the moment.
+type ledgerProver struct{ *node }
+
+func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, error) {
+	head := p.ledger.Head()
+	return p.ledger.Prover(ctx, head).Inclusion(index, head.Size)
+}
+
+func (p *ledgerProver) verify(ctx context.Context, index uint64, path []proofs.Hash) error {
+	entry, err := p.ledger.Store().Entry(ctx, index)
+	if err != nil {
+		return err
+	}
+	head := p.ledger.Head()
+	return proofs.VerifyInclusion(proofs.LeafHash(entry), index, head.Size, path, head.Root)
+}

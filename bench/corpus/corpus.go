@@ -1,0 +1,193 @@
+// Package corpus generates the records that every contestant is given: IPC records
+// of about 1.5 KB with content, a run_id and rightly claimed hashes. Record i of a
+// seed is always the same.
+package corpus
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"strconv"
+)
+
+// How often texts repeat. Prompts are always shared; of the rest, one payload in
+// repeatPayload is one of popular earlier ones (runs of one input are what drift is
+// about), and one output in repeatOutput likewise.
+const (
+	prompts       = 32
+	popular       = 1000
+	repeatPayload = 10
+	repeatOutput  = 20
+)
+
+// Corpus makes records. It is safe for concurrent use.
+type Corpus struct {
+	seed    uint64
+	prompts [prompts]prompt
+}
+
+// prompt is a system prompt, as the escaped text of a JSON string and hashed.
+type prompt struct {
+	text []byte
+	hash []byte // in hexadecimal
+}
+
+// New makes the corpus of a seed.
+func New(seed uint64) *Corpus {
+	c := &Corpus{seed: seed}
+	for i := range c.prompts {
+		random := c.random(promptStream, uint64(i))
+		text := appendLines(nil, random, 3)
+		c.prompts[i] = prompt{text: escape(nil, text), hash: digest(nil, text)}
+	}
+	return c
+}
+
+// Streams of randomness, apart from each other.
+const (
+	promptStream = iota
+	payloadStream
+	outputStream
+	recordStream
+)
+
+func (c *Corpus) random(stream, index uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(c.seed<<3|stream, index))
+}
+
+var models = [...]string{"claude-2", "claude-2.1", "gpt-4-1106-preview", "alpaca-7b"}
+
+// drawn is what a record is made of: the numbers of its texts, each of which is first
+// there in the record of that index, and the rest.
+type drawn struct {
+	prompt, payload, output uint64
+	model                   string
+	temperature             float64
+}
+
+// draw draws record i.
+func (c *Corpus) draw(i uint64) drawn {
+	random := c.random(recordStream, i)
+	d := drawn{prompt: i, payload: i, output: i,
+		model: models[random.IntN(len(models))], temperature: float64(random.IntN(11)) / 10}
+	if i >= prompts {
+		d.prompt = uint64(min(random.IntN(prompts), random.IntN(prompts)))
+	}
+	if i >= popular && random.IntN(repeatPayload) == 0 {
+		d.payload = random.Uint64N(popular)
+	}
+	if i >= popular && random.IntN(repeatOutput) == 0 {
+		d.output = random.Uint64N(popular)
+	}
+	return d
+}
+
+// Append appends record i, one JSON object in the style of Python's json.dumps, and
+// says how many of its bytes are unique: all but those of a system prompt, payload
+// or output that an earlier record has.
+func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
+	begin, d, repeated := len(dst), c.draw(i), 0
+	dst = append(dst, `{"run_id": "bench/`...)
+	dst = strconv.AppendUint(dst, i, 10)
+	dst = append(dst, `", "payload": `...)
+	payload := len(dst)
+	dst, input := c.appendPayload(dst, d.payload)
+	if d.payload != i {
+		repeated += len(dst) - payload
+	}
+	prompt := &c.prompts[d.prompt]
+	if d.prompt != i {
+		repeated += len(prompt.text)
+	}
+	output := appendText(make([]byte, 0, 512), c.random(outputStream, d.output), 52)
+	if d.output != i {
+		repeated += len(output)
+	}
+	dst = member(dst, "input_hash", input)
+	dst = member(dst, "system_prompt", prompt.text)
+	dst = member(dst, "system_prompt_hash", prompt.hash)
+	dst = member(dst, "output", output)
+	dst = member(dst, "output_hash", digest(make([]byte, 0, 64), output))
+	dst = member(dst, "model", []byte(d.model))
+	dst = appendNumbers(dst, d.temperature, d.payload)
+	dst = member(dst, "ipc_id", chain(input, prompt.hash, d.model, d.temperature, d.payload))
+	dst = append(dst, `, "labels": {"dataset": "helpful_base", "worker": "w`...)
+	dst = strconv.AppendUint(dst, i%16, 10)
+	dst = append(dst, `"}}`...)
+	return dst, len(dst) - begin - repeated
+}
+
+// maxTokens is that of every record.
+const maxTokens = "2048"
+
+func appendNumbers(dst []byte, temperature float64, seed uint64) []byte {
+	dst = append(dst, `, "temperature": `...)
+	dst = appendTemperature(dst, temperature)
+	dst = append(dst, `, "max_tokens": `+maxTokens+`, "seed": `...)
+	return strconv.AppendUint(dst, seed, 10)
+}
+
+// appendTemperature prints one decimal, as CPython's repr does for tenths.
+func appendTemperature(dst []byte, temperature float64) []byte {
+	return strconv.AppendFloat(dst, temperature, 'f', 1, 64)
+}
+
+// chain is the ipc_id (specification 1.3).
+func chain(input, prompt []byte, model string, temperature float64, seed uint64) []byte {
+	joined := make([]byte, 0, 192)
+	joined = append(append(joined, input...), ':')
+	joined = append(append(joined, prompt...), ':')
+	joined = append(append(joined, model...), ':')
+	joined = append(appendTemperature(joined, temperature), ":"+maxTokens+":"...)
+	return digest(make([]byte, 0, 64), strconv.AppendUint(joined, seed, 10))
+}
+
+// appendPayload appends payload number i, its members in the order in which a program
+// would make them, and gives its input_hash: over spaced JSON with sorted members.
+func (c *Corpus) appendPayload(dst []byte, i uint64) (payload, hash []byte) {
+	random := c.random(payloadStream, i)
+	instruction := appendText(make([]byte, 0, 512), random, 48)
+	world := "w" + strconv.Itoa(random.IntN(64))
+	axes := appendAxes(make([]byte, 0, 256), random)
+	seed := strconv.AppendUint(nil, i, 10)
+
+	sorted := make([]byte, 0, 1024)
+	sorted = append(append(sorted, `{"axes": `...), axes...)
+	sorted = member(sorted, "dataset", []byte("helpful_base"))
+	sorted = member(sorted, "instruction", instruction)
+	sorted = append(append(sorted, `, "seed": `...), seed...)
+	sorted = append(member(sorted, "world_id", []byte(world)), '}')
+
+	dst = append(append(append(dst, `{"instruction": "`...), instruction...), '"')
+	dst = member(dst, "dataset", []byte("helpful_base"))
+	dst = member(dst, "world_id", []byte(world))
+	dst = append(append(dst, `, "seed": `...), seed...)
+	dst = append(append(append(dst, `, "axes": `...), axes...), '}')
+	return dst, digest(make([]byte, 0, 64), sorted)
+}
+
+var labels = [...]string{"plain", "formal", "terse", "verbose"}
+
+func appendAxes(dst []byte, random *rand.Rand) []byte {
+	for i, name := range [...]string{"difficulty", "style", "tone"} {
+		dst = append(dst, `, "`...)
+		if i == 0 {
+			dst = append(dst[:len(dst)-3], `{"`...)
+		}
+		dst = append(append(dst, name...), `": {"label": "`...)
+		dst = append(append(dst, labels[random.IntN(len(labels))]...), `", "score": `...)
+		dst = append(appendTemperature(dst, float64(random.IntN(11))/10), '}')
+	}
+	return append(dst, '}')
+}
+
+// member appends a member whose value is a string that needs no escaping.
+func member(dst []byte, name string, value []byte) []byte {
+	dst = append(append(append(dst, `, "`...), name...), `": "`...)
+	return append(append(dst, value...), '"')
+}
+
+func digest(dst, text []byte) []byte {
+	h := sha256.Sum256(text)
+	return hex.AppendEncode(dst, h[:])
+}

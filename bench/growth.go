@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/bench/corpus"
+)
+
+// growth is the command that fills one ledger.
+type growth struct {
+	options
+	records int
+	limit   time.Duration
+	window  int
+}
+
+func newGrowth() *cobra.Command {
+	g := new(growth)
+	command := &cobra.Command{
+		Use:   "growth",
+		Short: "Fill one ledger and tell what that does to it",
+		Long: `Fill one ledger of a server that may use 1 GiB of memory (GOMEMLIMIT) by batches. At
+10,000 records, and at ten times as many again and again, measure what comes through and
+what it costs.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return g.run(c.Context(), c.OutOrStdout()) },
+	}
+	g.bind(command)
+	g.bindColophon(command)
+	command.Flags().IntVar(&g.records, "records", 1_000_000, "`number` of records to fill the ledger with")
+	command.Flags().DurationVar(&g.limit, "for", 30*time.Minute, "`time` after which no more are posted")
+	command.Flags().IntVar(&g.window, "window", 50_000, "`number` of records that are posted in batches for a measurement, and half as many singly")
+	return command
+}
+
+// growthFirst is the number of records at which the first measurement is taken.
+const growthFirst = 10_000
+
+// How the ledger is filled, and how many connections post single records.
+const (
+	fillConnections = 8
+	fillLines       = 250
+	fillRecords     = 50_000 // made at a time
+
+	singleConnections = 64
+)
+
+func (g *growth) run(ctx context.Context, out io.Writer) error {
+	first := growthFirst
+	if g.quick {
+		g.records, g.window, first = 4000, 1000, 500
+	}
+	return g.withScratch(func(scratch string) (err error) {
+		binaries, err := g.binaries(ctx, scratch)
+		if err != nil {
+			return err
+		}
+		f := &filling{dir: filepath.Join(scratch, "growth"), corpus: corpus.New(g.seed), began: time.Now(),
+			service: colophonService{binary: binaries[0].file, environment: []string{"GOMEMLIMIT=1GiB"}}}
+		if f.server, err = f.service.start(ctx, f.dir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.server.stop()) }()
+		steps, err := g.steps(ctx, f, first, out)
+		if err != nil {
+			return err
+		}
+		for _, t := range growthTargets(steps) {
+			fmt.Fprintln(out, t)
+		}
+		return writeJSON(g.json, steps)
+	})
+}
+
+// steps fills the ledger, measures at each step and prints that, as long as there is
+// time.
+func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
+	printStepNames(out)
+	bar := newProgress(g.records, "filling")
+	defer bar.finish()
+	for size := min(first, g.records); ; size = min(10*size, g.records) {
+		inTime, err := f.growTo(ctx, size, f.began.Add(g.limit), bar)
+		if err != nil {
+			return nil, err
+		}
+		s, err := f.measure(ctx, g.window)
+		if err != nil {
+			return nil, fmt.Errorf("at %d records: %w", f.taken, err)
+		}
+		bar.add(f.taken - s.Records)
+		steps = append(steps, s)
+		bar.clear()
+		s.print(out)
+		if !inTime || size == g.records {
+			return steps, nil
+		}
+	}
+}

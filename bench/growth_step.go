@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"colophon/bench/contestant"
+	"colophon/bench/corpus"
+	"colophon/bench/load"
+	"colophon/bench/system"
+)
+
+// filling is a ledger that is being filled. It is used by one goroutine.
+type filling struct {
+	service colophonService
+	server  *server
+	dir     string
+	corpus  *corpus.Corpus
+	began   time.Time
+
+	taken         int   // records
+	bytes, unique int64 // of them
+	fillRate      float64
+}
+
+// step is what was measured at a size of the ledger.
+type step struct {
+	Records int `json:"records"` // when the measurement began
+	// FillRate is the records a second by which the ledger came here from the step
+	// before.
+	FillRate float64 `json:"fill_records_per_second"`
+	// Batches and Singles are measurements of batches and of single posts.
+	Batches contestant.Measurement `json:"batches"`
+	Singles contestant.Measurement `json:"singles"`
+	// Lag is how many events the index was behind at the end of the batches.
+	Lag float64 `json:"index_lag_events"`
+	// Memory and Peak are those of the server, in bytes.
+	Memory int64 `json:"memory_bytes"`
+	Peak   int64 `json:"peak_memory_bytes"`
+	// Database and Index are what their files take, in bytes a record.
+	Database float64 `json:"database_bytes_per_record"`
+	Index    float64 `json:"index_bytes_per_record"`
+	// Body is the bytes of a record as it was posted, and Unique those of them that are
+	// not of a text which an earlier record has.
+	Body   float64 `json:"body_bytes_per_record"`
+	Unique float64 `json:"unique_bytes_per_record"`
+	// Amplification is the bytes that the server wrote for each that it took.
+	Amplification float64 `json:"write_amplification"`
+}
+
+// growTo fills the ledger up to a size; inTime is false when the deadline came first.
+func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *progress) (inTime bool, err error) {
+	before, took := f.taken, time.Duration(0)
+	for inTime = true; f.taken < size && inTime; {
+		begin := f.taken
+		posted, err := f.post(ctx, min(fillRecords, size-f.taken), fillConnections, fillLines)
+		if err != nil {
+			return false, err
+		}
+		took += posted.Elapsed
+		bar.add(f.taken - begin)
+		inTime = time.Now().Before(deadline)
+	}
+	if took > 0 {
+		f.fillRate = float64(f.taken-before) / took.Seconds()
+	}
+	return inTime, nil
+}
+
+// post makes the next records and posts them over new connections: the server closes
+// those on which nothing comes.
+func (f *filling) post(ctx context.Context, count, connections, lines int) (*load.Result, error) {
+	if lines > 0 {
+		count = max(lines, count/lines*lines)
+	}
+	bodies, err := f.corpus.Make(uint64(f.taken), count)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := load.DialAll(f.server.listens["server"], connections)
+	if err != nil {
+		return nil, err
+	}
+	all, unique := bodies.Bytes()
+	f.bytes, f.unique = f.bytes+all, f.unique+unique
+	f.taken += count
+	result, err := load.Drive(ctx, opened, f.service.target(lines), &load.Deck{Bodies: bodies})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
+}
+
+// ask asks for something that is no record.
+func (f *filling) ask(question func(*load.Conn) error) error {
+	c, err := load.Dial(f.server.listens["server"])
+	if err != nil {
+		return err
+	}
+	return errors.Join(question(c), c.Close())
+}
+
+// catchUp returns when the index has all records.
+func (f *filling) catchUp() error {
+	return f.ask(func(c *load.Conn) error { return f.service.caughtUp(c, f.taken) })
+}
+
+// measure posts some records in batches and half as many singly, and looks at what the
+// ledger takes.
+func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
+	s = step{Records: f.taken, FillRate: f.fillRate}
+	if err := f.catchUp(); err != nil {
+		return s, err
+	}
+	if s.Batches, s.Lag, err = f.measureWindow(ctx, window, fillConnections, fillLines); err != nil {
+		return s, err
+	}
+	if s.Singles, _, err = f.measureWindow(ctx, window/2, singleConnections, 0); err != nil {
+		return s, err
+	}
+	use, err := system.UsageOf(f.server.pid())
+	if err != nil {
+		return s, err
+	}
+	database, err := system.DiskBytes(filepath.Join(f.dir, "data", "db"))
+	if err != nil {
+		return s, err
+	}
+	index, err := system.DiskBytes(filepath.Join(f.dir, "data", "index"))
+	if err != nil {
+		return s, err
+	}
+	records := float64(f.taken)
+	s.Memory, s.Peak = use.Memory, use.Peak
+	s.Database, s.Index = float64(database)/records, float64(index)/records
+	s.Body, s.Unique = float64(f.bytes)/records, float64(f.unique)/records
+	s.Amplification = float64(use.Written) / float64(f.bytes)
+	return s, nil
+}
+
+// measureWindow posts so many records and measures that, until the index has them, and
+// how far that was behind when all were acknowledged.
+func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
+	meter, err := system.Watch(f.server.pid(), f.dir)
+	if err != nil {
+		return m, 0, err
+	}
+	result, err := f.post(ctx, count, connections, lines)
+	if err != nil {
+		return m, 0, err
+	}
+	acknowledged := time.Now()
+	err = f.ask(func(c *load.Conn) (err error) {
+		lag, err = metric(c, "colophon_index_lag_events")
+		return err
+	})
+	if err = errors.Join(err, f.catchUp()); err != nil {
+		return m, 0, err
+	}
+	elapsed := result.Elapsed + time.Since(acknowledged)
+	use, err := meter.Stop()
+	if err != nil {
+		return m, 0, err
+	}
+	return contestant.Measure(result, elapsed, use), lag, nil
+}
+
+// stepColumns are how a step is printed.
+var stepColumns = []struct {
+	name string
+	of   func(s *step) float64
+	form string
+}{
+	{"records", func(s *step) float64 { return float64(s.Records) }, "%.0f"},
+	{"filled/s", func(s *step) float64 { return s.FillRate }, "%.0f"},
+	{"batch/s", func(s *step) float64 { return s.Batches.Rate }, "%.0f"},
+	{"CPU µs", func(s *step) float64 { return s.Batches.CPU }, "%.1f"},
+	{"lag", func(s *step) float64 { return s.Lag }, "%.0f"},
+	{"catch-up ms", func(s *step) float64 { return s.Batches.CatchUp }, "%.0f"},
+	{"single/s", func(s *step) float64 { return s.Singles.Rate }, "%.0f"},
+	{"p50 ms", func(s *step) float64 { return s.Singles.P50 }, "%.2f"},
+	{"p99 ms", func(s *step) float64 { return s.Singles.P99 }, "%.2f"},
+	{"CPU µs", func(s *step) float64 { return s.Singles.CPU }, "%.1f"},
+	{"memory MiB", func(s *step) float64 { return float64(s.Memory >> 20) }, "%.0f"},
+	{"peak MiB", func(s *step) float64 { return float64(s.Peak >> 20) }, "%.0f"},
+	{"body B", func(s *step) float64 { return s.Body }, "%.0f"},
+	{"unique B", func(s *step) float64 { return s.Unique }, "%.0f"},
+	{"database B", func(s *step) float64 { return s.Database }, "%.0f"},
+	{"index B", func(s *step) float64 { return s.Index }, "%.0f"},
+	{"disk/unique", (*step).overUnique, "%.2f"},
+	{"written/body", func(s *step) float64 { return s.Amplification }, "%.2f"},
+}
+
+// columnWidth has room for the widest column and a space.
+const columnWidth = 13
+
+func printStepNames(out io.Writer) {
+	for _, c := range stepColumns {
+		fmt.Fprintf(out, "%*s", columnWidth, c.name)
+	}
+	fmt.Fprintln(out)
+}
+
+func (s *step) print(out io.Writer) {
+	for _, c := range stepColumns {
+		fmt.Fprintf(out, "%*s", columnWidth, fmt.Sprintf(c.form, c.of(s)))
+	}
+	fmt.Fprintln(out)
+}
+
+// overUnique is what the ledger takes on the disk over its unique bytes.
+func (s *step) overUnique() float64 { return (s.Database + s.Index) / s.Unique }
+
+// growthTargets compare the last step with the first.
+func growthTargets(steps []step) []target {
+	first, last := &steps[0], &steps[len(steps)-1]
+	what := fmt.Sprintf("at %d records over %d: ", last.Records, first.Records)
+	return []target{
+		target{What: what + "batches", AtLeast: 0.9}.of(last.Batches.Rate / first.Batches.Rate),
+		target{What: what + "single posts", AtLeast: 0.9}.of(last.Singles.Rate / first.Singles.Rate),
+		target{What: fmt.Sprintf("disk, index included, over unique bytes at %d records", last.Records), AtMost: 2.5}.of(last.overUnique()),
+	}
+}

@@ -1,0 +1,106 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// A line of a batch, around its record.
+var (
+	lineBegin = []byte(`{"kind":"ipc_record","record":`)
+	lineEnd   = []byte("}\n")
+)
+
+// receiptBegin is how the line of a receipt begins, and no problem's.
+var receiptBegin = []byte(`{"ledger":`)
+
+// sendBytes is about how much of a batch is written in one call.
+const sendBytes = 128 << 10
+
+// batch posts as many records as the target has lines. It reads while it sends, as the
+// server answers while it reads.
+func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error) {
+	first, ok := deck.Deal(target.Lines)
+	if !ok {
+		return false, nil
+	}
+	begin := time.Now()
+	sent := make(chan error, 1)
+	go func() { sent <- c.sendLines(target, deck, first) }()
+	answered, err := c.receiveLines(target, first, r)
+	if err != nil {
+		return false, errors.Join(err, c.Close(), <-sent)
+	}
+	if err := <-sent; err != nil {
+		return false, err
+	}
+	if answered != target.Lines {
+		return false, fmt.Errorf("batch of %d lines from record %d: %d were answered", target.Lines, first, answered)
+	}
+	r.Done(begin, target.Lines)
+	return true, nil
+}
+
+// sendLines writes a request with the records from first on. It uses no more of the
+// connection than its output.
+func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
+	length := target.Lines * (len(lineBegin) + len(lineEnd))
+	for i := range target.Lines {
+		length += len(deck.Body(first + i))
+	}
+	c.out = append(c.out[:0], target.Head...)
+	c.out = append(strconv.AppendInt(c.out, int64(length), 10), "\r\n\r\n"...)
+	for i := range target.Lines {
+		c.out = append(c.out, lineBegin...)
+		c.out = append(c.out, deck.Body(first+i)...)
+		c.out = append(c.out, lineEnd...)
+		if len(c.out) < sendBytes && i < target.Lines-1 {
+			continue
+		}
+		if _, err := c.Write(c.out); err != nil {
+			return fmt.Errorf("sending a batch from record %d: %w", first, err)
+		}
+		c.out = c.out[:0]
+	}
+	return nil
+}
+
+// receiveLines reads the answer to a batch and counts its receipts: any other line is an
+// error.
+func (c *Conn) receiveLines(target Target, first int, r *Result) (lines int, err error) {
+	status, body, err := c.Begin()
+	if err != nil {
+		return 0, fmt.Errorf("answer to a batch from record %d: %w", first, err)
+	}
+	rest := c.answer[:0] // of the answer, up to the end of a line that has not come yet
+	for {
+		more := false
+		if rest, more, err = body.Append(rest); err != nil {
+			return lines, fmt.Errorf("answer to a batch from record %d: %w", first, err)
+		}
+		if status != target.Status {
+			return 0, fmt.Errorf("batch from record %d: status %d, want %d: %.500s", first, status, target.Status, rest)
+		}
+		text := rest
+		for {
+			end := bytes.IndexByte(text, '\n')
+			if end < 0 {
+				break
+			}
+			if !bytes.HasPrefix(text, receiptBegin) {
+				return lines, fmt.Errorf("record %d: %.500s", first+lines, text[:end])
+			}
+			r.Keep(first+lines, text[:end])
+			lines++
+			text = text[end+1:]
+		}
+		rest = rest[:copy(rest, text)]
+		c.answer = rest
+		if !more {
+			return lines, nil
+		}
+	}
+}

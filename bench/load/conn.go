@@ -1,0 +1,179 @@
+// Package load drives HTTP servers at the least cost to the machine that it shares
+// with them: requests are composed from bodies made before, and of the answers no more
+// is parsed than what frames them.
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+)
+
+// Conn is one HTTP/1.1 connection. It is used by one goroutine at a time.
+type Conn struct {
+	net.Conn
+	in     *bufio.Reader
+	out    []byte // the request, reused
+	answer []byte // reused
+}
+
+// Dial opens a connection to host:port.
+func Dial(address string) (*Conn, error) {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
+}
+
+// DialAll opens so many connections.
+func DialAll(address string, count int) ([]*Conn, error) {
+	connections := make([]*Conn, 0, count)
+	for range count {
+		c, err := Dial(address)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("opening %d connections: %w", count, err), CloseAll(connections))
+		}
+		connections = append(connections, c)
+	}
+	return connections, nil
+}
+
+// CloseAll closes them.
+func CloseAll(connections []*Conn) error {
+	var errs []error
+	for _, c := range connections {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Post is the head of a request with a body: its request line and headers, up to the
+// length.
+func Post(path string, headers ...string) []byte {
+	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
+	for _, h := range headers {
+		head = append(append(head, h...), "\r\n"...)
+	}
+	return append(head, "Content-Length: "...)
+}
+
+// Send writes a request in one call.
+func (c *Conn) Send(head, body []byte) error {
+	c.out = append(c.out[:0], head...)
+	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
+	c.out = append(append(c.out, "\r\n\r\n"...), body...)
+	_, err := c.Write(c.out)
+	return err
+}
+
+// Get asks for a path and returns the answer's status and body.
+func (c *Conn) Get(path string) (status int, body []byte, err error) {
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		return 0, nil, err
+	}
+	return c.Receive(nil)
+}
+
+// Receive reads an answer, whose body it appends to dst.
+func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
+	status, body, err := c.Begin()
+	if err != nil {
+		return 0, dst, err
+	}
+	for more := true; more && err == nil; {
+		dst, more, err = body.Append(dst)
+	}
+	return status, dst, err
+}
+
+// Begin reads the head of an answer. Its body must be read to the end before anything
+// else.
+func (c *Conn) Begin() (status int, body Body, err error) {
+	body.from = c
+	line, err := c.line()
+	if err != nil {
+		return 0, body, fmt.Errorf("reading the status: %w", err)
+	}
+	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
+		return 0, body, fmt.Errorf("no status line: %.100q", line)
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, body, fmt.Errorf("status of %.100q: %w", line, err)
+	}
+	for {
+		if line, err = c.line(); err != nil {
+			return 0, body, fmt.Errorf("reading headers: %w", err)
+		}
+		if len(line) == 0 {
+			return status, body, nil
+		}
+		name, value, _ := bytes.Cut(line, []byte(": "))
+		switch string(name) {
+		case "Content-Length":
+			if body.length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, body, fmt.Errorf("length of the answer: %w", err)
+			}
+		case "Transfer-Encoding":
+			body.chunked = string(value) == "chunked"
+		}
+	}
+}
+
+// Body is the body of an answer that is being read.
+type Body struct {
+	from    *Conn
+	length  int // when it is not chunked
+	chunked bool
+}
+
+// Append reads and appends the next part of the body, a chunk or all of it, and says
+// whether there is more.
+func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
+	if !b.chunked {
+		dst, err = b.from.append(dst, b.length)
+		return dst, false, err
+	}
+	line, err := b.from.line()
+	if err != nil {
+		return dst, false, fmt.Errorf("reading the size of a chunk: %w", err)
+	}
+	size, err := strconv.ParseUint(string(line), 16, 31)
+	if err != nil {
+		return dst, false, fmt.Errorf("size of a chunk: %w", err)
+	}
+	if dst, err = b.from.append(dst, int(size)); err != nil {
+		return dst, false, err
+	}
+	if line, err = b.from.line(); err != nil {
+		return dst, false, fmt.Errorf("reading the end of a chunk: %w", err)
+	}
+	if len(line) > 0 {
+		return dst, false, fmt.Errorf("a chunk ends with %.100q", line)
+	}
+	return dst, size > 0, nil
+}
+
+// line reads a line without its end. It is valid until the next read.
+func (c *Conn) line() ([]byte, error) {
+	line, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+}
+
+// append reads so many bytes.
+func (c *Conn) append(dst []byte, size int) ([]byte, error) {
+	begin := len(dst)
+	dst = slices.Grow(dst, size)[:begin+size]
+	if _, err := io.ReadFull(c.in, dst[begin:]); err != nil {
+		return dst, fmt.Errorf("reading the body of an answer: %w", err)
+	}
+	return dst, nil
+}

@@ -1,0 +1,128 @@
+package load_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/bench/corpus"
+	"colophon/bench/load"
+)
+
+// drive has so many connections post some records to a handler until all are posted.
+func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines int) (*load.Result, *corpus.Bodies, error) {
+	t.Helper()
+	bodies, err := corpus.New(1).Make(0, records)
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	opened, err := load.DialAll(server.Listener.Addr().String(), connections)
+	require.NoError(t, err)
+	target := load.Target{Head: load.Post("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
+	r, err := load.Drive(t.Context(), opened, target, &load.Deck{Bodies: bodies})
+	_ = load.CloseAll(opened) // one that failed is closed
+	return r, bodies, err
+}
+
+// Every record is posted once, as it is, whichever way its answer is framed.
+func TestSingles(t *testing.T) {
+	for name, padding := range map[string]int{"by length": 0, "in chunks": 100_000} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			posted := make(map[string]int)
+			const records = 2100
+			r, bodies, err := drive(t, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil || r.Method != http.MethodPost || r.URL.Path != "/add" || r.Header.Get("X-Kind") != "test" {
+					w.WriteHeader(http.StatusBadRequest)
+					return
+				}
+				mu.Lock()
+				posted[string(body)]++
+				mu.Unlock()
+				w.WriteHeader(http.StatusCreated)
+				fmt.Fprint(w, strings.Repeat("-", padding), string(body))
+			}, 3, records, 0)
+			require.NoError(t, err)
+			require.Equal(t, records, r.Records)
+			require.Equal(t, records, r.Requests)
+			require.Len(t, r.Latencies, records)
+			require.Len(t, posted, records)
+			for i := range records {
+				require.Equal(t, 1, posted[string(bodies.Body(i))])
+			}
+			require.Len(t, r.Samples, 3)
+			for _, s := range r.Samples {
+				require.Equal(t, strings.Repeat("-", padding)+string(bodies.Body(s.Record)), string(s.Answer))
+			}
+		})
+	}
+}
+
+// An answer of another status ends the measurement.
+func TestOtherStatus(t *testing.T) {
+	_, _, err := drive(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "too much", http.StatusServiceUnavailable)
+	}, 2, 10, 0)
+	require.ErrorContains(t, err, "status 503, want 201: too much")
+}
+
+// echoLines answers line for line, while lines come; answer makes one.
+func echoLines(answer func(line string) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(http.StatusCreated)
+		for lines := bufio.NewReader(r.Body); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(w, answer(strings.TrimSuffix(line, "\n")))
+		}
+	}
+}
+
+// A batch is sent and read at the same time, and every line's receipt is counted.
+func TestBatches(t *testing.T) {
+	const records, lines = 4200, 700
+	r, bodies, err := drive(t, echoLines(func(line string) string { return `{"ledger":"default","of":` + line + `}` }), 2, records, lines)
+	require.NoError(t, err)
+	require.Equal(t, records, r.Records)
+	require.Equal(t, records/lines, r.Requests)
+	require.NotEmpty(t, r.Samples)
+	for _, s := range r.Samples {
+		want := fmt.Sprintf(`{"ledger":"default","of":{"kind":"ipc_record","record":%s}}`, bodies.Body(s.Record))
+		require.Equal(t, want, string(s.Answer))
+	}
+}
+
+// A line that is refused, or not answered, ends the measurement.
+func TestRefusedLines(t *testing.T) {
+	_, _, err := drive(t, echoLines(func(string) string { return `{"status":422}` }), 1, 20, 10)
+	require.ErrorContains(t, err, `{"status":422}`)
+	_, _, err = drive(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintln(w, `{"ledger":"default"}`)
+	}, 1, 20, 10)
+	require.ErrorContains(t, err, "1 were answered")
+}
+
+func TestQuantile(t *testing.T) {
+	r := &load.Result{}
+	require.Zero(t, r.Quantile(0.5))
+	for i := range 100 {
+		r.Latencies = append(r.Latencies, time.Duration(i+1))
+	}
+	require.Equal(t, time.Duration(51), r.Quantile(0.50))
+	require.Equal(t, time.Duration(100), r.Quantile(0.99))
+	require.Equal(t, time.Duration(100), r.Quantile(1))
+}

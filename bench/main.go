@@ -1,0 +1,94 @@
+// Command bench measures Colophon beside other logs, in one run on one machine.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/bench/contestant"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:          "bench",
+		Short:        "Measure Colophon beside other logs",
+		SilenceUsage: true,
+	}
+	root.AddCommand(newRun(), newProofs(), newGrowth(), newContestant())
+	return root
+}
+
+// newContestant is what the program runs itself as: one contestant in a process of its
+// own. It serves until it is told to end, or prints its measurement.
+func newContestant() *cobra.Command {
+	var config contestant.Config
+	command := &cobra.Command{
+		Use:    "contestant",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runContestant(c.Context(), args[0], config, c.OutOrStdout())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&config.Dir, "dir", "", "")
+	flags.IntVar(&config.Callers, "callers", 1, "")
+	flags.IntVar(&config.Bodies, "bodies", 1000, "")
+	flags.Uint64Var(&config.Seed, "seed", 1, "")
+	flags.DurationVar(&config.Warm, "warm", 300*time.Millisecond, "")
+	flags.DurationVar(&config.Time, "time", time.Second, "")
+	flags.UintVar(&config.Batch, "batch", 1, "")
+	flags.DurationVar(&config.Age, "age", 10*time.Millisecond, "")
+	flags.Uint64Var(&config.Leaves, "leaves", 0, "")
+	flags.BoolVar(&config.Fresh, "fresh", false, "")
+	return command
+}
+
+func runContestant(ctx context.Context, name string, config contestant.Config, out io.Writer) error {
+	switch name {
+	case "colophon":
+		return printed(contestant.Colophon)(ctx, config, out)
+	case "tessera":
+		return printed(contestant.Tessera)(ctx, config, out)
+	case "immudb":
+		return printed(contestant.Immudb)(ctx, config, out)
+	case "tessera-server":
+		return contestant.ServeTessera(ctx, config, out)
+	case "colophon-fill":
+		return contestant.FillColophon(ctx, config)
+	case "tessera-fill":
+		return contestant.FillTessera(ctx, config)
+	case "colophon-proofs":
+		return printed(contestant.ColophonProofs)(ctx, config, out)
+	case "tessera-proofs":
+		return printed(contestant.TesseraProofs)(ctx, config, out)
+	}
+	return fmt.Errorf("there is no contestant %q", name)
+}
+
+// printed has a measurement printed as JSON.
+func printed[M any](measure func(context.Context, contestant.Config) (M, error)) func(context.Context, contestant.Config, io.Writer) error {
+	return func(ctx context.Context, config contestant.Config, out io.Writer) error {
+		m, err := measure(ctx, config)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(m)
+	}
+}

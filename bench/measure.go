@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"colophon/bench/contestant"
+	"colophon/bench/corpus"
+	"colophon/bench/load"
+	"colophon/bench/system"
+)
+
+// timing is how long a row is driven in a round.
+type timing struct {
+	warm time.Duration // before the measured time
+	time time.Duration // that is measured
+}
+
+// exchange is clients and the service that they post to.
+type exchange struct {
+	service     service
+	connections int
+	lines       int // of a batch; 0 for single records
+	bodies      *corpus.Bodies
+	profile     string // file names of profiles, without their ends; empty for none
+}
+
+// measure runs the service over an empty folder and measures it. The clock stops when
+// all that is derived from the last record is there.
+func (e exchange) measure(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
+	s, err := e.service.start(ctx, dir)
+	if err != nil {
+		return m, err
+	}
+	running := true
+	defer func() {
+		if running {
+			err = errors.Join(err, s.stop())
+		}
+	}()
+	connections, err := load.DialAll(s.listens["server"], e.connections)
+	if err != nil {
+		return m, err
+	}
+	defer func() { _ = load.CloseAll(connections) }() // the server has ended
+	r := &round{exchange: e, server: s, connections: connections, deck: &load.Deck{Bodies: e.bodies}, dir: dir}
+	if m, err = r.drive(ctx, t); err != nil {
+		return m, err
+	}
+	verify, err := e.service.verifier(connections[0], dir, r.taken)
+	if err != nil {
+		return m, err
+	}
+	running = false
+	if err := s.stop(); err != nil {
+		return m, err
+	}
+	for _, sample := range r.samples {
+		if err := verify(ctx, sample.Answer, e.bodies.Body(sample.Record)); err != nil {
+			return m, fmt.Errorf("answer to record %d: %w", sample.Record, err)
+		}
+		m.Verified++
+	}
+	disk, err := system.DiskBytes(dir)
+	m.Disk = float64(disk) / float64(r.taken)
+	return m, err
+}
+
+// round is an exchange under way.
+type round struct {
+	exchange
+	server      *server
+	connections []*load.Conn
+	deck        *load.Deck
+	dir         string
+	taken       int // records
+	samples     []load.Sample
+}
+
+// drive has the clients post, first to warm up and then for the measurement.
+func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, err error) {
+	if _, err := r.post(ctx, t.warm); err != nil {
+		return m, err
+	}
+	profiled := r.beginProfiles(t.time)
+	synced, err := r.service.fsyncs(r.connections[0])
+	if err != nil {
+		return m, err
+	}
+	own, err := system.UsageOf(os.Getpid())
+	if err != nil {
+		return m, err
+	}
+	meter, err := system.Watch(r.server.pid(), r.dir)
+	if err != nil {
+		return m, err
+	}
+	begin := time.Now()
+	result, err := r.post(ctx, t.time)
+	if err != nil {
+		return m, err
+	}
+	if err := r.service.caughtUp(r.connections[0], r.taken); err != nil {
+		return m, fmt.Errorf("catching up: %w", err)
+	}
+	elapsed := time.Since(begin)
+	use, err := meter.Stop()
+	if err != nil {
+		return m, err
+	}
+	ownAfter, err := system.UsageOf(os.Getpid())
+	if err != nil {
+		return m, err
+	}
+	if use.Fsyncs < 0 && synced >= 0 {
+		now, err := r.service.fsyncs(r.connections[0])
+		if err != nil {
+			return m, err
+		}
+		use.Fsyncs = int64(now - synced)
+	}
+	m = contestant.Measure(result, elapsed, use)
+	m.ClientCPU = float64((ownAfter.CPU - own.CPU).Microseconds()) / float64(result.Records)
+	return m, <-profiled
+}
+
+// post drives all connections for a time.
+func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
+	limited, cancel := context.WithTimeout(ctx, time)
+	defer cancel()
+	result, err := load.Drive(limited, r.connections, r.service.target(r.lines), r.deck)
+	if err != nil {
+		return nil, err
+	}
+	r.taken += result.Records
+	r.samples = append(r.samples, result.Samples...)
+	return result, ctx.Err()
+}
+
+// The ends of the names of files with profiles.
+const (
+	cpuProfile    = ".cpu.pprof"
+	allocsProfile = ".allocs.pprof"
+)
+
+// beginProfiles takes profiles over a time, if they are wanted; the channel says when
+// they are written.
+func (r *round) beginProfiles(over time.Duration) <-chan error {
+	written := make(chan error, 1)
+	if r.profile == "" {
+		written <- nil
+		return written
+	}
+	go func() { written <- r.takeProfiles(over) }()
+	return written
+}
+
+// takeProfiles writes profiles of the server over a time.
+func (r *round) takeProfiles(over time.Duration) error {
+	kinds := map[string]string{cpuProfile: "profile", allocsProfile: "allocs"}
+	errs := make(chan error)
+	for end, kind := range kinds {
+		path := fmt.Sprintf("/debug/pprof/%s?seconds=%d", kind, max(1, int(over.Seconds())))
+		go func() { errs <- r.takeProfile(path, r.profile+end) }()
+	}
+	var all error
+	for range kinds {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+func (r *round) takeProfile(path, file string) error {
+	c, err := load.Dial(r.server.listens["metrics"])
+	if err != nil {
+		return fmt.Errorf("taking a profile: %w", err)
+	}
+	text, err := get(c, path)
+	if err := errors.Join(err, c.Close()); err != nil {
+		return fmt.Errorf("taking a profile: %w", err)
+	}
+	return os.WriteFile(file, text, 0o600)
+}

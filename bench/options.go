@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// options are the flags that several commands have.
+type options struct {
+	colophon []string // [NAME=]FILE
+	dir      string
+	json     string
+	seed     uint64
+	quick    bool
+}
+
+func (o *options) bind(c *cobra.Command) {
+	c.Flags().StringVar(&o.dir, "dir", os.TempDir(), "`folder` on the disk to be measured; a new one in it is filled and removed")
+	c.Flags().StringVar(&o.json, "json", "", "`file` for all figures")
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "`number` that the records are generated from")
+	c.Flags().BoolVar(&o.quick, "quick", false, "as little as shows that everything works")
+}
+
+func (o *options) bindColophon(c *cobra.Command) {
+	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file`, the colophon to run; several are compared; default: built from this tree")
+}
+
+// binary is a build of Colophon.
+type binary struct{ name, file string }
+
+// binaries are the builds of Colophon that are asked for.
+func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error) {
+	var binaries []binary
+	for _, given := range o.colophon {
+		name, file, named := strings.Cut(given, "=")
+		if !named {
+			name, file = "colophon", given
+		}
+		binaries = append(binaries, binary{name, file})
+	}
+	if len(binaries) > 0 {
+		return binaries, nil
+	}
+	file, err := buildColophon(ctx, scratch)
+	return []binary{{"colophon", file}}, err
+}
+
+// buildColophon builds the product with its own dependencies, not with this module's.
+func buildColophon(ctx context.Context, scratch string) (file string, err error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "colophon").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the source of colophon (run this in its folder bench, or give --colophon): %w", err)
+	}
+	dir := strings.TrimSpace(string(root))
+	version, err := exec.CommandContext(ctx, "git", "-C", dir, "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil { // no git, or not a checkout
+		version = []byte("devel")
+	}
+	file = filepath.Join(scratch, "colophon")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+strings.TrimSpace(string(version)), "-o", file, "./cmd/colophon")
+	build.Dir = dir
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as it is released
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building colophon: %w: %s", err, out)
+	}
+	return file, nil
+}
+
+// version is what a build says that it is.
+func (b binary) version(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, b.file, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking %s for its version: %w", b.file, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// withScratch calls f with a new folder and removes it afterwards.
+func (o *options) withScratch(f func(scratch string) error) error {
+	scratch, err := os.MkdirTemp(o.dir, "colophon-bench-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	return errors.Join(f(scratch), os.RemoveAll(scratch))
+}
+
+// proofSizes are the sizes of trees in which inclusion is proved, in leaves.
+func (o *options) proofSizes() []int {
+	if o.quick {
+		return []int{1000, 3000}
+	}
+	return []int{10_000, 100_000, 1_000_000}
+}
+
+// writeJSON writes all figures into a file, if one is named.
+func writeJSON[F any](file string, figures F) error {
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(figures, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the figures: %w", err)
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/google/pprof/profile"
+
+	"colophon/bench/contestant"
+)
+
+// parts are what a server's work is made of, by a function that is on the stack. The
+// first that fits has it.
+var parts = []struct {
+	name     string
+	function *regexp.Regexp
+}{
+	{"collecting garbage", regexp.MustCompile(`^runtime\.(gcBgMarkWorker|gcAssistAlloc|bgsweep|bgscavenge|gcStart)`)},
+	{"engine: flushes and compactions", regexp.MustCompile(`pebble/v2\.\(\*DB\)\.(flush|compact)`)},
+	{"engine: writing the log of writes", regexp.MustCompile(`pebble/v2/record\.\(\*LogWriter\)\.flushLoop`)},
+	{"index: decoding events ahead", regexp.MustCompile(`^colophon/ledger/(index\.\(\*(ahead|reader)|event\.)`)},
+	{"index: committing", regexp.MustCompile(`^colophon/ledger/index\.\(\*(Follower\)\.commit|writes)`)},
+	{"index: folding", regexp.MustCompile(`^colophon/ledger/index\.`)},
+	{"sequencer: committing", regexp.MustCompile(`^colophon/storage/pebble\.\(\*ledger\)\.[Cc]ommit`)},
+	{"sequencer: chain, tree, signature, keys", regexp.MustCompile(`^colophon/ledger\.\(\*Ledger\)\.sequence`)},
+	{"record: parsing, hashing, checking", regexp.MustCompile(`^colophon/ledger/record\.(Limits|Parse)`)},
+	{"record: event", regexp.MustCompile(`^colophon/(ledger\.\(\*Ledger\)\.Prepare|api\.prepare$)`)},
+	{"receipt", regexp.MustCompile(`^colophon/(api\.\(\*Server\)\.(receiptOf|prove|encodeReceipt)|proofs\.)`)},
+	{"batch: lines and answers", regexp.MustCompile(`^colophon/api\.\(\*(batch|spool|lineReader)`)},
+	{"handler: routes, limits, metrics", regexp.MustCompile(`^colophon/api\.\(\*Server\)\.ServeHTTP`)},
+	{"HTTP: reading and writing", regexp.MustCompile(`^net/http\.`)},
+	{"scheduling", regexp.MustCompile(`^runtime\.(mcall|schedule|mstart|goexit0|sysmon|systemstack)`)},
+}
+
+// otherPart is what fits none.
+const otherPart = "other"
+
+// partOf is the name of the part that a sample belongs to.
+func partOf(s *profile.Sample) string {
+	for _, p := range parts {
+		for _, location := range s.Location {
+			for _, line := range location.Line {
+				if p.function.MatchString(line.Function.Name) {
+					return p.name
+				}
+			}
+		}
+	}
+	return otherPart
+}
+
+// partUse is what a part took for a record.
+type partUse struct {
+	Part    string  `json:"part"`
+	CPU     float64 `json:"cpu_us_per_record"`
+	Bytes   float64 `json:"allocated_bytes_per_record"`
+	Objects float64 `json:"allocated_objects_per_record"`
+}
+
+// The values of the samples that are of use, by what profiles call them.
+const (
+	cpuValue     = "cpu"
+	bytesValue   = "alloc_space"
+	objectsValue = "alloc_objects"
+)
+
+// profileOf reads the profiles of a measurement, those of the last round, and shares
+// its figures out among parts, the costliest first.
+func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
+	uses := make(map[string]*partUse)
+	use := func(part string) *partUse {
+		if uses[part] == nil {
+			uses[part] = &partUse{Part: part}
+		}
+		return uses[part]
+	}
+	total, _, err := sumParts(files+cpuProfile, cpuValue, func(part string, value float64) { use(part).CPU += value })
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range uses {
+		u.CPU *= m.CPU / total // the sampled time is shared out as /proc has it
+	}
+	_, seconds, err := sumParts(files+allocsProfile, bytesValue, func(part string, value float64) { use(part).Bytes += value })
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err = sumParts(files+allocsProfile, objectsValue, func(part string, value float64) { use(part).Objects += value }); err != nil {
+		return nil, err
+	}
+	var list []partUse
+	for _, u := range uses {
+		u.Bytes, u.Objects = u.Bytes/(m.Rate*seconds), u.Objects/(m.Rate*seconds)
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(a, b partUse) int {
+		if a.CPU > b.CPU {
+			return -1
+		}
+		return 1
+	})
+	return list, nil
+}
+
+// sumParts gives add one kind of value of each sample of a profile, with its part, and
+// returns the sum and the seconds that the profile is of.
+func sumParts(file, kind string, add func(part string, value float64)) (total, seconds float64, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading a profile: %w", err)
+	}
+	p, err := profile.ParseData(text)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the profile %s: %w", file, err)
+	}
+	place := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == kind })
+	if place < 0 {
+		return 0, 0, fmt.Errorf("the profile %s has no %s", file, kind)
+	}
+	for _, s := range p.Sample {
+		add(partOf(s), float64(s.Value[place]))
+		total += float64(s.Value[place])
+	}
+	return total, float64(p.DurationNanos) / 1e9, nil
+}
+
+func printProfiles(out io.Writer, rows []*summary) error {
+	for _, s := range rows {
+		if len(s.Profile) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s, a record:\n", s.Row.name())
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(table, "CPU µs\tallocated B\tobjects\t  part")
+		var sum partUse
+		for _, u := range append(s.Profile, partUse{Part: "all"}) {
+			sum.CPU, sum.Bytes, sum.Objects = sum.CPU+u.CPU, sum.Bytes+u.Bytes, sum.Objects+u.Objects
+			if u.Part == "all" {
+				u = partUse{u.Part, sum.CPU, sum.Bytes, sum.Objects}
+			}
+			fmt.Fprintf(table, "%.1f\t%.0f\t%.1f\t  %s\n", u.CPU, u.Bytes, u.Objects, u.Part)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/bench/contestant"
+)
+
+// proofRow is inclusion proofs in trees of one size by one contestant.
+type proofRow struct {
+	Contestant string               `json:"contestant"`
+	Leaves     int                  `json:"leaves"`
+	Rounds     []contestant.Proving `json:"rounds"`
+	// Median has the median of each figure, and the sums of those that are counts.
+	Median contestant.Proving `json:"median"`
+
+	child    string // what this program is run as
+	settings []string
+}
+
+// The contestants that prove. Tessera's builder comes twice: one used again and again
+// for one size, and a new one for each proof.
+const (
+	proofsOurs   = "colophon"
+	proofsReused = "tessera, one builder"
+	proofsFresh  = "tessera, fresh builders"
+)
+
+func newProofs() *cobra.Command {
+	var o options
+	var rounds int
+	var seconds float64
+	command := &cobra.Command{
+		Use:   "proofs",
+		Short: "Compare inclusion proofs with Tessera's alone",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.quick {
+				rounds, seconds = 1, 0.1
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("finding this program: %w", err)
+			}
+			return o.withScratch(func(scratch string) error {
+				rows, err := measureProofs(c.Context(), self, scratch, o.proofSizes(), rounds, secondsOf(seconds))
+				if err != nil {
+					return err
+				}
+				if err := printProofs(c.OutOrStdout(), rows); err != nil {
+					return err
+				}
+				for _, t := range proofTargets(rows) {
+					fmt.Fprintln(c.OutOrStdout(), t)
+				}
+				return writeJSON(o.json, rows)
+			})
+		},
+	}
+	o.bind(command)
+	command.Flags().IntVar(&rounds, "rounds", 5, "`number` of rounds")
+	command.Flags().Float64Var(&seconds, "seconds", 1, "`time` of each measurement")
+	return command
+}
+
+// measureProofs fills one log of each contestant up to each size in turn, from the smallest, and measures
+// proofs there in rounds in which all have their turn.
+func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
+	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
+	defer bar.finish()
+	var all []*proofRow
+	for _, size := range sizes {
+		for name, settings := range map[string][]string{"colophon": nil, "tessera": {"--batch", "4096", "--age", "100ms"}} {
+			bar.describe(fmt.Sprintf("filling %s with %d", name, size))
+			settings := append([]string{"--leaves", strconv.Itoa(size)}, settings...)
+			if _, err := runChild(ctx, self, name+"-fill", filepath.Join(scratch, "proofs-"+name), settings...); err != nil {
+				return nil, err
+			}
+			bar.step()
+		}
+		rows := []*proofRow{
+			{Contestant: proofsOurs, Leaves: size, child: "colophon"},
+			{Contestant: proofsReused, Leaves: size, child: "tessera"},
+			{Contestant: proofsFresh, Leaves: size, child: "tessera", settings: []string{"--fresh"}},
+		}
+		for range rounds {
+			for _, r := range rows {
+				bar.describe(fmt.Sprintf("%s, %d leaves", r.Contestant, size))
+				settings := append([]string{"--warm", time.String(), "--time", time.String()}, r.settings...)
+				var p contestant.Proving
+				if err := measureChild(ctx, &p, self, r.child+"-proofs", filepath.Join(scratch, "proofs-"+r.child), settings...); err != nil {
+					return nil, err
+				}
+				r.add(p)
+				bar.step()
+			}
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// add takes one more round into account.
+func (r *proofRow) add(p contestant.Proving) {
+	r.Rounds = append(r.Rounds, p)
+	r.Median.Proofs += p.Proofs
+	r.Median.Verified += p.Verified
+	for _, figure := range [...]func(*contestant.Proving) *float64{
+		func(p *contestant.Proving) *float64 { return &p.Rate },
+		func(p *contestant.Proving) *float64 { return &p.CPU },
+		func(p *contestant.Proving) *float64 { return &p.Peak },
+	} {
+		values := make([]float64, len(r.Rounds))
+		for i := range r.Rounds {
+			values[i] = *figure(&r.Rounds[i])
+		}
+		*figure(&r.Median) = median(values)
+	}
+}
+
+func printProofs(out io.Writer, rows []*proofRow) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "inclusion proofs\tleaves\tproofs/s\tCPU µs\tpeak MiB\tverified\t")
+	for _, r := range rows {
+		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.2f\t%.0f\t%d\t\n", r.Contestant, r.Leaves, r.Median.Rate, r.Median.CPU, r.Median.Peak/(1<<20), r.Median.Verified)
+	}
+	return table.Flush()
+}
+
+// proofTargets compare the proofs in the largest trees.
+func proofTargets(rows []*proofRow) []target {
+	if len(rows) == 0 {
+		return nil
+	}
+	largest := make(map[string]*proofRow)
+	for _, r := range rows { // by size
+		largest[r.Contestant] = r
+	}
+	ours := largest[proofsOurs]
+	over := func(theirs string) []float64 {
+		list := make([]float64, len(ours.Rounds))
+		for i := range list {
+			list[i] = ours.Rounds[i].Rate / largest[theirs].Rounds[i].Rate
+		}
+		return list
+	}
+	what := fmt.Sprintf("inclusion proofs at %d leaves, over Tessera's builder", ours.Leaves)
+	return []target{
+		target{What: what + " at its best", AtLeast: 25}.of(over(proofsReused)...),
+		target{What: what + " made for each proof", AtLeast: 25}.of(over(proofsFresh)...),
+	}
+}

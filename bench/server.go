@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// server is a contestant in a process of its own that listens.
+type server struct {
+	command *exec.Cmd
+	listens map[string]string // host:port, by what is there
+	log     bytes.Buffer      // stderr; read when the process has ended
+}
+
+// endTime is how long a process may take to end once it is asked to.
+const endTime = time.Minute
+
+// addressForm is how a server says on stdout what it has where.
+var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
+
+// startServer starts a program and waits until it has said where it has all that is
+// wanted. environment is added to that of this process.
+func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
+	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
+	s.command.Env = append(os.Environ(), environment...)
+	s.command.Stderr = &s.log
+	s.command.Cancel = func() error { return s.command.Process.Signal(syscall.SIGTERM) }
+	s.command.WaitDelay = endTime
+	out, err := s.command.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", program, err)
+	}
+	if err := s.command.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", program, err)
+	}
+	lines := bufio.NewScanner(out)
+	for !s.has(wanted) {
+		if !lines.Scan() {
+			err := s.command.Wait()
+			return nil, fmt.Errorf("%s has not begun to serve: %w: %s", program, err, s.log.String())
+		}
+		if found := addressForm.FindSubmatch(lines.Bytes()); found != nil {
+			s.listens[string(found[1])] = string(found[2])
+		}
+	}
+	go func() { // it must not wait for a reader
+		for lines.Scan() {
+		}
+	}()
+	return s, nil
+}
+
+func (s *server) has(wanted []string) bool {
+	for _, name := range wanted {
+		if s.listens[name] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *server) pid() int { return s.command.Process.Pid }
+
+// stop asks the server to end, and waits until it has.
+func (s *server) stop() error {
+	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("ending %s: %w", s.command.Path, err)
+	}
+	if err := s.command.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", s.command.Path, err, s.log.String())
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"colophon/bench/contestant"
+	"colophon/bench/load"
+)
+
+// service is a log behind HTTP.
+type service interface {
+	// start runs it over a folder.
+	start(ctx context.Context, dir string) (*server, error)
+	// target is what takes single records or, if lines is not 0, batches of as many.
+	target(lines int) load.Target
+	// caughtUp returns when all that is derived from so many records is there.
+	caughtUp(c *load.Conn, records int) error
+	// verifier is what answers are verified by, once the server has ended; records is
+	// how many it took.
+	verifier(c *load.Conn, dir string, records int) (func(ctx context.Context, answer, body []byte) error, error)
+	// fsyncs is how often the server says that it synced a file; -1 if it does not.
+	fsyncs(c *load.Conn) (float64, error)
+}
+
+// colophonService is `colophon serve`.
+type colophonService struct {
+	binary      string
+	environment []string
+	minimal     bool // receipts without proof
+	profiled    bool
+}
+
+const ledgerPath = "/v1/ledgers/default"
+
+func (s colophonService) start(ctx context.Context, dir string) (*server, error) {
+	arguments := []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+		// The client waits for the index, and has more connections and batches than one
+		// address is given by default.
+		"--index-wait", "10m", "--max-batches", "4096", "--log-level", "warn"}
+	wanted := []string{"server"}
+	if s.profiled {
+		arguments = append(arguments, "--metrics-listen", "127.0.0.1:0", "--pprof")
+		wanted = append(wanted, "metrics")
+	}
+	return startServer(ctx, wanted, s.environment, s.binary, arguments...)
+}
+
+func (s colophonService) target(lines int) load.Target {
+	preference := "Prefer: return=representation"
+	if s.minimal {
+		preference = "Prefer: return=minimal"
+	}
+	if lines == 0 {
+		return load.Target{Head: load.Post(ledgerPath+"/ipc-records", "Content-Type: application/json", preference), Status: http.StatusCreated}
+	}
+	return load.Target{Head: load.Post(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
+}
+
+// caughtUp asks for the last record, which waits for the index. The first event is the
+// ledger's own.
+func (s colophonService) caughtUp(c *load.Conn, records int) error {
+	_, err := get(c, ledgerPath+"/records/"+strconv.Itoa(records))
+	return err
+}
+
+func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.Context, []byte, []byte) error, error) {
+	text, err := get(c, ledgerPath+"/log/key")
+	if err != nil {
+		return nil, err
+	}
+	var key struct {
+		VerifierKey string `json:"verifier_key"`
+	}
+	if err := json.Unmarshal(text, &key); err != nil {
+		return nil, fmt.Errorf("key of the ledger: %w", err)
+	}
+	receipts, err := contestant.NewReceipts(key.VerifierKey)
+	if err != nil {
+		return nil, err
+	}
+	return func(_ context.Context, answer, body []byte) error { return receipts.Verify(answer, body, s.minimal) }, nil
+}
+
+func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
+	if s.profiled { // its metrics are elsewhere
+		return -1, nil
+	}
+	return metric(c, "colophon_storage_fsync_duration_seconds_count")
+}
+
+// tesseraService is Tessera's POSIX driver behind a bare handler of net/http.
+type tesseraService struct {
+	self     string // this program
+	settings []string
+}
+
+func (s tesseraService) start(ctx context.Context, dir string) (*server, error) {
+	return startServer(ctx, []string{"server"}, nil, s.self, append([]string{"contestant", "tessera-server", "--dir", dir}, s.settings...)...)
+}
+
+func (tesseraService) target(int) load.Target {
+	return load.Target{Head: load.Post("/add"), Status: http.StatusOK}
+}
+
+func (tesseraService) caughtUp(*load.Conn, int) error { return nil }
+
+func (tesseraService) verifier(_ *load.Conn, dir string, records int) (func(context.Context, []byte, []byte) error, error) {
+	return func(ctx context.Context, answer, body []byte) error {
+		return contestant.VerifyTessera(ctx, dir, uint64(records), answer, body)
+	}, nil
+}
+
+func (tesseraService) fsyncs(*load.Conn) (float64, error) { return -1, nil }
+
+// get asks for what must be there.
+func get(c *load.Conn, path string) ([]byte, error) {
+	status, body, err := c.Get(path)
+	if err != nil {
+		return nil, fmt.Errorf("asking for %s: %w", path, err)
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("asking for %s: status %d: %.500s", path, status, body)
+	}
+	return body, nil
+}
+
+// metric is the sum of a metric's series.
+func metric(c *load.Conn, name string) (float64, error) {
+	text, err := get(c, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	sum, found := 0.0, false
+	for line := range bytes.Lines(text) {
+		rest, ok := bytes.CutPrefix(line, []byte(name))
+		if !ok || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, err := strconv.ParseFloat(string(bytes.TrimSpace(rest[bytes.LastIndexByte(rest, ' '):])), 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %s: %w", name, err)
+		}
+		sum, found = sum+value, true
+	}
+	if !found {
+		return 0, fmt.Errorf("there is no metric %s", name)
+	}
+	return sum, nil
+}

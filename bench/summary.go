@@ -1,0 +1,61 @@
+package main
+
+import (
+	"slices"
+
+	"colophon/bench/contestant"
+)
+
+// summary is what the rounds of a row come to.
+type summary struct {
+	Row    *row                     `json:"row"`
+	Rounds []contestant.Measurement `json:"rounds"`
+	// Median has the median of each figure, and the sums of those that are counts.
+	Median contestant.Measurement `json:"median"`
+	// Lowest and Highest are the records a second of the worst round and the best.
+	Lowest  float64 `json:"lowest_records_per_second"`
+	Highest float64 `json:"highest_records_per_second"`
+	// Profile is where the time of the last round went, where profiles were taken.
+	Profile []partUse `json:"profile,omitempty"`
+}
+
+// figures are the fields of a measurement that have a median.
+var figures = [...]func(*contestant.Measurement) *float64{
+	func(m *contestant.Measurement) *float64 { return &m.Seconds },
+	func(m *contestant.Measurement) *float64 { return &m.Rate },
+	func(m *contestant.Measurement) *float64 { return &m.P50 },
+	func(m *contestant.Measurement) *float64 { return &m.P99 },
+	func(m *contestant.Measurement) *float64 { return &m.CPU },
+	func(m *contestant.Measurement) *float64 { return &m.ClientCPU },
+	func(m *contestant.Measurement) *float64 { return &m.Fsyncs },
+	func(m *contestant.Measurement) *float64 { return &m.Written },
+	func(m *contestant.Measurement) *float64 { return &m.Disk },
+	func(m *contestant.Measurement) *float64 { return &m.Peak },
+	func(m *contestant.Measurement) *float64 { return &m.CatchUp },
+}
+
+// add takes one more round into account.
+func (s *summary) add(m contestant.Measurement) {
+	s.Rounds = append(s.Rounds, m)
+	s.Median.Records += m.Records
+	s.Median.Verified += m.Verified
+	values := make([]float64, len(s.Rounds))
+	for _, figure := range figures {
+		for i := range s.Rounds {
+			values[i] = *figure(&s.Rounds[i])
+		}
+		*figure(&s.Median) = median(values)
+	}
+	rates := make([]float64, len(s.Rounds))
+	for i := range s.Rounds {
+		rates[i] = s.Rounds[i].Rate
+	}
+	s.Lowest, s.Highest = slices.Min(rates), slices.Max(rates)
+}
+
+// median is that of some values: of an even number, the mean of the two in the middle.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

@@ -1,0 +1,86 @@
+package system
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is what figures depend on beside the programs.
+type Machine struct {
+	Processor  string            `json:"processor"`
+	Cores      int               `json:"cores"`
+	Memory     int64             `json:"memory_bytes"`
+	Kernel     string            `json:"kernel"`
+	Go         string            `json:"go"`
+	Filesystem string            `json:"filesystem"`
+	Modules    map[string]string `json:"modules"` // versions
+}
+
+// ThisMachine describes the machine; folder is where contestants write. modules are
+// those whose versions are wanted.
+func ThisMachine(folder string, modules ...string) (Machine, error) {
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Filesystem: Filesystem(folder), Modules: make(map[string]string)}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return m, fmt.Errorf("reading the kernel's version: %w", err)
+	}
+	m.Kernel = unix.ByteSliceToString(name.Release[:])
+	memory, err := counters("/proc/meminfo")
+	if err != nil {
+		return m, fmt.Errorf("reading the size of memory: %w", err)
+	}
+	m.Memory = memory["MemTotal"] << 10
+	processors, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return m, fmt.Errorf("reading what the processor is: %w", err)
+	}
+	for line := range strings.Lines(string(processors)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			m.Processor = strings.TrimSpace(value)
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			for _, wanted := range modules {
+				if module.Path == wanted {
+					m.Modules[wanted] = module.Version
+				}
+			}
+		}
+	}
+	return m, nil
+}
+
+// Filesystem is the type of the file system that a folder is on; empty if it is not
+// known.
+func Filesystem(folder string) string {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return ""
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	longest, kind := -1, ""
+	for line := range strings.Lines(string(mounts)) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		const point = 4
+		if len(fields) <= point {
+			continue
+		}
+		at := strings.TrimSuffix(fields[point], "/")
+		if strings.HasPrefix(folder+"/", at+"/") && len(at) > longest {
+			longest = len(at)
+			kind, _, _ = strings.Cut(after, " ")
+		}
+	}
+	return kind
+}

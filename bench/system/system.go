@@ -1,0 +1,84 @@
+// Package system reads off the machine what contestants use of it, and what it can do.
+package system
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Use is what a process used between two moments.
+type Use struct {
+	CPU     time.Duration // user and system
+	Peak    int64         // memory, VmHWM, in bytes, since the process began or ForgetPeak
+	Written int64         // bytes caused to be written to disk
+	Fsyncs  int64         // files synced, by whatever call; -1 where that cannot be counted
+}
+
+// Meter notes what a process uses. It is used by one goroutine.
+type Meter struct {
+	pid    int
+	before Usage
+	fsyncs *fsyncCounter // nil where they cannot be counted
+}
+
+// Watch begins to note what a process uses that writes into a folder. It is stopped
+// once.
+func Watch(pid int, folder string) (*Meter, error) {
+	m := &Meter{pid: pid}
+	var err error
+	if m.fsyncs, err = countFsyncs(pid, folder); err != nil {
+		return nil, err
+	}
+	if m.before, err = UsageOf(pid); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Stop tells what was used since Watch.
+func (m *Meter) Stop() (Use, error) {
+	after, err := UsageOf(m.pid)
+	if err != nil {
+		return Use{}, err
+	}
+	use := Use{CPU: after.CPU - m.before.CPU, Peak: after.Peak, Written: after.Written - m.before.Written, Fsyncs: -1}
+	if m.fsyncs != nil {
+		use.Fsyncs, err = m.fsyncs.stop()
+	}
+	return use, err
+}
+
+// DiskBytes is what the files in a folder take on its disk.
+func DiskBytes(folder string) (int64, error) {
+	var total int64
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return skipGone(err)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return skipGone(err)
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			const block = 512 // bytes, whatever the file system's are
+			total += stat.Blocks * block
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measuring %s: %w", folder, err)
+	}
+	return total, nil
+}
+
+// skipGone lets a store delete its files while they are counted.
+func skipGone(err error) error {
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
