@@ -76,7 +76,7 @@ type batch struct {
 	*exchange
 	caller  string       // whose rate the lines count against
 	allowed func() error // nil while he may still write
-	results []byte       // of the chunk that is answered; of the goroutine that does
+	results *reply       // of the chunk that is answered; of the goroutine that does
 }
 
 // chunk is some lines on their way through the stages.
@@ -137,6 +137,8 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 		}
 		written <- err
 	}()
+	b.results = results.get()
+	defer b.results.release()
 	var failed error
 	for c := range waiting {
 		if err := b.answer(ctx, c, out); err != nil && failed == nil {
@@ -268,13 +270,13 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 // answer waits for every line of a chunk and spools what became of it.
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
-	b.results = b.results[:0]
+	text := b.results.text[:0]
 	logged := false // one of a chunk is enough: they fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
-		results, status, err := b.result(ctx, b.results, &c.items[i])
+		line, status, err := b.result(ctx, text, &c.items[i])
 		if err == nil {
-			b.results = append(results, '\n')
+			text = append(line, '\n')
 			statuses[status]++
 			continue
 		}
@@ -286,15 +288,16 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		p.Line = c.lines[i].number
 		b.server.config.Metrics.load.problem(p)
 		statuses[p.Status]++
-		b.results = p.appendLine(b.results)
+		text = p.appendLine(text)
 	}
 	b.server.config.Metrics.load.answered(statuses)
-	return out.write(b.results)
+	b.results.text = text
+	return out.write(text)
 }
 
 // result appends the receipt of one line as JSON, and gives the status that it would
 // have had as a request of its own; a problem comes as the error.
-func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (results []byte, status int, err error) {
+func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text []byte, status int, err error) {
 	// The lines behind this one must be waited for, whatever happens here.
 	defer func() {
 		if r := recover(); r != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,6 +86,35 @@ func BenchmarkBatchLine(b *testing.B) {
 	report()
 	require.NoError(b, err)
 	require.Equal(b, b.N, bytes.Count(answer, []byte(`"leaf_hash"`)))
+}
+
+// BenchmarkShortBatch is a batch of 16 records.
+func BenchmarkShortBatch(b *testing.B) {
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(b, err)
+	for _, encoding := range []string{"identity", "zstd"} {
+		b.Run(encoding, func(b *testing.B) {
+			s := start(b)
+			const lines = 16
+			bodies := make([][]byte, b.N)
+			for i := range bodies {
+				for j := range lines {
+					bodies[i] = fmt.Appendf(bodies[i], `{"kind":"ipc_record","record":%s}`+"\n", sampleRecord(lines*i+j))
+				}
+				if encoding == "zstd" {
+					bodies[i] = encoder.EncodeAll(bodies[i], nil)
+				}
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			report := cpu(b)
+			for _, body := range bodies {
+				answer := s.do(http.MethodPost, "/batch", string(body), "Content-Type", ndjson, "Content-Encoding", encoding)
+				require.Equal(b, lines, bytes.Count(answer.body, []byte(`"leaf_hash"`)))
+			}
+			report()
+		})
+	}
 }
 
 // BenchmarkGet is what reads cost that are asked for most.

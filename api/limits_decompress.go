@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -21,17 +22,69 @@ func decompressor(encoding string) (opener, error) {
 	case "", "identity":
 		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
 	case "gzip":
-		return proportionate(func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }), nil
+		return proportionate(gzips.open), nil
 	case "zstd":
-		return proportionate(func(r io.Reader) (io.ReadCloser, error) {
-			d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-			if err != nil {
-				return nil, err
-			}
-			return d.IOReadCloser(), nil
-		}), nil
+		return proportionate(zstds.open), nil
 	}
 	return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or identity")
+}
+
+// resetter is a decompressor that can begin anew.
+type resetter interface {
+	io.Reader
+	Reset(io.Reader) error
+}
+
+// decompressors keeps those of bodies that have come to their end for bodies to come:
+// to make one costs more than to decompress a short batch.
+type decompressors struct {
+	pool sync.Pool
+	make func() (resetter, error)
+}
+
+var (
+	gzips = decompressors{make: func() (resetter, error) { return new(gzip.Reader), nil }}
+	zstds = decompressors{make: func() (resetter, error) {
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	}}
+)
+
+func (d *decompressors) open(body io.Reader) (io.ReadCloser, error) {
+	z, kept := d.pool.Get().(resetter)
+	if !kept {
+		var err error
+		if z, err = d.make(); err != nil {
+			return nil, err
+		}
+	}
+	if err := z.Reset(body); err != nil {
+		return nil, err
+	}
+	return &decompressed{resetter: z, pool: &d.pool}, nil
+}
+
+// decompressed is a body that is decompressed. Its decompressor is kept if it has
+// found the end: of one that has failed nothing is known.
+type decompressed struct {
+	resetter
+	pool  *sync.Pool
+	ended bool
+}
+
+// Read implements io.Reader.
+func (d *decompressed) Read(p []byte) (int, error) {
+	n, err := d.resetter.Read(p)
+	d.ended = err == io.EOF
+	return n, err
+}
+
+// Close gives the decompressor back; nothing is read afterwards.
+func (d *decompressed) Close() error {
+	if d.ended {
+		d.ended = false
+		d.pool.Put(d.resetter)
+	}
+	return nil
 }
 
 // maxWindow bounds, in bytes, what a zstd body can make the server hold: what every

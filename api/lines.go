@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 )
 
 // lineReader cuts a body into lines. Its errors are lines too: a line that is
@@ -23,6 +24,8 @@ type lineReader struct {
 	buffer *bufio.Reader
 }
 
+var lineBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+
 func newLineReader(ctx context.Context, open opener, body io.Reader, max int) *lineReader {
 	return &lineReader{ctx: ctx, open: open, body: body, max: max, most: chunkLines}
 }
@@ -35,7 +38,8 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		if err != nil {
 			return r.broken(c, err)
 		}
-		r.plain, r.buffer = plain, bufio.NewReaderSize(plain, 64<<10)
+		r.plain, r.buffer = plain, lineBuffers.Get().(*bufio.Reader)
+		r.buffer.Reset(plain)
 	}
 	for n := 0; n < r.most && len(c.buffer) < chunkBytes; n++ {
 		start, held := len(c.buffer), c.share.held
@@ -117,5 +121,7 @@ func (r *lineReader) end(c *chunk, why error) {
 func (r *lineReader) close() {
 	if r.plain != nil {
 		_ = r.plain.Close() // a body that breaks off was reported as a line
+		r.buffer.Reset(nil)
+		lineBuffers.Put(r.buffer)
 	}
 }

@@ -7,24 +7,40 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// reply is an answer that is put together before it goes out: in one piece, and with
-// its length.
+// reply is an answer, or some of one, that is put together before it goes out: in one
+// piece, and with its length.
 type reply struct {
 	text []byte
+	pool *replyPool
 }
 
-var replies = sync.Pool{New: func() any { return new(reply) }}
+// replyPool keeps buffers of answers that have gone out for those to come.
+type replyPool struct {
+	buffers sync.Pool
+	most    int // bytes of a buffer that is kept
+}
 
-// newReply is an empty reply; its maker releases it.
-func newReply() *reply { return replies.Get().(*reply) }
+// The buffers of single answers, and of those of batches.
+var (
+	replies = replyPool{most: 64 << 10}
+	results = replyPool{most: 2 << 20}
+)
 
-// maxPooledReply bounds, in bytes, the buffers that are kept for the next answer.
-const maxPooledReply = 64 << 10
+// get is an empty reply; who takes it releases it.
+func (p *replyPool) get() *reply {
+	if r, kept := p.buffers.Get().(*reply); kept {
+		return r
+	}
+	return &reply{pool: p}
+}
+
+// newReply is an empty reply for a single answer; who takes it releases it.
+func newReply() *reply { return replies.get() }
 
 func (r *reply) release() {
-	if cap(r.text) <= maxPooledReply {
+	if cap(r.text) <= r.pool.most {
 		r.text = r.text[:0]
-		replies.Put(r)
+		r.pool.buffers.Put(r)
 	}
 }
 

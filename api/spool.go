@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -17,7 +18,7 @@ type spool struct {
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond
-	buffer   []byte   // comes before what is in the file
+	buffer   *reply   // comes before what is in the file
 	file     *os.File // nil until memory has been full
 	from, to int64    // the unread part of the file
 	held     int64    // of the space for all files
@@ -53,7 +54,7 @@ func (s *spoolSpace) take(n int64) bool {
 func (s *spoolSpace) give(n int64) { s.taken.Add(-n) }
 
 func newSpool(bounds spoolBounds) *spool {
-	s := &spool{spoolBounds: bounds}
+	s := &spool{spoolBounds: bounds, buffer: results.get()}
 	s.changed.L = &s.mu
 	return s
 }
@@ -72,8 +73,8 @@ func (s *spool) write(b []byte) error {
 	if s.err != nil || s.broken {
 		return s.err
 	}
-	if s.from == s.to && len(s.buffer)+len(b) <= s.maxMemory {
-		s.buffer = append(s.buffer, b...)
+	if s.from == s.to && len(s.buffer.text)+len(b) <= s.maxMemory {
+		s.buffer.text = append(s.buffer.text, b...)
 		return nil
 	}
 	if s.err = s.writeFile(b); s.err != nil {
@@ -127,17 +128,17 @@ func (s *spool) finish() {
 // drain copies everything to w until the spool is finished and empty, flushing
 // when there is nothing more at hand, and removes the file.
 func (s *spool) drain(w io.Writer, flush func() error) (err error) {
-	defer func() { err = errors.Join(err, s.discard()) }()
-	var buffer []byte
+	taken := results.get()
+	defer func() {
+		taken.release()
+		err = errors.Join(err, s.discard())
+	}()
 	for {
-		b, idle, err := s.next(buffer)
-		if err != nil {
+		idle := false
+		if taken, idle, err = s.next(taken); err != nil || len(taken.text) == 0 {
 			return err
 		}
-		if b == nil {
-			return nil
-		}
-		if _, err := w.Write(b); err != nil {
+		if _, err := w.Write(taken.text); err != nil {
 			return err
 		}
 		if idle {
@@ -145,36 +146,37 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 				return err
 			}
 		}
-		buffer = b[:0]
 	}
 }
 
-// next waits for something to read; nil when there will be nothing more. idle
-// says that nothing is left for now. buffer is used again.
-func (s *spool) next(buffer []byte) (b []byte, idle bool, err error) {
+// next waits for something to read; nothing when there will be nothing more. idle
+// says that nothing is left for now. The buffer of what was read before is used again.
+func (s *spool) next(before *reply) (taken *reply, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.buffer) == 0 && s.from == s.to && !s.finished {
+	taken = before
+	taken.text = taken.text[:0]
+	for len(s.buffer.text) == 0 && s.from == s.to && !s.finished {
 		s.changed.Wait()
 	}
 	switch {
-	case len(s.buffer) > 0:
-		b, s.buffer = s.buffer, buffer
+	case len(s.buffer.text) > 0:
+		taken, s.buffer = s.buffer, taken
 	case s.from < s.to:
-		b = make([]byte, min(int64(s.maxMemory), s.to-s.from))
-		if _, err := s.file.ReadAt(b, s.from); err != nil {
-			return nil, false, fmt.Errorf("reading spooled results: %w", err)
+		size := int(min(int64(s.maxMemory), s.to-s.from))
+		taken.text = slices.Grow(taken.text, size)[:size]
+		if _, err := s.file.ReadAt(taken.text, s.from); err != nil {
+			return taken, false, fmt.Errorf("reading spooled results: %w", err)
 		}
-		if s.from += int64(len(b)); s.from == s.to {
+		if s.from += int64(size); s.from == s.to {
 			if err := s.empty(); err != nil {
-				return nil, false, err
+				return taken, false, err
 			}
 		}
+	default:
+		return taken, true, s.err
 	}
-	if b == nil {
-		return nil, true, s.err
-	}
-	return b, len(s.buffer) == 0 && s.from == s.to, nil
+	return taken, len(s.buffer.text) == 0 && s.from == s.to, nil
 }
 
 // empty gives back the space of a file that has been read; the caller holds mu.
@@ -191,6 +193,7 @@ func (s *spool) empty() error {
 func (s *spool) discard() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.buffer.release()
 	s.broken, s.buffer = true, nil
 	s.all.give(s.held)
 	s.held = 0
