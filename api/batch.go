@@ -267,13 +267,18 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 	}
 }
 
-// answer waits for every line of a chunk and spools what became of it.
+// answer waits for every line of a chunk and spools what became of it, a piece at a
+// time: the client reads the first while the next is put together.
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
 	text := b.results.text[:0]
 	logged := false // one of a chunk is enough: they fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
+		if len(text) >= piece {
+			_ = out.write(text) // the last write tells of an error too
+			text = text[:0]
+		}
 		line, status, err := b.result(ctx, text, &c.items[i])
 		if err == nil {
 			text = append(line, '\n')
