@@ -1,10 +1,13 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/labstack/echo/v4"
@@ -41,23 +44,11 @@ func (s *Server) checkpoint(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
-	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", l.Head().Checkpoint)
-}
-
-// key answers the verifier key of the log and those that were retired.
-func (s *Server) key(c echo.Context) error {
-	l, err := s.ledger(c)
-	if err != nil {
-		return err
+	checkpoint := l.Head().Checkpoint
+	if unchanged(c, checkpoint, "") {
+		return c.NoContent(http.StatusNotModified)
 	}
-	if err := query(c); err != nil {
-		return err
-	}
-	return answerJSON(c, http.StatusOK, struct {
-		Origin      string     `json:"origin"`
-		VerifierKey string     `json:"verifier_key"`
-		Retired     []struct{} `json:"retired"`
-	}{l.Info().Origin, l.VerifierKey(), []struct{}{}})
+	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", checkpoint)
 }
 
 // tile answers a hash tile or an entry bundle. What does not exist, and what is
@@ -89,17 +80,65 @@ func (s *Server) tile(c echo.Context) error {
 	}
 	s.cacheable(l, c.Response().Header())
 	if !path.Entries {
-		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body[:path.Width*proofs.HashSize])
+		return octets(c, body[:path.Width*proofs.HashSize])
 	}
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
-	if !acceptsGzip(c.Request()) {
-		return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
+	if acceptsGzip(c.Request()) {
+		return zipped(c, body)
 	}
-	c.Response().Header().Set(echo.HeaderContentEncoding, "gzip")
-	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
-	z := gzip.NewWriter(c.Response())
-	_, err = z.Write(body)
-	return errors.Join(err, z.Close())
+	return octets(c, body)
+}
+
+// unchanged sets the entity tag of an answer, and reports whether the client has the
+// answer already (RFC 9110, section 13.1.2). Coding tells its forms apart.
+func unchanged(c echo.Context, body []byte, coding string) bool {
+	sum := sha256.Sum256(body)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + coding + `"`
+	c.Response().Header().Set("ETag", tag)
+	for _, header := range c.Request().Header.Values("If-None-Match") {
+		for had := range strings.SplitSeq(header, ",") {
+			if had = strings.TrimPrefix(strings.TrimSpace(had), "W/"); had == tag || had == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// octets answers bytes and, to HEAD as well, how many they are.
+func octets(c echo.Context, body []byte) error {
+	if unchanged(c, body, "") {
+		return c.NoContent(http.StatusNotModified)
+	}
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
+}
+
+// zippers are kept since each has a megabyte to allocate. What entries are mostly made
+// of, hashes, no level packs better than the fastest.
+var zippers = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // there is no such level
+	}
+	return z
+}}
+
+// zipped answers bytes compressed.
+func zipped(c echo.Context, body []byte) error {
+	if unchanged(c, body, "-gzip") {
+		return c.NoContent(http.StatusNotModified)
+	}
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentEncoding, "gzip")
+	h.Set(echo.HeaderContentType, echo.MIMEOctetStream)
+	z := zippers.Get().(*gzip.Writer)
+	z.Reset(c.Response())
+	_, err := z.Write(body)
+	err = errors.Join(err, z.Close())
+	z.Reset(nil) // it must not keep the response
+	zippers.Put(z)
+	return err
 }
 
 func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
@@ -119,11 +158,12 @@ func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) 
 	return body, nil
 }
 
+// acceptsGzip: gzip is named with a quality above 0 (RFC 9110, section 12.5.3).
 func acceptsGzip(r *http.Request) bool {
 	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
-		for part := range strings.SplitSeq(header, ",") {
-			name, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
-			if strings.TrimSpace(name) == "gzip" && strings.ReplaceAll(parameters, " ", "") != "q=0" {
+		for part := range strings.SplitSeq(strings.ToLower(header), ",") {
+			name, parameters, _ := strings.Cut(part, ";")
+			if strings.TrimSpace(name) == "gzip" && quality(parameters) > 0 {
 				return true
 			}
 		}
@@ -134,9 +174,12 @@ func acceptsGzip(r *http.Request) bool {
 // hashList answers {"as_of", "hashes"}: a proof in the order of RFC 6962 and the
 // size of the tree that it leads to.
 func hashList(c echo.Context, size uint64, hashes []proofs.Hash) error {
-	body := strconv.AppendUint([]byte(`{"as_of":`), size, 10)
-	body = proofs.AppendHashes(append(body, `,"hashes":`...), hashes)
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, append(body, '}'))
+	answer := newReply()
+	defer answer.release()
+	answer.text = strconv.AppendUint(append(answer.text, `{"as_of":`...), size, 10)
+	answer.text = proofs.AppendHashes(append(answer.text, `,"hashes":`...), hashes)
+	answer.text = append(answer.text, '}')
+	return answer.send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
 // inclusion answers the audit path of an event.

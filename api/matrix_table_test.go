@@ -45,6 +45,7 @@ func expectedOfServer() []expectation {
 		{"GET /openapi.yaml", nothing, 200, "/openapi.yaml", ""},
 		{"GET /docs", nothing, 200, "/docs", ""},
 		{"GET /metrics", "metrics" + onAll, 200, "/metrics", ""},
+		{"POST /v1/snapshots", "admin" + onAll, 409, "/v1/snapshots", ""},
 		{"POST /v1/compute/{kind}", "write or read" + onAnyLedger, 200, "/v1/compute/ipc_record", ipcBody("", "o")},
 		{"GET /v1/ledgers", anyScope + onAnyLedger, 200, "/v1/ledgers", ""},
 		{"POST /v1/ledgers", "admin" + onAll, 201, "/v1/ledgers", `{"name":"made-NUMBER"}`},
@@ -52,6 +53,7 @@ func expectedOfServer() []expectation {
 		{"GET " + ofALedger + "/stats", "read" + onLedger, 200, "~/stats", ""},
 		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
 		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
+		{"POST " + ofALedger + "/keys", "admin" + onLedger, 409, "~/keys", `{"step":"retire"}`},
 	}
 }
 

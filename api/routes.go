@@ -38,6 +38,7 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/version", nothing, s.version},
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
+		{http.MethodPost, "/v1/snapshots", needs{on: allLedgers, any: access.Admin}, s.snapshot},
 		{http.MethodPost, "/v1/compute/:kind", needs{on: anyLedger, any: access.Write | access.Read}, s.compute},
 	}
 	if !s.config.MetricsElsewhere {
@@ -59,6 +60,7 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodGet, ofLedger + "/stats", needs{on: theLedger, any: access.Read}, s.stats},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.changeVisibility},
+		{http.MethodPost, ofLedger + "/keys", admin, s.changeKeys},
 		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.redactRecord},
 		{http.MethodPost, ofLedger + "/redactions", admin, s.redactRecords},
 	}

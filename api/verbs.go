@@ -151,11 +151,16 @@ func (s *Server) submitPrepared(c echo.Context, l *ledger.Ledger, o options, sub
 	if ack.Outcome != ledger.Appended {
 		return s.answer(c, l, &outcome{minimal: o.minimal, key: o.key, ack: ack})
 	}
+	return s.appended(c, l, ack, o.minimal)
+}
+
+// appended answers the receipt of an event that is no record's.
+func (s *Server) appended(c echo.Context, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
 		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
 	}
-	if receipt, err = s.prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, o.minimal); err != nil {
+	if receipt, err = s.prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, location(l, receipt))

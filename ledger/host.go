@@ -34,6 +34,8 @@ var (
 	ErrKeyOrigin = errors.New("ledger: the signing key that is kept for this name has another origin; leave the origin out to use it, or move the key away")
 	// ErrKeyWithoutLedger: the key has signed a ledger that is not there.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
+	// ErrMarkWithoutLedger: a ledger of that name has signed, and is not there.
+	ErrMarkWithoutLedger = errors.New("ledger: a ledger of this name has signed what is not in the database, as its high-water mark says; restore the database, or move the mark away to begin another log")
 )
 
 var (
@@ -66,6 +68,21 @@ type Keys interface {
 	// Confirm makes the staged signer that of the ledger; storage.ErrNotFound if
 	// there is none.
 	Confirm(ledger string) error
+}
+
+// RotatingKeys are Keys that can be changed (2.9). What signs is said by the log: keys
+// are kept first, and put in their places afterwards.
+type RotatingKeys interface {
+	Keys
+	// Others are the signers that are kept of a ledger beside the one that Load gives.
+	Others(ledger string) ([]*proofs.Signer, error)
+	// Next is the signer that is to follow; storage.ErrNotFound if none is kept.
+	Next(ledger string) (*proofs.Signer, error)
+	// StageNext keeps a signer that is to follow.
+	StageNext(ledger string, signer *proofs.Signer) error
+	// Settle makes the newest key the one that Load gives, keeps the one before while
+	// it signs too, and forgets what is retired.
+	Settle(ledger string, keys *proofs.KeyHistory) error
 }
 
 // Host is the ledgers of one server.
@@ -133,9 +150,20 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	}
 	config := h.config(name)
 	config.Signer, config.Creator = signer, creator
+	rotating, ok := h.keys.(RotatingKeys)
+	if ok {
+		if config.Signers, err = rotating.Others(name); err != nil {
+			return nil, fmt.Errorf("signing keys of ledger %q: %w", name, err)
+		}
+	}
 	l, err := Open(ctx, store, config)
 	if err != nil {
 		return nil, err
+	}
+	if ok { // a rotation may have been cut short between event and key
+		if err := rotating.Settle(name, l.Keys()); err != nil {
+			return nil, errors.Join(fmt.Errorf("signing keys of ledger %q: %w", name, err), l.Close())
+		}
 	}
 	h.mu.RLock()
 	onOpen := h.onOpen
@@ -179,7 +207,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.Writable(ctx); err != nil { // all are in one database
+		if err := l.store.Writable(ctx); err != nil { // all are in one database
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}
@@ -202,12 +230,20 @@ func (h *Host) create(ctx context.Context, n New) error {
 	case !errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}
+	config := h.config(n.Name).withDefaults()
+	if config.Marks != nil {
+		switch _, err := config.Marks.Mark(n.Name); {
+		case err == nil:
+			return fmt.Errorf("ledger %q: %w", n.Name, ErrMarkWithoutLedger)
+		case !errors.Is(err, storage.ErrNotFound):
+			return fmt.Errorf("high-water mark of ledger %q: %w", n.Name, err)
+		}
+	}
 	signer, err := h.signer(n.Name, n.Origin)
 	if err != nil {
 		return err
 	}
-	clock := h.config(n.Name).withDefaults().Clock
-	info := storage.Info{Name: n.Name, Origin: signer.Origin(), Created: clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
+	info := storage.Info{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
 	if _, err := h.database.Create(ctx, info); err != nil {
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}

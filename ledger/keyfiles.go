@@ -61,10 +61,14 @@ func readKey(path string) (*proofs.Signer, error) {
 
 // Stage implements Keys.
 func (k KeyFiles) Stage(ledger string, signer *proofs.Signer) error {
+	return k.write(ledger, k.StagedPath(ledger), signer)
+}
+
+// write makes a key file, whole or not at all, durably. It never replaces one.
+func (k KeyFiles) write(ledger, path string, signer *proofs.Signer) error {
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return err
 	}
-	// Under another name first: a key file is whole or not there.
 	temporary, err := os.CreateTemp(k.Dir, ledger+".key.*")
 	if err != nil {
 		return err
@@ -74,7 +78,7 @@ func (k KeyFiles) Stage(ledger string, signer *proofs.Signer) error {
 	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
-	return move(temporary.Name(), k.StagedPath(ledger))
+	return move(temporary.Name(), path)
 }
 
 // Confirm implements Keys.

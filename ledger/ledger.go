@@ -38,6 +38,12 @@ var (
 // Config is what a ledger needs beside its store. Zero fields mean defaults.
 type Config struct {
 	Signer *proofs.Signer
+	// Signers are further keys of the ledger that are at hand: the one that it has
+	// replaced and that still signs, and the one that is to follow. Which of all sign, the
+	// log says.
+	Signers []*proofs.Signer
+	// Marks keeps the high-water mark; nil keeps none.
+	Marks Marks
 	// Creator is the actor of the first event. Default Anonymous.
 	Creator string
 	// Clock is the source of event times; default time.Now.
@@ -52,7 +58,8 @@ type Config struct {
 	// space has room for.
 	MaxPending      int
 	MaxPendingBytes int
-	// CachedTiles bounds the tile cache, 16 KiB a tile. Default 1,024.
+	// CachedTiles bounds the tile cache, 16 KiB a tile. Default 4,096: all tiles of a
+	// million leaves, each of which costs 255 hashes where it is not cached.
 	CachedTiles int
 }
 
@@ -95,7 +102,7 @@ func (c Config) withDefaults() Config {
 		c.MaxPendingBytes = 8 << 20
 	}
 	if c.CachedTiles == 0 {
-		c.CachedTiles = 1024
+		c.CachedTiles = 4096
 	}
 	return c
 }
@@ -110,6 +117,13 @@ type Ledger struct {
 	head atomic.Pointer[Head] // published by the sequencer, read by all
 
 	freezing sync.Mutex // held while Freeze is under way
+
+	rotating sync.Mutex              // held while RotateKey or RetireKey is under way
+	keys     atomic.Pointer[keyring] // published by the sequencer, read by all
+
+	refusal  error         // ErrRollback where nothing may be signed; set by Open
+	moved    chan struct{} // holds a token when the head has moved
+	markKept chan struct{} // closed when the mark is written for the last time
 
 	publishing sync.Mutex  // held while SetPublic is under way
 	public     atomic.Bool // written under publishing, read by all
@@ -126,6 +140,7 @@ type Ledger struct {
 
 	// Owned by the sequencer.
 	tree  *proofs.Tree
+	ring  *keyring // seals the next commit
 	tip   proofs.Hash
 	time  int64 // of the last event, microseconds
 	short bool  // the last commit was refused for lack of space
@@ -156,13 +171,23 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		cache:  proofs.NewTileCache(config.CachedTiles),
 		wake:   make(chan struct{}, 1),
 		done:   make(chan struct{}),
+		moved:  make(chan struct{}, 1), markKept: make(chan struct{}),
 	}
 	l.pending = newBatch()
 	if err := errors.Join(l.recover(ctx), l.recoverVisibility(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
+	if err := l.recoverMark(ctx); err != nil {
+		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
+	}
 	go l.sequence()
-	if l.Head().Size == 0 {
+	if config.Marks != nil && l.refusal == nil {
+		l.moved <- struct{}{} // there may be no mark yet
+		go l.keepMark()
+	} else {
+		close(l.markKept)
+	}
+	if l.Head().Size == 0 && l.refusal == nil {
 		if err := l.begin(); err != nil {
 			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", info.Name, err), l.Close())
 		}
@@ -196,9 +221,6 @@ func (l *Ledger) OnMismatch() string {
 	}
 	return AcceptMismatch
 }
-
-// VerifierKey is the key that checkpoints are verified with.
-func (l *Ledger) VerifierKey() string { return l.config.Signer.Verifier().String() }
 
 // Head is the last durable state.
 func (l *Ledger) Head() *Head { return l.head.Load() }
@@ -261,9 +283,15 @@ func (l *Ledger) Close() error {
 	l.mu.Unlock()
 	l.signal()
 	<-l.done
+	<-l.markKept
 	return nil
 }
 
 // Writable is nil if writes can be taken; storage.ErrNoSpace while disk space
-// is short.
-func (l *Ledger) Writable(ctx context.Context) error { return l.store.Writable(ctx) }
+// is short, ErrRollback where nothing may be signed, unless the ledger is frozen.
+func (l *Ledger) Writable(ctx context.Context) error {
+	if l.refusal != nil && !l.Info().Frozen {
+		return fmt.Errorf("ledger %q: %w", l.info.Name, l.refusal)
+	}
+	return l.store.Writable(ctx)
+}

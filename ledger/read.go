@@ -22,15 +22,18 @@ func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {
 }
 
 // Checkpoint is the signed checkpoint for a size up to the head's. One for an
-// earlier size says nothing that the tree at head does not: it is signed anew,
-// and comes out as it was, byte for byte, while the key is the same.
+// earlier size says nothing that the tree at head does not: it is signed anew, by the
+// keys of now, and comes out as it was, byte for byte, while those are the same.
 func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byte, error) {
 	if size == head.Size {
 		return head.Checkpoint, nil
+	}
+	if l.refusal != nil {
+		return nil, fmt.Errorf("checkpoint of size %d: %w", size, l.refusal)
 	}
 	root, err := l.Prover(ctx, head).Root(size)
 	if err != nil {
 		return nil, fmt.Errorf("root at size %d: %w", size, err)
 	}
-	return l.config.Signer.Sign(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root})
+	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.keys.Load().signers...)
 }

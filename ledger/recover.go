@@ -26,6 +26,9 @@ func (l *Ledger) recover(ctx context.Context) error {
 	l.tip, l.time = stored.Tip, stored.Time
 	view := l.tree.Snapshot()
 	l.head.Store(&Head{Head: stored, Root: view.Root(), view: view})
+	if err := l.recoverKeys(ctx); err != nil {
+		return err
+	}
 	if stored.Size == 0 {
 		return nil
 	}
@@ -37,7 +40,7 @@ func (l *Ledger) recover(ctx context.Context) error {
 
 func (l *Ledger) verifyCheckpoint() error {
 	head := l.Head()
-	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, l.config.Signer.Verifier())
+	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, l.ring.history.Verifiers()...)
 	if err != nil {
 		return fmt.Errorf("%w: stored checkpoint: %w", ErrDamaged, err)
 	}

@@ -91,7 +91,12 @@ func (l *Ledger) commit(ctx context.Context, b *batch) error {
 	}
 	took := time.Since(start)
 	l.time = at
+	l.keys.Store(l.ring)
 	l.head.Store(head)
+	select {
+	case l.moved <- struct{}{}:
+	default:
+	}
 	for _, it := range b.items {
 		it.ack.Head = head
 	}
@@ -134,6 +139,7 @@ type newEvent struct {
 	body     []byte
 	contents []record.Content
 	redacted []storage.Redaction
+	ring     *keyring // seals from this event on; nil: as before
 }
 
 // resolve looks up every idempotency key, in the store and among the items
@@ -145,6 +151,12 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	for _, it := range b.items {
 		seq := size + uint64(len(next.events))
 		own := newEvent{item: it, body: it.Body, contents: it.Contents, redacted: it.Redactions}
+		if it.rekey != nil {
+			var err error
+			if own.ring, err = it.rekey(seq); err != nil {
+				return nil, err
+			}
+		}
 		if it.Key == nil {
 			next.events = append(next.events, own)
 			continue
@@ -206,6 +218,9 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 			next.storage.Contents = append(next.storage.Contents,
 				storage.Content{Digest: c.Digest, Seq: seq, Slot: uint16(slot), Bytes: c.Bytes})
 		}
+		if e.ring != nil {
+			l.ring = e.ring
+		}
 		for _, r := range e.redacted {
 			r.By = seq
 			next.storage.Redactions = append(next.storage.Redactions, r)
@@ -217,7 +232,7 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 // seal signs the state that the tree is in now.
 func (l *Ledger) seal(at int64) (*Head, error) {
 	view := l.tree.Snapshot()
-	checkpoint, err := l.config.Signer.Sign(proofs.Checkpoint{Origin: l.info.Origin, Size: view.Size(), Root: view.Root()})
+	checkpoint, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: view.Size(), Root: view.Root()}, l.ring.signers...)
 	if err != nil {
 		return nil, fmt.Errorf("signing the checkpoint: %w", err)
 	}

@@ -29,6 +29,9 @@ type Submission struct {
 	// Refused: Body logs the refusal of the record. The record claims no key,
 	// but one that it holds already replays it all the same.
 	Refused bool
+	// rekey is who seals the commit of the event, once it has its seq, and those after
+	// it; nil where that stays as it is.
+	rekey func(seq uint64) (*keyring, error)
 }
 
 // Outcome says what became of a submission.
@@ -154,6 +157,9 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	case l.frozen:
 		l.mu.Unlock()
 		return Ticket{}, nil, ErrFrozen
+	case l.refusal != nil:
+		l.mu.Unlock()
+		return Ticket{}, nil, l.refusal
 	case len(b.items) >= l.config.MaxPending || len(b.items) > 0 && b.bytes+size > l.config.MaxPendingBytes:
 		l.mu.Unlock()
 		return Ticket{}, b.taken, ErrBusy

@@ -27,11 +27,19 @@ func (c Checkpoint) text() string {
 }
 
 // Sign makes the signed note of a checkpoint. Its origin must be the signer's.
-func (s *Signer) Sign(c Checkpoint) ([]byte, error) {
-	if c.Origin != s.Origin() {
-		return nil, fmt.Errorf("%w: checkpoint of %.100q, signer of %.100q", ErrOrigin, c.Origin, s.Origin())
+func (s *Signer) Sign(c Checkpoint) ([]byte, error) { return SignCheckpoint(c, s) }
+
+// SignCheckpoint makes the note of a checkpoint with the signatures of several keys,
+// in their order. Its origin must be that of every signer.
+func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
+	keys := make([]note.Signer, len(signers))
+	for i, s := range signers {
+		if c.Origin != s.Origin() {
+			return nil, fmt.Errorf("%w: checkpoint of %.100q, signer of %.100q", ErrOrigin, c.Origin, s.Origin())
+		}
+		keys[i] = s.signer
 	}
-	signed, err := note.Sign(&note.Note{Text: c.text()}, s.signer)
+	signed, err := note.Sign(&note.Note{Text: c.text()}, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("sign checkpoint %d: %w", c.Size, err)
 	}
@@ -41,8 +49,8 @@ func (s *Signer) Sign(c Checkpoint) ([]byte, error) {
 // OpenCheckpoint reads a signed note and checks it: in the one spelling that
 // tlog-checkpoint gives it (ErrMalformed), signed by one of the verifiers
 // (ErrWrongKey), every signature of theirs valid (ErrSignature), its origin the
-// name of one that signed (ErrOrigin). Extension lines and the signatures of
-// others are allowed and without influence.
+// name of one that signed (ErrOrigin) and that was not retired before (ErrRetired).
+// Extension lines and the signatures of others are allowed and without influence.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint of %d bytes", ErrMalformed, len(signed))
@@ -59,11 +67,11 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	case err != nil:
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint: %w", ErrMalformed, err)
 	}
-	return readCheckpoint(opened)
+	return readCheckpoint(opened, verifiers)
 }
 
-// readCheckpoint reads a note whose signatures are verified.
-func readCheckpoint(opened *note.Note) (Checkpoint, error) {
+// readCheckpoint reads a note whose signatures, by keys that are known, are verified.
+func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	for _, s := range slices.Concat(opened.Sigs, opened.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
 			return Checkpoint{}, fmt.Errorf("%w: signature of %.100q: %w", ErrMalformed, s.Name, err)
@@ -73,10 +81,19 @@ func readCheckpoint(opened *note.Note) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	var retired *Verifier
 	for _, s := range opened.Sigs {
-		if s.Name == c.Origin {
+		switch v := known.find(s.Name, s.Hash); {
+		case s.Name != c.Origin || v == nil:
+		case v.signs(c.Size):
 			return c, nil
+		default:
+			retired = v
 		}
+	}
+	if retired != nil {
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has size %d, %s+%08x signed up to size %d",
+			ErrRetired, c.Size, retired.Name(), retired.KeyHash(), *retired.until)
 	}
 	return Checkpoint{}, fmt.Errorf("%w: its origin is %.100q, it is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
 }
@@ -104,12 +121,20 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 // knownKeys finds verifiers by name and key id. The first of equal ones counts.
 type knownKeys []*Verifier
 
-// Verifier is for note.Open.
-func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
+// find is the key of that name and id, nil if there is none.
+func (k knownKeys) find(name string, id uint32) *Verifier {
 	for _, v := range k {
 		if v.Name() == name && v.KeyHash() == id {
-			return v, nil
+			return v
 		}
+	}
+	return nil
+}
+
+// Verifier is for note.Open.
+func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
+	if v := k.find(name, id); v != nil {
+		return v, nil
 	}
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: id}
 }

@@ -18,6 +18,8 @@ var (
 	ErrWrongKey = errors.New("proofs: signed by another key")
 	// ErrSignature: a signature names a known key, which did not make it.
 	ErrSignature = errors.New("proofs: invalid signature")
+	// ErrRetired: signed by a known key alone that was retired at a smaller size.
+	ErrRetired = errors.New("proofs: signed by a retired key")
 	// ErrOrigin: signed by a known key, for a log of another name.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
 	// ErrChainLink: event_hash or leaf_hash is not the hash of the entry.

@@ -128,6 +128,7 @@ type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
 	vkey   string
+	until  *uint64 // nil: no bound
 }
 
 // ParseVerifier reads a verifier key, <name>+<id>+<public key> (signed-note), of
@@ -147,6 +148,26 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	}
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
+
+// Until is the same key, retired: no checkpoint of more than size events counts as
+// signed by it (2.9).
+func (v *Verifier) Until(size uint64) *Verifier {
+	retired := *v
+	retired.until = &size
+	return &retired
+}
+
+// SignedUpTo is the largest size of a checkpoint that counts as signed by the key;
+// false if it has not been retired.
+func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
+	if v.until == nil {
+		return 0, false
+	}
+	return *v.until, true
+}
+
+// signs reports whether a checkpoint of that size may be signed by the key.
+func (v *Verifier) signs(size uint64) bool { return v.until == nil || size <= *v.until }
 
 // String is the verifier key.
 func (v *Verifier) String() string { return v.vkey }

@@ -137,6 +137,12 @@ func checkKeys(d *doctor) []diagnosis {
 func checkNoKey(d *doctor, file string) []diagnosis {
 	path := filepath.Join(keyFiles(d.data()).Dir, file)
 	name, staged := strings.CutSuffix(file, ".key.new")
+	if name, next := strings.CutSuffix(file, ".key.next"); next {
+		return found(advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s waits to follow the key of ledger %s", path, name)
+	}
+	if name, previous := strings.CutSuffix(file, ".key.previous"); previous {
+		return found(advice, "once everybody has the new key: colophon keys retire "+name, "%s still signs beside the newest key of ledger %s", path, name)
+	}
 	if !staged {
 		return found(advice, "remove it, unless you know what it is for", "%s is no signing key of a ledger; it may hold one that a crash left", path)
 	}

@@ -36,7 +36,8 @@ func newFsck(c *console) *cobra.Command {
 		Long: `Check every ledger of a data folder from its first event to its last: entries and
 their chain, the hash tiles, the signed root, the content that events name and no
 event has redacted, that it is kept for each of them, that what was to be erased is
-gone, that nothing else is taken for redacted, and the idempotency keys.
+gone, that nothing else is taken for redacted, and the idempotency keys; and that the
+ledger has not signed more than it holds, as its high-water mark in the folder says.
 What is damaged first is named. Nothing is changed.
 
 No server may use the folder meanwhile.
@@ -52,7 +53,7 @@ Exit codes: 0 all is as it should be, 1 something is damaged or cannot be read,
 	}
 	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
-	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with it; default from the folder's keys")
+	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with some; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
 	return command
 }
@@ -107,7 +108,7 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 		if o.ledger != "" && info.Name != o.ledger {
 			continue
 		}
-		found, err := checkLedger(ctx, c, o, database, info)
+		found, err := checkLedger(ctx, c, o, database, infos, info)
 		if ctx.Err() != nil {
 			return nil, exitf(exitFailed, "interrupted while checking ledger %q", info.Name)
 		}
@@ -142,12 +143,16 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 	return nil
 }
 
-func checkLedger(ctx context.Context, c *console, o fsckOptions, database storage.Database, info storage.Info) (finding, error) {
-	keys, err := ledgerKeys(c, o, info.Name)
+func checkLedger(ctx context.Context, c *console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info) (finding, error) {
+	trusted, err := ledgerKeys(c, o, infos, info)
 	if err != nil {
 		return finding{}, err
 	}
 	store, err := database.Ledger(ctx, info.Name)
+	if err != nil {
+		return finding{}, err
+	}
+	keys, err := storedKeys(ctx, store, trusted)
 	if err != nil {
 		return finding{}, err
 	}
@@ -160,6 +165,7 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
 		Verifiers: keys,
 		Ledger:    info.Name,
+		Strict:    true,
 		Progress:  func(done, _ uint64) { bar.set(done) },
 	})
 	if err != nil {
@@ -169,6 +175,11 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
 			Message: fmt.Sprintf("the ledger's description has the origin %q, its checkpoint %q", info.Origin, origin)}
 	}
+	if report.Damage == nil {
+		if report.Damage, err = checkMark(ctx, o.data, info.Name, store, keys); err != nil {
+			return finding{}, err
+		}
+	}
 	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.Redacted, Keys: report.Keys}
 	if d := report.Damage; d != nil {
 		found.Damage = &damage{string(d.Kind), d.Seq, d.Tile, d.Name, d.Message, d.Error()}
@@ -176,14 +187,28 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 	return found, nil
 }
 
-// ledgerKeys are the keys that a ledger's checkpoint is verified with.
-func ledgerKeys(c *console, o fsckOptions, name string) ([]*proofs.Verifier, error) {
+// ledgerKeys are the keys of a ledger that are trusted: those given for its origin, else
+// the one in the folder. Keys that are given for no ledger are taken for this one.
+func ledgerKeys(c *console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
 	if o.key != "" {
-		return c.readKeys(o.key)
+		given, err := c.readKeys(o.key)
+		if err != nil {
+			return nil, err
+		}
+		own := slices.DeleteFunc(slices.Clone(given), func(v *proofs.Verifier) bool { return v.Name() != info.Origin })
+		others := slices.ContainsFunc(given, func(v *proofs.Verifier) bool {
+			return slices.ContainsFunc(infos, func(i storage.Info) bool { return i.Origin == v.Name() })
+		})
+		switch {
+		case len(own) > 0:
+			return own, nil
+		case !others:
+			return given, nil
+		}
 	}
-	signer, err := keyFiles(o.data).Load(name)
+	signer, err := keyFiles(o.data).Load(info.Name)
 	if err != nil {
-		return nil, exitf(exitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", name, err)
+		return nil, exitf(exitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
 	}
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }

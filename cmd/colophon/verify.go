@@ -34,6 +34,7 @@ func verdicts() []verdict {
 	return []verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
 		{11, "wrong_key", "signed with another key than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
+		{11, "wrong_key", "signed with a key of the log that had been retired before, so it says nothing about that ledger", proofs.ErrRetired},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
 		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event is not the one that the receipt's hashes stand for: event or hash was changed", proofs.ErrChainLink},
@@ -62,8 +63,10 @@ link in the chain and its place in the signed tree, every field. FILE is
       checked.
   an audit pack, as colophon export makes it. Its page is never run.
 
-KEY is a verifier key as serve prints it, or a file with it, one a line. The record is
-as it was posted, or its line {"kind": …, "record": …}. - is the standard input.
+KEY is a verifier key as serve prints it, a file with some, one a line, or a file with
+all keys of a log that rotates them, as "colophon keys list NAME --json" prints them. The
+record is as it was posted, or its line {"kind": …, "record": …}. - is the standard
+input.
 
 Exit codes:
    0  verified
@@ -192,8 +195,16 @@ func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
 	return parseKeys(string(text), given)
 }
 
-// parseKeys reads verifier keys, one a line. where names them in errors.
+// parseKeys reads verifier keys, one a line, or the keys of a log as GET /log/key answers
+// them. where names them in errors.
 func parseKeys(text, where string) ([]*proofs.Verifier, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		history, err := proofs.ParseLogKey([]byte(text))
+		if err != nil {
+			return nil, exitf(exitUsage, "%s: this is no verifier key: %w", where, err)
+		}
+		return history.Verifiers(), nil
+	}
 	var keys []*proofs.Verifier
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

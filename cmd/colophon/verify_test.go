@@ -18,7 +18,7 @@ import (
 
 func TestEveryVerdictHasItsCode(t *testing.T) {
 	codes := map[error]int{
-		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11,
+		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetired: 11,
 		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
 		errRecord: 16, proofs.ErrNoProof: 17, errRecomputed: 18, pack.ErrHashes: 18,
 		proofs.ErrPath: 19, errText: 20, pack.ErrContent: 21,

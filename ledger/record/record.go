@@ -30,6 +30,7 @@ const (
 const (
 	LedgerCreated Kind = "ledger_created"
 	RecordRefused Kind = "record_refused"
+	KeyRotated    Kind = "key_rotated"
 )
 
 // The kinds of verbs, which change the state of something (2.8).

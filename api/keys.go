@@ -1,0 +1,86 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// replacedKey is a key of a log that another follows (2.9).
+type replacedKey struct {
+	VerifierKey string  `json:"verifier_key"`
+	ReplacedAt  uint64  `json:"replaced_at"`
+	SignedUpTo  *uint64 `json:"signed_up_to"` // null while it still signs
+	Handover    string  `json:"handover"`
+}
+
+// key answers the verifier key of the log and those that it has replaced.
+// proofs.ParseLogKey reads it.
+func (s *Server) key(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	keys := l.Keys()
+	replaced := []replacedKey{}
+	for _, k := range keys.Replaced() {
+		row := replacedKey{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAt, Handover: string(k.Handover)}
+		if size, retired := k.Verifier.SignedUpTo(); retired {
+			row.SignedUpTo = &size
+		}
+		replaced = append(replaced, row)
+	}
+	return answerJSON(c, http.StatusOK, struct {
+		Origin      string        `json:"origin"`
+		VerifierKey string        `json:"verifier_key"`
+		Retired     []replacedKey `json:"retired"`
+	}{l.Info().Origin, keys.Current().String(), replaced})
+}
+
+// changeKeys rotates or retires the signing key of a ledger.
+func (s *Server) changeKeys(c echo.Context) error {
+	l, err := s.ledger(c)
+	if err != nil {
+		return err
+	}
+	if err := query(c); err != nil {
+		return err
+	}
+	var step string
+	if err := s.decode(c, map[string]*string{"step": &step}); err != nil {
+		return err
+	}
+	var ack ledger.Ack
+	switch step {
+	case "rotate":
+		ack, err = s.host.RotateKey(c.Request().Context(), l.Name(), actor(c))
+	case "retire":
+		ack, err = s.host.RetireKey(c.Request().Context(), l.Name(), actor(c))
+	default:
+		return atPointer(http.StatusUnprocessableEntity, "/step", "must be rotate or retire")
+	}
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for _, v := range signing(l.Keys()) {
+		keys = append(keys, v.String())
+	}
+	s.config.Log.Info("signing key changed", "ledger", l.Name(), "event", ack.Seq, "actor", actor(c), "signing", keys)
+	return s.appended(c, l, ack, false)
+}
+
+// signing are the keys that sign now.
+func signing(keys *proofs.KeyHistory) []*proofs.Verifier {
+	list := []*proofs.Verifier{keys.Current()}
+	if overlapping := keys.Overlapping(); overlapping != nil {
+		list = append(list, overlapping)
+	}
+	return list
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage/pebble"
+)
+
+// keysCommand is what the commands about signing keys share.
+type keysCommand struct {
+	*console
+	server serverOptions
+	data   string // empty: by the server
+	key    string // trusted; empty: none
+	json   bool
+}
+
+func newKeys(c *console) *cobra.Command {
+	k := &keysCommand{console: c}
+	command := &cobra.Command{
+		Use:   "keys",
+		Short: "List, rotate and retire the signing keys of a ledger",
+		Long: `List, rotate and retire the signing keys of a ledger, by its server or, with --data,
+in the data folder of a server that does not run.
+
+A rotation is an event of the log. From there on a new key signs beside the present
+one, so that everybody has time to learn of it; retiring the old one ends that. The
+origin stays, and receipts that were signed before are verified for ever: keep what
+"colophon keys list NAME --json" prints, and give it to verify as --key.`,
+		Example: `  colophon keys list default
+  colophon keys rotate default
+  colophon keys retire default`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	k.server.bind(c, command.PersistentFlags())
+	command.PersistentFlags().StringVar(&k.data, "data", "", "data `folder` of a server that does not run, in place of a server")
+	command.PersistentFlags().BoolVar(&k.json, "json", false, "print the keys as JSON, as GET /log/key answers them")
+	command.AddCommand(k.newList(), k.newChange("rotate", (*ledger.Host).RotateKey), k.newChange("retire", (*ledger.Host).RetireKey))
+	return command
+}
+
+func (k *keysCommand) newList() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "list NAME",
+		Short: "List the keys of a ledger, and check that each names the next",
+		Long: `List the keys of a ledger. Every key but the first was named by the one before, in a
+note that both have signed; that is checked. With --key, a key that you trust, it is
+checked too that it is one of them, so that you may trust the others.`,
+		Example: `  colophon keys list default --key verifier.key
+  colophon keys list default --key verifier.key --json > keys.json
+  colophon verify receipt.json --key keys.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return k.list(command.Context(), args[0]) },
+	}
+	command.Flags().StringVar(&k.key, "key", k.environment("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
+	return command
+}
+
+// newChange is the command for one step of a rotation; byHand does it without a server.
+func (k *keysCommand) newChange(step string, byHand func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
+	short, long := "Have a new key sign beside the present one", `Have a new key sign beside the present one: a key that is in keys/NAME.key.next of the
+data folder already (colophon keygen makes one for an origin), or one that is made.
+Keep a copy of the new key before you retire the old one.`
+	if step == "retire" {
+		short, long = "Have the newest key sign alone", `End the overlap that a rotation began: from now on the newest key signs alone, and
+checkpoints of more events do not count as signed by the old one. Its file,
+keys/NAME.key.previous, is removed. Whoever verifies with the old key alone needs the
+new one from now on.`
+	}
+	return &cobra.Command{
+		Use:     step + " NAME",
+		Short:   short,
+		Long:    long,
+		Example: "  colophon keys " + step + " default",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			ctx := command.Context()
+			if k.data == "" {
+				return k.change(ctx, args[0], step)
+			}
+			return k.offline(ctx, func(host *ledger.Host) error {
+				if _, err := byHand(host, ctx, args[0], ledger.Anonymous); err != nil {
+					return explainKeys(err)
+				}
+				return k.listOf(host, args[0])
+			})
+		},
+	}
+}
+
+// explainKeys says what to do where keys cannot be changed.
+func explainKeys(err error) error {
+	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
+		return exitf(exitFailed, "%w", err)
+	}
+	return err
+}
+
+// change has the server do a step, and shows the keys of afterwards.
+func (k *keysCommand) change(ctx context.Context, name, step string) error {
+	server, err := newClient(k.console, k.server)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]string{"step": step})
+	if err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	if _, err := server.call(ctx, http.MethodPost, ledgerPath(name)+"/keys", body); err != nil {
+		return err
+	}
+	return k.list(ctx, name)
+}
+
+// list shows the keys of a ledger.
+func (k *keysCommand) list(ctx context.Context, name string) error {
+	if k.data != "" {
+		return k.offline(ctx, func(host *ledger.Host) error { return k.listOf(host, name) })
+	}
+	server, err := newClient(k.console, k.server)
+	if err != nil {
+		return err
+	}
+	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name)+"/log/key", nil)
+	if err != nil {
+		return err
+	}
+	keys, err := proofs.ParseLogKey(answer)
+	if err != nil {
+		return fmt.Errorf("the server's keys do not hold: %w", err)
+	}
+	return k.show(keys)
+}
+
+// listOf shows the keys of a ledger of a data folder.
+func (k *keysCommand) listOf(host *ledger.Host, name string) error {
+	l, err := host.Ledger(name)
+	if err != nil {
+		return explainKeys(err)
+	}
+	return k.show(l.Keys())
+}
+
+// offline opens the ledgers of a data folder for f.
+func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) error {
+	log := slog.New(slog.NewTextHandler(k.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	dir := databaseDir(k.data)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
+	}
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log})
+	if err != nil {
+		return explainOpen(err, k.data)
+	}
+	host, err := ledger.OpenHost(ctx, database, keyFiles(k.data), func(string) ledger.Config { return ledger.Config{Log: log, Marks: markFiles(k.data)} })
+	if err != nil {
+		return errors.Join(explainOpen(err, k.data), database.Close())
+	}
+	return errors.Join(f(host), host.Close(), database.Close())
+}

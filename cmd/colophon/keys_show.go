@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// show prints a history whose key is trusted, or whose trust nobody asked for.
+func (k *keysCommand) show(keys *proofs.KeyHistory) error {
+	if k.key != "" {
+		trusted, err := k.readKeys(k.key)
+		if err != nil {
+			return err
+		}
+		if !trustsOne(keys, trusted) {
+			return exitf(exitFailed, "the key that you trust is none of this ledger's: do not trust the others")
+		}
+	}
+	if k.json {
+		return writeJSON(k.console, logKeyOf(keys))
+	}
+	return printKeys(k.out, keys)
+}
+
+// trustsOne reports whether one of the trusted keys is one of the history.
+func trustsOne(keys *proofs.KeyHistory, trusted []*proofs.Verifier) bool {
+	return slices.ContainsFunc(trusted, keys.Trusts)
+}
+
+// logKey is what GET /log/key answers.
+type logKey struct {
+	Origin      string        `json:"origin"`
+	VerifierKey string        `json:"verifier_key"`
+	Retired     []replacedKey `json:"retired"`
+}
+
+// replacedKey is a key that another follows.
+type replacedKey struct {
+	VerifierKey string  `json:"verifier_key"`
+	ReplacedAt  uint64  `json:"replaced_at"`
+	SignedUpTo  *uint64 `json:"signed_up_to"`
+	Handover    string  `json:"handover"`
+}
+
+func logKeyOf(keys *proofs.KeyHistory) logKey {
+	answer := logKey{Origin: keys.Current().Name(), VerifierKey: keys.Current().String(), Retired: []replacedKey{}}
+	for _, r := range keys.Replaced() {
+		row := replacedKey{VerifierKey: r.Verifier.String(), ReplacedAt: r.ReplacedAt, Handover: string(r.Handover)}
+		if size, retired := r.Verifier.SignedUpTo(); retired {
+			row.SignedUpTo = &size
+		}
+		answer.Retired = append(answer.Retired, row)
+	}
+	return answer
+}
+
+func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "signs\t%s\n", keys.Current())
+	for _, r := range keys.Replaced() {
+		if size, retired := r.Verifier.SignedUpTo(); retired {
+			fmt.Fprintf(table, "signed up to size %d\t%s\n", size, r.Verifier)
+		} else {
+			fmt.Fprintf(table, "signs too, since event %d\t%s\n", r.ReplacedAt, r.Verifier)
+		}
+	}
+	return table.Flush()
+}
+
+// storedKeys are the keys that a stored ledger's checkpoints are verified with: those
+// of its history, if one of them is trusted.
+func storedKeys(ctx context.Context, store storage.Reader, trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
+	history, err := ledger.StoredKeys(ctx, store)
+	if err != nil && !errors.Is(err, ledger.ErrDamaged) {
+		return nil, err
+	}
+	if err != nil || history == nil || !trustsOne(history, trusted) {
+		return trusted, nil // what is damaged, and what is not theirs, shows
+	}
+	return history.Verifiers(), nil
+}

@@ -1,0 +1,107 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// NextPath is the file that holds the key which is to follow a ledger's present one.
+func (k KeyFiles) NextPath(ledger string) string { return k.Path(ledger) + ".next" }
+
+// PreviousPath is the file that holds the key which a ledger's present one has replaced,
+// while both sign.
+func (k KeyFiles) PreviousPath(ledger string) string { return k.Path(ledger) + ".previous" }
+
+// Next implements RotatingKeys. A file that others may read is refused.
+func (k KeyFiles) Next(ledger string) (*proofs.Signer, error) { return readKey(k.NextPath(ledger)) }
+
+// StageNext implements RotatingKeys.
+func (k KeyFiles) StageNext(ledger string, signer *proofs.Signer) error {
+	return k.write(ledger, k.NextPath(ledger), signer)
+}
+
+// Others implements RotatingKeys. A file that others may read is refused.
+func (k KeyFiles) Others(ledger string) ([]*proofs.Signer, error) {
+	var list []*proofs.Signer
+	for _, path := range []string{k.NextPath(ledger), k.PreviousPath(ledger)} {
+		signer, err := readKey(path)
+		switch {
+		case err == nil:
+			list = append(list, signer)
+		case !errors.Is(err, storage.ErrNotFound):
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Settle implements RotatingKeys. Cut short anywhere, it is finished by the next call:
+// no file is taken away before what it holds is in another place, or retired.
+func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
+	if err := k.forget(ledger, keys); err != nil {
+		return err
+	}
+	present, err := k.Load(ledger)
+	if err != nil {
+		return err
+	}
+	if newest := keys.Current().String(); present.Verifier().String() != newest {
+		next, err := k.Next(ledger)
+		if err != nil {
+			return err
+		}
+		if next.Verifier().String() != newest {
+			return fmt.Errorf("the ledger signs with %s: neither %s nor %s holds that key", newest, k.Path(ledger), k.NextPath(ledger))
+		}
+		if err := k.promote(ledger); err != nil {
+			return err
+		}
+	}
+	return k.forget(ledger, keys)
+}
+
+// promote gives the next key the place of the present one, which is kept beside it.
+func (k KeyFiles) promote(ledger string) error {
+	// What forget has left there is the present key, from a call that was cut short.
+	if err := os.Remove(k.PreviousPath(ledger)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Link(k.Path(ledger), k.PreviousPath(ledger)); err != nil {
+		return err
+	}
+	if err := SyncDir(k.Dir); err != nil {
+		return err
+	}
+	if err := os.Rename(k.NextPath(ledger), k.Path(ledger)); err != nil {
+		return err
+	}
+	return SyncDir(k.Dir)
+}
+
+// forget takes the previous key away once it is retired: it must sign nothing more, and
+// nothing that it has signed needs it.
+func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
+	previous, err := readKey(k.PreviousPath(ledger))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	overlapping := keys.Overlapping()
+	if overlapping != nil && previous.Verifier().String() == overlapping.String() {
+		return nil
+	}
+	if !keys.Trusts(previous.Verifier()) {
+		return fmt.Errorf("%s holds a key that is none of the ledger's; move it away", k.PreviousPath(ledger))
+	}
+	if err := os.Remove(k.PreviousPath(ledger)); err != nil {
+		return err
+	}
+	return SyncDir(k.Dir)
+}

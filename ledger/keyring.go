@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Why the signing key of a ledger cannot be changed.
+var (
+	// ErrOverlap: another key still signs beside the newest.
+	ErrOverlap = errors.New("ledger: the key before still signs too; retire it first")
+	// ErrNoOverlap: no other key signs beside the newest.
+	ErrNoOverlap = errors.New("ledger: no other key signs beside the newest; rotate first")
+	// ErrKeysFixed: the keys of this host cannot be changed.
+	ErrKeysFixed = errors.New("ledger: the signing keys are not kept in a place where they can be changed")
+)
+
+// keyring is who signs, and who has signed (2.9). It never changes.
+type keyring struct {
+	history *proofs.KeyHistory
+	signers []*proofs.Signer // newest first; two during an overlap
+}
+
+// Keys is the history of the ledger's keys. It must not be changed.
+func (l *Ledger) Keys() *proofs.KeyHistory { return l.keys.Load().history }
+
+// VerifierKey is the newest key that checkpoints are verified with.
+func (l *Ledger) VerifierKey() string { return l.Keys().Current().String() }
+
+// StoredKeys is the history of a log's keys as its events tell it; nil of one without
+// events. Its error wraps ErrDamaged where they tell none.
+func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
+	created, err := readEvent(ctx, log, 0, record.LedgerCreated)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	first, err := proofs.ParseVerifier(string(created.Member("verifier_key").Text()))
+	if err != nil {
+		return nil, fmt.Errorf("%w: event 0: %w", ErrDamaged, err)
+	}
+	history := proofs.NewKeyHistory(first)
+	for {
+		claim, err := log.Key(ctx, rotationKey(history.Changes()+1))
+		if errors.Is(err, storage.ErrNotFound) {
+			return history, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for rotations of the key: %w", err)
+		}
+		rotated, err := readEvent(ctx, log, claim.Seq, record.KeyRotated)
+		if err != nil {
+			return nil, err
+		}
+		change, err := proofs.ParseKeyChange(rotated)
+		if err == nil {
+			err = history.Add(claim.Seq, change)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: event %d: %w", ErrDamaged, claim.Seq, err)
+		}
+	}
+}
+
+// readEvent is the record of the event at seq, which must be of that kind.
+func readEvent(ctx context.Context, log storage.Reader, seq uint64, kind record.Kind) (pyjson.Value, error) {
+	entry, err := log.Entry(ctx, seq)
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	_, body, err := proofs.SplitEntry(entry)
+	var document pyjson.Document
+	if err == nil {
+		err = document.Parse(body)
+	}
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
+	}
+	if got := document.Root().Member("kind").Text(); string(got) != string(kind) {
+		return pyjson.Value{}, fmt.Errorf("%w: event %d is a %.100q, it must be a %s", ErrDamaged, seq, got, kind)
+	}
+	return document.Root().Member("record"), nil
+}
+
+// rotationKey is the digest of the idempotency key of a log's n-th change of keys, from
+// 1. So each is found without a search, and none can be logged twice.
+func rotationKey(n int) proofs.Hash {
+	return sha256.Sum256(strconv.AppendInt([]byte(string(record.KeyRotated)+"\x00"), int64(n), 10))
+}
+
+// recoverKeys finds out who signs. The newest key of the log must be at hand.
+func (l *Ledger) recoverKeys(ctx context.Context) error {
+	history, err := StoredKeys(ctx, l.store)
+	if err != nil {
+		return err
+	}
+	if history == nil {
+		history = proofs.NewKeyHistory(l.config.Signer.Verifier())
+	}
+	ring := &keyring{history: history}
+	newest := l.atHand(history.Current())
+	if newest == nil {
+		return fmt.Errorf("%w: it signs with %s, and the key at hand is %s", ErrDamaged, history.Current(), l.config.Signer.Verifier())
+	}
+	ring.signers = append(ring.signers, newest)
+	if overlapping := history.Overlapping(); overlapping != nil {
+		if before := l.atHand(overlapping); before != nil {
+			ring.signers = append(ring.signers, before)
+		} else {
+			l.config.Log.Warn("signing with the newest key alone: the one before is not at hand, though it has not been retired", "verifier_key", overlapping)
+		}
+	}
+	l.ring = ring
+	l.keys.Store(ring)
+	return nil
+}
+
+// atHand is the signer of a key, nil if there is none.
+func (l *Ledger) atHand(key *proofs.Verifier) *proofs.Signer {
+	for _, s := range append([]*proofs.Signer{l.config.Signer}, l.config.Signers...) {
+		if s.Verifier().String() == key.String() {
+			return s
+		}
+	}
+	return nil
+}
+
+// RotateKey has another key sign beside the present one, from its event on (2.9).
+// next must survive the loss of power before, or what is signed with it cannot go on.
+// ErrOverlap if two keys sign already; otherwise the errors of Submit.
+func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
+	l.rotating.Lock()
+	defer l.rotating.Unlock()
+	now := l.keys.Load()
+	if now.history.Overlapping() != nil {
+		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrOverlap)
+	}
+	handover, err := proofs.NewHandover(now.signers[0], next)
+	if err != nil {
+		return Ack{}, err
+	}
+	change := proofs.KeyChange{Step: proofs.KeyIntroduced, Previous: now.history.Current(), Next: next.Verifier(), Handover: handover}
+	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
+}
+
+// RetireKey ends an overlap: from its event on the newest key signs alone, for ever.
+// ErrNoOverlap if it does already; otherwise the errors of Submit.
+func (l *Ledger) RetireKey(actor string) (Ack, error) {
+	l.rotating.Lock()
+	defer l.rotating.Unlock()
+	now := l.keys.Load()
+	if now.history.Overlapping() == nil {
+		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrNoOverlap)
+	}
+	change := proofs.KeyChange{Step: proofs.KeyRetired, Previous: now.history.Overlapping(), Next: now.history.Current()}
+	return l.changeKeys(now, change, now.signers[:1:1], actor)
+}
+
+// changeKeys logs a change, and has those signers seal its commit and all after it.
+// The caller holds l.rotating.
+func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*proofs.Signer, actor string) (Ack, error) {
+	rekey := func(seq uint64) (*keyring, error) {
+		history := now.history.Clone()
+		if err := history.Add(seq, change); err != nil {
+			return nil, fmt.Errorf("changing the key of ledger %q: %w", l.info.Name, err)
+		}
+		return &keyring{history: history, signers: signers}, nil
+	}
+	// What would be refused there would take a whole batch with it.
+	if _, err := rekey(l.Head().Size); err != nil {
+		return Ack{}, err
+	}
+	v := record.NewKeyRotation(string(change.Step), change.Previous.String(), change.Next.String(), change.Handover)
+	key := rotationKey(now.history.Changes() + 1)
+	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: &key}
+	ack, err := l.Submit(Submission{
+		Body: v.AppendBody(nil, e), Key: &key, Record: record.KeyedDigest(v.Kind, v.Digest),
+		Refusal: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
+		rekey:   rekey,
+	})
+	if err == nil && ack.Outcome != Appended {
+		err = fmt.Errorf("%w: event %d claims the key of the next rotation", ErrDamaged, ack.First)
+	}
+	return ack, err
+}

@@ -1,0 +1,306 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+	"colophon/storage/storagetest"
+)
+
+// verifyBy proves an acknowledged event by some keys.
+func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error {
+	r, err := proofs.NewReceipt(ack.Entry)
+	if err != nil {
+		return err
+	}
+	path, err := l.Prover(context.Background(), ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	if err != nil {
+		return err
+	}
+	r.Proof = &proofs.Proof{
+		Event:      ack.Entry[proofs.HashSize:],
+		Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+		Checkpoint: ack.Head.Checkpoint,
+	}
+	return r.Verify(keys...)
+}
+
+// Keys are rotated and retired while writers go on: what is acknowledged is signed by
+// the keys that are in force at its size, and by those alone.
+func TestRotationUnderLoad(t *testing.T) {
+	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	var acks acknowledged
+	done := make(chan struct{})
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				s, err := l.Prepare(ipc(t, fmt.Sprintf("%d/%d", w, i), "x"), ledger.Anonymous, "")
+				if err == nil {
+					var ack ledger.Ack
+					if ack, err = l.Submit(s); err == nil {
+						acks.add(ack)
+					}
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	var changes []ledger.Ack
+	for range 5 {
+		for _, change := range []func(context.Context, string, string) (ledger.Ack, error){h.RotateKey, h.RetireKey} {
+			ack, err := change(t.Context(), "a", "operator")
+			require.NoError(t, err)
+			changes = append(changes, ack)
+			for before := len(acks.all()); len(acks.all()) < before+8; {
+				runtime.Gosched()
+			}
+		}
+	}
+	close(done)
+	writers.Wait()
+	history := l.Keys()
+	require.Len(t, history.Verifiers(), 6)
+	for _, ack := range append(acks.all(), changes...) {
+		require.NoError(t, verifyBy(l, ack, history.Verifiers()...))
+		signing := 0
+		for _, key := range history.Verifiers() {
+			if verifyBy(l, ack, key) == nil {
+				signing++
+			}
+		}
+		want := 1
+		for i := 0; i < len(changes); i += 2 {
+			if ack.Head.Size > changes[i].Seq && ack.Head.Size <= changes[i+1].Seq {
+				want = 2
+			}
+		}
+		require.Equal(t, want, signing, "at size %d", ack.Head.Size)
+	}
+	stored, err := ledger.StoredKeys(t.Context(), l.Store())
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(history.Verifiers()), fmt.Sprint(stored.Verifiers()))
+}
+
+func TestKeysAreRotatedInTurn(t *testing.T) {
+	ctx := t.Context()
+	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	h := host(t, database, keys)
+	l, err := h.Create(ctx, ledger.New{Name: "a"})
+	require.NoError(t, err)
+	first := l.VerifierKey()
+	_, err = h.RetireKey(ctx, "a", "operator")
+	require.ErrorIs(t, err, ledger.ErrNoOverlap)
+	_, err = h.RotateKey(ctx, "b", "operator")
+	require.ErrorIs(t, err, ledger.ErrUnknown)
+	mine, err := proofs.GenerateKey().Signer(l.Info().Origin)
+	require.NoError(t, err)
+	require.NoError(t, keys.StageNext("a", mine))
+	_, err = h.RotateKey(ctx, "a", "operator")
+	require.NoError(t, err)
+	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the key that an operator has put there")
+	_, err = h.RotateKey(ctx, "a", "operator")
+	require.ErrorIs(t, err, ledger.ErrOverlap)
+	require.NoFileExists(t, keys.NextPath("a"), "no key is made for a rotation that is refused")
+
+	require.NoError(t, h.Close())
+	h = host(t, database, keys)
+	l, err = h.Ledger("a")
+	require.NoError(t, err)
+	require.Equal(t, first, l.Keys().Overlapping().String())
+	head := l.Head()
+	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.Keys().Overlapping())
+	require.NoError(t, err)
+
+	_, err = h.RetireKey(ctx, "a", "operator")
+	require.NoError(t, err)
+	require.NoFileExists(t, keys.PreviousPath("a"))
+	_, err = proofs.OpenCheckpoint(l.Head().Checkpoint, l.Keys().Verifiers()[1])
+	require.ErrorIs(t, err, proofs.ErrWrongKey)
+	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.Keys().Verifiers()[1])
+	require.NoError(t, err, "what it has signed stays signed")
+
+	foreign, err := proofs.GenerateKey().Signer("other.example")
+	require.NoError(t, err)
+	require.NoError(t, keys.StageNext("a", foreign))
+	_, err = h.RotateKey(ctx, "a", "operator")
+	require.ErrorIs(t, err, proofs.ErrOrigin)
+}
+
+// A rotation is cut short at each of its steps. The next start goes on with the keys
+// that the log says, and another rotation with the key that was made.
+func TestRotationsCutShort(t *testing.T) {
+	type state struct {
+		*testing.T
+		keys    ledger.KeyFiles
+		l       *ledger.Ledger
+		h       *ledger.Host
+		rotated bool
+	}
+	rotate := func(s *state) { // event, and no key moved
+		next, err := proofs.GenerateKey().Signer(s.l.Info().Origin)
+		require.NoError(s, err)
+		require.NoError(s, s.keys.StageNext("a", next))
+		_, err = s.l.RotateKey(next, "operator")
+		require.NoError(s, err)
+		s.rotated = true
+	}
+	for name, cut := range map[string]func(*state){
+		"key made": func(s *state) {
+			next, err := proofs.GenerateKey().Signer(s.l.Info().Origin)
+			require.NoError(s, err)
+			require.NoError(s, s.keys.StageNext("a", next))
+		},
+		"key half written": func(s *state) {
+			require.NoError(s, os.WriteFile(s.keys.Path("a")+".123", []byte("PRIVATE+KEY+"), 0o600))
+		},
+		"event logged": rotate,
+		"old key kept": func(s *state) {
+			rotate(s)
+			require.NoError(s, os.Link(s.keys.Path("a"), s.keys.PreviousPath("a")))
+		},
+		"new key in its place": func(s *state) {
+			rotate(s)
+			require.NoError(s, os.Link(s.keys.Path("a"), s.keys.PreviousPath("a")))
+			require.NoError(s, os.Rename(s.keys.NextPath("a"), s.keys.Path("a")))
+		},
+		"retired": func(s *state) {
+			_, err := s.h.RotateKey(s.Context(), "a", "operator")
+			require.NoError(s, err)
+			_, err = s.l.RetireKey("operator")
+			require.NoError(s, err)
+			s.rotated = true
+		},
+		"retired before any key was moved": func(s *state) {
+			rotate(s)
+			_, err := s.l.RetireKey("operator")
+			require.NoError(s, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := memory.New()
+			s := &state{T: t, keys: ledger.KeyFiles{Dir: t.TempDir()}}
+			s.h = host(t, database, s.keys)
+			var err error
+			s.l, err = s.h.Create(t.Context(), ledger.New{Name: "a"})
+			require.NoError(t, err)
+			first := s.l.VerifierKey()
+			cut(s)
+			before := s.l.Keys()
+			require.NoError(t, s.h.Close())
+
+			h := host(t, database, s.keys)
+			l, err := h.Ledger("a")
+			require.NoError(t, err)
+			require.Equal(t, before.Current().String(), l.VerifierKey())
+			require.Equal(t, s.rotated, l.VerifierKey() != first)
+			ack, err := l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
+			require.NoError(t, err)
+			require.NoError(t, verifyBy(l, ack, l.Keys().Verifiers()...))
+			overlapping := l.Keys().Overlapping()
+			require.Equal(t, overlapping != nil, verifyBy(l, ack, before.Verifiers()[len(before.Verifiers())-1]) == nil && s.rotated)
+			if overlapping != nil {
+				require.FileExists(t, s.keys.PreviousPath("a"))
+				_, err := h.RetireKey(t.Context(), "a", "operator")
+				require.NoError(t, err)
+			}
+			_, err = h.RotateKey(t.Context(), "a", "operator")
+			require.NoError(t, err)
+			require.NoFileExists(t, s.keys.NextPath("a"))
+			loaded, err := s.keys.Load("a")
+			require.NoError(t, err)
+			require.Equal(t, l.VerifierKey(), loaded.Verifier().String())
+		})
+	}
+}
+
+// The commit of a rotation fails, with and without a trace.
+func TestRotationOfUnknownOutcome(t *testing.T) {
+	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
+		inner := store(t, memory.New())
+		f := storagetest.NewFaulty(inner)
+		c := config(t)
+		c.Fatal = func(error) { runtime.Goexit() }
+		l, err := ledger.Open(t.Context(), f, c)
+		require.NoError(t, err)
+		next, err := proofs.NewKey([32]byte{9}).Signer(l.Info().Origin)
+		require.NoError(t, err)
+		f.FailCommit(1, fault)
+		_, err = l.RotateKey(next, "operator")
+		require.ErrorIs(t, err, ledger.ErrOutcomeUnknown)
+		require.Equal(t, c.Signer.Verifier().String(), l.VerifierKey(), "nothing is said to be that may not be")
+
+		c = config(t)
+		c.Signers = []*proofs.Signer{next}
+		again := open(t, inner, c)
+		require.Equal(t, rotated, again.VerifierKey() == next.Verifier().String())
+		if !rotated {
+			_, err = again.RotateKey(next, "operator")
+			require.NoError(t, err)
+		}
+		require.NotNil(t, again.Keys().Overlapping())
+	}
+}
+
+func TestKeysThatAreNotAtHand(t *testing.T) {
+	s := store(t, memory.New())
+	l := open(t, s, config(t))
+	next, err := proofs.NewKey([32]byte{9}).Signer(l.Info().Origin)
+	require.NoError(t, err)
+	_, err = l.RotateKey(next, "operator")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	_, err = ledger.Open(t.Context(), s, config(t))
+	require.ErrorIs(t, err, ledger.ErrDamaged, "the old key does not go on alone")
+	c := config(t)
+	c.Signer = next
+	l = open(t, s, c)
+	ack := post(t, l, ipc(t, "new key alone", "x"), "")
+	require.ErrorIs(t, verifyBy(l, ack, signer(t).Verifier()), proofs.ErrWrongKey)
+
+	_, err = host(t, memory.New(), &fixedKeys{}).RotateKey(t.Context(), "a", "operator")
+	require.ErrorIs(t, err, ledger.ErrUnknown)
+	h := host(t, memory.New(), &fixedKeys{signer: signer(t)})
+	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	_, err = h.RotateKey(t.Context(), "a", "operator")
+	require.ErrorIs(t, err, ledger.ErrKeysFixed)
+}
+
+// fixedKeys are keys that cannot be changed.
+type fixedKeys struct {
+	signer    *proofs.Signer
+	confirmed bool
+}
+
+func (k *fixedKeys) Load(string) (*proofs.Signer, error) {
+	if !k.confirmed {
+		return nil, storage.ErrNotFound
+	}
+	return k.signer, nil
+}
+func (k *fixedKeys) Staged(string) (*proofs.Signer, error) { return k.signer, nil }
+func (k *fixedKeys) Stage(string, *proofs.Signer) error    { return errors.New("fixed") }
+func (k *fixedKeys) Confirm(string) error                  { k.confirmed = true; return nil }

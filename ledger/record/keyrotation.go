@@ -1,0 +1,14 @@
+package record
+
+// NewKeyRotation is the verb that changes the signing key of the ledger (2.9): step,
+// the verifier keys of the one that is replaced and of the one that follows it, and
+// where the step has one the note in which they say so. All are valid UTF-8.
+func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
+	v := &Verb{Kind: KeyRotated}
+	v.askText("handover", handover)
+	v.askText("previous_key", []byte(previous))
+	v.askText("step", []byte(step))
+	v.askText("verifier_key", []byte(next))
+	v.complete()
+	return v
+}

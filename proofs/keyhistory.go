@@ -1,0 +1,165 @@
+package proofs
+
+import (
+	"fmt"
+	"slices"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// KeyHistory is the keys of a log, from the first on, as its events say (2.9). Each
+// was authorised by the one before. It is not safe for concurrent use.
+type KeyHistory struct {
+	keys []LogKey // oldest first; one at least
+}
+
+// LogKey is one key of a log.
+type LogKey struct {
+	Verifier *Verifier // bounded once it is retired
+	// ReplacedAt is the event that introduced the key after this one, and Handover its
+	// note; both are of no meaning where there is no key after it.
+	ReplacedAt uint64
+	Handover   []byte
+}
+
+// NewKeyHistory is the history of a log that has its first key only, the one of its
+// ledger_created event.
+func NewKeyHistory(first *Verifier) *KeyHistory {
+	return &KeyHistory{keys: []LogKey{{Verifier: first}}}
+}
+
+// Add follows the change of the event at seq, later than all that were added. The
+// error says which rule of 2.9 it breaks, and changes nothing: ErrMalformed for a step out
+// of order or about other keys, ErrOrigin, ErrWrongKey and ErrSignature for a handover.
+func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
+	current, overlapping := h.Current(), h.Overlapping()
+	switch {
+	case c.Step == KeyIntroduced && overlapping != nil:
+		return fmt.Errorf("%w: a key is introduced before %s is retired", ErrMalformed, overlapping)
+	case c.Step == KeyIntroduced && c.Previous.String() != current.String():
+		return fmt.Errorf("%w: %s is replaced, the key of the log is %s", ErrMalformed, c.Previous, current)
+	case c.Step == KeyIntroduced && c.Next.Name() != current.Name():
+		return fmt.Errorf("%w: the next key is of %.100q, the log is %.100q", ErrOrigin, c.Next.Name(), current.Name())
+	case c.Step == KeyIntroduced && h.Trusts(c.Next):
+		return fmt.Errorf("%w: %s is introduced again", ErrMalformed, c.Next)
+	case c.Step == KeyRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
+		return fmt.Errorf("%w: %s is retired for %s, which it does not overlap with", ErrMalformed, c.Previous, c.Next)
+	}
+	last := len(h.keys) - 1
+	if c.Step == KeyRetired {
+		h.keys[last-1].Verifier = h.keys[last-1].Verifier.Until(seq)
+		return nil
+	}
+	if err := verifyHandover(c.Handover, current, c.Next); err != nil {
+		return err
+	}
+	h.keys[last].ReplacedAt, h.keys[last].Handover = seq, c.Handover
+	h.keys = append(h.keys, LogKey{Verifier: c.Next})
+	return nil
+}
+
+// Clone is a history that Add changes alone.
+func (h *KeyHistory) Clone() *KeyHistory { return &KeyHistory{keys: slices.Clone(h.keys)} }
+
+// Current is the newest key.
+func (h *KeyHistory) Current() *Verifier { return h.keys[len(h.keys)-1].Verifier }
+
+// Overlapping is the key that still signs beside the newest, nil if there is none.
+func (h *KeyHistory) Overlapping() *Verifier {
+	if len(h.keys) == 1 {
+		return nil
+	}
+	before := h.keys[len(h.keys)-2].Verifier
+	if _, retired := before.SignedUpTo(); retired {
+		return nil
+	}
+	return before
+}
+
+// Changes is the number of events that the history is made of beside the first.
+func (h *KeyHistory) Changes() int {
+	n := 2 * (len(h.keys) - 1)
+	if h.Overlapping() != nil {
+		n--
+	}
+	return n
+}
+
+// Trusts reports whether a key is one of the log's, so that who trusts it may trust
+// all that came after it.
+func (h *KeyHistory) Trusts(key *Verifier) bool {
+	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
+}
+
+// Verifiers are all keys, the newest first. Those that were retired are bounded.
+func (h *KeyHistory) Verifiers() []*Verifier {
+	var list []*Verifier
+	for _, k := range slices.Backward(h.keys) {
+		list = append(list, k.Verifier)
+	}
+	return list
+}
+
+// Replaced are all keys but the newest, the last that was replaced first.
+func (h *KeyHistory) Replaced() []LogKey {
+	before := slices.Clone(h.keys[:len(h.keys)-1])
+	slices.Reverse(before)
+	return before
+}
+
+// ParseLogKey reads what a ledger answers to log/key, and checks every handover: the
+// errors of KeyHistory.Add, ErrMalformed for anything else. Nothing says that the
+// history is that of the log one has in mind but a key that one trusts, in it.
+func ParseLogKey(text []byte) (*KeyHistory, error) {
+	var doc pyjson.Document
+	if err := doc.Parse(text); err != nil {
+		return nil, fmt.Errorf("%w: log key: %w", ErrMalformed, err)
+	}
+	var r reader
+	root := r.only(doc.Root(), "log key", "origin", "verifier_key", "retired")
+	origin, next := r.text(root.Member("origin"), "origin"), r.verifier(root.Member("verifier_key"), "verifier_key")
+	if r.err == nil && origin != next.Name() {
+		r.fail("origin is %.100q, the key's %.100q", origin, next.Name())
+	}
+	retired := root.Member("retired")
+	if retired.Kind() != pyjson.Array {
+		r.fail("retired is not an array")
+	}
+	var changes []seqChange // newest first
+	for v := range retired.Elements() {
+		previous := r.verifier(v.Member("verifier_key"), "verifier_key")
+		changes = append(changes, r.replaced(v, previous, next)...)
+		next = previous
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	h, at := NewKeyHistory(next), uint64(0)
+	for _, c := range slices.Backward(changes) {
+		if c.seq <= at {
+			return nil, fmt.Errorf("%w: keys change at %d, after %d", ErrMalformed, c.seq, at)
+		}
+		if err := h.Add(c.seq, c.KeyChange); err != nil {
+			return nil, err
+		}
+		at = c.seq
+	}
+	return h, nil
+}
+
+// seqChange is a change and its event.
+type seqChange struct {
+	seq uint64
+	KeyChange
+}
+
+// replaced reads how one key followed another, the later step first.
+func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
+	r.only(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
+	var changes []seqChange
+	if until := v.Member("signed_up_to"); until.Given() {
+		changes = append(changes, seqChange{r.count(until, "signed_up_to"), KeyChange{Step: KeyRetired, Previous: previous, Next: next}})
+	}
+	introduced := KeyChange{Step: KeyIntroduced, Previous: previous, Next: next, Handover: []byte(r.text(v.Member("handover"), "handover"))}
+	return append(changes, seqChange{r.count(v.Member("replaced_at"), "replaced_at"), introduced})
+}

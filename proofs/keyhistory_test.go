@@ -1,0 +1,188 @@
+package proofs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// introduced is the change in which one key names another.
+func introduced(t require.TestingT, previous, next *Signer) KeyChange {
+	handover, err := NewHandover(previous, next)
+	require.NoError(t, err)
+	return KeyChange{Step: KeyIntroduced, Previous: previous.Verifier(), Next: next.Verifier(), Handover: handover}
+}
+
+func retired(previous, next *Signer) KeyChange {
+	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
+}
+
+// recordOf is a change as its event has it.
+func recordOf(t testing.TB, c KeyChange) []byte {
+	t.Helper()
+	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)
+	if c.Handover != nil {
+		text = pyjson.AppendString(append(text, `,"handover":`...), c.Handover)
+	}
+	return append(text, '}')
+}
+
+// logKey is a history as log/key has it.
+func logKey(h *KeyHistory) []byte {
+	var rows []string
+	for _, k := range h.Replaced() {
+		until := "null"
+		if size, retired := k.Verifier.SignedUpTo(); retired {
+			until = fmt.Sprint(size)
+		}
+		rows = append(rows, fmt.Sprintf(`{"verifier_key":%q,"replaced_at":%d,"signed_up_to":%s,"handover":%s}`,
+			k.Verifier, k.ReplacedAt, until, pyjson.AppendString(nil, k.Handover)))
+	}
+	return fmt.Appendf(nil, `{"origin":%q,"verifier_key":%q,"retired":[%s]}`, h.Current().Name(), h.Current(), strings.Join(rows, ","))
+}
+
+// At every size of a log whose keys change, the checkpoint that its keys of then sign is
+// taken by whoever has the whole history, and one that a retired key signs later is not.
+func TestKeysSignWhileTheyAreInForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		signers := make([]*Signer, rapid.IntRange(1, 5).Draw(t, "keys"))
+		for i := range signers {
+			s, err := NewKey([32]byte{byte(i)}).Signer(testOrigin)
+			require.NoError(t, err)
+			signers[i] = s
+		}
+		h, seq := NewKeyHistory(signers[0].Verifier()), uint64(0)
+		until := make([]uint64, len(signers)) // 0: in force
+		changes := 0
+		for i, next := range signers[1:] {
+			seq += rapid.Uint64Range(1, 9).Draw(t, "introduced")
+			require.NoError(t, h.Add(seq, introduced(t, signers[i], next)))
+			changes++
+			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "an overlap of three")
+			require.Equal(t, signers[i].Verifier().String(), h.Overlapping().String())
+			if i == len(signers)-2 && rapid.Bool().Draw(t, "overlapping") {
+				break
+			}
+			seq += rapid.Uint64Range(1, 9).Draw(t, "retired")
+			require.NoError(t, h.Add(seq, retired(signers[i], next)))
+			changes++
+			until[i] = seq
+			require.Nil(t, h.Overlapping())
+			require.ErrorIs(t, h.Add(seq+1, retired(signers[i], next)), ErrMalformed)
+			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "a key comes back")
+		}
+		require.Equal(t, changes, h.Changes())
+		again, err := ParseLogKey(logKey(h))
+		require.NoError(t, err)
+		require.Equal(t, string(logKey(h)), string(logKey(again)))
+		for i, s := range signers {
+			for size := uint64(1); size < seq+3; size++ {
+				signed, err := s.Sign(Checkpoint{Origin: testOrigin, Size: size})
+				require.NoError(t, err)
+				_, err = OpenCheckpoint(signed, h.Verifiers()...)
+				if until[i] == 0 || size <= until[i] {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, ErrRetired)
+				}
+			}
+		}
+	})
+}
+
+func TestBothSignaturesCount(t *testing.T) {
+	a, b, c := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2), testSigner(t, testOrigin, 3)
+	signed, err := SignCheckpoint(Checkpoint{Origin: testOrigin, Size: 7}, b, a)
+	require.NoError(t, err)
+	for _, keys := range [][]*Verifier{{a.Verifier()}, {b.Verifier()}, {a.Verifier().Until(6), b.Verifier()}, {a.Verifier().Until(7)}} {
+		_, err := OpenCheckpoint(signed, keys...)
+		require.NoError(t, err)
+	}
+	_, err = OpenCheckpoint(signed, a.Verifier().Until(6), c.Verifier())
+	require.ErrorIs(t, err, ErrRetired)
+	_, err = OpenCheckpoint(signed, c.Verifier())
+	require.ErrorIs(t, err, ErrWrongKey)
+	broken := []byte(strings.Replace(string(signed), "\n7\n", "\n8\n", 1))
+	_, err = OpenCheckpoint(broken, a.Verifier(), b.Verifier())
+	require.ErrorIs(t, err, ErrSignature)
+	_, err = SignCheckpoint(Checkpoint{Origin: testOrigin}, a, testSigner(t, "other.example", 1))
+	require.ErrorIs(t, err, ErrOrigin)
+}
+
+func TestHandoversThatDoNotHold(t *testing.T) {
+	a, b, c := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2), testSigner(t, testOrigin, 3)
+	good := introduced(t, a, b)
+	for name, k := range map[string]struct {
+		change KeyChange
+		err    error
+	}{
+		"none":             {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil}, ErrMalformed},
+		"of another key":   {KeyChange{KeyIntroduced, a.Verifier(), c.Verifier(), good.Handover}, ErrMalformed},
+		"by nobody known":  {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).Handover}, ErrWrongKey},
+		"not authorised":   {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, c).Handover}, ErrWrongKey},
+		"the other way":    {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, a).Handover}, ErrMalformed},
+		"changed":          {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), []byte(strings.Replace(string(good.Handover), "v1", "v2", 1))}, ErrSignature},
+		"not the present":  {introduced(t, c, b), ErrMalformed},
+		"itself":           {introduced(t, a, a), ErrMalformed},
+		"retired too soon": {retired(a, b), ErrMalformed},
+	} {
+		h := NewKeyHistory(a.Verifier())
+		require.ErrorIs(t, h.Add(5, k.change), k.err, name)
+		require.Equal(t, string(logKey(NewKeyHistory(a.Verifier()))), string(logKey(h)), name)
+	}
+	_, err := NewHandover(a, testSigner(t, "other.example", 2))
+	require.ErrorIs(t, err, ErrOrigin)
+	signed, err := a.Sign(Checkpoint{Origin: testOrigin, Size: 1})
+	require.NoError(t, err)
+	require.ErrorIs(t, NewKeyHistory(a.Verifier()).Add(5, KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), signed}), ErrMalformed)
+	_, err = OpenCheckpoint(good.Handover, a.Verifier())
+	require.ErrorIs(t, err, ErrMalformed, "no handover is a checkpoint")
+}
+
+func TestKeyChangesAreReadStrictly(t *testing.T) {
+	a, b := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
+	parse := func(text string) (KeyChange, error) {
+		var doc pyjson.Document
+		require.NoError(t, doc.Parse([]byte(text)))
+		return ParseKeyChange(doc.Root())
+	}
+	for _, want := range []KeyChange{introduced(t, a, b), retired(a, b)} {
+		got, err := parse(string(recordOf(t, want)))
+		require.NoError(t, err)
+		require.Equal(t, recordOf(t, want), recordOf(t, got))
+	}
+	good := string(recordOf(t, introduced(t, a, b)))
+	for _, bad := range []string{
+		"{}", "[]", strings.Replace(good, `"step":"introduced"`, `"step":"retired"`, 1), strings.Replace(good, `"step":"introduced"`, `"step":"else"`, 1),
+		strings.Replace(good, `"handover"`, `"note"`, 1), strings.Replace(good, testOrigin, "x", 1), string(recordOf(t, KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil})),
+	} {
+		_, err := parse(bad)
+		require.ErrorIs(t, err, ErrMalformed, bad)
+	}
+}
+
+func FuzzParseLogKey(f *testing.F) {
+	a, b, c := testSigner(f, testOrigin, 1), testSigner(f, testOrigin, 2), testSigner(f, testOrigin, 3)
+	h := NewKeyHistory(a.Verifier())
+	f.Add(logKey(h))
+	require.NoError(f, h.Add(3, introduced(f, a, b)))
+	f.Add(logKey(h))
+	require.NoError(f, h.Add(4, retired(a, b)))
+	require.NoError(f, h.Add(5, introduced(f, b, c)))
+	f.Add(logKey(h))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, err := ParseLogKey(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseLogKey(logKey(h))
+		require.NoError(t, err)
+		require.Equal(t, string(logKey(h)), string(logKey(again)))
+		require.True(t, h.Trusts(h.Current()))
+	})
+}
