@@ -1,0 +1,177 @@
+package interop_test
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/transparency-dev/merkle/rfc6962"
+	"github.com/transparency-dev/tessera/api"
+	"github.com/transparency-dev/tessera/client"
+	"github.com/transparency-dev/tessera/fsck"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// sizes are those that a log is looked at as it grows: around tiles that fill, on one
+// level and on two, and where the index of a tile has two elements. There is no log
+// without entries: the first says that the ledger was created.
+var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
+
+// patience bounds what a tool may take: some of them wait for ever for what does not
+// come.
+const patience = 2 * time.Minute
+
+// verifier is the key of the default ledger as x/mod has it.
+func (s *server) verifier() note.Verifier {
+	s.t.Helper()
+	v, err := note.NewVerifier(s.key)
+	require.NoError(s.t, err)
+	return v
+}
+
+// fetcher reads a public log by HTTP, without credentials.
+func fetcher(t testing.TB, log *url.URL) *client.HTTPFetcher {
+	t.Helper()
+	f, err := client.NewHTTPFetcher(log, nil)
+	require.NoError(t, err)
+	return f
+}
+
+// leafHashes are those of the entries of a bundle.
+func leafHashes(bundle []byte) ([][]byte, error) {
+	var entries api.EntryBundle
+	if err := entries.UnmarshalText(bundle); err != nil {
+		return nil, err
+	}
+	hashes := make([][]byte, len(entries.Entries))
+	for i, entry := range entries.Entries {
+		hashes[i] = rfc6962.DefaultHasher.HashLeaf(entry)
+	}
+	return hashes, nil
+}
+
+// check has Tessera's fsck go through a whole log.
+func (s *server) check(log fsck.Fetcher) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	// With one worker it can wait for itself.
+	return fsck.New(s.origin(), s.verifier(), log, leafHashes, fsck.Opts{N: 4}).Check(ctx)
+}
+
+// A log that grows is whole at every size, for Tessera's fsck and its client, which
+// takes it from one checkpoint to the next, and so is each copy that its mirror makes.
+func TestTessera(t *testing.T) {
+	s := start(t)
+	log := fetcher(t, s.log())
+	tracker, err := client.NewLogStateTracker(t.Context(), log.ReadTile, nil, s.verifier(), s.origin(), client.UnilateralConsensus(log.ReadCheckpoint))
+	require.NoError(t, err)
+	copied := t.TempDir()
+	for _, size := range sizes {
+		s.grow(size)
+		t.Run(strconv.FormatUint(size, 10), func(t *testing.T) {
+			require.NoError(t, s.check(log))
+			before := tracker.Latest().Size
+			_, path, _, err := tracker.Update(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, size, tracker.Latest().Size)
+			if before < size {
+				require.Equal(t, s.hashes("consistency?first="+strconv.FormatUint(before, 10)), path)
+			}
+			s.wantSameProofs(log, size)
+			s.mirror(copied, size)
+			require.NoError(t, s.check(client.FileFetcher{Root: copied}))
+		})
+	}
+	// Of a tree that is long past, too: its partial tiles are still there.
+	for _, size := range sizes {
+		s.wantSameProofs(log, size)
+	}
+}
+
+// wantSameProofs compares proofs that Tessera's builder makes from tiles with those of
+// the proof endpoints, for some leaves and earlier trees.
+func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
+	s.t.Helper()
+	builder, err := client.NewProofBuilder(s.t.Context(), size, log.ReadTile)
+	require.NoError(s.t, err)
+	of := "&tree_size=" + strconv.FormatUint(size, 10)
+	for _, seq := range []uint64{0, size / 2, size - 1, rand.Uint64N(size)} {
+		path, err := builder.InclusionProof(s.t.Context(), seq)
+		require.NoError(s.t, err)
+		require.Equal(s.t, path, s.hashes("inclusion?seq="+strconv.FormatUint(seq, 10)+of))
+	}
+	to := "&second=" + strconv.FormatUint(size, 10)
+	for _, first := range []uint64{1, (size + 1) / 2, size, 1 + rand.Uint64N(size)} {
+		path, err := builder.ConsistencyProof(s.t.Context(), first, size)
+		require.NoError(s.t, err)
+		require.Equal(s.t, path, s.hashes("consistency?first="+strconv.FormatUint(first, 10)+to))
+	}
+}
+
+// mirror has Tessera's mirror bring a copy in a folder up to that size.
+func (s *server) mirror(folder string, size uint64) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	// It never ends with more workers than there are new entries.
+	command := exec.CommandContext(ctx, tools.mirror, "-storage_dir", folder, "-source_url", s.log().String(), "-num_workers", "1")
+	out, err := command.CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
+	checkpoint, err := os.ReadFile(folder + "/checkpoint")
+	require.NoError(s.t, err)
+	require.Equal(s.t, s.public("checkpoint"), checkpoint)
+	require.Contains(s.t, string(checkpoint), "\n"+strconv.FormatUint(size, 10)+"\n")
+}
+
+// tampered is a log that shows one thing with its last byte changed.
+type tampered struct {
+	fsck.Fetcher
+	checkpoint, bundle bool
+	level              int // of the tile; -1 for none
+}
+
+func flipped(tamper bool, b []byte, err error) ([]byte, error) {
+	if tamper && err == nil {
+		b = bytes.Clone(b)
+		b[len(b)-1] ^= 1
+	}
+	return b, err
+}
+
+// ReadCheckpoint implements fsck.Fetcher.
+func (f tampered) ReadCheckpoint(ctx context.Context) ([]byte, error) {
+	b, err := f.Fetcher.ReadCheckpoint(ctx)
+	return flipped(f.checkpoint, b, err)
+}
+
+// ReadTile implements fsck.Fetcher.
+func (f tampered) ReadTile(ctx context.Context, level, index uint64, width uint8) ([]byte, error) {
+	b, err := f.Fetcher.ReadTile(ctx, level, index, width)
+	return flipped(int(level) == f.level && index == 0, b, err)
+}
+
+// ReadEntryBundle implements fsck.Fetcher.
+func (f tampered) ReadEntryBundle(ctx context.Context, index uint64, width uint8) ([]byte, error) {
+	b, err := f.Fetcher.ReadEntryBundle(ctx, index, width)
+	return flipped(f.bundle && index == 1, b, err)
+}
+
+// What accepts our log does not accept everything.
+func TestTesseraSeesTampering(t *testing.T) {
+	s := start(t)
+	s.grow(600)
+	log := fetcher(t, s.log())
+	require.NoError(t, s.check(tampered{Fetcher: log, level: -1}))
+	for name, f := range map[string]tampered{
+		"checkpoint": {log, true, false, -1}, "bundle": {log, false, true, -1}, "leaf hashes": {log, false, false, 0}, "hashes above": {log, false, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) { require.Error(t, s.check(f)) })
+	}
+}
