@@ -1,0 +1,165 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// marked opens a ledger that keeps a mark in a folder.
+func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
+	c := config(t)
+	c.Marks = marks
+	return open(t, s, c)
+}
+
+// grown is a ledger of that many events, closed, its checkpoint at each size, and its
+// last mark.
+func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
+	marks := ledger.MarkFiles{Dir: t.TempDir()}
+	l := marked(t, s, marks)
+	checkpoints = append(checkpoints, nil, l.Head().Checkpoint)
+	for range size - 1 {
+		checkpoints = append(checkpoints, post(t, l, ipc(t, "", "x"), "").Head.Checkpoint)
+	}
+	require.NoError(t, l.Close())
+	mark, err := marks.Mark(l.Name())
+	require.NoError(t, err)
+	return checkpoints, mark
+}
+
+func TestMarkIsTheLastCheckpoint(t *testing.T) {
+	s := store(t, memory.New())
+	checkpoints, mark := grown(t, s, 9)
+	require.Equal(t, string(checkpoints[9]), string(mark))
+	for size, checkpoint := range checkpoints[1:] {
+		require.NoError(t, ledger.CheckMark(t.Context(), s, checkpoint, signer(t).Verifier()), "size %d", size)
+	}
+}
+
+// A store that is not what the ledger has signed takes no writes, says why, and goes on
+// to answer; what is wrong with the mark itself is no reason to sign.
+func TestStoresThatAreNotTheNewest(t *testing.T) {
+	_, mark := grown(t, store(t, memory.New()), 12)
+	_, other := grown(t, store(t, memory.New()), 5) // other run ids: another tree
+	foreign, err := proofs.NewKey([32]byte{7}).Signer("test.invalid/default")
+	require.NoError(t, err)
+	rekeyed, err := foreign.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 3})
+	require.NoError(t, err)
+	for name, k := range map[string]struct {
+		mark []byte
+		says string
+	}{
+		"older":       {mark, "an older copy"},
+		"fork":        {other, "it is a fork"},
+		"another key": {rekeyed, "does not know"},
+		"half":        {mark[:40], "cannot be read"},
+		"empty":       {nil, "cannot be read"},
+		"changed":     {append([]byte("x"), mark...), "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store(t, memory.New())
+			_, own := grown(t, s, 8)
+			marks := ledger.MarkFiles{Dir: t.TempDir()}
+			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
+			l := marked(t, s, marks)
+			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
+			require.ErrorIs(t, err, ledger.ErrRollback)
+			require.ErrorContains(t, err, k.says)
+			require.ErrorIs(t, l.Writable(t.Context()), ledger.ErrRollback)
+			_, err = l.RotateKey(foreign, "operator")
+			require.ErrorIs(t, err, ledger.ErrRollback)
+			_, err = l.Checkpoint(t.Context(), l.Head(), 3)
+			require.ErrorIs(t, err, ledger.ErrRollback, "nothing is signed")
+			last, err := l.Checkpoint(t.Context(), l.Head(), 8)
+			require.NoError(t, err)
+			require.Equal(t, string(own), string(last))
+			require.NoError(t, walk(t, l))
+			require.NoError(t, l.Freeze(t.Context()))
+			require.NoError(t, l.Writable(t.Context()), "an archive that nobody waits for")
+			require.NoError(t, l.Close())
+			left, err := marks.Mark(ledger.Default)
+			require.NoError(t, err)
+			require.Equal(t, string(k.mark), string(left))
+		})
+	}
+}
+
+func TestMarkThatIsLost(t *testing.T) {
+	s := store(t, memory.New())
+	grown(t, s, 4)
+	marks := ledger.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	l := marked(t, s, marks)
+	post(t, l, ipc(t, "", "x"), "")
+	require.NoError(t, l.Close())
+	mark, err := marks.Mark(ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, string(l.Head().Checkpoint), string(mark))
+	require.NoError(t, os.WriteFile(marks.Path(ledger.Default)+".new", []byte("half"), 0o600))
+	post(t, marked(t, s, marks), ipc(t, "", "x"), "")
+}
+
+// brokenMarks cannot be written while broken is set, and counts.
+type brokenMarks struct {
+	ledger.MarkFiles
+	mu             sync.Mutex
+	broken         bool // under mu
+	tried, written int  // under mu
+}
+
+func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tried++
+	if m.broken {
+		return errors.New("no place")
+	}
+	m.written++
+	return m.MarkFiles.SetMark(name, checkpoint)
+}
+
+// Commits go on while marks cannot be written, and cost no write of a mark each.
+func TestMarksAreNeverInTheWay(t *testing.T) {
+	marks := &brokenMarks{MarkFiles: ledger.MarkFiles{Dir: t.TempDir()}, broken: true}
+	l := marked(t, store(t, memory.New()), marks)
+	for range 200 {
+		post(t, l, ipc(t, "", "x"), "")
+	}
+	marks.mu.Lock()
+	require.Less(t, marks.tried, 100)
+	require.Zero(t, marks.written)
+	marks.broken = false
+	marks.mu.Unlock()
+	require.NoError(t, l.Close())
+	mark, err := marks.Mark(ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, string(l.Head().Checkpoint), string(mark))
+}
+
+// A ledger whose database is gone is not begun anew under its mark.
+func TestMarkWithoutLedger(t *testing.T) {
+	marks := ledger.MarkFiles{Dir: t.TempDir()}
+	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }
+	h, err := ledger.OpenHost(context.Background(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, config)
+	require.NoError(t, err)
+	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	h, err = ledger.OpenHost(context.Background(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, config)
+	require.NoError(t, err)
+	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	require.ErrorIs(t, err, ledger.ErrMarkWithoutLedger)
+	_, err = h.Create(t.Context(), ledger.New{Name: "b"})
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+}

@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"colophon/storage"
+)
+
+// MarkFiles keeps high-water marks in a folder, one file a ledger.
+type MarkFiles struct {
+	Dir string
+}
+
+// Path is the file that holds a ledger's mark.
+func (m MarkFiles) Path(ledger string) string { return filepath.Join(m.Dir, ledger+".checkpoint") }
+
+// Mark implements Marks.
+func (m MarkFiles) Mark(ledger string) ([]byte, error) {
+	text, err := os.ReadFile(m.Path(ledger))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", m.Path(ledger), storage.ErrNotFound)
+	}
+	return text, err
+}
+
+// SetMark implements Marks. It survives the loss of power.
+func (m MarkFiles) SetMark(ledger string, checkpoint []byte) error {
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		return err
+	}
+	// Always the same name: what a crash leaves there, the next write takes.
+	temporary := m.Path(ledger) + ".new"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(checkpoint)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, m.Path(ledger)); err != nil {
+		return err
+	}
+	return SyncDir(m.Dir)
+}
