@@ -216,19 +216,21 @@ func TestMetricsOfTrouble(t *testing.T) {
 	defer r.Release()
 	submission, err := l.Prepare(r, ledger.Anonymous, "")
 	require.NoError(t, err)
-	_, err = l.Submit(submission)
-	require.NoError(t, err)
+	for range 2 {
+		_, err = l.Submit(submission)
+		require.NoError(t, err)
+	}
 	require.NoError(t, host.Close())
 	tamper, err := database.Tamper(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, tamper.DeleteEntry(0))
+	require.NoError(t, tamper.DeleteEntry(1)) // a ledger opens by its first event and its last
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)
 	require.NoError(t, err)
 	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
-	require.Error(t, folded.Follower(ledger.Default).Wait(t.Context(), 1))
+	require.Error(t, folded.Follower(ledger.Default).Wait(t.Context(), 2))
 
 	answer := httptest.NewRecorder()
 	s.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
