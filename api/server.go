@@ -52,6 +52,8 @@ type Config struct {
 	SpoolDir    string
 	// Load bounds what clients may ask for.
 	Load Load
+	// Snapshot makes copies for backups; nil where there are none.
+	Snapshot Snapshot
 }
 
 func (c Config) withDefaults() Config {

@@ -47,6 +47,9 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	if !ok {
 		return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrKeysFixed)
 	}
+	if err := l.Writable(ctx); err != nil { // before a key is made
+		return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
+	}
 	ack, err := change(l, keys)
 	if err != nil {
 		return Ack{}, err

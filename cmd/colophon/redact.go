@@ -234,7 +234,7 @@ func (r *redactCommand) printDone(done *redactionAnswer) error {
 	for _, receipt := range done.Receipts {
 		seqs = append(seqs, receipt.Seq)
 	}
-	_, err := fmt.Fprintf(r.out, "\nredacted %s by %s%s\n", counted(done.Records, "record"), counted(done.Events, "event"), listed(seqs, done.Events))
+	_, err := fmt.Fprintf(r.out, "\nredacted %s by %s%s\nBackups that were made before still hold what they held: colophon backup --keep takes them away\n", counted(done.Records, "record"), counted(done.Events, "event"), listed(seqs, done.Events))
 	return err
 }
 

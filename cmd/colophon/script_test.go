@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"follow":      scriptFollow,
 			"http":        scriptHTTP,
 			"wait-size":   scriptWaitSize,
+			"wait-mark":   scriptWaitMark,
 			"size":        scriptSize,
 			"scrape":      scriptScrape,
 			"generate":    scriptGenerate,

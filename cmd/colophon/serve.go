@@ -36,6 +36,12 @@ func keyFiles(data string) ledger.KeyFiles {
 	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
 
+// markFiles are beside the database, and never part of a backup: what they are for is to
+// notice that a backup was restored.
+func markFiles(data string) ledger.MarkFiles {
+	return ledger.MarkFiles{Dir: filepath.Join(data, "marks")}
+}
+
 func newServe(c *console) *cobra.Command {
 	flagged := serveConfig{}.withDefaults()
 	var file string
@@ -167,6 +173,9 @@ func openNode(ctx context.Context, config serveConfig, log *slog.Logger) (*node,
 		MinFreeBytes: uint64(config.MinFreeSpace),
 		CacheBytes:   int64(config.Cache),
 	})
+	if errors.Is(err, storage.ErrDamaged) {
+		return nil, exitf(exitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
+	}
 	if err != nil {
 		return nil, explainOpen(err, config.Data)
 	}
@@ -184,9 +193,14 @@ func makeSpool(data string) error {
 
 // open opens what is over the database.
 func (n *node) open(ctx context.Context, config serveConfig) (err error) {
-	ledgerConfig := func(name string) ledger.Config { return ledger.Config{Log: n.log.With("ledger", name)} }
+	ledgerConfig := func(name string) ledger.Config {
+		return ledger.Config{Log: n.log.With("ledger", name), Marks: markFiles(config.Data)}
+	}
 	if err := makeSpool(config.Data); err != nil {
 		return fmt.Errorf("making a folder for results that wait: %w", err)
+	}
+	if err := os.RemoveAll(snapshotDir(config.Data)); err != nil { // erased content may be in it
+		return fmt.Errorf("removing a copy that a backup has left: %w", err)
 	}
 	if n.host, err = ledger.OpenHost(ctx, n.database, keyFiles(config.Data), ledgerConfig); err != nil {
 		return err
@@ -217,6 +231,8 @@ func explainOpen(err error, data string) error {
 		return exitf(exitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
 	case errors.Is(err, storage.ErrFormat):
 		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
+	case errors.Is(err, ledger.ErrMarkWithoutLedger):
+		return exitf(exitDamaged, "%w\nThe marks are in %s", err, markFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):
 		return exitf(exitDamaged, "%w\nThe keys are in %s", err, keyFiles(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):
@@ -235,6 +251,7 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate
 		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
 		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
 		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
+		Snapshot: func(ctx context.Context) (string, int, error) { return snapshot(ctx, config.Data, n.database) },
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)

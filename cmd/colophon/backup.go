@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"colophon/ledger"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// backupOptions is the command line of backup.
+type backupOptions struct {
+	data, to string
+	server   serverOptions
+	keys     bool
+	keep     int
+}
+
+func newBackup(c *console) *cobra.Command {
+	var o backupOptions
+	command := &cobra.Command{
+		Use:   "backup --to FOLDER",
+		Short: "Copy a data folder, while its server runs",
+		Long: `Copy the database and the tokens of a data folder to another folder, on the machine of
+its server. If a server runs it is asked for a consistent copy (scope admin on all
+ledgers), and goes on meanwhile. Only what is not in the folder yet is copied: a table
+that several backups have is there once. Head, tree and signature of every ledger and
+all that was copied are verified before the backup counts.
+
+Signing keys are not in it, unless --with-keys says so: keep them elsewhere. Nor is the
+index, which is derived, nor the high-water mark, which is there to notice a restore.
+
+Content that is erased later stays in the backups of before: --keep removes old ones.
+
+Exit codes: 0 there is a backup, 1 there is none, 2 bad arguments or no such folder,
+3 the folder is in use, and no server answers.`,
+		Example: `  colophon backup --data ./data --to /backup/colophon
+  colophon backup --data ./data --to /backup/colophon --keep 14`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return backup(command.Context(), c, o) },
+	}
+	o.server.bind(c, command.Flags())
+	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.to, "to", "", "`folder` for the backups, made if absent")
+	command.Flags().BoolVar(&o.keys, "with-keys", false, "copy the signing keys too: whoever has the backup can sign then")
+	command.Flags().IntVar(&o.keep, "keep", 0, "`number` of backups to keep, this one included; default all")
+	return command
+}
+
+// snapshotDir is where a server makes copies of its database: beside it, so that they
+// are made of links. Each start empties it.
+func snapshotDir(data string) string { return filepath.Join(data, "snapshots") }
+
+// snapshot makes a copy of an open database of a data folder.
+func snapshot(ctx context.Context, data string, database *pebble.Database) (name string, erasing int, err error) {
+	if err := os.MkdirAll(snapshotDir(data), 0o700); err != nil {
+		return "", 0, err
+	}
+	parent, err := os.MkdirTemp(snapshotDir(data), "db-*")
+	if err != nil {
+		return "", 0, err
+	}
+	pending, err := database.Erasing(ctx)
+	if err == nil {
+		err = database.Copy(ctx, filepath.Join(parent, "db"))
+	}
+	if err != nil {
+		return "", 0, errors.Join(err, os.RemoveAll(parent))
+	}
+	return filepath.Base(parent), pending.Pieces, nil
+}
+
+func backup(ctx context.Context, c *console, o backupOptions) error {
+	switch {
+	case o.to == "":
+		return exitf(exitUsage, "--to is missing: name a folder for the backups, on another disk")
+	case o.keep < 0:
+		return exitf(exitUsage, "--keep: must not be negative")
+	}
+	name, erasing, err := takeSnapshot(ctx, c, o)
+	if err != nil {
+		return err
+	}
+	parent := filepath.Join(snapshotDir(o.data), filepath.Base(name))
+	made, err := writeBackup(ctx, c, o, filepath.Join(parent, "db"))
+	if err := errors.Join(err, os.RemoveAll(parent)); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "%s: %d bytes copied, %d of %s were there\n", made.name, made.copied, made.shared, counted(uint64(len(made.manifest.Files)), "file"))
+	for _, l := range made.manifest.Ledgers {
+		fmt.Fprintf(c.out, "  %s\n", l)
+	}
+	if erasing > 0 {
+		c.say("%d erased texts may still be in this backup: make another in a minute, and remove this one", erasing)
+	}
+	return pruneBackups(o.to, o.keep)
+}
+
+// takeSnapshot makes a copy of the database: by its server, if one runs.
+func takeSnapshot(ctx context.Context, c *console, o backupOptions) (name string, erasing int, err error) {
+	local := offlineOptions{data: o.data}
+	database, err := local.open(ctx, c)
+	if err == nil {
+		name, erasing, err = snapshot(ctx, o.data, database)
+		return name, erasing, errors.Join(err, database.Close())
+	}
+	if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != exitInUse {
+		return "", 0, err
+	}
+	server, err := newClient(c, o.server)
+	if err != nil {
+		return "", 0, err
+	}
+	answer, err := server.call(ctx, http.MethodPost, "/v1/snapshots", nil)
+	if err != nil {
+		return "", 0, fmt.Errorf("a server has the folder %s, and is to make the copy: %w", o.data, err)
+	}
+	var made struct {
+		Name    string `json:"name"`
+		Erasing int    `json:"erasing"`
+	}
+	if err := json.Unmarshal(answer, &made); err != nil {
+		return "", 0, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(snapshotDir(o.data), filepath.Base(made.Name))); err != nil {
+		return "", 0, exitf(exitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
+	}
+	return made.Name, made.Erasing, nil
+}
+
+// madeBackup is what a backup came to.
+type madeBackup struct {
+	name     string
+	manifest manifest
+	copied   int64 // bytes
+	shared   int   // files that were there
+}
+
+// writeBackup copies a snapshot, and what else belongs to a backup. The manifest comes
+// last: what is cut short before is no backup, and what it has copied the next one uses.
+func writeBackup(ctx context.Context, c *console, o backupOptions, snapshot string) (made madeBackup, err error) {
+	store := backupStore{dir: o.to}
+	if err := store.make(); err != nil {
+		return made, err
+	}
+	sources, err := backupSources(o, snapshot)
+	if err != nil {
+		return made, err
+	}
+	known, err := store.known()
+	if err != nil {
+		return made, err
+	}
+	var total int64
+	for _, s := range sources {
+		total += s.info.Size()
+	}
+	bar := newProgress(c, total, "copying", progressbar.OptionShowBytes(true))
+	defer bar.finish()
+	for _, s := range sources {
+		if ctx.Err() != nil {
+			return made, exitf(exitFailed, "interrupted; there is no backup yet, and the next goes on from here")
+		}
+		f, copied, err := store.add(s, known)
+		if err != nil {
+			return made, fmt.Errorf("backing up %s: %w", s.name, err)
+		}
+		if made.copied += copied; copied == 0 {
+			made.shared++
+		}
+		made.manifest.Files = append(made.manifest.Files, f)
+		bar.add(int(s.info.Size()))
+	}
+	// The snapshot has served: opening it changes it, and not what was copied.
+	if made.manifest.Ledgers, err = inspect(ctx, c, snapshot); err != nil {
+		return made, err
+	}
+	made.manifest.Version, made.manifest.Made = manifestVersion, time.Now().UTC()
+	made.name, err = store.finish(&made.manifest)
+	return made, err
+}
+
+// inspect verifies head, tree and signature of every ledger of a database.
+func inspect(ctx context.Context, c *console, dir string) (list []ledgerState, err error) {
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, database.Close()) }()
+	infos, err := database.Ledgers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		state, err := inspectLedger(ctx, database, info)
+		if err != nil {
+			return nil, fmt.Errorf("ledger %q: %w", info.Name, err)
+		}
+		list = append(list, state)
+	}
+	return list, nil
+}
+
+func inspectLedger(ctx context.Context, database *pebble.Database, info storage.Info) (ledgerState, error) {
+	state := ledgerState{Name: info.Name, Origin: info.Origin}
+	store, err := database.Ledger(ctx, info.Name)
+	if err != nil {
+		return state, err
+	}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return state, err
+	}
+	keys, err := ledger.StoredKeys(ctx, store)
+	if err != nil || keys == nil { // nil: no event, and nothing is signed
+		return state, err
+	}
+	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {
+		return state, err
+	}
+	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
+	state.VerifierKey = keys.Current().String()
+	return state, nil
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"colophon/ledger"
+)
+
+// manifestVersion is that of the format of backups.
+const manifestVersion = 1
+
+// manifest describes one backup: NAME.json in the folder of backups. Files are in the
+// folder "files" there, each under its SHA-256, so that several backups share what they
+// have in common. A backup is what its manifest names, and is there once that is.
+type manifest struct {
+	Version int           `json:"version"`
+	Made    time.Time     `json:"made"`
+	Ledgers []ledgerState `json:"ledgers"`
+	Files   []storedFile  `json:"files"`
+}
+
+// ledgerState is a ledger as a backup has it.
+type ledgerState struct {
+	Name        string    `json:"name"`
+	Origin      string    `json:"origin"`
+	VerifierKey string    `json:"verifier_key"`
+	Size        uint64    `json:"size"`
+	Time        time.Time `json:"time"` // of the last event
+	Checkpoint  string    `json:"checkpoint"`
+}
+
+// String is the state for people.
+func (l ledgerState) String() string {
+	return fmt.Sprintf("%s: %s, the last of %s", l.Name, counted(l.Size, "event"), l.Time.Format(time.RFC3339))
+}
+
+// storedFile is a file of the data folder.
+type storedFile struct {
+	Name     string `json:"name"` // with slashes, from the data folder
+	SHA256   string `json:"sha256"`
+	Size     int64  `json:"size"`
+	Modified int64  `json:"modified"` // nanoseconds since 1970 UTC
+}
+
+// source is a file to back up.
+type source struct {
+	name, path string
+	info       fs.FileInfo
+}
+
+// backupSources are the files that belong to a backup.
+func backupSources(o backupOptions, snapshot string) ([]source, error) {
+	var list []source
+	folders := map[string]string{"db": snapshot, "access": accessDir(o.data)}
+	if o.keys {
+		folders["keys"] = keyFiles(o.data).Dir
+	}
+	for name, dir := range folders {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) && name != "db" {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			info, err := entry.Info()
+			if err != nil {
+				return nil, err
+			}
+			if info.Mode().IsRegular() {
+				list = append(list, source{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b source) int { return strings.Compare(a.name, b.name) })
+	return list, nil
+}
+
+// backupStore is a folder of backups.
+type backupStore struct{ dir string }
+
+func (b backupStore) files() string { return filepath.Join(b.dir, "files") }
+
+func (b backupStore) file(digest string) string { return filepath.Join(b.files(), digest) }
+
+func (b backupStore) make() error { return os.MkdirAll(b.files(), 0o700) }
+
+// names are those of the backups, the oldest first.
+func (b backupStore) names() ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(b.dir, "backup-*.json"))
+	for i := range found {
+		found[i] = strings.TrimSuffix(filepath.Base(found[i]), ".json")
+	}
+	slices.Sort(found)
+	return found, err
+}
+
+func (b backupStore) read(name string) (*manifest, error) {
+	text, err := os.ReadFile(filepath.Join(b.dir, name+".json"))
+	if err != nil {
+		return nil, err
+	}
+	m := new(manifest)
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", name, err)
+	}
+	if m.Version != manifestVersion {
+		return nil, fmt.Errorf("%s has the format version %d, this build reads %d", name, m.Version, manifestVersion)
+	}
+	return m, nil
+}
+
+// known are the tables of the newest backup, which need not be read to be known again.
+func (b backupStore) known() (map[string]storedFile, error) {
+	names, err := b.names()
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	m, err := b.read(names[len(names)-1])
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]storedFile)
+	for _, f := range m.Files {
+		if ext := filepath.Ext(f.Name); ext == ".sst" || ext == ".blob" { // never written again
+			known[f.Name] = f
+		}
+	}
+	return known, nil
+}
+
+// add puts a file into the store unless it is there. Copied are the bytes written.
+func (b backupStore) add(s source, known map[string]storedFile) (f storedFile, copied int64, err error) {
+	f = storedFile{Name: s.name, Size: s.info.Size(), Modified: s.info.ModTime().UnixNano()}
+	if k, ok := known[s.name]; ok && k.Size == f.Size && k.Modified == f.Modified && b.has(k) {
+		return k, 0, nil
+	}
+	in, err := os.Open(s.path)
+	if err != nil {
+		return f, 0, err
+	}
+	defer in.Close()
+	// One name for all: what an interrupted backup leaves, the next takes.
+	part := filepath.Join(b.dir, "incomplete")
+	digest, size, err := copyFile(part, in)
+	if err != nil {
+		return f, 0, err
+	}
+	f.SHA256, f.Size = digest, size
+	if b.has(f) {
+		return f, 0, os.Remove(part)
+	}
+	if err := verifyFile(part, f); err != nil {
+		return f, 0, err
+	}
+	if err := os.Rename(part, b.file(digest)); err != nil {
+		return f, 0, err
+	}
+	return f, size, nil
+}
+
+// has reports whether a file is in the store, of the right length.
+func (b backupStore) has(f storedFile) bool {
+	info, err := os.Stat(b.file(f.SHA256))
+	return err == nil && info.Size() == f.Size
+}
+
+// finish makes the backup count, durably.
+func (b backupStore) finish(m *manifest) (string, error) {
+	if err := ledger.SyncDir(b.files()); err != nil {
+		return "", err
+	}
+	name := "backup-" + m.Made.Format("20060102T150405.000000Z")
+	text, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return "", fmt.Errorf("describing the backup: %w", err)
+	}
+	part := filepath.Join(b.dir, "incomplete")
+	if _, _, err := copyFile(part, strings.NewReader(string(text)+"\n")); err != nil {
+		return "", err
+	}
+	if err := os.Rename(part, filepath.Join(b.dir, name+".json")); err != nil {
+		return "", err
+	}
+	return name, ledger.SyncDir(b.dir)
+}
+
+// copyFile writes a file, durably, over what there is.
+func copyFile(path string, in io.Reader) (digest string, size int64, err error) {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return "", 0, err
+	}
+	hash := sha256.New()
+	size, err = io.Copy(io.MultiWriter(out, hash), in)
+	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
+}
+
+// verifyFile checks that a file holds what it should.
+func verifyFile(path string, want storedFile) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	hash := sha256.New()
+	size, err := io.Copy(hash, in)
+	if err != nil {
+		return err
+	}
+	if digest := hex.EncodeToString(hash.Sum(nil)); digest != want.SHA256 || size != want.Size {
+		return fmt.Errorf("%s is damaged: %d bytes that hash to %s, it should have %d and %s", path, size, digest, want.Size, want.SHA256)
+	}
+	return nil
+}
+
+// pruneBackups removes all but the newest backups, and every file that none needs; 0
+// keeps all.
+func pruneBackups(dir string, keep int) error {
+	b := backupStore{dir}
+	names, err := b.names()
+	if err != nil || keep == 0 || len(names) <= keep {
+		return err
+	}
+	needed := make(map[string]bool)
+	for _, name := range names[len(names)-keep:] {
+		m, err := b.read(name)
+		if err != nil {
+			return fmt.Errorf("removing old backups: %w", err)
+		}
+		for _, f := range m.Files {
+			needed[f.SHA256] = true
+		}
+	}
+	for _, name := range names[:len(names)-keep] { // before the files that they name
+		if err := os.Remove(filepath.Join(dir, name+".json")); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(b.files())
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !needed[entry.Name()] {
+			if err := os.Remove(b.file(entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+)
+
+// checkMark holds a ledger of a data folder against its high-water mark.
+func checkMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
+	mark, err := markFiles(data).Mark(name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = ledger.CheckMark(ctx, store, mark, keys...)
+	if !errors.Is(err, ledger.ErrRollback) {
+		return nil, err
+	}
+	head, headErr := store.Head(ctx)
+	return &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: err.Error()}, headErr
+}

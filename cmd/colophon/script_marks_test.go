@@ -1,0 +1,24 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptWaitMark waits until the high-water mark of a ledger has come to a size:
+//
+//	wait-mark DATA LEDGER EVENTS
+func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
+	path := markFiles(ts.MkAbs(args[0])).Path(args[1])
+	for {
+		mark, err := os.ReadFile(path)
+		ts.Check(err)
+		if strings.Split(string(mark), "\n")[1] == args[2] {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
