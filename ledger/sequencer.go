@@ -146,8 +146,12 @@ type newEvent struct {
 // before it, and decides what is appended. It changes no state of the ledger.
 func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(b.items))}
+	next.storage.Keys = make([]storage.Key, 0, len(b.items))
 	size := l.Head().Size
-	inFlight := make(map[proofs.Hash]storage.Key)
+	holders, err := l.holders(ctx, b)
+	if err != nil {
+		return nil, err
+	}
 	for _, it := range b.items {
 		seq := size + uint64(len(next.events))
 		own := newEvent{item: it, body: it.Body, contents: it.Contents, redacted: it.Redactions}
@@ -161,21 +165,12 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			next.events = append(next.events, own)
 			continue
 		}
-		holder, held := inFlight[*it.Key]
-		if !held {
-			var err error
-			holder, err = l.store.Key(ctx, *it.Key)
-			if err != nil && !errors.Is(err, storage.ErrNotFound) {
-				return nil, fmt.Errorf("looking up an idempotency key: %w", err)
-			}
-			held = err == nil
-		}
-		switch {
+		switch holder, held := holders[*it.Key]; {
 		case !held && it.Refused:
 			next.events = append(next.events, own)
 		case !held:
 			key := storage.Key{Key: *it.Key, Record: it.Record, Seq: seq}
-			inFlight[*it.Key] = key
+			holders[*it.Key] = key
 			next.storage.Keys = append(next.storage.Keys, key)
 			next.events = append(next.events, own)
 		case holder.Record == it.Record:
@@ -186,6 +181,28 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 		}
 	}
 	return next, nil
+}
+
+// holders is the claims in the store of the keys of a batch.
+func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Key, error) {
+	keys := make([]proofs.Hash, 0, len(b.items))
+	for _, it := range b.items {
+		if it.Key != nil {
+			keys = append(keys, *it.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	claims, err := l.store.Keys(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("looking up idempotency keys: %w", err)
+	}
+	holders := make(map[proofs.Hash]storage.Key, len(keys))
+	for _, claim := range claims {
+		holders[claim.Key] = claim
+	}
+	return holders, nil
 }
 
 // link gives every event its seq, time and place in the chain, and adds its

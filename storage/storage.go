@@ -33,6 +33,9 @@ var (
 	// ErrFormat: the database was written in a format that this build does
 	// not know.
 	ErrFormat = errors.New("storage: unknown format version")
+	// ErrDamaged: files of the database are not as they were written, and it cannot
+	// be opened. Nothing was changed.
+	ErrDamaged = errors.New("storage: damaged")
 )
 
 // Hash is a SHA-256 value.
@@ -149,6 +152,9 @@ type Reader interface {
 	// Key is the claim of an idempotency key; ErrNotFound if unclaimed, or
 	// claimed at or beyond the head.
 	Key(ctx context.Context, key Hash) (Key, error)
+	// Keys is the claims of several idempotency keys, as Key has them, looked up
+	// together: one for each key that is claimed, in no particular order.
+	Keys(ctx context.Context, keys []Hash) ([]Key, error)
 	// Setting is a named value of this ledger; ErrNotFound if unset.
 	Setting(ctx context.Context, name string) ([]byte, error)
 }

@@ -13,7 +13,7 @@ import (
 // Database.
 func StoreCalls() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
-		"Redactions", "Key", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
+		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 }
 
 // errChecksum is what Garble makes of a read.
@@ -174,6 +174,10 @@ func (s *store) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, err
 // Key implements storage.Reader.
 func (s *store) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
 	return read(s.faults, "Key", func() (storage.Key, error) { return s.under.Key(ctx, key) })
+}
+
+func (s *store) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
+	return read(s.faults, "Keys", func() ([]storage.Key, error) { return s.under.Keys(ctx, keys) })
 }
 
 // Setting implements storage.Reader.

@@ -58,6 +58,8 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	note("Referenced", err)
 	_, err = s.Key(ctx, storage.Hash{1})
 	note("Key", err)
+	_, err = s.Keys(ctx, []storage.Hash{{1}})
+	note("Keys", err)
 	_, err = s.Setting(ctx, "name")
 	note("Setting", err)
 	for _, err := range s.Entries(ctx, 0) {

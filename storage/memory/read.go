@@ -177,6 +177,22 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error)
 	return claim, nil
 }
 
+// Keys implements storage.Reader.
+func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name, err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	found := make(map[storage.Hash]storage.Key)
+	for _, key := range keys {
+		if claim, ok := l.keys[key]; ok && claim.Seq < l.head.Size {
+			found[key] = claim
+		}
+	}
+	return slices.Collect(maps.Values(found)), nil
+}
+
 // Entries implements storage.Reader. One buffer serves all steps, so that a
 // caller who keeps a slice is found out.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {

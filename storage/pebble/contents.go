@@ -2,11 +2,8 @@ package pebble
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
-
-	engine "github.com/cockroachdb/pebble/v2"
 
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
@@ -50,29 +47,17 @@ func (l *ledger) setContents(c *change, contents []storage.Content, erased map[s
 
 // lookUp notes which of the pieces, given by index, the ledger holds.
 func (l *ledger) lookUp(contents []storage.Content, pieces []int, held []bool) error {
-	if len(pieces) == 0 {
-		return nil
-	}
 	// In the order of the keys, neighbours are found in the same blocks.
 	slices.SortFunc(pieces, func(a, b int) int {
 		return bytes.Compare(contents[a].Digest[:], contents[b].Digest[:])
 	})
-	start, end := keys.Places(l.number)
-	places, err := l.db.engine.NewIter(&engine.IterOptions{
-		LowerBound: start,
-		UpperBound: end,
-		// Most digests are new, and a filter says so without reading a block.
-		UseL6Filters: true,
+	err := l.find(keys.Places, len(pieces), func(key []byte, i int) []byte {
+		return keys.AppendPlace(key, l.number, contents[pieces[i]].Digest)
+	}, func(i int, _ []byte) error {
+		held[pieces[i]] = true
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("looking for content: %w", err)
-	}
-	var key []byte
-	for _, i := range pieces {
-		key = keys.AppendPlace(key[:0], l.number, contents[i].Digest)
-		held[i] = places.SeekPrefixGE(key)
-	}
-	if err := errors.Join(places.Error(), places.Close()); err != nil {
 		return fmt.Errorf("looking for content: %w", err)
 	}
 	return nil

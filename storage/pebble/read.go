@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
@@ -85,6 +86,31 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Key, erro
 		return storage.Key{}, storage.ErrNotFound // as for entries: not before it is durable
 	}
 	return claim, nil
+}
+
+// Keys implements storage.Reader.
+func (l *ledger) Keys(ctx context.Context, asked []storage.Hash) ([]storage.Key, error) {
+	if err := l.db.usable(ctx); err != nil {
+		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
+	}
+	// In the order of the keys, neighbours are found in the same blocks.
+	sorted := slices.Clone(asked)
+	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
+	sorted = slices.Compact(sorted)
+	var claims []storage.Key
+	err := l.find(keys.Claims, len(sorted), func(key []byte, i int) []byte {
+		return keys.AppendClaim(key, l.number, sorted[i])
+	}, func(i int, value []byte) error {
+		claim, err := keys.DecodeClaim(sorted[i], value)
+		if err == nil && claim.Seq < l.head.Load().Size {
+			claims = append(claims, claim)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
+	}
+	return claims, nil
 }
 
 // Content implements storage.Reader.

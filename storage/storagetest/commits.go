@@ -1,7 +1,10 @@
 package storagetest
 
 import (
+	"context"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -226,4 +229,39 @@ func testKeys(t *testing.T, s *suite) {
 	got, err = store.Key(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, later, got)
+}
+
+// testKeysTogether looks up many keys at once: claimed before and just now, not
+// claimed, and twice the same.
+func testKeysTogether(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	ctx := t.Context()
+	for _, keys := range [][]storage.Hash{nil, {hash("z"), hash("y")}} {
+		claims, err := store.Keys(ctx, keys)
+		require.NoError(t, err)
+		require.Empty(t, claims)
+	}
+	var head storage.Head
+	var keys []storage.Hash
+	var want []storage.Key
+	for i := range uint64(300) {
+		b := follow(head, "e")
+		key := storage.Key{Key: hash(fmt.Sprint("key ", i)), Record: hash(fmt.Sprint("record ", i)), Seq: i}
+		b.Keys = []storage.Key{key}
+		head = commit(t, store, head, b)
+		if i%100 != 1 {
+			keys = append(keys, key.Key)
+			want = append(want, key)
+		}
+		keys = append(keys, hash(fmt.Sprint("unclaimed ", i)))
+	}
+	asked := slices.Clone(append(keys, keys[0], keys[1]))
+	got, err := store.Keys(ctx, asked)
+	require.NoError(t, err)
+	require.ElementsMatch(t, want, got)
+	require.Equal(t, append(keys, keys[0], keys[1]), asked, "the caller's stay as they are")
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = store.Keys(done, keys)
+	require.ErrorIs(t, err, context.Canceled)
 }

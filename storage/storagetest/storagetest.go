@@ -54,6 +54,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Opti
 		{"Entries", testEntries},
 		{"Tiles", testTiles},
 		{"Keys", testKeys},
+		{"KeysTogether", testKeysTogether},
 		{"Deduplication", testDeduplication},
 		{"References", testReferences},
 		{"Redact", testRedact},

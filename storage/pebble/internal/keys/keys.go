@@ -206,3 +206,6 @@ func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
+
+// Claims is the range of a ledger's claim keys, the end excluded.
+func Claims(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }

@@ -69,6 +69,10 @@ func TestRanges(t *testing.T) {
 	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendPlace(nil, 7, next)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
+	start, end = keys.Claims(math.MaxUint32)
+	require.Greater(t, string(keys.AppendClaim(nil, math.MaxUint32, digest(0xff))), string(start))
+	require.Less(t, string(keys.AppendClaim(nil, math.MaxUint32, digest(0xff))), string(end))
+	require.Less(t, string(end), string(keys.Last()))
 	start, end = keys.Redactions(7, 3)
 	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 3), keys.AppendRedaction(nil, 7, math.MaxUint64)} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
