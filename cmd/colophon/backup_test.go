@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/storage/pebble"
+)
+
+// stored is a data folder without a server.
+type stored struct {
+	*testing.T
+	data, backups string
+	posted        int
+}
+
+func newStored(t *testing.T) *stored {
+	dir := t.TempDir()
+	return &stored{T: t, data: filepath.Join(dir, "data"), backups: filepath.Join(dir, "backups")}
+}
+
+// post opens the folder for some records with texts that do not compress.
+func (s *stored) post(n int) {
+	s.Helper()
+	log := (&console{err: io.Discard}).warnings()
+	database, err := pebble.Open(s.Context(), pebble.Config{Dir: databaseDir(s.data), Logger: log})
+	require.NoError(s, err)
+	host, err := ledger.OpenHost(s.Context(), database, keyFiles(s.data), func(string) ledger.Config {
+		return ledger.Config{Marks: markFiles(s.data)}
+	})
+	require.NoError(s, err)
+	l, err := host.Ledger(ledger.Default)
+	if err != nil {
+		l, err = host.Create(s.Context(), ledger.New{Name: ledger.Default})
+		require.NoError(s, err)
+	}
+	for range n {
+		s.posted++
+		r, err := record.Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
+		require.NoError(s, err)
+		submission, err := l.Prepare(r, ledger.Anonymous, "")
+		require.NoError(s, err)
+		_, err = l.Submit(submission)
+		require.NoError(s, err)
+	}
+	require.NoError(s, host.Close())
+	require.NoError(s, database.Close())
+}
+
+// colophon runs a command, whose output it returns.
+func (s *stored) colophon(code int, args ...string) string {
+	s.Helper()
+	var out strings.Builder
+	got := run(s.Context(), args, strings.NewReader(""), &out, &out, func(string) (string, bool) { return "", false })
+	require.Equal(s, code, got, "%s", out.String())
+	return out.String()
+}
+
+func (s *stored) backup(args ...string) string {
+	s.Helper()
+	return s.colophon(exitOK, append([]string{"backup", "--data", s.data, "--to", s.backups}, args...)...)
+}
+
+// restore restores into a folder of its own, checks it, and returns it.
+func (s *stored) restore(args ...string) string {
+	s.Helper()
+	data := filepath.Join(s.TempDir(), "restored")
+	s.colophon(exitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
+	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(keyFiles(s.data).Dir)))
+	require.NoError(s, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
+	s.colophon(exitOK, "fsck", "--data", data)
+	return data
+}
+
+// files are those that the backups share, and their sizes.
+func (s *stored) files() map[string]int64 {
+	s.Helper()
+	entries, err := os.ReadDir(backupStore{s.backups}.files())
+	require.NoError(s, err)
+	sizes := make(map[string]int64)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		require.NoError(s, err)
+		sizes[entry.Name()] = info.Size()
+	}
+	return sizes
+}
+
+func (s *stored) manifests() []*manifest {
+	s.Helper()
+	store := backupStore{s.backups}
+	names, err := store.names()
+	require.NoError(s, err)
+	var list []*manifest
+	for _, name := range names {
+		m, err := store.read(name)
+		require.NoError(s, err)
+		list = append(list, m)
+	}
+	return list
+}
+
+// A second backup copies what is new, and both are whole.
+func TestBackupsCopyWhatIsNew(t *testing.T) {
+	s := newStored(t)
+	s.post(400)
+	s.backup()
+	before := s.files()
+	s.post(3)
+	said := s.backup()
+	after := s.files()
+	var copied, all int64
+	for name, size := range after {
+		if _, there := before[name]; !there {
+			copied += size
+		}
+	}
+	manifests := s.manifests()
+	require.Len(t, manifests, 2)
+	shared := 0
+	for _, f := range manifests[1].Files {
+		all += f.Size
+		if _, there := before[f.SHA256]; there && strings.HasSuffix(f.Name, ".sst") {
+			shared++
+		}
+	}
+	require.Contains(t, said, fmt.Sprintf(": %d bytes copied", copied))
+	require.Positive(t, shared)
+	require.Less(t, copied, all)
+	require.EqualValues(t, 401, manifests[0].Ledgers[0].Size)
+	require.EqualValues(t, 404, manifests[1].Ledgers[0].Size)
+	store := backupStore{s.backups}
+	names, err := store.names()
+	require.NoError(t, err)
+	s.restore()
+	s.restore("--backup", names[0])
+	said = s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest",
+		"--backup", names[0], "--seen", markFiles(s.data).Path(ledger.Default))
+	require.Contains(t, said, "it has signed 404 events, the store has 401")
+
+	// What is left when the first is removed is the second.
+	s.backup("--keep", "1")
+	require.Len(t, s.manifests(), 1)
+	needed := make(map[string]bool)
+	for _, f := range s.manifests()[0].Files {
+		needed[f.SHA256] = true
+	}
+	require.Len(t, s.files(), len(needed))
+	s.restore()
+}
+
+// A backup that ends anywhere on the way is none, and the next needs less.
+func TestBackupsCutShort(t *testing.T) {
+	s := newStored(t)
+	s.post(50)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NotZero(t, run(ctx, []string{"backup", "--data", s.data, "--to", s.backups}, strings.NewReader(""), io.Discard, io.Discard,
+		func(string) (string, bool) { return "", false }))
+	store := backupStore{s.backups}
+	require.NoError(t, store.make())
+	names, err := store.names()
+	require.NoError(t, err)
+	require.Empty(t, names)
+
+	s.backup()
+	whole := s.files()
+	name, err := store.names()
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(s.backups, name[0]+".json")))
+	require.NoError(t, os.WriteFile(filepath.Join(s.backups, "incomplete"), []byte("half"), 0o600))
+	var missing string
+	for name, size := range whole {
+		if size > 4096 {
+			missing = name
+			require.NoError(t, os.WriteFile(store.file(name), []byte("half"), 0o600))
+			break
+		}
+	}
+	require.NotEmpty(t, missing)
+	s.colophon(exitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
+	s.backup()
+	s.restore()
+	entries, err := os.ReadDir(snapshotDir(s.data))
+	require.NoError(t, err)
+	require.Empty(t, entries, "no copy is left behind")
+}
+
+// A restore that is cut short is done again; one of damaged files restores nothing.
+func TestRestoresVerify(t *testing.T) {
+	s := newStored(t)
+	s.post(50)
+	s.backup("--with-keys")
+	for _, f := range s.manifests()[0].Files {
+		if f.Size == 0 {
+			continue
+		}
+		path := backupStore{s.backups}.file(f.SHA256)
+		good, err := os.ReadFile(path)
+		require.NoError(t, err)
+		bad := append([]byte{}, good...)
+		bad[len(bad)/2] ^= 1
+		for _, damaged := range [][]byte{bad, good[:len(good)-1], append(good[:len(good):len(good)], 0)} {
+			require.NoError(t, os.WriteFile(path, damaged, 0o600))
+			data := filepath.Join(t.TempDir(), "restored")
+			said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", data, "--newest")
+			require.Contains(t, said, "the backup is damaged", f.Name)
+			require.NoDirExists(t, databaseDir(data))
+		}
+		require.NoError(t, os.WriteFile(path, good, 0o600))
+	}
+	data := filepath.Join(t.TempDir(), "restored")
+	require.NoError(t, os.MkdirAll(restoring(data), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(restoring(data), "000009.sst"), []byte("half"), 0o600))
+	s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest")
+	s.colophon(exitOK, "fsck", "--data", data)
+
+	manifest := s.manifests()[0]
+	for _, name := range []string{"db/../../x", "db/", "index/x", "/etc/x", "db/a/b", ""} {
+		err := restoreFile(backupStore{s.backups}, storedFile{Name: name, SHA256: manifest.Files[0].SHA256}, t.TempDir())
+		require.ErrorContains(t, err, "no ", "%q", name)
+	}
+}
+
+// Keys are in a backup only if that is asked for.
+func TestBackupsLeaveKeysOut(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	key, err := os.ReadFile(keyFiles(s.data).Path(ledger.Default))
+	require.NoError(t, err)
+	holds := func() bool {
+		for name := range s.files() {
+			text, err := os.ReadFile(backupStore{s.backups}.file(name))
+			require.NoError(t, err)
+			if strings.Contains(string(text), strings.TrimSpace(string(key))) {
+				return true
+			}
+		}
+		return false
+	}
+	s.backup()
+	require.False(t, holds())
+	s.backup("--with-keys")
+	require.True(t, holds())
+	s.backup("--keep", "1")
+	require.False(t, holds())
+}
