@@ -1,7 +1,9 @@
 // Package audit walks a whole log and checks everything that can be checked:
-// the chain, the tree and its tiles, the signed checkpoint, every event, the
-// content that events name and those that redact it, and the idempotency keys
-// (specification 1.7, 2.2, 2.3, 2.7, 2.9). It is the oracle of tests and what `fsck` and `audit` run.
+// the chain, the tree and its tiles, the signed checkpoint, every event and what it
+// says of its record, the content that events name and those that redact it, and
+// the idempotency keys (specification 1.7, 2.2, 2.3, 2.4, 2.7, 2.9). It is the oracle
+// of tests and what `fsck` (Log, of all that is stored) and `audit` (Extend, of what a
+// server publishes) run.
 package audit
 
 import (
@@ -14,7 +16,7 @@ import (
 )
 
 // ErrUnavailable is wrapped by a Source that cannot be asked at the moment, a
-// network that is down for example. It says nothing about the log: Log returns
+// network that is down for example. It says nothing about the log: the walk returns
 // it instead of reporting damage.
 var ErrUnavailable = errors.New("audit: source unavailable")
 
@@ -22,17 +24,24 @@ var ErrUnavailable = errors.New("audit: source unavailable")
 // asked for. Content and redactions are the only things that may be absent.
 var ErrAbsent = errors.New("not there")
 
-// Source is the log to be checked. An error from it means that what was asked
-// for is missing or cannot be read, which is damage, unless it wraps
-// ErrUnavailable or the context is done.
-type Source interface {
-	// Head is the last committed head.
+// Published is the part of a log that its readers can ask for (2.9). An error from
+// it means that what was asked for is missing or cannot be read, which is damage, unless it
+// wraps ErrUnavailable or the context is done. One that wraps a *Damage says itself
+// what is damaged.
+type Published interface {
+	// Head is the last committed head. Of a log that somebody else keeps, Tip and Time
+	// are not known: they are zero.
 	Head(ctx context.Context) (Head, error)
 	// Tile is the present value of a hash tile, which may have grown since Head.
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
 	// Entries yields the entries from a sequence number upwards, in order. A
 	// slice is valid until the next step.
 	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
+}
+
+// Source is a log and all that is stored beside it. Errors are as of Published.
+type Source interface {
+	Published
 	// Content is the bytes stored under a SHA-256; ErrAbsent if there are none.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 	// Need is the first of the records that a piece of content is kept for;
@@ -73,39 +82,42 @@ type Options struct {
 	Verifiers []*proofs.Verifier
 	// Ledger is the name that events must carry; empty means that of the first.
 	Ledger string
-	// LogOnly leaves out content, redactions of it and idempotency keys, for those
-	// who may not see them.
-	LogOnly bool
+	// Strict has Log also check what a server sees to before the ledger does: that verbs
+	// are about events of the right kind, and that each event says of its record what
+	// comes out when that is made anew from its content. Extend always does, as far as
+	// that is possible without content.
+	Strict bool
 	// Progress, if set, is called now and then and at the end, by the goroutine
-	// that called Log. Both are numbers of entries; total is what the head says.
+	// that called the walk. Both are numbers of entries; total is what the head says.
 	Progress func(done, total uint64)
 }
 
 // Report is what a walk found.
 type Report struct {
-	Size       uint64            // entries found good
+	Size       uint64            // entries found good, those of earlier walks included
 	Contents   uint64            // pieces of content that they name, found good
 	Redacted   uint64            // pieces that redacted records name, erased or kept for another
-	Keys       uint64            // idempotency keys, found good
+	Keys       uint64            // uses of idempotency keys, found good
 	Checkpoint proofs.Checkpoint // what the log signed; zero when that is damaged
 	Damage     *Damage           // the first damage; nil when there is none
 }
 
-// Log walks the log up to the head that it finds, once, in bounded memory. The
-// error says why the walk could not be finished; damage is in the report. It
-// ends at the first damage.
+// Log walks the log up to the head that it finds, once. Beside a byte of memory for
+// each event, it takes a bounded amount. The error says why the walk could not be
+// finished; damage is in the report. It ends at the first damage.
 func Log(ctx context.Context, source Source, options Options) (*Report, error) {
-	head, err := source.Head(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("audit: read the head: %w", err)
-	}
-	w, err := newWalk(ctx, source, options, head)
+	w, err := newWalk(ctx, source, options)
 	if err != nil {
 		return nil, err
 	}
-	err = w.run()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("audit: %w", ctx.Err())
+	w.stored, w.past = source, NewMemory()
+	return w.finished(w.run())
+}
+
+// finished is what the walk came to.
+func (w *walk) finished(err error) (*Report, error) {
+	if w.ctx.Err() != nil {
+		return nil, fmt.Errorf("audit: %w", w.ctx.Err())
 	}
 	if err != nil && !errors.As(err, &w.report.Damage) {
 		return nil, fmt.Errorf("audit: %w", err)

@@ -12,16 +12,20 @@ type Kind string
 
 // The kinds of damage.
 const (
-	KindEntry      Kind = "entry"      // an entry is not what was signed, or no event as 2.2 has it
+	KindEntry      Kind = "entry"      // an entry is not what was signed
+	KindEvent      Kind = "event"      // what was signed is no event as 2.2 has it
+	KindCheck      Kind = "check"      // an event says of its record what does not follow from it
 	KindChain      Kind = "chain"      // an entry does not link to the one before it
 	KindTile       Kind = "tile"       // a hash tile is not that of the entries
 	KindRoot       Kind = "root"       // entries and tiles agree, but not with the signed root
 	KindSignature  Kind = "signature"  // the checkpoint is not signed by the log's key
 	KindCheckpoint Kind = "checkpoint" // the checkpoint is malformed, of another log or too old
+	KindRollback   Kind = "rollback"   // the log is an earlier one than it was
+	KindFork       Kind = "fork"       // the log is another one than it was
 	KindHead       Kind = "head"       // the stored head is not that of the entries
 	KindContent    Kind = "content"    // content is missing, altered, or should be erased
-	KindRedaction  Kind = "redaction"  // what is stored of redactions is not what the events say
-	KindKey        Kind = "key"        // an idempotency key leads elsewhere
+	KindRedaction  Kind = "redaction"  // what is known of redactions is not what the events say
+	KindKey        Kind = "key"        // an idempotency key leads elsewhere, or to two events
 	KindTruncated  Kind = "truncated"  // entries are missing
 )
 
@@ -29,12 +33,13 @@ const (
 type Damage struct {
 	Kind Kind
 	// Seq is the entry that it is about: for a tile the first entry below the
-	// hash that is wrong, for KindTruncated the first that is missing. Root,
-	// signature, checkpoint and head are about all entries: then it is their
+	// hash that is wrong, for KindTruncated the first that is missing, for KindFork
+	// the first that is another one than it was, for KindRollback the first that there was and is
+	// not. Root, signature, checkpoint and head are about all entries: then it is their
 	// number.
 	Seq  uint64
-	Tile string // path of the tile, for KindTile
-	Name string // name of the content, for KindContent
+	Tile string // path of the tile, for KindTile; of an entry bundle that cannot be read
+	Name string // name of the content, for KindContent; of the check, for KindCheck
 	// Message says what was compared with what.
 	Message string
 }
@@ -42,10 +47,10 @@ type Damage struct {
 // Error is kind, position and message.
 func (d *Damage) Error() string {
 	position := fmt.Sprintf("at entry %d", d.Seq)
-	switch d.Kind {
-	case KindTile:
+	if d.Tile != "" {
 		position = d.Tile + ", " + position
-	case KindContent:
+	}
+	if d.Name != "" {
 		position = fmt.Sprintf("%q, %s", d.Name, position)
 	}
 	return fmt.Sprintf("%s: %s: %s", d.Kind, position, d.Message)
@@ -54,6 +59,11 @@ func (d *Damage) Error() string {
 // damaged makes the error of a damage.
 func damaged(kind Kind, seq uint64, format string, args ...any) error {
 	return &Damage{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
+}
+
+// checkDamaged makes the error of something that an event says of its record.
+func checkDamaged(seq uint64, name, format string, args ...any) error {
+	return &Damage{Kind: KindCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
 // tileDamaged makes the error of a damaged tile; slot is the first bad hash.
@@ -66,10 +76,20 @@ func firstBelow(path proofs.TilePath, slot uint64) uint64 {
 	return (path.Index*proofs.FullTile + slot) << (uint(path.Level) * proofs.TileHeight)
 }
 
-// unread turns a source's error into damage, unless it is none.
+// unread turns a source's error into damage, unless it is none. What the error itself
+// says to be damaged comes first.
 func unread(err, damage error) error {
-	if errors.Is(err, ErrUnavailable) {
+	var named *Damage
+	if errors.Is(err, ErrUnavailable) || errors.As(err, &named) {
 		return err
 	}
 	return damage
+}
+
+// unavailable is the error of a source that cannot be asked, nil of any other.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -63,45 +62,64 @@ func newMemory(t testing.TB, size int) *memory {
 	}
 	var holder uint64
 	for seq := range uint64(size) {
-		e := record.Event{Actor: "anonymous", Ledger: "default"}
-		if seq == 0 {
-			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String()))
-			continue
-		}
-		kind, members := "ipc_record", ""
+		e := record.Event{Actor: "lab", Ledger: "default"}
 		switch {
+		case seq == 0:
+			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String()))
 		case seq%60 == 0:
-			kind, members = "content_redacted", fmt.Sprintf(`"reason":"r","seqs":[%d,%d]`, seq-6, seq-3)
 			m.redact(seq, seq-6, seq-3)
+			list := new(record.SeqList)
+			list.Add(seq - 6)
+			list.Add(seq - 3)
+			m.add(record.NewRedaction("r", list).AppendBody(nil, e))
 		case seq%3 == 0:
-			shared := m.hold(seq, systemPrompt)
-			members = fmt.Sprintf(`"content":{"output":%s,"system_prompt":%s}`, m.hold(seq, fmt.Sprintf("output %d", seq)), shared)
+			m.post(t, e, seq, fmt.Sprintf(`"system_prompt":%q,"output":"output %d"`, systemPrompt, seq))
 		case seq%5 == 0:
 			holder = seq
-			digest := testKey(seq + 1)
-			m.keys[testKey(seq)] = Claim{Seq: seq, Record: record.KeyedDigest("ipc_record", digest)}
-			members = fmt.Sprintf(`"digest":"%x","idempotency_key":"%x"`, digest, testKey(seq))
+			key := testKey(seq)
+			e.Key = &key
+			m.post(t, e, seq, "")
 		case seq%7 == 0 && holder > 0:
-			kind = "record_refused"
-			members = fmt.Sprintf(`"first_seq":%d,"idempotency_key":"%x"`, holder, testKey(holder))
+			key := testKey(holder)
+			e.Key = &key
+			r := testRecord(t, seq, "")
+			m.add(r.AppendRefusal(nil, e, record.RefusedKey, holder))
+		default:
+			m.post(t, e, seq, "")
 		}
-		m.add(fmt.Appendf(nil, `{"actor":"lab","checks":{},"kind":"%s","ledger":"default","record":{%s},"rules":1,`, kind, members))
 	}
 	m.head.Size = uint64(size)
 	m.seal(t)
 	return m
 }
 
-func testKey(seq uint64) proofs.Hash {
-	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
+// testRecord is the record of an event, with some members more.
+func testRecord(t testing.TB, seq uint64, members string) *record.Record {
+	t.Helper()
+	if members != "" {
+		members = "," + members
+	}
+	r, err := record.Parse(record.IPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
+	require.NoError(t, err)
+	return r
 }
 
-// hold stores content of a record and gives its description in the event.
-func (m *memory) hold(seq uint64, content string) string {
-	digest := sha256.Sum256([]byte(content))
-	m.contents[digest] = []byte(content)
-	m.needs[digest] = append(m.needs[digest], seq)
-	return fmt.Sprintf(`{"sha256":"%s","size":%d}`, hex.EncodeToString(digest[:]), len(content))
+// post appends a record with its content and key.
+func (m *memory) post(t testing.TB, e record.Event, seq uint64, members string) {
+	t.Helper()
+	r := testRecord(t, seq, members)
+	for _, c := range r.Contents {
+		m.contents[c.Digest] = slices.Clone(c.Bytes)
+		m.needs[c.Digest] = append(m.needs[c.Digest], seq)
+	}
+	if e.Key != nil {
+		m.keys[*e.Key] = Claim{Seq: seq, Record: record.KeyedDigest(r.Kind, r.Digest)}
+	}
+	m.add(r.AppendBody(nil, e))
+}
+
+func testKey(seq uint64) proofs.Hash {
+	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
 // redact withdraws the content of some records, as an event.

@@ -6,7 +6,6 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
-	"colophon/proofs"
 )
 
 // listsLimit bounds how many lists the walk remembers, each of 64 KiB at most.
@@ -18,19 +17,6 @@ func redactionOf(e pyjson.Value) (*record.SeqList, error) {
 		return nil, nil
 	}
 	return record.ParseSeqs(e.Member("record").Member("seqs"))
-}
-
-// checkList checks what a content_redacted event says itself: which records before
-// it are redacted.
-func (w *walk) checkList(seq uint64, e pyjson.Value) (*record.SeqList, error) {
-	list, err := redactionOf(e)
-	if err != nil {
-		return nil, damaged(KindEntry, seq, "its list of redacted records: %v", err)
-	}
-	if list != nil && list.Last() >= seq {
-		return nil, damaged(KindEntry, seq, "it redacts record %d, which is not before it", list.Last())
-	}
-	return list, nil
 }
 
 // checkRedacted checks that storage knows of every record that an event redacts.
@@ -56,7 +42,7 @@ func (w *walk) checkRedacted(seq uint64, list *record.SeqList) error {
 // redactedBy is the event that has redacted a record as storage has it, false if
 // there is none.
 func (w *walk) redactedBy(seq uint64) (by uint64, redacted bool, err error) {
-	by, err = w.source.Redaction(w.ctx, seq)
+	by, err = w.stored.Redaction(w.ctx, seq)
 	switch {
 	case errors.Is(err, ErrAbsent):
 		return 0, false, nil
@@ -93,7 +79,7 @@ func (w *walk) checkRedactor(seq, by uint64) error {
 // Nothing reads that yet, but an event to come would be taken for one that redacts,
 // or its record for redacted. What is below the head is checked with its record.
 func (w *walk) checkRedactions() error {
-	for r, err := range w.source.Redactions(w.ctx) {
+	for r, err := range w.stored.Redactions(w.ctx) {
 		if err != nil {
 			return unread(err, damaged(KindRedaction, w.head.Size, "what is redacted cannot be listed: %v", err))
 		}
@@ -125,98 +111,4 @@ func (w *walk) listOf(seq uint64) (list *record.SeqList, known bool, err error) 
 	}
 	w.lists[seq] = list
 	return list, true, nil
-}
-
-// eventAt reads an event out of turn. It is not known where the event is damaged. It
-// is valid until the next call.
-func (w *walk) eventAt(seq uint64) (e pyjson.Value, known bool, err error) {
-	entry, err := w.entryAt(seq)
-	if err != nil {
-		return pyjson.Value{}, false, unread(err, nil)
-	}
-	stored, err := w.source.Tile(w.ctx, 0, seq/proofs.FullTile)
-	if err != nil {
-		return pyjson.Value{}, false, unread(err, nil)
-	}
-	leaf, at := proofs.LeafHash(entry), seq%proofs.FullTile*proofs.HashSize
-	if at+proofs.HashSize > uint64(len(stored)) || proofs.Hash(stored[at:at+proofs.HashSize]) != leaf {
-		return pyjson.Value{}, false, nil
-	}
-	_, body, err := proofs.SplitEntry(entry)
-	if err != nil || w.ahead.Parse(body) != nil {
-		return pyjson.Value{}, false, nil
-	}
-	return w.ahead.Root(), true, nil
-}
-
-func (w *walk) entryAt(seq uint64) ([]byte, error) {
-	for entry, err := range w.source.Entries(w.ctx, seq) {
-		return append([]byte(nil), entry...), err
-	}
-	return nil, fmt.Errorf("entry %d: %w", seq, ErrAbsent)
-}
-
-// notCounted says that a piece of content is not kept for a record that needs it: once
-// the others that do are redacted, it would be erased.
-func (w *walk) notCounted(seq uint64, digest proofs.Hash) (string, error) {
-	kept, err := w.source.Referenced(w.ctx, digest, seq)
-	switch {
-	case err != nil:
-		return "whether it is kept for this record cannot be read: " + err.Error(), unread(err, nil)
-	case !kept:
-		return "it is there, but not kept for this record", nil
-	}
-	return "", nil
-}
-
-// notErased says why a piece of content that a redacted record names should not be
-// there, if it should not.
-func (w *walk) notErased(seq uint64, digest proofs.Hash) (string, error) {
-	if w.needed[digest] {
-		return "", nil
-	}
-	_, err := w.source.Content(w.ctx, digest)
-	if errors.Is(err, ErrAbsent) {
-		return "", nil
-	}
-	if err != nil {
-		return "whether it is erased cannot be read: " + err.Error(), unread(err, nil)
-	}
-	first, err := w.source.Need(w.ctx, digest)
-	if errors.Is(err, ErrAbsent) {
-		return "not erased: no record needs it, but its bytes are there", nil
-	}
-	if err != nil {
-		return "which records need it cannot be read: " + err.Error(), unread(err, nil)
-	}
-	why, err := w.notNeeded(first, digest)
-	if why != "" || err != nil {
-		return why, err
-	}
-	if len(w.needed) == heldLimit {
-		clear(w.needed)
-	}
-	w.needed[digest] = true
-	return "", nil
-}
-
-// notNeeded says why a piece of content is kept for the wrong record, if it is.
-func (w *walk) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
-	by, redacted, err := w.redactedBy(seq)
-	if err != nil {
-		return "", err
-	}
-	if redacted {
-		return fmt.Sprintf("not erased: it is kept for record %d, which event %d has redacted", seq, by), nil
-	}
-	e, known, err := w.eventAt(seq)
-	if err != nil || !known && seq < w.head.Size {
-		return "", err
-	}
-	for _, named := range e.Member("record").Member("content").Members() {
-		if d, err := proofs.ParseHash(string(named.Member("sha256").Text())); err == nil && d == digest {
-			return "", nil
-		}
-	}
-	return fmt.Sprintf("not erased: it is kept for record %d, which does not name it", seq), nil
 }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"colophon/proofs"
@@ -13,31 +12,31 @@ func (w *walk) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.head.Size)}
 }
 
-// storedTile reads a tile: whole hashes, at least as many as needed.
-func (w *walk) storedTile(path proofs.TilePath, needed int) ([]byte, error) {
-	stored, err := w.source.Tile(w.ctx, path.Level, path.Index)
+// servedTile reads a tile: whole hashes, at least as many as needed.
+func (w *walk) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
+	tile, err := w.source.Tile(w.ctx, path.Level, path.Index)
 	if err != nil {
 		return nil, unread(err, tileDamaged(path, 0, "it cannot be read: %v", err))
 	}
-	n := len(stored)
+	n := len(tile)
 	if n%proofs.HashSize != 0 || n > proofs.FullTile*proofs.HashSize {
 		return nil, tileDamaged(path, 0, "it has %d bytes, which are not up to %d hashes", n, proofs.FullTile)
 	}
 	if n < needed*proofs.HashSize {
 		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "it has %d hashes, %d are needed", n/proofs.HashSize, needed)
 	}
-	return stored, nil
+	return tile, nil
 }
 
-// storedLeaf is the leaf hash that the stored tiles have for an entry.
-func (w *walk) storedLeaf(seq uint64) (proofs.Hash, error) {
+// servedLeaf is the leaf hash that the served tiles have for an entry.
+func (w *walk) servedLeaf(seq uint64) (proofs.Hash, error) {
 	slot := seq % proofs.FullTile
-	if slot == 0 {
-		stored, err := w.storedTile(w.path(0, seq/proofs.FullTile), 1)
+	if slot == 0 || w.leaves == nil {
+		tile, err := w.servedTile(w.path(0, seq/proofs.FullTile), 1)
 		if err != nil {
 			return proofs.Hash{}, err
 		}
-		w.leaves = stored
+		w.leaves = tile
 	}
 	at := slot * proofs.HashSize
 	if at >= uint64(len(w.leaves)) {
@@ -47,10 +46,13 @@ func (w *walk) storedLeaf(seq uint64) (proofs.Hash, error) {
 }
 
 // compareGrown compares the tiles that the entries before have made with the
-// stored ones. It is called when the entry after them is known to link to them.
+// served ones. It is called when the entry after them is known to link to them.
 func (w *walk) compareGrown() error {
 	for _, t := range w.grown {
 		if _, err := w.compare(t); err != nil {
+			return err
+		}
+		if err := w.keep(t); err != nil {
 			return err
 		}
 	}
@@ -58,24 +60,36 @@ func (w *walk) compareGrown() error {
 	return nil
 }
 
+// keep keeps a tile for later walks.
+func (w *walk) keep(t proofs.TileData) error {
+	if w.stored != nil {
+		return nil
+	}
+	return w.past.Keep(t)
+}
+
 // compareEdge compares the right edge, once all entries are in the tree. A
-// stored tile may be wider only if the log has grown meanwhile.
+// served tile may be wider only if the log has grown meanwhile.
 func (w *walk) compareEdge() error {
-	edge := proofs.NewProver(w.tree.Snapshot(), nil, nil)
+	prover := proofs.NewProver(w.tree.Snapshot(), nil, nil)
 	for level := uint8(0); w.tree.Size()>>(level*proofs.TileHeight) > 0; level++ {
 		index := w.tree.Size() >> ((level + 1) * proofs.TileHeight)
 		if proofs.TileWidth(level, index, w.tree.Size()) == 0 {
 			continue
 		}
-		hashes, err := edge.Tile(level, index)
+		hashes, err := prover.Tile(level, index)
 		if err != nil {
 			return fmt.Errorf("right edge at level %d: %w", level, err)
 		}
-		stored, err := w.compare(proofs.TileData{Level: level, Index: index, Hashes: hashes})
-		if err != nil {
-			return err
+		edge := proofs.TileData{Level: level, Index: index, Hashes: hashes}
+		served, err := w.compare(edge)
+		if err == nil {
+			err = w.checkExcess(w.path(level, index), len(served), len(hashes))
 		}
-		if err := w.checkExcess(w.path(level, index), len(stored), len(hashes)); err != nil {
+		if err == nil {
+			err = w.keep(edge)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -99,21 +113,21 @@ func (w *walk) checkExcess(path proofs.TilePath, has, needed int) error {
 		has/proofs.HashSize, needed/proofs.HashSize)
 }
 
-// compare finds the first hash in which a stored tile differs from the one that
+// compare finds the first hash in which a served tile differs from the one that
 // the entries make.
-func (w *walk) compare(t proofs.TileData) (stored []byte, err error) {
+func (w *walk) compare(t proofs.TileData) (served []byte, err error) {
 	path := w.path(t.Level, t.Index)
-	stored, err = w.storedTile(path, len(t.Hashes)/proofs.HashSize)
-	if err != nil || bytes.HasPrefix(stored, t.Hashes) {
-		return stored, err
+	served, err = w.servedTile(path, len(t.Hashes)/proofs.HashSize)
+	if err != nil || bytes.HasPrefix(served, t.Hashes) {
+		return served, err
 	}
 	slot := 0
-	for stored[slot] == t.Hashes[slot] {
+	for served[slot] == t.Hashes[slot] {
 		slot++
 	}
 	slot /= proofs.HashSize
 	at := slot * proofs.HashSize
-	has, want := stored[at:at+proofs.HashSize], t.Hashes[at:at+proofs.HashSize]
+	has, want := served[at:at+proofs.HashSize], t.Hashes[at:at+proofs.HashSize]
 	first := firstBelow(path, uint64(slot))
 	signed, err := w.signed(path)
 	if err != nil {
@@ -126,18 +140,10 @@ func (w *walk) compare(t proofs.TileData) (stored []byte, err error) {
 	return nil, tileDamaged(path, uint64(slot), "its hash %d is %x, the entries lead to %x", slot, has, want)
 }
 
-// signed reports whether the stored value of a tile leads to the signed root.
+// signed reports whether the served value of a tile leads to the signed root.
 // The error is that of a source which is unavailable.
-func (w *walk) signed(path proofs.TilePath) (bool, error) {
-	var unavailable error
-	read := func(level uint8, index uint64) ([]byte, error) {
-		stored, err := w.source.Tile(w.ctx, level, index)
-		if errors.Is(err, ErrUnavailable) {
-			unavailable = err
-		}
-		return stored, err
-	}
-	checkpoint := w.report.Checkpoint
+func (w *walk) signed(path proofs.TilePath) (leads bool, unavailable error) {
+	read, checkpoint := w.served(&unavailable), w.report.Checkpoint
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)
 	if err != nil || tree.Root() != checkpoint.Root {
 		return false, unavailable

@@ -2,13 +2,18 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
+
+// leafPrefix tells leaves from nodes (RFC 6962, section 2.1).
+const leafPrefix = 0x00
 
 // progressStep is the number of entries between two calls of Progress.
 const progressStep = 4096
@@ -16,34 +21,48 @@ const progressStep = 4096
 // walk is one pass over a log.
 type walk struct {
 	ctx     context.Context
-	source  Source
+	source  Published
+	stored  Source // all that is stored beside the log; nil where that is not to be had
 	options Options
 	head    Head
 	report  Report
 
-	chain  proofs.Chain      // of the entries so far
-	tree   *proofs.Tree      // grown from them
-	grown  []proofs.TileData // tiles of it not compared with the stored ones yet
-	leaves []byte            // stored tile that holds the current leaf
+	past      Past
+	logKeys   *proofs.KeyHistory // as the events so far say; nil where the walk did not see the first
+	extension Extension          // zero where all is stored
 
-	ledger string // name that events carry
-	time   int64  // of the last event, microseconds
-	event  pyjson.Document
-	held   map[proofs.Hash]int // content seen to be good, and its size
+	tree   *proofs.Tree      // grown from the entries so far
+	tip    proofs.Hash       // event_hash of the last
+	grown  []proofs.TileData // tiles of it not compared with the served ones yet
+	leaves []byte            // served tile that holds the current leaf
+
+	ledger    string // name that events carry
+	time      []byte // of the last event
+	document  pyjson.Document
+	event     event  // that is in document
+	canonical []byte // scratch
+	joined    []byte // scratch
+	leaf      []byte // scratch
+	pieces    pieces // content that was read
+	deriver   *Deriver
 
 	ahead  pyjson.Document            // an event that is read out of turn
 	lists  map[uint64]*record.SeqList // of events that are read out of turn; nil of one that redacts nothing
 	needed map[proofs.Hash]bool       // content of redacted records, seen to be kept for another
 }
 
-func newWalk(ctx context.Context, source Source, options Options, head Head) (*walk, error) {
+func newWalk(ctx context.Context, source Published, options Options) (*walk, error) {
+	head, err := source.Head(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("audit: read the head: %w", err)
+	}
 	tree, err := proofs.OpenTree(0, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	return &walk{
 		ctx: ctx, source: source, options: options, head: head,
-		tree: tree, ledger: options.Ledger, held: make(map[proofs.Hash]int),
+		tree: tree, ledger: options.Ledger, pieces: newPieces(), deriver: NewDeriver(),
 		lists: make(map[uint64]*record.SeqList), needed: make(map[proofs.Hash]bool),
 	}, nil
 }
@@ -55,12 +74,21 @@ func (w *walk) run() error {
 			return err
 		}
 	}
+	if err := w.checkSeen(); err != nil {
+		return err
+	}
 	if err := w.entries(); err != nil {
 		return err
 	}
 	w.progress()
-	if err := w.finish(); err != nil || w.options.LogOnly {
+	if err := w.finish(); err != nil {
 		return err
+	}
+	if err := w.checkSigner(); err != nil {
+		return err
+	}
+	if w.stored == nil {
+		return w.checkUses()
 	}
 	return w.checkRedactions()
 }
@@ -78,11 +106,14 @@ func (w *walk) openCheckpoint() error {
 }
 
 func (w *walk) entries() error {
-	for entry, err := range w.source.Entries(w.ctx, 0) {
+	if w.tree.Size() == w.head.Size {
+		return nil
+	}
+	for entry, err := range w.source.Entries(w.ctx, w.tree.Size()) {
 		if w.ctx.Err() != nil {
 			return w.ctx.Err()
 		}
-		seq := w.chain.Size
+		seq := w.tree.Size()
 		if seq == w.head.Size {
 			return nil // the log has grown since
 		}
@@ -97,8 +128,8 @@ func (w *walk) entries() error {
 			w.progress()
 		}
 	}
-	if w.chain.Size < w.head.Size {
-		return damaged(KindTruncated, w.chain.Size, "the head has %d entries, this one and those after it are missing", w.head.Size)
+	if w.tree.Size() < w.head.Size {
+		return damaged(KindTruncated, w.tree.Size(), "the head has %d entries, this one and those after it are missing", w.head.Size)
 	}
 	return nil
 }
@@ -112,84 +143,97 @@ func (w *walk) progress() {
 // entry checks one entry: first that it is the one that the tree has, then its
 // link, then what the tree made of the entries before, then the event in it.
 func (w *walk) entry(seq uint64, entry []byte) error {
-	stored, err := w.storedLeaf(seq)
+	served, err := w.servedLeaf(seq)
 	if err != nil {
 		return err
 	}
-	before := w.chain.Tip
-	link, broken := w.chain.Next(entry)
-	leaf := link.Leaf
-	if broken != nil {
-		leaf = proofs.LeafHash(entry)
+	leaf := w.leafHash(entry)
+	if leaf != served {
+		return w.dispute(seq, entry, leaf, served)
 	}
-	if leaf != stored {
-		return w.dispute(seq, entry, before, leaf, stored)
+	prev, body, err := proofs.SplitEntry(entry)
+	if err != nil {
+		return damaged(KindEntry, seq, "%v", err)
 	}
-	switch {
-	case errors.Is(broken, proofs.ErrChainLink):
-		return damaged(KindChain, seq, "%v", broken)
-	case broken != nil:
-		return damaged(KindEntry, seq, "%v", broken)
+	if prev != w.tip {
+		return damaged(KindChain, seq, "it follows %x, the event before it is %x", prev, w.tip)
 	}
 	if err := w.compareGrown(); err != nil {
 		return err
 	}
-	if err := w.checkEvent(seq, link.Body); err != nil {
+	if err := w.reached(); err != nil {
 		return err
 	}
+	if err := w.checkEvent(seq, body); err != nil {
+		return err
+	}
+	if w.extension.Each != nil {
+		if err := w.extension.Each(Walked{Seq: seq, Entry: entry, Event: w.document.Root()}); err != nil {
+			return err
+		}
+	}
 	w.tree.Append(leaf)
+	w.tip = sha256.Sum256(entry) // prev ‖ body
 	if w.tree.Size()%proofs.FullTile == 0 {
 		w.grown = w.tree.TakeDirty()
 	}
-	return nil
+	return w.checkGrown()
 }
 
-// dispute decides between an entry and a stored leaf hash that is not its own.
-// If the stored hash leads to the signed root, the entry was changed. If not, the
+// leafHash is proofs.LeafHash, without its room for entries that are used elsewhere.
+func (w *walk) leafHash(entry []byte) proofs.Hash {
+	w.leaf = append(append(w.leaf[:0], leafPrefix), entry...)
+	return sha256.Sum256(w.leaf)
+}
+
+// dispute decides between an entry and a served leaf hash that is not its own.
+// If the served hash leads to the signed root, the entry was changed. If not, the
 // chain is asked: an entry between the right neighbours is right.
-func (w *walk) dispute(seq uint64, entry []byte, before, leaf, stored proofs.Hash) error {
+func (w *walk) dispute(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := w.path(0, seq/proofs.FullTile)
 	signed, err := w.signed(path)
 	if err != nil {
 		return err
 	}
 	if signed {
-		return damaged(KindEntry, seq, "its leaf hash is %x, the signed tree has %x", leaf, stored)
+		return damaged(KindEntry, seq, "its leaf hash is %x, the signed tree has %x", leaf, served)
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
 		return damaged(KindEntry, seq, "%v", err)
 	}
-	follower, err := w.follower(seq)
+	held, err := w.holds(seq, leaf, proofs.EventHash(prev, body))
 	if err != nil {
 		return err
 	}
-	if prev != before || proofs.EventHash(prev, body) != follower {
-		return damaged(KindEntry, seq, "its leaf hash is %x, the tree has %x, and the chain does not hold it", leaf, stored)
+	if prev != w.tip || !held {
+		return damaged(KindEntry, seq, "its leaf hash is %x, the tree has %x, and the chain does not hold it", leaf, served)
 	}
-	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, the entry's is %x, which the chain holds", stored, leaf)
+	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, the entry's is %x, which the chain holds", served, leaf)
 }
 
-// follower is what comes after an entry says of it: the prev_event_hash of the
-// next, the head's tip for the last. It is zero when the next cannot be read.
-func (w *walk) follower(seq uint64) (proofs.Hash, error) {
+// holds reports whether what comes after an entry agrees with it: the prev_event_hash
+// of the next; for the last, the head's tip, or the signed root where the tip is not
+// known. It does not when the next cannot be read.
+func (w *walk) holds(seq uint64, leaf, event proofs.Hash) (bool, error) {
 	if seq+1 == w.head.Size {
-		return w.head.Tip, nil
+		if w.stored != nil {
+			return event == w.head.Tip, nil
+		}
+		w.tree.Append(leaf) // nothing comes after that
+		return w.tree.Root() == w.report.Checkpoint.Root, nil
 	}
 	for entry, err := range w.source.Entries(w.ctx, seq+1) {
 		if err != nil {
-			return proofs.Hash{}, unread(err, nil)
+			return false, unavailable(err)
 		}
 		prev, _, err := proofs.SplitEntry(entry)
-		if err != nil {
-			return proofs.Hash{}, nil
-		}
-		return prev, nil
+		return err == nil && prev == event, nil
 	}
-	return proofs.Hash{}, nil
+	return false, nil
 }
 
-// finish compares what the entries lead to with what is stored and signed.
+// finish compares what the entries lead to with what is served and signed.
 func (w *walk) finish() error {
 	if err := w.compareGrown(); err != nil {
 		return err
@@ -205,10 +249,18 @@ func (w *walk) finish() error {
 		return damaged(KindCheckpoint, size, "the checkpoint covers %d entries, the head has %d", checkpoint.Size, size)
 	case len(w.head.Checkpoint) > 0 && root != checkpoint.Root:
 		return damaged(KindRoot, size, "the entries lead to root %x, signed is %x", root, checkpoint.Root)
-	case w.chain.Tip != w.head.Tip:
-		return damaged(KindHead, size, "the last event hash is %x, the head has %x", w.chain.Tip, w.head.Tip)
-	case w.time != w.head.Time:
-		return damaged(KindHead, size, "the last event's time is %d, the head has %d, in microseconds", w.time, w.head.Time)
+	case w.stored == nil:
+		return nil
+	case w.tip != w.head.Tip:
+		return damaged(KindHead, size, "the last event hash is %x, the head has %x", w.tip, w.head.Tip)
+	case size > 0 && w.lastTime() != w.head.Time:
+		return damaged(KindHead, size, "the last event's time is %s, the head has %d, in microseconds", w.time, w.head.Time)
 	}
 	return nil
+}
+
+// lastTime is that of the last event, in microseconds since 1970.
+func (w *walk) lastTime() int64 {
+	at, _ := time.Parse(record.TimeLayout, string(w.time)) // it was read before
+	return at.UnixMicro()
 }

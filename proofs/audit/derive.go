@@ -1,0 +1,282 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// Deriver makes records anew from what their events say and from their content, and
+// compares what is made of them with the events. One goroutine uses it at a time.
+type Deriver struct {
+	// Derived counts records that came out as their events say. Confirmed counts those
+	// of them which have the digest that the event says. An event does not tell what was
+	// posted as null and what was left out: the ways of others were too many to try.
+	Derived, Confirmed uint64
+
+	event, again pyjson.Document
+	posted       []byte           // scratch
+	known        []map[string]int // ways that were right lately, by the names of choices
+	allowance    int              // bytes that may yet be hashed to find the way of a record
+}
+
+// Bounds of the search for the way in which a record was posted.
+const (
+	firstAllowance = 64 << 20 // bytes hashed
+	moreAllowance  = 8         // times the size of each record
+	mostWays       = 1 << 20
+	knownWays      = 8
+)
+
+// NewDeriver is a Deriver that has seen nothing yet.
+func NewDeriver() *Deriver { return &Deriver{allowance: firstAllowance} }
+
+// Check checks the event at seq, which a walk has found good. The error is a *Damage
+// where the event is not what its record makes, or what content gives where it fails.
+// An event that brings no record is passed over. What content gives has the digest
+// that it is asked for.
+func (d *Deriver) Check(seq uint64, body []byte, content func(name string, digest proofs.Hash) ([]byte, error)) error {
+	if err := d.event.Parse(body); err != nil {
+		return damaged(KindEvent, seq, "its body is not JSON: %v", err)
+	}
+	root := d.event.Root()
+	p := &poster{kind: record.Kind(root.Member("kind").Text()), record: root.Member("record"), checks: root.Member("checks")}
+	if !slices.Contains(record.Kinds[:], p.kind) || unknownWords(p.record) {
+		return nil
+	}
+	var err error
+	if p.content, err = readContent(p.record.Member("content"), content); err != nil {
+		return err
+	}
+	if err := p.read(); err != nil {
+		return checkDamaged(seq, "content", "it is no JSON where it must be: %v", err)
+	}
+	if err := d.compare(seq, root, p); err != nil {
+		return err
+	}
+	d.Derived++
+	return d.confirm(seq, p)
+}
+
+// unknownWords: the cache key covers words which are too long for the event, or no
+// valid UTF-8, so that nobody can know them.
+func unknownWords(r pyjson.Value) bool {
+	for _, value := range r.Member("cache_dimensions").Members() {
+		if value.Kind() == pyjson.Null {
+			return true
+		}
+	}
+	return false
+}
+
+// readContent reads all pieces of content that a record names.
+func readContent(named pyjson.Value, content func(string, proofs.Hash) ([]byte, error)) (map[string][]byte, error) {
+	pieces := make(map[string][]byte, named.Len())
+	for name, value := range named.Members() {
+		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
+		if err != nil {
+			return nil, err
+		}
+		piece, err := content(string(name.Text()), digest)
+		if err != nil {
+			return nil, err
+		}
+		pieces[string(name.Text())] = piece
+	}
+	return pieces, nil
+}
+
+// compare compares the event with that of the record which is posted again.
+func (d *Deriver) compare(seq uint64, event pyjson.Value, p *poster) error {
+	d.posted = p.append(d.posted[:0], nil)
+	r, err := record.NoLimits().Parse(p.kind, escapeSurrogates(d.posted))
+	if refused := (*record.Error)(nil); errors.As(err, &refused) {
+		return checkDamaged(seq, "", "what it says, with its content, makes no %s: %v", p.kind, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	frame := record.Event{Actor: string(event.Member("actor").Text()), Ledger: string(event.Member("ledger").Text())}
+	if key := p.record.Member("idempotency_key"); key.Given() {
+		digest, err := proofs.ParseHash(string(key.Text()))
+		if err != nil {
+			return damaged(KindEvent, seq, "its idempotency key: %v", err)
+		}
+		frame.Key = &digest
+	}
+	at, err := time.Parse(record.TimeLayout, string(event.Member("time").Text()))
+	if err != nil {
+		return damaged(KindEvent, seq, "its time: %v", err)
+	}
+	if err := d.again.Parse(record.AppendSuffix(r.AppendBody(nil, frame), seq, at)); err != nil {
+		return fmt.Errorf("event %d, made anew: %w", seq, err)
+	}
+	if pointer, says, makes, found := difference("", event, d.again.Root()); found {
+		return checkDamaged(seq, pointer, "the event says %.200s, the record makes it %.200s", says, makes)
+	}
+	return nil
+}
+
+// Places in an event that are compared otherwise: the record's digest, and the digests
+// of content as it was posted, byte for byte.
+const (
+	digestPointer  = "/record/digest"
+	contentPointer = "/record/content/"
+)
+
+// difference is the first place where two values differ, and what stands there.
+func difference(pointer string, event, again pyjson.Value) (at string, says, makes []byte, found bool) {
+	if event.Kind() != pyjson.Object || again.Kind() != pyjson.Object {
+		return pointer, orNothing(event), orNothing(again), true
+	}
+	for _, side := range [...]pyjson.Value{event, again} {
+		for name := range side.Members() {
+			next := string(pyjson.AppendPointer([]byte(pointer), name.Text()))
+			a, b := event.Member(string(name.Text())), again.Member(string(name.Text()))
+			if next == digestPointer || bytes.Equal(a.Raw(), b.Raw()) || strings.HasPrefix(next, contentPointer) && a.Kind() == b.Kind() {
+				continue
+			}
+			if at, says, makes, found = difference(next, a, b); found {
+				return at, says, makes, found
+			}
+		}
+	}
+	return "", nil, nil, false
+}
+
+func orNothing(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.Absent {
+		return []byte("nothing")
+	}
+	return v.Raw()
+}
+
+// confirm finds the way in which the record was posted, by its digest. Where there is
+// none the event lies about a claim: about which, it looks for.
+func (d *Deriver) confirm(seq uint64, p *poster) error {
+	d.allowance = min(d.allowance+moreAllowance*len(d.posted), firstAllowance)
+	found, complete := d.find(p, true)
+	if found {
+		d.Confirmed++
+		return nil
+	}
+	if d.allowance <= 0 {
+		return nil
+	}
+	for _, p.doubted = range doubtful(p) {
+		if err := p.read(); err != nil {
+			return err
+		}
+		if found, _ := d.find(p, false); found {
+			result := record.Result(p.checks.Member(p.doubted).Member("result").Text())
+			return checkDamaged(seq, p.doubted, "its result is %s; of the record that has the digest it would be %s", result, contrary(result))
+		}
+	}
+	if complete {
+		return checkDamaged(seq, "digest", "it is %s; no record that makes this event has it", p.record.Member("digest").Text())
+	}
+	return nil
+}
+
+// doubtful are the checks, not too many, of claims that the event alone tells of, and that may be the
+// contrary of what it says.
+func doubtful(p *poster) []string {
+	const most = 64
+	var names []string
+	for name, check := range p.checks.Members() {
+		result := record.Result(check.Member("result").Text())
+		told := p.kind != record.RunDAG || string(name.Text()) == "cache_key"
+		if told && (result == record.Match || result == record.Computed) && len(names) < most {
+			names = append(names, string(name.Text()))
+		}
+	}
+	return names
+}
+
+// find looks for the way in which the record was posted: among the likely ones and, to
+// search, among all. It is complete if there is no other.
+func (d *Deriver) find(p *poster, search bool) (found, complete bool) {
+	ways, chosen := 1, make([]int, len(p.choices))
+	for _, c := range p.choices {
+		ways = min(ways*c.of, mostWays)
+	}
+	for i := len(d.known) - 1; i >= 0; i-- {
+		if d.is(p, p.like(d.known[i], chosen)) {
+			return true, true
+		}
+	}
+	for _, withNulls := range [...]bool{false, true} {
+		clear(chosen)
+		for i, c := range p.choices {
+			if withNulls {
+				chosen[i] = c.nulls
+			}
+		}
+		if d.is(p, chosen) {
+			d.remember(p, chosen)
+			return true, true
+		}
+	}
+	if !search || ways == mostWays {
+		return false, false
+	}
+	clear(chosen)
+	for next := true; next; next = advance(p.choices, chosen) {
+		if d.allowance <= 0 {
+			return false, false
+		}
+		if d.is(p, chosen) {
+			d.remember(p, chosen)
+			return true, true
+		}
+	}
+	return false, !p.open
+}
+
+// like chooses as a known way does.
+func (p *poster) like(way map[string]int, chosen []int) []int {
+	for i, c := range p.choices {
+		chosen[i] = min(way[c.name], c.of-1)
+	}
+	return chosen
+}
+
+// advance goes to the next way; false after the last.
+func advance(choices []choice, chosen []int) bool {
+	for i := range chosen {
+		if chosen[i]++; chosen[i] < choices[i].of {
+			return true
+		}
+		chosen[i] = 0
+	}
+	return false
+}
+
+// is reports whether the record has its digest when it is posted in a way.
+func (d *Deriver) is(p *poster, chosen []int) bool {
+	d.posted = p.append(d.posted[:0], chosen)
+	d.allowance -= len(d.posted)
+	sum := sha256.Sum256(d.posted)
+	return hex.EncodeToString(sum[:]) == string(p.record.Member("digest").Text())
+}
+
+// remember notes a way that was right.
+func (d *Deriver) remember(p *poster, chosen []int) {
+	way := make(map[string]int, len(chosen))
+	for i, c := range p.choices {
+		way[c.name] = chosen[i]
+	}
+	if d.known = append(d.known, way); len(d.known) > knownWays {
+		d.known = d.known[1:]
+	}
+}

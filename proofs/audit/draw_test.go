@@ -1,0 +1,279 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// drawn draws records as services post them: with content or without, with claims that
+// hold, that do not, and without, with nulls and without.
+type drawn struct{ t *rapid.T }
+
+func (d drawn) often(what string) bool { return rapid.IntRange(0, 3).Draw(d.t, what) > 0 }
+
+func (d drawn) rarely(what string) bool { return !d.often(what) }
+
+// text is text, now and then with what is special to some rule; wide with a lone
+// surrogate too.
+func (d drawn) text(what string, wide bool) json.RawMessage {
+	parts := []string{"a", "The", " ", "  ", `\n`, `\u001c`, "é", "→", `\"`, "[[x]]", "[a](b)", "?", `\u0000`, "🎵", ""}
+	if wide {
+		parts = append(parts, `\ud800`)
+	}
+	return json.RawMessage(`"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 6).Draw(d.t, what), "") + `"`)
+}
+
+// hash is one of a few hashes, so that claims meet by chance.
+func (d drawn) hash(what string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte{byte(rapid.IntRange(0, 3).Draw(d.t, what))}))
+}
+
+func (d drawn) number(what string) json.RawMessage {
+	return json.RawMessage(rapid.SampledFrom([]string{"0", "1", "42", "123456789012345678901234567890"}).Draw(d.t, what))
+}
+
+// object has some of the members that may be left out, and null in place of others.
+func (d drawn) object(required, optional map[string]any) map[string]any {
+	for _, name := range slices.Sorted(maps.Keys(optional)) {
+		value := optional[name]
+		switch rapid.IntRange(0, 4).Draw(d.t, name) {
+		case 0:
+			required[name] = nil
+		case 1:
+		default:
+			required[name] = value
+		}
+	}
+	return required
+}
+
+// common are the members that all records may have.
+func (d drawn) common(optional map[string]any) map[string]any {
+	optional["run_id"] = "run " + rapid.StringN(1, 3, -1).Draw(d.t, "run")
+	optional["labels"] = map[string]string{"step": "one", "é": ""}
+	optional["timestamp"] = "2026-01-02T03:04:05.5+01:00"
+	optional["producer"] = map[string]any{"id": "p", "seq": d.number0("producer")}
+	return optional
+}
+
+func (d drawn) number0(what string) int { return rapid.IntRange(0, 9).Draw(d.t, what) }
+
+func (d drawn) ipc() map[string]any {
+	r := map[string]any{
+		"model": d.text("model", false), "max_tokens": d.number("tokens"),
+		"temperature": json.RawMessage(rapid.SampledFrom([]string{"0", "0.0", "1", "0.7", "1e22", "-0.0", "1e-7"}).Draw(d.t, "temperature")),
+	}
+	payload := map[string]any{"b": d.text("value", false), "a": []int{1}}
+	if d.often("seed of payload") {
+		payload["seed"] = d.number("seed of payload")
+	}
+	optional := map[string]any{
+		"payload": payload, "system_prompt": d.text("prompt", false), "output": d.text("output", false), "seed": d.number("seed"),
+		"environment": d.object(map[string]any{}, map[string]any{"ollama_build_hash": "b", "model_digest": "d", "host_platform": "p"}),
+		"usage":       map[string]any{"tokens": d.number("usage")},
+	}
+	if d.rarely("usage is content") {
+		optional["usage"] = map[string]any{"note": d.text("note", false)}
+	}
+	for _, name := range []string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"} {
+		optional[name] = d.hash(name)
+	}
+	if d.rarely("axis") {
+		payload = map[string]any{"axes": map[string]any{"x": map[string]any{"label": d.text("label", false), "score": 1}}, "policy_hash": "p", "seed": json.RawMessage("7.0"), "world_id": "w"}
+		r["payload"], r["payload_schema"] = payload, "axis-payload-1"
+		delete(optional, "payload")
+	}
+	return d.object(r, d.common(optional))
+}
+
+func (d drawn) run() map[string]any {
+	bases := map[string]any{"question_hash": d.hash("question"), "preflight_hash": d.hash("preflight"), "context_root": d.hash("context"),
+		"evidence_map_root": d.hash("map"), "conversation_hash": d.hash("conversation"), "retrieval_plan_hash": d.hash("plan")}
+	preflight := map[string]any{"stage": "preflight", "classifier": map[string]any{"a": 1}, "question_state": nil}
+	bases["preflight_payload"] = preflight
+	maps.Copy(bases, map[string]any{"raw_answer_text": d.text("raw", true), "rendered_text": d.text("rendered", true), "parsed_lattice": []any{d.text("lattice", true)},
+		"claim_statuses": []int{1}, "violations": []any{}, "answer_mode": d.text("answer mode", true), "lookup_path": d.text("lookup", true)})
+	dag := map[string]any{"root": d.hash("root"), "nodes": d.nodes()}
+	optional := map[string]any{
+		"question": d.text("question", true), "question_mode": rapid.SampledFrom([]string{"strict", "equivalence_class"}).Draw(d.t, "mode"),
+		"messages": []any{map[string]any{"role": "user", "content": d.text("message", true)}}, "policy": map[string]any{"p": 1}, "verifier_policy": map[string]any{},
+		"source_roots": []string{d.hash("source 1"), d.hash("source 2")},
+		"evidence":     []any{map[string]any{"chunk_root": d.hash("chunk"), "start": 0, "end": d.number("end")}},
+		"cache_key":    d.hash("cache key"), "cache_dimensions": d.dimensions(),
+	}
+	switch rapid.IntRange(0, 2).Draw(d.t, "brings") {
+	case 0:
+		optional["answer_text"] = d.text("answer", true)
+		return d.object(map[string]any{"dag": d.object(dag, map[string]any{"preflight_payload": preflight})}, d.common(optional))
+	case 1:
+		in := map[string]any{"answer_text": d.text("answer", true), "audit_mode": rapid.SampledFrom([]string{"STRICT", "HYBRID", strings.Repeat("x", 1025)}).Draw(d.t, "audit mode"), "verifier_method": d.text("method", true),
+			"sources": rapid.SliceOfN(rapid.Just[any](map[string]any{"score": 1.5, "other": 1, "chunk_idx": nil}), 0, 2).Draw(d.t, "sources"), "n_quotes": d.number0("quotes"), "n_verified": d.number0("verified")}
+		optional["dag"] = dag
+		return d.object(map[string]any{"inputs": d.object(in, bases)}, d.common(optional))
+	}
+	reject := map[string]any{"rejection_reason": d.text("rejection", true)}
+	optional["dag"] = dag
+	return d.object(map[string]any{"reject_inputs": d.object(reject, map[string]any{"question_hash": bases["question_hash"], "preflight_hash": bases["preflight_hash"],
+		"preflight_payload": preflight, "violations": []any{}, "audit_mode": "X", "verifier_method": "Y", "answer_text": d.text("answer", true)})}, d.common(optional))
+}
+
+func (d drawn) dimensions() map[string]any {
+	dims := map[string]any{}
+	for _, name := range dimensionOrder {
+		dims[name] = d.hash(name)
+	}
+	dims["schema_version"], dims["chunking_version"] = d.text("schema", d.rarely("wide schema")), "1"
+	if d.rarely("no verifier policy") {
+		delete(dims, "verifier_policy_hash")
+	}
+	return dims
+}
+
+// nodes are those of a known shape, or any.
+func (d drawn) nodes() []any {
+	names := strings.Fields(rapid.SampledFrom([]string{quoteStages, pointerStages, rejectStages,
+		"question preflight retrieval context prompt answer verify final_label", "question question question#2 question x", "a"}).Draw(d.t, "shape"))
+	nodes := make([]any, len(names))
+	for i, name := range names {
+		nodes[i] = map[string]any{"stage": name, "hash": d.hash(name)}
+	}
+	return nodes
+}
+
+func (d drawn) citations() map[string]any {
+	var list []any
+	for range rapid.IntRange(0, 3).Draw(d.t, "citations") {
+		c := d.object(map[string]any{"source_id": "s", "weight": json.RawMessage(rapid.SampledFrom([]string{"0", "1", "0.25", "1.0"}).Draw(d.t, "weight"))},
+			map[string]any{"section": d.text("section", false), "text": d.text("chunk", false)})
+		if c["text"] == nil || d.often("claims the chunk") {
+			c["chunk_hash"] = "sha256:" + d.hash("chunk hash")
+		}
+		list = append(list, c)
+	}
+	return d.object(map[string]any{"subject": "s", "citations": append([]any{}, list...)}, d.common(map[string]any{}))
+}
+
+func (d drawn) path() map[string]any {
+	return d.object(map[string]any{"project": "p", "route": rapid.SliceOfN(rapid.SampledFrom([]string{"Start", "é", " → "}), 0, 3).Draw(d.t, "route")}, d.common(map[string]any{
+		"build": "b", "content": d.text("content", false), "path_id": rapid.SampledFrom([]string{"01234567", "0123456789abcdef"}).Draw(d.t, "path_id"),
+		"content_fingerprint": "01234567", "raw_content_fingerprint": "01234567", "hash_version": "adr-004",
+	}))
+}
+
+// record draws one that can be posted; where its claims were to hold, they are mended
+// to what the ledger computes.
+func (d drawn) record() (record.Kind, []byte) {
+	kind := rapid.SampledFrom(record.Kinds[:]).Draw(d.t, "kind")
+	posted := map[record.Kind]func() map[string]any{record.IPCRecord: d.ipc, record.RunDAG: d.run, record.CitationSet: d.citations, record.PathFingerprint: d.path}[kind]()
+	body, err := json.Marshal(posted)
+	require.NoError(d.t, err)
+	r, err := record.Parse(kind, body)
+	if err != nil {
+		d.t.Skip(err.Error())
+	}
+	defer r.Release()
+	if kind != record.IPCRecord && kind != record.PathFingerprint {
+		return kind, body
+	}
+	for _, c := range r.Checks {
+		if c.Result == record.Mismatch && d.often("claims rightly") {
+			posted[c.Field] = string(c.Computed)
+		}
+	}
+	body, err = json.Marshal(posted)
+	require.NoError(d.t, err)
+	return kind, body
+}
+
+// eventOf is the event of a record, its body, and its content.
+func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, contents map[proofs.Hash][]byte) {
+	r, err := record.Parse(kind, posted)
+	require.NoError(t, err)
+	defer r.Release()
+	contents = make(map[proofs.Hash][]byte)
+	for _, c := range r.Contents {
+		contents[c.Digest] = bytes.Clone(c.Bytes)
+	}
+	e := record.Event{Actor: "lab", Ledger: "default"}
+	if r.RunID != "" {
+		e.Key = &proofs.Hash{1}
+	}
+	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
+}
+
+// judge checks an event as a walk does, and derives its record.
+func judge(body []byte, contents map[proofs.Hash][]byte) (*Deriver, error) {
+	w := &walk{past: NewMemory(), ledger: "default"}
+	if err := w.checkEvent(7, body); err != nil {
+		return nil, err
+	}
+	d := NewDeriver()
+	return d, d.Check(7, body, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
+}
+
+// Whatever a service posts, the event that the ledger makes of it is found good.
+func TestWhatTheLedgerWritesIsGood(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind, posted := drawn{t}.record()
+		body, contents := eventOf(t, kind, posted)
+		_, err := judge(body, contents)
+		require.NoError(t, err, "%s\n%s", posted, body)
+	})
+}
+
+// A check whose result is changed is found: if not by what the event itself says, then by
+// its record or the digest of that.
+func TestChangedChecksAreFound(t *testing.T) {
+	changed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		kind, posted := drawn{t}.record()
+		body, contents := eventOf(t, kind, posted)
+		_, err := judge(body, contents)
+		require.NoError(t, err)
+		var d pyjson.Document
+		require.NoError(t, d.Parse(body))
+		if !fewWays(d.Root(), contents) {
+			t.Skip("to try all ways would take too long")
+		}
+		for name, check := range d.Root().Member("checks").Members() {
+			for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed} {
+				if string(check.Member("result").Text()) == string(result) {
+					continue
+				}
+				lie := bytes.Replace(body, slices.Concat(name.Raw(), []byte(":"), check.Raw()), fmt.Appendf(nil, `%s:{"result":"%s"}`, name.Raw(), result), 1)
+				changed++
+				_, err := judge(lie, contents)
+				require.Error(t, err, "%s: %s is said to be %s\n%s", posted, name.Text(), result, lie)
+			}
+		}
+	})
+	require.NotZero(t, changed)
+}
+
+// fewWays reports whether it is known that the record was posted in one of a few ways.
+func fewWays(event pyjson.Value, contents map[proofs.Hash][]byte) bool {
+	p := &poster{kind: record.Kind(event.Member("kind").Text()), record: event.Member("record"), checks: event.Member("checks")}
+	p.content, _ = readContent(p.record.Member("content"), func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
+	ways := 1
+	if p.read() != nil || p.open || unknownWords(p.record) {
+		return false
+	}
+	for _, c := range p.choices {
+		ways = min(ways*c.of, mostWays)
+	}
+	return ways <= 1<<9
+}

@@ -1,0 +1,315 @@
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// public is a log as its readers see it.
+type public struct{ *memory }
+
+func (p public) Head(ctx context.Context) (Head, error) {
+	head, err := p.memory.Head(ctx)
+	return Head{Size: head.Size, Checkpoint: head.Checkpoint}, err
+}
+
+// auditor is somebody who walks a log again and again.
+type auditor struct {
+	at   Position
+	past Past
+	seen []Seen
+}
+
+func newAuditor() *auditor { return &auditor{past: NewMemory()} }
+
+func optionsFor(m *memory) Options {
+	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
+}
+
+// walk walks the log on; where it is sound, its checkpoint was seen.
+func (a *auditor) walk(t testing.TB, m *memory) *Report {
+	t.Helper()
+	report, at, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
+	require.NoError(t, err)
+	if report.Damage != nil {
+		require.Equal(t, a.at, at, "damage leads nowhere")
+		return report
+	}
+	a.at, a.seen = at, []Seen{{report.Checkpoint, "the auditor"}}
+	return report
+}
+
+// beginning is the first entries of a log, as it was published then.
+func beginning(t testing.TB, m *memory, size int) *memory {
+	t.Helper()
+	c := m.clone()
+	c.entries, c.head.Size = m.entries[:size], uint64(size)
+	c.seal(t)
+	return c
+}
+
+func TestExtendStepByStep(t *testing.T) {
+	m := newMemory(t, 900)
+	a := newAuditor()
+	for _, size := range []int{1, 2, 3, 255, 256, 256, 257, 511, 512, 700, 900} {
+		report := a.walk(t, beginning(t, m, size))
+		require.Nil(t, report.Damage, "size %d", size)
+		require.Equal(t, uint64(size), report.Size)
+		require.Equal(t, uint64(size), a.at.Size)
+		require.Equal(t, report.Checkpoint.Root, a.at.Root)
+	}
+	once := newAuditor()
+	require.Nil(t, once.walk(t, m).Damage)
+	require.Equal(t, once.at, a.at)
+}
+
+// What is published is checked as what is stored, but for what is beside the log.
+func TestExtendFindsDamage(t *testing.T) {
+	sound := newMemory(t, 700)
+	for _, c := range []mutation{
+		{"body", flip(100, 42), KindEntry, 100, ""},
+		{"last", flip(699, 42), KindEntry, 699, ""},
+		{"last hash", flipTile(0, 2, 187), KindTile, 699, "tile/0/002.p/188"},
+		{"level 1", flipTile(1, 0, 1), KindTile, 256, "tile/1/000.p/2"},
+		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), KindTile, 700, "tile/0/002.p/188"},
+		{"link changed with tree and signature", then(flip(100, 3), seal), KindChain, 100, ""},
+		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, KindTruncated, 300, ""},
+		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, proofs.Hash{}) }, KindRoot, 700, ""},
+		{"result", edit(100, `"result":"claimed"`, `"result":"match"`), KindCheck, 100, ""},
+		{"redacts what has no content", reword(120, `[114,117]`, `[113,117]`), KindRedaction, 120, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := sound.clone()
+			c.change(t, m)
+			damage := newAuditor().walk(t, m).Damage
+			require.NotNil(t, damage)
+			require.Equal(t, []any{c.kind, c.seq, c.tile}, []any{damage.Kind, damage.Seq, damage.Tile}, "%v", damage)
+		})
+	}
+}
+
+// An auditor who comes back learns that the log is an earlier or another one.
+func TestExtendComparesWithWhatWasSeen(t *testing.T) {
+	m := newMemory(t, 900)
+	other := func(from, size int) *memory {
+		c := m.clone()
+		edit(from, `"actor":"lab"`, `"actor":"lob"`)(t, c)
+		return beginning(t, c, size)
+	}
+	for _, c := range []struct {
+		name   string
+		first  int // size when it was walked
+		second *memory
+		kind   Kind
+		seq    uint64
+	}{
+		{"grown", 700, m, "", 0},
+		{"as it was", 700, beginning(t, m, 700), "", 0},
+		{"earlier", 700, beginning(t, m, 699), KindRollback, 699},
+		{"much earlier", 700, beginning(t, m, 1), KindRollback, 1},
+		{"other tree of that size", 700, other(301, 700), KindFork, 301},
+		{"other last entry", 701, other(700, 701), KindFork, 700},
+		{"grown after a fork", 700, other(301, 900), KindFork, 301},
+		{"grown after a fork at a tile's end", 700, other(256, 900), KindFork, 256},
+		{"grown after a fork at the first", 700, other(1, 900), KindFork, 1},
+		{"fork after what was seen", 700, other(701, 900), "", 0},
+		{"earlier, after a fork", 700, other(301, 650), KindFork, 301},
+		{"earlier than the fork", 700, other(301, 301), KindRollback, 301},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAuditor()
+			require.Nil(t, a.walk(t, beginning(t, m, c.first)).Damage)
+			damage := a.walk(t, c.second).Damage
+			if c.kind == "" {
+				require.Nil(t, damage)
+				return
+			}
+			require.NotNil(t, damage)
+			require.Equal(t, []any{c.kind, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
+		})
+	}
+}
+
+// A large log parts from another below a full tile of level 1.
+func TestForkOfALargeLog(t *testing.T) {
+	m := newMemory(t, 66_000)
+	a := newAuditor()
+	require.Nil(t, a.walk(t, beginning(t, m, 65_900)).Damage)
+	require.Nil(t, a.walk(t, beginning(t, m, 65_950)).Damage)
+	edit(40_000, `"actor":"lab"`, `"actor":"lob"`)(t, m)
+	damage := a.walk(t, m).Damage
+	require.NotNil(t, damage)
+	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
+}
+
+// What somebody else has seen is compared too, whether it was walked before or not.
+func TestSeenByOthers(t *testing.T) {
+	m := newMemory(t, 700)
+	fork := m.clone()
+	edit(301, `"actor":"lab"`, `"actor":"lob"`)(t, fork)
+	seenOf := func(m *memory, size int) []Seen {
+		c, err := proofs.OpenCheckpoint(beginning(t, m, size).head.Checkpoint, m.signer.Verifier())
+		require.NoError(t, err)
+		return []Seen{{c, "a witness"}}
+	}
+	for _, walked := range []int{0, 1, 500, 700} {
+		for _, c := range []struct {
+			seen []Seen
+			kind Kind
+			seq  uint64
+		}{
+			{seenOf(m, 1), "", 0},
+			{seenOf(m, 500), "", 0},
+			{seenOf(m, 700), "", 0},
+			{seenOf(fork, 301), "", 0},
+			{seenOf(fork, 302), KindFork, 302},
+			{seenOf(newMemory(t, 800), 800), KindRollback, 700},
+		} {
+			a := newAuditor()
+			if walked > 0 {
+				require.Nil(t, a.walk(t, beginning(t, m, walked)).Damage)
+			}
+			a.seen = append(a.seen, c.seen...)
+			damage := a.walk(t, m).Damage
+			if c.kind == "" {
+				require.Nil(t, damage)
+				continue
+			}
+			require.NotNil(t, damage, "%d walked, %d seen", walked, c.seen[0].Size)
+			require.Equal(t, []any{c.kind, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
+		}
+	}
+	a := newAuditor()
+	a.seen = []Seen{{proofs.Checkpoint{Origin: "elsewhere.example", Size: 5}, "a witness"}}
+	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
+}
+
+// Idempotency keys are told apart over all walks, in whatever order they come.
+func TestKeysAcrossWalks(t *testing.T) {
+	base := newMemory(t, 300)
+	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
+	claim := func(seq uint64, key *proofs.Hash) func(*memory) {
+		return func(m *memory) {
+			m.add(testRecord(t, seq, "").AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: key}))
+		}
+	}
+	refuse := func(seq, first uint64, key *proofs.Hash) func(*memory) {
+		return func(m *memory) {
+			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.Event{Actor: "lab", Ledger: "default", Key: key}, record.RefusedKey, first))
+		}
+	}
+	for _, c := range []struct {
+		name string
+		more []func(*memory)
+		seq  uint64
+		fine bool
+	}{
+		{"new key", []func(*memory){claim(1000, key(1000))}, 0, true},
+		{"refused for a key that was claimed", []func(*memory){refuse(1000, 100, key(100))}, 0, true},
+		{"claimed again", []func(*memory){claim(1000, key(1000)), claim(1001, key(100))}, 301, false},
+		{"claimed twice", []func(*memory){claim(1000, key(1000)), claim(1001, key(1000))}, 301, false},
+		{"refused for a key of nobody", []func(*memory){claim(1000, key(1000)), refuse(1001, 100, key(1001))}, 301, false},
+		{"refused for another's key", []func(*memory){refuse(1001, 95, key(100))}, 300, false},
+		{"the same record refused", []func(*memory){refuse(100, 100, key(100))}, 300, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := base.clone()
+			a := newAuditor()
+			require.Nil(t, a.walk(t, m).Damage)
+			for _, add := range c.more {
+				add(m)
+			}
+			m.head.Size = uint64(len(m.entries))
+			m.seal(t)
+			for _, auditor := range []*auditor{a, newAuditor()} {
+				damage := auditor.walk(t, m).Damage
+				if c.fine {
+					require.Nil(t, damage)
+					continue
+				}
+				require.NotNil(t, damage)
+				require.Equal(t, []any{KindKey, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
+			}
+		})
+	}
+}
+
+// Every entry is handed over once, and positions that are reached can be taken up.
+func TestExtendHandsOver(t *testing.T) {
+	m := newMemory(t, 2*reachedStep+100)
+	a := newAuditor()
+	next := uint64(0)
+	stop := errors.New("enough")
+	each := func(e Walked) error {
+		require.Equal(t, next, e.Seq)
+		require.Equal(t, m.entries[next], e.Entry)
+		require.Equal(t, fmt.Sprint(next), string(e.Event.Member("seq").Raw()))
+		next++
+		return nil
+	}
+	_, at, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{Past: a.past, Each: each, Reached: func(p Position) error {
+		require.Equal(t, next, p.Size)
+		a.at = p
+		return stop
+	}})
+	require.ErrorIs(t, err, stop)
+	require.Zero(t, at.Size)
+	require.Equal(t, uint64(reachedStep), a.at.Size)
+	require.Equal(t, proofs.Hash(sha256.Sum256(m.entries[reachedStep-1])), a.at.Tip)
+	next = reachedStep
+	reached := 0
+	report, at, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
+		reached++
+		return nil
+	}})
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	require.Equal(t, m.head.Size, at.Size)
+	require.Equal(t, 1, reached)
+}
+
+// What does not lead to the position is no past of it.
+func TestForgottenPast(t *testing.T) {
+	m := newMemory(t, 700)
+	a := newAuditor()
+	require.Nil(t, a.walk(t, m).Damage)
+	for name, x := range map[string]Extension{
+		"nothing":      {From: a.at, Past: NewMemory()},
+		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
+	} {
+		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), x)
+		require.ErrorContains(t, err, "what is remembered", name)
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	m := newMemory(t, 700)
+	for _, what := range []string{"head", "tile", "entry"} {
+		for after := 0; ; after += 1 + after/4 {
+			left := after
+			c := m.clone()
+			c.fail = func(asked string) error {
+				if asked == what {
+					if left--; left < 0 {
+						return fmt.Errorf("down: %w", ErrUnavailable)
+					}
+				}
+				return nil
+			}
+			_, _, err := Extend(t.Context(), public{c}, optionsFor(c), Extension{Past: NewMemory()})
+			if left >= 0 {
+				require.NoError(t, err)
+				break
+			}
+			require.ErrorIs(t, err, ErrUnavailable, "%s, time %d", what, after)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// Facts are what a walk remembers of one event: its kind in the low bits, and flags.
+type Facts uint8
+
+// The flags. The last two are for whoever walks; no walk sets them.
+const (
+	HasContent Facts = 1 << (4 + iota) // its record names content
+	IsRedacted                         // a later event redacts it
+	WasServed                          // the content was there when it was asked for
+	WasGone                            // it was said to be erased when it was asked for
+)
+
+// eventKinds gives kinds their numbers in Facts, from 1.
+var eventKinds = [...]record.Kind{
+	record.LedgerCreated, record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint,
+	record.RecordRefused, record.RecordStateChanged, record.PathValidated,
+	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated,
+}
+
+// factsOf are those of an event of that kind; false if there is no such kind.
+func factsOf(kind []byte) (Facts, bool) {
+	for i, k := range eventKinds {
+		if string(kind) == string(k) {
+			return Facts(1 + i), true
+		}
+	}
+	return 0, false
+}
+
+// Kind is the kind of the event.
+func (f Facts) Kind() record.Kind { return eventKinds[f&0x0f-1] }
+
+// KeyUse is what an event has to do with an idempotency key (2.7): it claims it, or
+// it logs that another record was refused for it.
+type KeyUse struct {
+	Key     proofs.Hash
+	Digest  proofs.Hash // of what the event is about
+	Kind    record.Kind // of that
+	Seq     uint64      // of the event
+	Refused bool
+	First   uint64 // of a refusal, the event that it says holds the key
+}
+
+// sameRecord reports whether two uses are about one record.
+func (u *KeyUse) sameRecord(other *KeyUse) bool {
+	return u.Digest == other.Digest && u.Kind == other.Kind
+}
+
+// Past is what is remembered of the events behind a walk, however many. One goroutine
+// uses it at a time.
+type Past interface {
+	// Add appends the next event.
+	Add(Facts) error
+	// Facts are those of an event that was added.
+	Facts(seq uint64) (Facts, error)
+	// Mark adds flags to an event that was added.
+	Mark(seq uint64, flags Facts) error
+	// Use notes that the event added next uses an idempotency key.
+	Use(KeyUse) error
+	// Uses yields, for each key that was used since Uses was last called, and maybe for
+	// others, all its uses in the order of the log. A slice is valid until the next step.
+	Uses() iter.Seq2[[]KeyUse, error]
+	// Keep keeps a hash tile, which later grows. It is the caller's again afterwards.
+	Keep(proofs.TileData) error
+	// Tile is what was kept last of a hash tile.
+	Tile(level uint8, index uint64) ([]byte, error)
+}
+
+// remembered is a Past for logs that are not too large.
+type remembered struct {
+	facts []Facts
+	uses  []KeyUse
+	tiles map[place][]byte
+}
+
+type place struct {
+	level uint8
+	index uint64
+}
+
+// NewMemory is an empty Past that keeps everything in memory.
+func NewMemory() Past { return &remembered{tiles: make(map[place][]byte)} }
+
+// Add implements Past.
+func (r *remembered) Add(f Facts) error {
+	r.facts = append(r.facts, f)
+	return nil
+}
+
+// Facts implements Past.
+func (r *remembered) Facts(seq uint64) (Facts, error) {
+	if seq >= uint64(len(r.facts)) {
+		return 0, fmt.Errorf("event %d is not remembered", seq)
+	}
+	return r.facts[seq], nil
+}
+
+// Mark implements Past.
+func (r *remembered) Mark(seq uint64, flags Facts) error {
+	if _, err := r.Facts(seq); err != nil {
+		return err
+	}
+	r.facts[seq] |= flags
+	return nil
+}
+
+// Use implements Past.
+func (r *remembered) Use(u KeyUse) error {
+	r.uses = append(r.uses, u)
+	return nil
+}
+
+// Uses implements Past.
+func (r *remembered) Uses() iter.Seq2[[]KeyUse, error] {
+	return func(yield func([]KeyUse, error) bool) {
+		for uses := range ByKey(r.uses) {
+			if !yield(uses, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ByKey yields the uses of each key, in the order of the log. A slice is valid until the
+// next step.
+func ByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
+	type place struct {
+		key uint64 // the first bytes
+		at  int
+	}
+	order := make([]place, len(uses))
+	for i := range uses {
+		order[i] = place{binary.BigEndian.Uint64(uses[i].Key[:]), i}
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		a2, b2 := &uses[a.at], &uses[b.at]
+		return cmp.Or(bytes.Compare(a2.Key[:], b2.Key[:]), cmp.Compare(a2.Seq, b2.Seq))
+	})
+	return func(yield func([]KeyUse) bool) {
+		var same []KeyUse
+		for i, p := range order {
+			same = append(same, uses[p.at])
+			if i+1 < len(order) && uses[order[i+1].at].Key == same[0].Key {
+				continue
+			}
+			if !yield(same) {
+				return
+			}
+			same = same[:0]
+		}
+	}
+}
+
+// Keep implements Past.
+func (r *remembered) Keep(t proofs.TileData) error {
+	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
+	return nil
+}
+
+// Tile implements Past.
+func (r *remembered) Tile(level uint8, index uint64) ([]byte, error) {
+	tile, kept := r.tiles[place{level, index}]
+	if !kept {
+		return nil, fmt.Errorf("tile %d/%d is not remembered", level, index)
+	}
+	return tile, nil
+}
