@@ -1,0 +1,182 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// freshAnswers is what an index answers that folds the log at once and undisturbed.
+func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
+	fresh, err := index.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.LeastMemory})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, fresh.Close()) }()
+	follower, err := fresh.Refold(ctx, ledger.Default, log, size, func(uint64) {})
+	if err != nil {
+		return nil, err
+	}
+	defer follower.Close()
+	return answers(ctx, follower, size)
+}
+
+// answers is what an index answers to queries of all sorts, by query.
+func answers(ctx context.Context, f *index.Follower, size uint64) (all map[string]string, err error) {
+	v, err := f.View(size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	q := queries{all: make(map[string]string)}
+	ask(&q, "records", func(p index.Page) ([]index.Record, []byte, error) { return v.Records(ctx, index.Filter{}, p) })
+	ask(&q, "records by occurrence", func(p index.Page) ([]index.Record, []byte, error) {
+		return v.RecordsByOccurrence(ctx, index.Filter{Kind: record.IPCRecord}, p)
+	})
+	ask(&q, "redactions", func(p index.Page) ([]index.Record, []byte, error) {
+		return v.Records(ctx, index.Filter{Kind: record.ContentRedacted}, p)
+	})
+	for _, by := range []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
+		group := index.GroupQuery{By: by}
+		ask(&q, "groups by "+by, func(p index.Page) ([]index.Group, []byte, error) { return v.Groups(ctx, group, p) })
+		ask(&q, "ranked by "+by, func(p index.Page) ([]index.Group, []byte, error) {
+			return v.RankedGroups(ctx, index.RankedFlips, group, p)
+		})
+	}
+	of := index.RunQuery{Value: index.Value{Name: "model", Text: "model-0"}}
+	ask(&q, "timeline", func(p index.Page) ([]index.Step, []byte, error) { return v.Timeline(ctx, of, p) })
+	ask(&q, "effects", func(p index.Page) ([]index.EffectPair, []byte, error) {
+		return v.Effects(ctx, index.EffectQuery{Variable: "model", A: "model-0", B: "model-1"}, p)
+	})
+	for n := range subjects {
+		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]index.CitationDrift, []byte, error) {
+			return v.CitationDrifts(ctx, fmt.Sprintf("subject-%d", n), p)
+		})
+	}
+	ask(&q, "conflicts", v.Conflicts)
+	ask(&q, "sources", func(p index.Page) ([]index.SourceDetail, []byte, error) { return v.Sources(ctx, p) })
+	ask(&q, "projects", v.Projects)
+	for n := range projects {
+		project := fmt.Sprintf("project-%d", n)
+		ask(&q, "paths of "+project, func(p index.Page) ([]index.PathRow, []byte, error) {
+			return v.Paths(ctx, project, index.PathFilter{}, p)
+		})
+		ask(&q, "builds of "+project, func(p index.Page) ([]index.Build, []byte, error) { return v.Builds(ctx, project, p) })
+	}
+	failures, err := v.Failures(ctx, index.Bounds{}, false)
+	q.note("failures", failures, err)
+	q.note("counters", f.Tally(), nil)
+	return q.all, q.err
+}
+
+// queries gathers answers.
+type queries struct {
+	all map[string]string
+	err error
+}
+
+func (q *queries) note(name string, answer any, err error) {
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(answer)
+	}
+	if errors.Is(err, index.ErrNoPath) {
+		text, err = []byte("no such path"), nil
+	}
+	q.all[name] = string(text)
+	if err != nil {
+		q.err = errors.Join(q.err, fmt.Errorf("asking for %s: %w", name, err))
+	}
+}
+
+// ask goes through all pages of a query.
+func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, error)) {
+	var all []T
+	for page := (index.Page{Limit: 100}); ; {
+		rows, next, err := query(page)
+		all = append(all, rows...)
+		if err != nil || next == nil {
+			q.note(name, all, err)
+			return
+		}
+		page.After = next
+	}
+}
+
+// naive holds a few answers against what the events say by themselves.
+func (o *oracle) naive(f *index.Follower) error {
+	records := make(map[string]uint64)
+	runs := make(map[string]uint64) // live ones, by model
+	dead := make(map[uint64]bool)
+	for _, e := range o.events {
+		seq, err := f.Find(o.ctx, e.hash)
+		if err != nil || seq != e.seq {
+			return fmt.Errorf("event %d is found at %d: %w", e.seq, seq, err)
+		}
+		if _, posted := routes[e.body.Kind]; posted {
+			records[string(e.body.Kind)]++
+		}
+		if e.body.Kind == record.RecordStateChanged {
+			dead[e.body.Record.RecordSeq] = e.body.Record.State != record.Live
+		}
+	}
+	for _, e := range o.events {
+		if e.body.Kind == record.IPCRecord && !dead[e.seq] {
+			runs[e.body.Record.Model]++
+		}
+	}
+	if counted := f.Tally().Records; !sameCounts(counted, records) {
+		return fmt.Errorf("it counts records %v, the log has %v", counted, records)
+	}
+	v, err := f.Latest()
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.naiveView(v, runs), v.Close())
+}
+
+// sameCounts compares counters, of which those that are 0 may be missing.
+func sameCounts(a, b map[string]uint64) bool {
+	nonzero := func(m map[string]uint64) map[string]uint64 {
+		m = maps.Clone(m)
+		maps.DeleteFunc(m, func(_ string, n uint64) bool { return n == 0 })
+		return m
+	}
+	return maps.Equal(nonzero(a), nonzero(b))
+}
+
+func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
+	for model, n := range runs {
+		group, _, err := v.Group(o.ctx, index.RunQuery{Value: index.Value{Name: "model", Text: model}})
+		if err != nil || group.Runs != n {
+			return fmt.Errorf("%s has %d runs, the log has %d: %w", model, group.Runs, n, err)
+		}
+	}
+	for _, a := range o.attempts[max(0, len(o.attempts)-20):] {
+		if !a.isRecord() {
+			continue
+		}
+		filter := index.Filter{Values: []index.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
+		rows, _, err := v.Records(o.ctx, filter, index.Page{Limit: 10})
+		if err != nil || len(rows) != len(o.found[a.id]) {
+			return fmt.Errorf("attempt %d is listed %d times, the log has %d: %w", a.id, len(rows), len(o.found[a.id]), err)
+		}
+		for i, e := range o.found[a.id] { // the newest first
+			if row := rows[len(rows)-1-i]; row.Seq != e.seq || row.EventHash != e.hash {
+				return fmt.Errorf("attempt %d, event %d, is listed as %d", a.id, e.seq, row.Seq)
+			}
+		}
+	}
+	return nil
+}

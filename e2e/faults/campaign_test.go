@@ -1,0 +1,104 @@
+package faults_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// tally is what a round has done.
+type tally struct {
+	faults   map[string]int // injected, by what they were
+	receipts int            // that were held against what was left
+	ended    int            // processes that a fault has ended
+}
+
+func (t *tally) add(other tally) {
+	if t.faults == nil {
+		t.faults = make(map[string]int)
+	}
+	for name, n := range other.faults {
+		t.faults[name] += n
+	}
+	t.receipts += other.receipts
+	t.ended += other.ended
+}
+
+// sum is the number of faults.
+func (t *tally) sum() (n int) {
+	for _, injected := range t.faults {
+		n += injected
+	}
+	return n
+}
+
+// round is one world: some faults, each followed by the oracle. An error is something
+// that must never happen.
+type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
+
+// lanes is how many rounds run at once.
+const lanes = 2
+
+// campaign makes rounds until there were as many faults as are wanted.
+func campaign(t *testing.T, one round) {
+	t.Helper()
+	kind := strings.TrimPrefix(t.Name(), "Test")
+	var mu sync.Mutex // guards what follows
+	var sum tally
+	var next, rounds int
+	if settings.round >= 0 {
+		next = settings.round
+	}
+	began, said := time.Now(), time.Now()
+	begin := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if sum.sum() >= settings.faults || t.Failed() || settings.round >= 0 && next > settings.round {
+			return 0, false
+		}
+		next++
+		return next - 1, true
+	}
+	end := func(number int, done tally, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		sum.add(done)
+		rounds++
+		if err != nil {
+			t.Errorf("%s, FAULTS_SEED=%d FAULTS_ROUND=%d: %v", kind, settings.seed, number, err)
+		}
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			fmt.Fprintf(os.Stderr, "%s: %d of %d faults\n", kind, sum.sum(), settings.faults)
+		}
+	}
+	var group sync.WaitGroup
+	for range lanes {
+		group.Go(func() {
+			for number, more := begin(); more; number, more = begin() {
+				done, err := one(t, dice(kind, number), fmt.Sprintf("%s/%d", kind, number))
+				end(number, done, err)
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%s: %d faults in %d rounds, %d receipts held, %d processes ended, seed %d, %s",
+		kind, sum.sum(), rounds, sum.receipts, sum.ended, settings.seed, time.Since(began).Round(time.Second))
+	for _, name := range slices.Sorted(maps.Keys(sum.faults)) {
+		t.Logf("%8d %s", sum.faults[name], name)
+	}
+}
+
+// dice are those of a round.
+func dice(kind string, number int) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s/%d", kind, number)
+	return rand.New(rand.NewPCG(settings.seed, h.Sum64())) // #nosec G404 -- cases of tests
+}

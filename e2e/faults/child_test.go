@@ -1,0 +1,183 @@
+package faults_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/ledger"
+	"colophon/storage/faulty"
+)
+
+// A child is this test binary again, in the role of a server whose files go wrong: what
+// ends a process ends the child. It works through sessions, one line of JSON each way.
+
+const roleVariable = "COLOPHON_FAULTS_ROLE"
+
+// session is what a child is asked to serve.
+type session struct {
+	Dir string // the data folder
+	// Plans are those of the ledgers' files and the index's.
+	Log, Index faulty.Plan
+}
+
+// said is a line that a child says.
+type said struct {
+	URL    string `json:",omitempty"` // it serves there
+	Failed string `json:",omitempty"` // it could not open, or not close: it ends
+	Closed bool   `json:",omitempty"` // it has ended the session, all is well
+	Hit    string `json:",omitempty"` // a call goes wrong
+}
+
+// beNode is what a child does.
+func beNode() int {
+	asked := json.NewDecoder(os.Stdin)
+	var mu sync.Mutex // for whole lines
+	say := func(s said) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent sees that there is nothing
+	}
+	for {
+		var s session
+		if err := asked.Decode(&s); err != nil {
+			return 0
+		}
+		if err := s.serve(asked, say); err != nil {
+			say(said{Failed: err.Error()})
+			return 3
+		}
+		say(said{Closed: true})
+	}
+}
+
+// serve serves until the parent says another line.
+func (s session) serve(asked *json.Decoder, say func(said)) error {
+	ctx := context.Background()
+	faults := func(what string, plan faulty.Plan) *faulty.Faults {
+		f := faulty.New(plan)
+		f.Tell = func(call, file string) { say(said{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
+		return f
+	}
+	log := testLog()
+	database, err := openPebble(ctx, faulty.NewFiles(vfs.Default, faults("log", s.Log)), filepath.Join(s.Dir, "db"), nil, log)
+	if err != nil {
+		return err
+	}
+	n, err := openNode(ctx, nodeConfig{
+		database:   database,
+		indexFiles: faulty.NewFiles(vfs.Default, faults("index", s.Index)), indexDir: filepath.Join(s.Dir, "index"),
+		keys: ledger.KeyFiles{Dir: filepath.Join(s.Dir, "keys")}, log: log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := n.serve(); err != nil {
+		return errors.Join(err, n.close())
+	}
+	say(said{URL: n.url})
+	var stop string
+	if err := asked.Decode(&stop); err != nil {
+		return err
+	}
+	return n.close()
+}
+
+// fileClass is what sort of file it is, without its number.
+func fileClass(file string) string {
+	base := filepath.Base(file)
+	if class := filepath.Ext(base); class != "" && class != base {
+		return "*" + class
+	}
+	for _, class := range []string{"MANIFEST", "OPTIONS", "marker", "LOCK", "LAYOUT"} {
+		if len(base) >= len(class) && base[:len(class)] == class {
+			return class
+		}
+	}
+	return "folder"
+}
+
+// child is a child as its parent sees it.
+type child struct {
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	lines   chan said // closed when the child has ended
+	hits    map[string]int
+}
+
+func startChild(ctx context.Context) (*child, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{command: exec.CommandContext(ctx, executable), lines: make(chan said, 64), hits: make(map[string]int)}
+	c.command.Env = append(os.Environ(), roleVariable+"=node")
+	if c.stdin, err = c.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	c.command.Stderr = testOutput()
+	output, err := c.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.command.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(c.lines)
+		lines := bufio.NewScanner(output)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var s said
+			if json.Unmarshal(lines.Bytes(), &s) == nil { // else it died in the midst of it
+				c.lines <- s
+			}
+		}
+	}()
+	return c, nil
+}
+
+// wait is the next line but for hits, which are counted; false if the child has ended
+// or says nothing for that long.
+func (c *child) wait(most time.Duration) (said, bool) {
+	late := time.After(most)
+	for {
+		select {
+		case s, more := <-c.lines:
+			if !more {
+				return said{}, false
+			}
+			if s.Hit == "" {
+				return s, true
+			}
+			c.hits[s.Hit]++
+		case <-late:
+			return said{}, false
+		}
+	}
+}
+
+// ask sends a line.
+func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // a dead child is noticed by its silence
+
+// end ends the child, whatever it does.
+func (c *child) end() {
+	_ = c.stdin.Close()
+	_ = c.command.Process.Kill()
+	for s := range c.lines {
+		if s.Hit != "" {
+			c.hits[s.Hit]++
+		}
+	}
+	_ = c.command.Wait()
+}

@@ -1,0 +1,82 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage/memory"
+)
+
+// The clock goes backwards, stands still and jumps. Events go forward all the same.
+
+func TestClock(t *testing.T) { campaign(t, clockRound) }
+
+// clock goes wrong at every reading.
+type clock struct {
+	mu     sync.Mutex // guards what follows
+	r      *rand.Rand
+	now    time.Time
+	course string
+}
+
+// courses are the ways in which it goes.
+var courses = []string{"backwards", "still", "ahead and back", "at random", "before 1970", "at the end of time"}
+
+// read is the time that the clock shows.
+func (c *clock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.course {
+	case "backwards":
+		c.now = c.now.Add(-time.Duration(c.r.Int64N(int64(time.Hour))))
+	case "ahead and back":
+		return c.now.Add(time.Duration(c.r.Int64N(int64(400*24*time.Hour))) * time.Duration(c.r.IntN(2)))
+	case "at random":
+		c.now = c.now.Add(time.Duration(c.r.Int64N(int64(time.Hour))) - 30*time.Minute)
+	case "before 1970":
+		return time.Unix(-c.r.Int64N(1<<35), c.r.Int64N(1e9))
+	case "at the end of time":
+		return time.Date(9999, 12, 31, 23, 59, 59, c.r.IntN(1e9), time.UTC)
+	}
+	return c.now
+}
+
+// clockRound is some sessions of one ledger, each with a clock that goes in its way.
+func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
+	for range 4 {
+		// The end of time is not come back from, and would hide what comes after.
+		course := courses[r.IntN(len(courses)-1)]
+		if r.IntN(20) == 0 {
+			course = courses[len(courses)-1]
+		}
+		c := &clock{r: rand.New(rand.NewPCG(r.Uint64(), 0)), course: course,
+			now: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)}
+		err := w.clockSession(t.Context(), c)
+		done.add(tally{faults: map[string]int{course: 1}, receipts: w.history.acknowledgements()})
+		if err != nil {
+			return done, fmt.Errorf("clock going %s: %w", course, err)
+		}
+	}
+	return done, nil
+}
+
+func (w *storeWorld) clockSession(ctx context.Context, c *clock) error {
+	config := w.config()
+	config.clock = c.read
+	n, err := openNode(ctx, config)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(n.use(ctx, w.history, 3, 5), n.close()); err != nil {
+		return err
+	}
+	return w.inspect(ctx)
+}

@@ -1,0 +1,171 @@
+package faults_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"colophon/proofs"
+)
+
+// history is what the clients of one world know: what they have asked for, and what
+// they were answered.
+type history struct {
+	world string
+	// smallest and largest bound the texts of records, in bytes. Few are long, unless
+	// none may be short.
+	smallest, largest int
+	// complete: every request was answered.
+	complete bool
+
+	mu       sync.Mutex // guards what follows
+	random   *rand.Rand
+	attempts []*attempt // by id
+	acks     []*ack     // in the order in which they came
+	wrong    []error    // answers that must never be given
+}
+
+// ack is an answer that says that something is in the log.
+type ack struct {
+	attempt *attempt
+	seq     uint64
+	receipt *proofs.Receipt
+}
+
+func newHistory(world string, seed uint64) *history {
+	return &history{world: world, random: rand.New(rand.NewPCG(seed, 1))} // #nosec G404 -- cases of tests
+}
+
+// draw is the next thing to ask for.
+func (h *history) draw() *attempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	id := len(h.attempts)
+	var a *attempt
+	if h.random.IntN(10) == 0 {
+		a = drawVerb(h.random, h.world, id, h.acks)
+	}
+	if a == nil {
+		a = drawRecord(h.random, h.world, id, h.length())
+	}
+	h.attempts = append(h.attempts, a)
+	return a
+}
+
+// records are the next records to ask for, and no verbs.
+func (h *history) records(n int) (list []*attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for range n {
+		a := drawRecord(h.random, h.world, len(h.attempts), h.length())
+		h.attempts = append(h.attempts, a)
+		list = append(list, a)
+	}
+	return list
+}
+
+// length draws how long a text is, in bytes. The caller holds mu.
+func (h *history) length() int {
+	least, most := h.smallest, max(h.smallest, 440)
+	if h.largest > 0 && (h.smallest > 0 || h.random.IntN(20) == 0) {
+		most = h.largest
+	}
+	return least + h.random.IntN(most-least+1)
+}
+
+// chance is true once in n times.
+func (h *history) chance(n int) bool { return h.below(n) == 0 }
+
+// below is a number from 0 to n-1.
+func (h *history) below(n int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.random.IntN(n)
+}
+
+// sent notes that something is asked for.
+func (h *history) sent(a *attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.tries++
+}
+
+// refused notes that nothing was taken.
+func (h *history) refused(a *attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.refusals++
+}
+
+// answered notes an answer that is a receipt.
+func (h *history) answered(a *attempt, text []byte) {
+	receipt, err := proofs.ParseReceipt(bytes.TrimSpace(text))
+	if err != nil {
+		h.broken("attempt %d was answered with no receipt: %w: %s", a.id, err, text)
+		return
+	}
+	h.acknowledged(a, receipt)
+}
+
+// acknowledged notes a receipt.
+func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acks = append(h.acks, &ack{attempt: a, seq: receipt.Seq, receipt: receipt})
+}
+
+// refusals is how many answers said that nothing was taken.
+func (h *history) refusals() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.attempts {
+		n += a.refusals
+	}
+	return n
+}
+
+// broken notes an answer that must never be given.
+func (h *history) broken(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wrong = append(h.wrong, fmt.Errorf(format, args...))
+}
+
+// acknowledgements is how many receipts were handed out so far.
+func (h *history) acknowledgements() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.acks)
+}
+
+// some is one of the receipts that were handed out; nil if there is none.
+func (h *history) some() *ack {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.acks) == 0 {
+		return nil
+	}
+	return h.acks[h.random.IntN(len(h.acks))]
+}
+
+// until is what clients knew when they had that many receipts; all attempts may have
+// been made by then. It is apart from h.
+func (h *history) until(acks int) *history {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	then := newHistory(h.world, uint64(len(h.attempts)))
+	for _, a := range h.attempts {
+		same := *a
+		then.attempts = append(then.attempts, &same)
+	}
+	for _, a := range h.acks[:acks] {
+		then.acks = append(then.acks, &ack{then.attempts[a.attempt.id], a.seq, a.receipt})
+	}
+	then.wrong = append(then.wrong, h.wrong...)
+	then.complete = h.complete
+	return then
+}
+
+// copy is what clients know now, apart from h.
+func (h *history) copy() *history { return h.until(h.acknowledgements()) }

@@ -1,0 +1,122 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A real server is killed, or asked to end, in the midst of its work.
+
+func TestKill(t *testing.T) { campaign(t, killRound) }
+
+func TestTerminate(t *testing.T) { campaign(t, terminateRound) }
+
+const (
+	kills   = 6
+	writers = 6
+)
+
+// killRound is one data folder whose servers are killed one after the other.
+func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp(t.TempDir(), "kill")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(dir)
+	w := newProcessWorld(dir, name, r.Uint64())
+	w.history.largest = 50_000
+	done.faults = make(map[string]int)
+	known := 0 // receipts before the latest server
+	for range kills {
+		if r.IntN(6) == 0 {
+			if err := w.killAtStart(t.Context(), time.Duration(r.IntN(120))*time.Millisecond); err != nil {
+				return done, err
+			}
+			done.faults["as it starts"]++
+		}
+		s, err := startServer(t.Context(), w.data(), nil, "--log-level", "error")
+		if err != nil {
+			return done, err
+		}
+		if err := w.remembers(t.Context(), s, known); err != nil {
+			return done, errors.Join(err, s.command.Process.Kill())
+		}
+		known = len(w.history.acks)
+		w.killUnderLoad(t.Context(), s, time.Duration(1+r.IntN(100))*time.Millisecond)
+		done.faults["under load"]++
+		done.receipts += len(w.history.acks)
+		if err := w.inspect(t.Context()); err != nil {
+			return done, fmt.Errorf("%w\nits log: %s", err, &s.log)
+		}
+	}
+	return done, nil
+}
+
+// killAtStart kills a server some time after it was started.
+func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) error {
+	s, _, err := execServer(ctx, w.data(), nil)
+	if err != nil {
+		return err
+	}
+	time.Sleep(after)
+	_ = s.signal(syscall.SIGKILL)
+	return nil
+}
+
+// killUnderLoad kills a server that clients use for that long.
+func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	time.AfterFunc(after, func() {
+		_ = s.signal(syscall.SIGKILL)
+		cancel()
+	})
+	clients := newClient(w.history, s.url)
+	clients.load(ctx, writers, 1_000_000)
+	clients.close()
+	<-s.ended
+}
+
+// terminateRound is one data folder whose servers are asked to end, one after the
+// other: what they have accepted they answer.
+func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp(scratch(t), "terminate")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(dir)
+	w := newProcessWorld(dir, name, r.Uint64())
+	w.history.complete = true
+	for range kills {
+		s, err := startServer(t.Context(), w.data(), nil, "--log-level", "warn")
+		if err != nil {
+			return done, err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		time.AfterFunc(time.Duration(1+r.IntN(80))*time.Millisecond, func() {
+			ended <- s.signal(syscall.SIGTERM)
+			cancel() // no request is cut off before
+		})
+		clients := newClient(w.history, s.url)
+		clients.load(ctx, writers, 1_000_000)
+		clients.close()
+		if err := <-ended; err != nil {
+			return done, fmt.Errorf("asked to end: %w: %s", err, &s.log)
+		}
+		done.add(tally{faults: map[string]int{"under load": 1}, receipts: len(w.history.acks)})
+		if log := s.log.String(); log != "" {
+			return done, fmt.Errorf("it ended well, but complains: %s", log)
+		}
+		if err := w.inspect(t.Context()); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,70 @@
+// Package faults_test injects faults into everything that a ledger stands on, and holds
+// what is left against what clients were told. Each kind of fault is a test:
+//
+//	go test ./e2e/faults                             a few of each kind
+//	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least so many of each
+//	FAULTS_SEED=7 go test ./e2e/faults -v            the draws of that seed
+//
+// What breaks is printed with its kind, seed and round; FAULTS_ROUND=n makes that round
+// alone. A seed gives the same draws. It does not give the same order of what happens at
+// once, so that a finding may take several runs to come again.
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// settings of a run. TestMain sets them, once.
+var settings struct {
+	faults int // of each kind, at least
+	seed   uint64
+	round  int    // the only one; negative: all
+	binary string // of the command
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) != "" {
+		os.Exit(beNode())
+	}
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	settings.faults = number("FAULTS", 10)
+	settings.seed = uint64(number("FAULTS_SEED", int(time.Now().UnixNano()%1_000_000)))
+	settings.round = number("FAULTS_ROUND", -1)
+	dir, err := os.MkdirTemp("", "colophon-faults")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	settings.binary = filepath.Join(dir, "colophon")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", settings.binary, "../../cmd/colophon")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the server: %v\n%s", err, out)
+		return 1
+	}
+	fmt.Printf("FAULTS_SEED=%d, at least %d faults of each kind\n", settings.seed, settings.faults)
+	return m.Run()
+}
+
+// number is that of an environment variable.
+func number(name string, otherwise int) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(fmt.Sprintf("%s=%s is no number", name, text))
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// nodeConfig says what a server of this package is made of.
+type nodeConfig struct {
+	database storage.Database
+	// indexFiles is the file system of the index.
+	indexFiles vfs.FS
+	indexDir   string
+	keys       ledger.Keys
+	clock      func() time.Time
+	// fatal is ledger.Config.Fatal.
+	fatal func(error)
+	log   *slog.Logger
+}
+
+// node is a server's parts, put together as the command does.
+type node struct {
+	database storage.Database
+	host     *ledger.Host
+	ledger   *ledger.Ledger
+	index    *index.Store
+
+	// Of a node that serves.
+	server *http.Server
+	url    string
+	served chan error
+}
+
+// openNode opens the ledger "default", which it makes if need be, and the index. The
+// database is closed where that fails.
+func openNode(ctx context.Context, c nodeConfig) (*node, error) {
+	n := &node{database: c.database}
+	if err := n.open(ctx, c); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	n.host, err = ledger.OpenHost(ctx, c.database, c.keys, func(string) ledger.Config {
+		return ledger.Config{Clock: c.clock, Fatal: c.fatal, Log: c.log}
+	})
+	if err != nil {
+		return err
+	}
+	n.ledger, err = n.host.Ledger(ledger.Default)
+	if errors.Is(err, ledger.ErrUnknown) {
+		n.ledger, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
+	}
+	if err != nil {
+		return err
+	}
+	n.index, err = index.Open(index.Config{Dir: c.indexDir, FS: c.indexFiles, Log: c.log, Memory: index.LeastMemory})
+	return err
+}
+
+// serve begins to answer requests.
+func (n *node) serve() error {
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Version: "test"})
+	if err != nil {
+		return fmt.Errorf("making the server: %w", err)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	n.server, n.url = service.HTTP(), "http://"+listener.Addr().String()
+	n.served = make(chan error, 1)
+	go func() { n.served <- n.server.Serve(service.Listen(listener)) }()
+	return nil
+}
+
+// silence ends the answering, with the requests that are under way.
+func (n *node) silence(ctx context.Context) error {
+	if n.server == nil {
+		return nil
+	}
+	err := n.server.Shutdown(ctx)
+	<-n.served
+	n.server = nil
+	return err
+}
+
+// follow begins to index without serving.
+func (n *node) follow() (*index.Follower, error) {
+	return n.index.Follow(n.ledger.Name(), n.ledger.Store())
+}
+
+// close ends everything, as the command does.
+func (n *node) close() error {
+	errs := []error{n.silence(context.Background())}
+	if n.index != nil {
+		errs = append(errs, n.index.Close())
+	}
+	if n.host != nil {
+		errs = append(errs, n.host.Close())
+	}
+	return errors.Join(append(errs, n.database.Close())...)
+}
+
+// Sizes that make an engine work hard: a few hundred records fill memory tables.
+const (
+	smallTable = 64 << 10
+	smallCache = 1 << 20
+)
+
+// openPebble opens the database that a file system has in "db".
+func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string), log *slog.Logger) (storage.Database, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return pebble.Open(ctx, pebble.Config{Dir: dir, FS: files, Fatal: fatal, Logger: log, MemTableBytes: smallTable, CacheBytes: smallCache})
+}
+
+// oneKey signs for every ledger with one key, and keeps no file.
+type oneKey struct {
+	mu        sync.Mutex
+	confirmed bool // under mu
+}
+
+// Load implements ledger.Keys.
+func (k *oneKey) Load(string) (*proofs.Signer, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.confirmed {
+		return nil, storage.ErrNotFound
+	}
+	return testSigner()
+}
+
+// Staged implements ledger.Keys.
+func (k *oneKey) Staged(string) (*proofs.Signer, error) { return testSigner() }
+
+// Stage implements ledger.Keys.
+func (k *oneKey) Stage(string, *proofs.Signer) error { return nil }
+
+// Confirm implements ledger.Keys.
+func (k *oneKey) Confirm(string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.confirmed = true
+	return nil
+}
+
+func testSigner() (*proofs.Signer, error) {
+	return proofs.NewKey([32]byte{7}).Signer("test.invalid/faults")
+}

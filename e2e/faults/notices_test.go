@@ -1,0 +1,142 @@
+package faults_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// spoiling is a database whose commits are spoilt.
+type spoiling struct {
+	storage.Database
+	commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error
+}
+
+// Ledger implements storage.Database.
+func (f spoiling) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	s, err := f.Database.Ledger(ctx, name)
+	return spoilt{s, f}, err
+}
+
+type spoilt struct {
+	storage.Store
+	by spoiling
+}
+
+// Commit implements storage.Store.
+func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	return s.by.commit(ctx, s.Store, old, b)
+}
+
+// usedBy is a world that clients have used, with commits of that sort.
+func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
+	t.Helper()
+	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
+	c := w.config()
+	c.database = spoiling{w.database, commit}
+	c.fatal = func(error) { runtime.Goexit() }
+	n, err := openNode(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, n.use(t.Context(), w.history, 1, 30))
+	require.NoError(t, n.close())
+	return w
+}
+
+// soundly makes a commit.
+func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+	return s.Commit(ctx, old, b)
+}
+
+// forgetting acknowledges commits and does not make them, from the eleventh on: what a
+// disk does that lies about syncs.
+func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+	var commits atomic.Int64
+	return func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+		if commits.Add(1) > 10 {
+			return nil
+		}
+		return s.Commit(ctx, old, b)
+	}
+}
+
+const litter = "what nobody has posted"
+
+// littering stores content that no event names.
+func littering(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+	b.Contents = append(b.Contents, storage.Content{Digest: sha256.Sum256([]byte(litter)), Seq: b.Head.Size - 1, Slot: 99, Bytes: []byte(litter)})
+	return s.Commit(ctx, old, b)
+}
+
+// The oracle can say that something is wrong, of everything that it looks at.
+func TestOracleNotices(t *testing.T) {
+	t.Run("nothing", func(t *testing.T) {
+		w := usedBy(t, soundly)
+		require.Greater(t, len(w.history.acks), 20)
+		require.NoError(t, w.inspect(t.Context()))
+	})
+	t.Run("a commit that was forgotten", func(t *testing.T) {
+		require.ErrorContains(t, usedBy(t, forgetting()).inspect(t.Context()), "LOST")
+	})
+	t.Run("content that nobody needs", func(t *testing.T) {
+		w := usedBy(t, littering)
+		w.history.records(1)[0].contents = map[storage.Hash][]byte{sha256.Sum256([]byte(litter)): []byte(litter)}
+		require.ErrorContains(t, w.inspect(t.Context()), "nobody needs it")
+	})
+	for name, c := range map[string]struct {
+		says   string
+		change func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack)
+	}{
+		"a changed entry": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamper, a *ack) {
+			require.NoError(t, x.Entry(a.seq, []byte("another entry, which is long enough")))
+		}},
+		"changed content": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamper, a *ack) {
+			for digest := range a.attempt.contents {
+				require.NoError(t, x.Content(digest, []byte("another text")))
+			}
+		}},
+		"a receipt for something else": {"LOST", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+			other := w.history.records(1)[0]
+			w.history.sent(other)
+			w.history.acknowledged(other, a.receipt)
+		}},
+		"a receipt that does not verify": {"oracle, receipts", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
+			for _, a := range w.history.acks {
+				if a.receipt.Proof != nil && len(a.receipt.Proof.Inclusion.Hashes) > 0 {
+					a.receipt.Proof.Inclusion.Hashes[0][0] ^= 1
+				}
+			}
+		}},
+		"an event that nobody asked for": {"in the log 1 times", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+			a.attempt.tries = 0
+			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
+		}},
+		"an event that nobody was told of": {"nobody was told", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+			w.history.complete = true
+			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
+		}},
+		"a claim of another record": {"oracle, log", func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack) {
+			require.NoError(t, x.Key(storage.Key{Key: a.attempt.storedKey(), Record: storage.Hash{1}, Seq: a.seq}))
+		}},
+		"an answer that may not be": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
+			w.history.broken("it says so")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := usedBy(t, soundly)
+			x, err := w.database.Tamper("default")
+			require.NoError(t, err)
+			at := slices.IndexFunc(w.history.acks, func(a *ack) bool { return a.attempt.isRecord() && a.attempt.keyed() })
+			c.change(t, w, x, w.history.acks[at])
+			require.ErrorContains(t, w.inspect(t.Context()), c.says)
+		})
+	}
+}

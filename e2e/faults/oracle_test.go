@@ -1,0 +1,406 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+)
+
+// oracle holds an open node, after whatever happened to it, against what clients were
+// told before. Nobody else uses the node or the history meanwhile.
+type oracle struct {
+	ctx  context.Context
+	node *node
+	*history
+	verifier *proofs.Verifier
+	verbs    map[string]int  // ids of attempts that are no records, by digest of their key
+	events   []event         // by seq
+	found    map[int][]event // by attempt
+}
+
+// event is what a log says, read without the code that is tested.
+type event struct {
+	seq  uint64
+	hash proofs.Hash
+	body struct {
+		Kind   record.Kind
+		Seq    uint64
+		Time   string
+		Record struct {
+			Labels         map[string]string
+			IdempotencyKey string `json:"idempotency_key"`
+			Digest         string
+			Content        map[string]struct{ SHA256 string }
+			Model          string
+			RecordSeq      uint64 `json:"record_seq"`
+			State          record.State
+		}
+	}
+}
+
+// check is the oracle: nil if everything that must hold does. What clients were told
+// is there; what they were not told is there whole or not at all; and all else follows
+// from that. It asks for a few things itself, which it adds to the history.
+//
+// Where a server has ended as it should, with no request cut off, everything that is
+// there was also answered: h.complete says so.
+func check(ctx context.Context, n *node, h *history) error {
+	o := &oracle{ctx: ctx, node: n, history: h, verbs: make(map[string]int), found: make(map[int][]event)}
+	for _, a := range h.attempts {
+		if !a.isRecord() {
+			o.verbs[a.keyDigest()] = a.id
+		}
+	}
+	if err := errors.Join(h.wrong...); err != nil {
+		return err
+	}
+	var err error
+	if o.verifier, err = proofs.ParseVerifier(n.ledger.VerifierKey()); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{
+		{"log", o.log}, {"receipts", o.receipts}, {"attempts", o.once}, {"content", o.contents},
+		{"asking again", o.again}, {"log afterwards", o.log}, {"index", o.index},
+	} {
+		if err := part.run(); err != nil {
+			return fmt.Errorf("oracle, %s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// log walks the log: chain, tree and its tiles, checkpoint, content, redactions, keys.
+// Then it reads the events.
+func (o *oracle) log() error {
+	report, err := audit.Log(o.ctx, ledger.AuditSource(o.node.ledger.Store()),
+		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
+	if err != nil {
+		return err
+	}
+	if report.Damage != nil {
+		return report.Damage
+	}
+	if head := o.node.ledger.Head(); report.Size != head.Size || report.Checkpoint.Root != head.Root {
+		return fmt.Errorf("the ledger publishes size %d, stored are %d", head.Size, report.Size)
+	}
+	o.events = nil
+	clear(o.found)
+	for entry, err := range o.node.ledger.Store().Entries(o.ctx, 0) {
+		if err != nil {
+			return err
+		}
+		if err := o.read(entry); err != nil {
+			return fmt.Errorf("event %d: %w", entry.Seq, err)
+		}
+	}
+	return nil
+}
+
+func (o *oracle) read(entry storage.Entry) error {
+	e := event{seq: uint64(len(o.events))}
+	prev, body, err := proofs.SplitEntry(entry.Bytes)
+	if err != nil {
+		return err
+	}
+	e.hash = proofs.EventHash(prev, body)
+	if err := json.Unmarshal(body, &e.body); err != nil {
+		return err
+	}
+	if e.body.Seq != e.seq || entry.Seq != e.seq {
+		return fmt.Errorf("it is number %d and says %d", e.seq, e.body.Seq)
+	}
+	if n := len(o.events); n > 0 && e.body.Time < o.events[n-1].body.Time {
+		return fmt.Errorf("its time is %s, that of the one before %s", e.body.Time, o.events[n-1].body.Time)
+	}
+	o.events = append(o.events, e)
+	if id, of := o.attempt(e); of {
+		o.found[id] = append(o.found[id], e)
+	}
+	return nil
+}
+
+// attempt is which attempt an event came from; false if from none.
+func (o *oracle) attempt(e event) (id int, of bool) {
+	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
+		id, err := strconv.Atoi(label)
+		return id, err == nil
+	}
+	id, of = o.verbs[e.body.Record.IdempotencyKey]
+	return id, of
+}
+
+// keyDigest is how an event names the key of an attempt that has one.
+func (a *attempt) keyDigest() string {
+	key := a.storedKey()
+	return hex.EncodeToString(key[:])
+}
+
+func (a *attempt) storedKey() storage.Hash {
+	if a.key != "" {
+		return ledger.HeaderKey(a.key)
+	}
+	return ledger.RunKey(a.kind, a.runID)
+}
+
+// receipts: every receipt that was ever handed out is true of the log, and what it was
+// proved in is the beginning of what is there.
+func (o *oracle) receipts() error {
+	head := o.node.ledger.Head()
+	grown := make(map[uint64]bool) // sizes that the tree has grown from
+	for _, a := range o.acks {
+		if a.seq >= head.Size {
+			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d; the log has %d", a.attempt.id, a.seq, head.Size)
+		}
+		if o.events[a.seq].hash != a.receipt.EventHash {
+			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %x; that is %x now",
+				a.attempt.id, a.seq, a.receipt.EventHash, o.events[a.seq].hash)
+		}
+		if a.receipt.Proof == nil {
+			continue
+		}
+		if err := a.receipt.Verify(o.verifier); err != nil {
+			return fmt.Errorf("receipt of attempt %d, event %d: %w", a.attempt.id, a.seq, err)
+		}
+		size := a.receipt.Proof.Inclusion.TreeSize
+		if grown[size] {
+			continue
+		}
+		grown[size] = true
+		if err := o.grownFrom(a.receipt.Proof.Checkpoint, head); err != nil {
+			return fmt.Errorf("the tree of the receipt of attempt %d, of size %d: %w", a.attempt.id, size, err)
+		}
+	}
+	return nil
+}
+
+func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
+	c, err := proofs.OpenCheckpoint(signed, o.verifier)
+	if err != nil {
+		return err
+	}
+	path, err := o.node.ledger.Prover(o.ctx, head).Consistency(c.Size, head.Size)
+	if err != nil {
+		return err
+	}
+	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
+}
+
+// once: what has a key is in the log at most once, under the seq that its receipts
+// name and whole; what was refused is not; nothing is there that nobody asked for.
+func (o *oracle) once() error {
+	acked := make(map[int]map[uint64]bool)
+	for _, a := range o.acks {
+		if acked[a.attempt.id] == nil {
+			acked[a.attempt.id] = make(map[uint64]bool)
+		}
+		acked[a.attempt.id][a.seq] = true
+	}
+	of := 0
+	for _, a := range o.attempts {
+		events := o.found[a.id]
+		of += len(events)
+		if err := o.onceOf(a, events, acked[a.id]); err != nil {
+			return fmt.Errorf("attempt %d (%s %s, tried %d times, refused %d): %w", a.id, a.method, a.path, a.tries, a.refusals, err)
+		}
+	}
+	if others := len(o.events) - of; others != 1 {
+		return fmt.Errorf("%d events are nobody's; only the first is the ledger's own", others)
+	}
+	return nil
+}
+
+func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error {
+	most := a.tries - a.refusals
+	if a.keyed() {
+		most = min(most, 1)
+	}
+	if len(events) > most {
+		return fmt.Errorf("it is in the log %d times", len(events))
+	}
+	for _, e := range events {
+		if o.complete && !acked[e.seq] {
+			return fmt.Errorf("event %d is in the log, and nobody was told", e.seq)
+		}
+		delete(acked, e.seq)
+		if e.body.Kind != a.kind {
+			return fmt.Errorf("event %d is of kind %s", e.seq, e.body.Kind)
+		}
+		if digest := hex.EncodeToString(a.digest[:]); a.isRecord() && e.body.Record.Digest != digest {
+			return fmt.Errorf("event %d is of another record", e.seq)
+		}
+	}
+	for seq := range acked {
+		// What is redacted already is answered with the event that did it.
+		if by, err := o.node.ledger.Store().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
+			return fmt.Errorf("LOST: it was acknowledged as event %d, which is something else", seq)
+		}
+	}
+	if !a.keyed() {
+		return nil
+	}
+	switch claim, err := o.node.ledger.Store().Key(o.ctx, a.storedKey()); {
+	case errors.Is(err, storage.ErrNotFound) && len(events) == 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("its key: %w", err)
+	case len(events) == 0 || claim.Seq != events[0].seq:
+		return fmt.Errorf("its key is claimed by event %d", claim.Seq)
+	}
+	return nil
+}
+
+// contents: of what was posted, exactly what records in the log need is there, byte
+// for byte; nothing is orphaned, and what was redacted is gone.
+func (o *oracle) contents() error {
+	store := o.node.ledger.Store()
+	needed := make(map[string]bool)
+	for _, e := range o.events {
+		_, err := store.Redaction(o.ctx, e.seq)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		for _, c := range e.body.Record.Content {
+			needed[c.SHA256] = needed[c.SHA256] || err != nil
+		}
+	}
+	for _, a := range o.attempts {
+		if e := o.found[a.id]; a.kind == record.ContentRedacted && len(e) > 0 {
+			if _, err := store.Redaction(o.ctx, a.target); err != nil {
+				return fmt.Errorf("event %d is to be redacted by event %d: %w", a.target, e[0].seq, err)
+			}
+		}
+		for digest, posted := range a.contents {
+			there, err := store.Content(o.ctx, digest)
+			switch want := needed[hex.EncodeToString(digest[:])]; {
+			case want && err != nil:
+				return fmt.Errorf("LOST: content %x of attempt %d: %w", digest, a.id, err)
+			case want && !bytes.Equal(there, posted):
+				return fmt.Errorf("content %x of attempt %d is not what was posted", digest, a.id)
+			case !want && !errors.Is(err, storage.ErrNotFound):
+				return fmt.Errorf("content %x of attempt %d is there, and nobody needs it: %w", digest, a.id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// most is how many of the latest attempts are made again.
+const most = 4
+
+// again asks for some things again: what was acknowledged gets the same event, what
+// was not is in the log exactly once afterwards, and another record gets no key that
+// is held. And the ledger goes on.
+func (o *oracle) again() error {
+	var told, untold int
+	acked := make(map[int]bool)
+	for _, a := range o.acks {
+		acked[a.attempt.id] = true
+	}
+	for _, a := range slices.Backward(o.attempts) {
+		if !a.isRecord() || !a.keyed() || a.tries == 0 {
+			continue
+		}
+		count := &untold
+		if acked[a.id] {
+			count = &told
+		}
+		if *count++; *count > most {
+			continue
+		}
+		if err := o.askAgain(a); err != nil {
+			return fmt.Errorf("attempt %d: %w", a.id, err)
+		}
+	}
+	ack, err := o.submit(o.records(1)[0])
+	if err != nil || ack.Outcome != ledger.Appended {
+		return fmt.Errorf("the ledger does not go on: outcome %d: %w", ack.Outcome, err)
+	}
+	return nil
+}
+
+func (o *oracle) askAgain(a *attempt) error {
+	want, first := ledger.Appended, uint64(0)
+	if events := o.found[a.id]; len(events) > 0 {
+		want, first = ledger.Replayed, events[0].seq
+	}
+	ack, err := o.submit(a)
+	if err != nil {
+		return err
+	}
+	if ack.Outcome != want || ack.First != first {
+		return fmt.Errorf("outcome %d, event %d; expected %d, event %d", ack.Outcome, ack.First, want, first)
+	}
+	if ack, err = o.submit(a); err != nil || ack.Outcome != ledger.Replayed {
+		return fmt.Errorf("once more: outcome %d: %w", ack.Outcome, err)
+	}
+	return nil
+}
+
+// submit asks as a client does.
+func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
+	r, err := record.Parse(a.kind, a.body)
+	if err != nil {
+		return ledger.Ack{}, err
+	}
+	defer r.Release()
+	s, err := o.node.ledger.Prepare(r, ledger.Anonymous, a.key)
+	if err != nil {
+		return ledger.Ack{}, err
+	}
+	o.sent(a)
+	ack, err := o.node.ledger.Submit(s)
+	if err != nil || ack.Outcome != ledger.Appended {
+		return ack, err
+	}
+	receipt, err := proofs.NewReceipt(ack.Entry)
+	if err == nil {
+		o.acknowledged(a, receipt)
+	}
+	return ack, err
+}
+
+// index: all queries are answered as by an index that was never disturbed, and as the
+// naive model says.
+func (o *oracle) index() error {
+	follower, err := o.node.follow()
+	if err != nil {
+		return err
+	}
+	defer follower.Close()
+	size := o.node.ledger.Head().Size
+	if err := follower.Wait(o.ctx, size); err != nil {
+		return err
+	}
+	if err := o.naive(follower); err != nil {
+		return fmt.Errorf("against the naive model: %w", err)
+	}
+	undisturbed, err := freshAnswers(o.ctx, o.node.ledger.Store(), size)
+	if err != nil {
+		return err
+	}
+	given, err := answers(o.ctx, follower, size)
+	if err != nil {
+		return err
+	}
+	for _, query := range slices.Sorted(maps.Keys(undisturbed)) {
+		if given[query] != undisturbed[query] {
+			return fmt.Errorf("%s is answered\n%.2000s\nand by an undisturbed index\n%.2000s", query, given[query], undisturbed[query])
+		}
+	}
+	return nil
+}

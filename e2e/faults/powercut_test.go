@@ -1,0 +1,123 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"colophon/storage/pebble/pebbletest"
+)
+
+// The power fails under clients that write at once, at any operation of the files of
+// log and index, and now and then a second time while the server recovers.
+
+func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
+
+// cut is what the power left, and what clients had been told by then.
+type cut struct {
+	files     *pebbletest.Crashable
+	acks      int
+	operation int
+	percent   int
+}
+
+func (c cut) String() string {
+	return fmt.Sprintf("before operation %d with %d %% of what was not synced", c.operation, c.percent)
+}
+
+// cutter cuts the power before some operations of a file system.
+type cutter struct {
+	history *history
+	files   *pebbletest.Crashable
+
+	mu   sync.Mutex // guards what follows
+	r    *rand.Rand
+	most int // cuts
+	cuts []cut
+}
+
+// before is called before each operation.
+func (c *cutter) before(operation int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.cuts) == c.most || c.r.IntN(25) > 0 {
+		return
+	}
+	percent := []int{0, 30, 50, 70, 100}[c.r.IntN(5)]
+	acks := c.history.acknowledgements() // before the cut
+	c.cuts = append(c.cuts, cut{c.files.PowerCut(percent, c.r.Uint64()), acks, operation, percent})
+}
+
+// powerRound is one server, and what cuts of its power leave.
+func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	h := newHistory(name, r.Uint64())
+	h.largest = 100_000
+	c := &cutter{history: h, files: pebbletest.NewCrashable(), r: r, most: 20}
+	c.files.BeforeEach(c.before)
+	for range 3 {
+		if err := useFiles(t.Context(), c.files, h); err != nil {
+			return done, err
+		}
+	}
+	c.files.BeforeEach(nil)
+	done.faults = make(map[string]int)
+	for _, cut := range c.cuts {
+		again, err := cut.inspect(t.Context(), h, r)
+		done.faults["once"]++
+		if again {
+			done.faults["while it recovered"]++
+		}
+		done.receipts += cut.acks
+		if err != nil {
+			return done, fmt.Errorf("power cut %s: %w", cut, err)
+		}
+	}
+	return done, nil
+}
+
+// useFiles has clients use a server on files that can be cut.
+func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) error {
+	n, err := openOn(ctx, files, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(n.use(ctx, h, 4, 5), n.close())
+}
+
+// openOn opens a node on files in memory.
+func openOn(ctx context.Context, files *pebbletest.Crashable, clock func() time.Time) (*node, error) {
+	database, err := openPebble(ctx, files.FS(), "db", func(msg string) { panic(msg) }, nil)
+	if err != nil {
+		return nil, err
+	}
+	return openNode(ctx, nodeConfig{database: database, indexFiles: files.FS(), indexDir: "index", keys: new(oneKey), clock: clock})
+}
+
+// inspect opens what a cut left and asks the oracle; again says whether the power was
+// cut once more on the way, and what that left was looked at.
+func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
+	second := &cutter{history: h, files: c.files, r: r}
+	if r.IntN(3) == 0 {
+		second.most = 1
+	}
+	c.files.BeforeEach(second.before)
+	n, err := openOn(ctx, c.files, nil)
+	c.files.BeforeEach(nil)
+	if err != nil {
+		return false, fmt.Errorf("opening what is left: %w", err)
+	}
+	if err := errors.Join(check(ctx, n, h.until(c.acks)), n.close()); err != nil {
+		return false, err
+	}
+	for _, cut := range second.cuts {
+		cut.acks = c.acks
+		if _, err := cut.inspect(ctx, h, r); err != nil {
+			return true, fmt.Errorf("cut again while it recovered, %s: %w", cut, err)
+		}
+	}
+	return len(second.cuts) > 0, nil
+}

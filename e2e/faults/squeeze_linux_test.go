@@ -1,0 +1,298 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// What a real server needs of its system runs short while clients use it: descriptors,
+// memory, room on the disk. It goes on when there is enough again, or has ended and is
+// started again.
+
+func TestDescriptorsRunOut(t *testing.T) { campaign(t, descriptorRound) }
+
+func TestMemoryLimitIsReached(t *testing.T) { campaign(t, memoryLimitRound) }
+
+func TestMemoryRunsOut(t *testing.T) { campaign(t, memoryRound) }
+
+func TestDiskIsFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := mountDisk(dir); err != nil {
+		t.Skipf("no disk of our own can be had: %v", err)
+	}
+	require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
+	campaign(t, diskRound)
+}
+
+// squeezes is how often something runs short in one round.
+const squeezes = 6
+
+// squeezed has clients use a server while something runs short, and afterwards until
+// it has taken something again or is found to have ended.
+func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
+	clients := newClient(w.history, s.url)
+	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // each needs a descriptor
+	defer clients.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error
+	go func() {
+		defer cancel()
+		time.Sleep(5 * time.Millisecond)
+		failed = short()
+		time.Sleep(lasts)
+		failed = errors.Join(failed, enough())
+	}()
+	clients.load(ctx, writers, 1_000_000)
+	<-ctx.Done()
+	if failed != nil || s.gone() {
+		return failed
+	}
+	for before, until := w.history.acknowledgements(), time.Now().Add(patience); w.history.acknowledgements() == before; {
+		clients.ask(context.WithoutCancel(ctx))
+		if s.gone() {
+			return nil
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("it takes nothing any more: %s", &s.log)
+		}
+	}
+	return nil
+}
+
+// squeeze has one take something from a server, time after time, and asks the oracle. one
+// says what came of it; nothing, if the server did not notice.
+func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
+	one func(s *server) (what string, err error),
+) (err error) {
+	var s *server
+	defer func() {
+		if s != nil && !s.gone() {
+			_ = s.signal(syscall.SIGKILL)
+		}
+	}()
+	for range squeezes {
+		if s == nil || s.gone() {
+			if s, err = startServer(ctx, w.data(), environment, flags...); err != nil {
+				return err
+			}
+			if err := w.remembers(ctx, s, max(0, len(w.history.acks)-200)); err != nil {
+				return err
+			}
+		}
+		what, err := one(s)
+		if err != nil {
+			return err
+		}
+		ended := 0
+		if s.gone() {
+			ended = 1
+		}
+		if what != "" {
+			done.add(tally{faults: map[string]int{what: 1}})
+		}
+		done.add(tally{receipts: len(w.history.acks), ended: ended})
+		if !s.gone() {
+			continue // its files cannot be copied as they are
+		}
+		if err := w.inspect(ctx); err != nil {
+			return fmt.Errorf("%w\nits log: %.3000s", err, &s.log)
+		}
+	}
+	if !s.gone() {
+		if err := s.signal(syscall.SIGTERM); err != nil {
+			return fmt.Errorf("asked to end: %w: %s", err, &s.log)
+		}
+	}
+	return w.inspect(ctx)
+}
+
+// descriptorRound takes all but a few of the descriptors that are open.
+func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp(scratch(t), "descriptors")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(dir)
+	w := newProcessWorld(dir, name, r.Uint64())
+	w.history.largest = 50_000
+	flags := []string{"--log-level", "debug"}
+	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
+		pid := s.command.Process.Pid
+		limit := func(n uint64) func() error {
+			return func() error {
+				return gone(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 4096}, nil))
+			}
+		}
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			return "", err
+		}
+		before := strings.Count(s.log.String(), "too many open files")
+		err = w.squeezed(t.Context(), s, limit(uint64(len(open)+r.IntN(5))), limit(4096), time.Duration(10+r.IntN(40))*time.Millisecond)
+		if strings.Count(s.log.String(), "too many open files") == before {
+			return "", err
+		}
+		return "some were missed", err
+	})
+}
+
+// gone is nil for a process that has ended meanwhile.
+func gone(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// memoryLimitRound gives a server less memory than it would take, by GOMEMLIMIT.
+func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp(scratch(t), "limit")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(dir)
+	w := newProcessWorld(dir, name, r.Uint64())
+	w.history.smallest, w.history.largest = 1_000, 400_000
+	limit := 24 + r.IntN(16)
+	environment := []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", limit)}
+	return done, w.squeeze(t.Context(), &done, environment, []string{"--log-level", "error"}, func(s *server) (string, error) {
+		nothing := func() error { return nil }
+		if err := w.squeezed(t.Context(), s, nothing, nothing, 60*time.Millisecond); err != nil {
+			return "", err
+		}
+		if s.gone() {
+			return "", fmt.Errorf("the server has ended: %w: %s", s.err, &s.log)
+		}
+		taken, err := s.memory(t.Context())
+		if err != nil {
+			return "", err
+		}
+		if taken < float64(limit<<20) {
+			return "", nil
+		}
+		return "reached", nil
+	})
+}
+
+// memory is what a server's runtime holds, in bytes: what GOMEMLIMIT is about.
+func (s *server) memory(ctx context.Context) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	value := func(name string) float64 { return families[name].GetMetric()[0].GetGauge().GetValue() }
+	return value("go_memstats_sys_bytes") - value("go_memstats_heap_released_bytes"), nil
+}
+
+// memoryRound takes the address space that a server has not taken yet: the runtime ends
+// the process when it finds none.
+func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp(scratch(t), "memory")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(dir)
+	w := newProcessWorld(dir, name, r.Uint64())
+	w.history.smallest, w.history.largest = 1_000, 400_000
+	return done, w.squeeze(t.Context(), &done, nil, []string{"--log-level", "error"}, func(s *server) (string, error) {
+		pid := s.command.Process.Pid
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		if err != nil {
+			return "", err
+		}
+		var pages uint64
+		if _, err := fmt.Sscan(string(status), &pages); err != nil {
+			return "", err
+		}
+		limit := func(n uint64) func() error {
+			return func() error {
+				return gone(unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: n, Max: unix.RLIM_INFINITY}, nil))
+			}
+		}
+		taken := pages * uint64(os.Getpagesize())
+		err = w.squeezed(t.Context(), s, limit(taken), limit(unix.RLIM_INFINITY), time.Duration(20+r.IntN(80))*time.Millisecond)
+		if s.gone() {
+			return "it ended", err
+		}
+		return "", err
+	})
+}
+
+// mountDisk makes a folder a small disk of its own.
+func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "size=96m") }
+
+// diskRound fills the small disk of a server to the last byte or nearly so.
+func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp(t.TempDir(), "disk")
+	if err != nil {
+		return done, err
+	}
+	if err := mountDisk(dir); err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	w := newProcessWorld(dir, name, r.Uint64())
+	w.history.largest = 50_000
+	ballast := filepath.Join(dir, "ballast")
+	// Without a mark worth its name nothing is refused before the disk says so itself.
+	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
+	flags := []string{"--log-level", "error", "--min-free-space", mark}
+	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
+		leave := []int64{0, 0, int64(r.IntN(1 << 20)), int64(r.IntN(8 << 20))}[r.IntN(4)]
+		fill := func() error { return fillDisk(dir, ballast, leave) }
+		refused := w.history.refusals()
+		err := w.squeezed(t.Context(), s, fill, func() error { return os.Remove(ballast) }, time.Duration(10+r.IntN(60))*time.Millisecond)
+		switch {
+		case s.gone():
+			return "it ended, mark " + mark, err
+		case w.history.refusals() > refused:
+			return "it refused writes, mark " + mark, err
+		}
+		return "", err
+	})
+}
+
+// fillDisk makes a file that leaves that many bytes of a disk.
+func fillDisk(dir, name string, leave int64) error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return err
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	size := int64(disk.Bavail)*disk.Bsize - leave
+	if size > 0 {
+		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
+		if errors.Is(err, unix.ENOSPC) { // it was faster than this
+			err = nil
+		}
+	}
+	return errors.Join(err, file.Close())
+}

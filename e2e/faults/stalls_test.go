@@ -1,0 +1,70 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/storage/faulty"
+)
+
+// Tables are written so slowly that the engine has writers wait.
+
+func TestWriteStalls(t *testing.T) { campaign(t, stallRound) }
+
+// stallCounter counts what the database says of writers that wait.
+type stallCounter struct {
+	slog.Handler
+	stalls *atomic.Int64
+}
+
+// Handle implements slog.Handler.
+func (s stallCounter) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "writes wait for tables to be written" {
+		s.stalls.Add(1)
+	}
+	return nil
+}
+
+// Enabled implements slog.Handler.
+func (s stallCounter) Enabled(context.Context, slog.Level) bool { return true }
+
+// stallRound is one server whose flushes, or compactions, are slow.
+func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	h := newHistory(name, r.Uint64())
+	h.smallest, h.largest = 4_000, 40_000
+	plan := faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Write}, Path: "*.sst", Count: -1, Pause: 2 * time.Millisecond}
+	if r.IntN(2) == 0 {
+		plan.Calls, plan.Pause = []string{faulty.Compact}, 200*time.Millisecond
+	}
+	memory := vfs.NewMem()
+	var stalls atomic.Int64
+	faults := faulty.New(plan)
+	database, err := openPebble(t.Context(), faulty.NewFiles(memory, faults), "db", func(msg string) { panic(msg) },
+		slog.New(stallCounter{slog.DiscardHandler, &stalls}))
+	if err != nil {
+		return done, err
+	}
+	n, err := openNode(t.Context(), nodeConfig{database: database, indexFiles: memory, indexDir: "index", keys: new(oneKey)})
+	if err != nil {
+		return done, err
+	}
+	err = n.use(t.Context(), h, 6, 8)
+	faults.Stop()
+	done = tally{faults: map[string]int{plan.Calls[0]: int(stalls.Load())}, receipts: h.acknowledgements()}
+	if err := errors.Join(err, n.close()); err != nil {
+		return done, err
+	}
+	return done, openAndCheckAt(t.Context(), memory, h)
+}
+
+// openAndCheckAt is openAndCheck for files with db and index at their root.
+func openAndCheckAt(ctx context.Context, files vfs.FS, h *history) error {
+	return openAndCheck(ctx, files, "", new(oneKey), h)
+}

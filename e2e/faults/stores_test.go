@@ -1,0 +1,151 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/storage"
+	"colophon/storage/faulty"
+	"colophon/storage/memory"
+)
+
+// Calls of the storage contract go wrong under a server that clients use.
+
+func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
+
+func TestStoreCallsAreDoneButFail(t *testing.T) {
+	campaign(t, storeRound(faulty.Lie, "Commit", "Create", "SetSetting"))
+}
+
+func TestStoreCallsEndEarly(t *testing.T) {
+	campaign(t, storeRound(faulty.Short, "Entries", "References"))
+}
+
+func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.Slow, used...)) }
+
+func TestStoreHasNoSpace(t *testing.T) { campaign(t, storeRound(faulty.NoSpace, "Writable", "Commit")) }
+
+func TestStoreHasWrongChecksums(t *testing.T) {
+	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Setting"))
+}
+
+// used are the calls that a server makes: all but those of audits, and Freeze.
+var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Setting", "Info", "Commit",
+	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
+
+// storeRound is some sessions on one store. In each, calls go wrong in one way.
+func storeRound(mode faulty.Mode, calls ...string) round {
+	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
+		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
+		var done tally
+		for range 4 {
+			plan := faulty.Plan{Mode: mode, Skip: r.IntN(1 << r.IntN(5)), Count: 1 + r.IntN(4), Pause: 3 * time.Millisecond}
+			for range 3 {
+				plan.Calls = append(plan.Calls, calls[r.IntN(len(calls))])
+			}
+			faults := faulty.New(plan)
+			err := w.session(t.Context(), faults)
+			done.add(tally{faults: faults.Injected(), receipts: w.history.acknowledgements()})
+			if err != nil {
+				return done, fmt.Errorf("%+v: %w", plan, err)
+			}
+		}
+		return done, nil
+	}
+}
+
+// storeWorld is a store in memory that several sessions use, one after the other.
+type storeWorld struct {
+	history    *history
+	database   *memory.Database
+	indexFiles vfs.FS
+	keys       ledger.Keys
+}
+
+func (w *storeWorld) config() nodeConfig {
+	return nodeConfig{database: w.database, indexFiles: w.indexFiles, indexDir: "index", keys: w.keys}
+}
+
+// session is a server on a store that goes wrong, clients that use it, its end, and the
+// oracle on what is left.
+func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
+	c := w.config()
+	c.database = faulty.NewDatabase(w.database, faults)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.fatal = func(error) {
+		cancel() // for clients; what they hear from the server is true all the same
+		runtime.Goexit()
+	}
+	n, err := openNode(ctx, c)
+	if err == nil {
+		if err := n.use(ctx, w.history, 3, 5); err != nil {
+			return errors.Join(err, n.close())
+		}
+		// What goes wrong when it ends is reported, and of no consequence.
+		_ = n.close()
+	}
+	return w.inspect(context.WithoutCancel(ctx))
+}
+
+// inspect opens what is left and asks the oracle.
+func (w *storeWorld) inspect(ctx context.Context) error {
+	n, err := openNode(ctx, w.config())
+	if err != nil {
+		return fmt.Errorf("opening what is left: %w", err)
+	}
+	return errors.Join(check(ctx, n, w.history), n.close())
+}
+
+// use has clients use a node that is open.
+func (n *node) use(ctx context.Context, h *history, writers, each int) error {
+	if err := n.serve(); err != nil {
+		return err
+	}
+	clients := newClient(h, n.url)
+	clients.load(ctx, writers, each)
+	clients.close()
+	return n.silence(context.WithoutCancel(ctx))
+}
+
+// A freeze that fails: the ledger goes on where it was not stored, and where it was,
+// nothing is acknowledged any more.
+func TestFreezeFails(t *testing.T) {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
+		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
+		c := w.config()
+		c.database = faulty.NewDatabase(w.database, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Freeze"}}))
+		stopped := make(chan error, 1)
+		c.fatal = func(err error) {
+			stopped <- err
+			runtime.Goexit()
+		}
+		n, err := openNode(t.Context(), c)
+		require.NoError(t, err)
+		require.NoError(t, n.use(t.Context(), w.history, 2, 5))
+		require.ErrorIs(t, n.ledger.Freeze(t.Context()), faulty.ErrInjected)
+		_, err = n.ledger.Submit(ledger.Submission{Body: []byte("{")})
+		if mode == faulty.Fail {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, ledger.ErrOutcomeUnknown)
+			require.ErrorIs(t, <-stopped, storage.ErrFrozen)
+		}
+		_ = n.close()
+		again, err := openNode(t.Context(), w.config())
+		require.NoError(t, err)
+		require.Equal(t, mode == faulty.Lie, again.ledger.Info().Frozen)
+		_, err = again.ledger.Submit(ledger.Submission{Body: []byte("{")})
+		require.Equal(t, mode == faulty.Lie, errors.Is(err, ledger.ErrFrozen))
+		require.NoError(t, again.close())
+	}
+}
