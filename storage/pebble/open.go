@@ -22,7 +22,8 @@ const engineFormat = engine.FormatValueSeparation
 
 // Open opens the database in cfg.Dir, or makes an empty one there if the folder
 // is absent or empty. ErrInUse if it is open already, in this process or
-// another; ErrFormat if it has another format version. A folder that holds
+// another; ErrFormat if it has another format version; ErrDamaged, having changed
+// nothing, if its files are not as they were written. A folder that holds
 // anything but a database of this package is refused.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	if err := ctx.Err(); err != nil {
@@ -33,6 +34,9 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 		return nil, err
 	}
 	db, err := open(cfg)
+	if engine.IsCorruptionError(err) {
+		err = fmt.Errorf("%w: %w", storage.ErrDamaged, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the database in %s: %w", cfg.Dir, err)
 	}

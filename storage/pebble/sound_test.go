@@ -5,7 +5,6 @@ import (
 	"path"
 	"testing"
 
-	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
@@ -63,7 +62,7 @@ func TestOneBit(t *testing.T) {
 
 			before := contents(t, files)
 			_, err := Open(t.Context(), testConfig(files))
-			require.ErrorIs(t, err, engine.ErrCorruption, "%s, byte %d", name, at)
+			require.ErrorIs(t, err, storage.ErrDamaged, "%s, byte %d", name, at)
 			require.ErrorContains(t, err, name+" is damaged at byte")
 			require.Equal(t, before, contents(t, files))
 
@@ -103,7 +102,7 @@ func TestUnreadableLog(t *testing.T) {
 	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Read}, Path: "*.log"})
 	_, err := Open(t.Context(), testConfig(faulty.NewFiles(memory, faults)))
 	require.ErrorIs(t, err, faulty.ErrInjected)
-	require.NotErrorIs(t, err, engine.ErrCorruption)
+	require.NotErrorIs(t, err, storage.ErrDamaged)
 	left := openOn(t, memory)
 	store, err := left.Ledger(t.Context(), "default")
 	require.NoError(t, err)
