@@ -9,7 +9,6 @@ import (
 	"os"
 
 	engine "github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"colophon/internal/enginelog"
@@ -145,7 +144,8 @@ func (c Config) options() *engine.Options {
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 256 << 10
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterPolicy = filterPolicy{filterBits}
 	}
+	o.Levels[len(o.Levels)-1].FilterPolicy = filterPolicy{lastFilterBits}
 	return o
 }

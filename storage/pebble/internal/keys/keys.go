@@ -77,6 +77,12 @@ func Apart(key []byte) (apart bool, end []byte) {
 	return false, nil
 }
 
+// Sought reports whether a key is one that is looked up to learn whether it is
+// there: a content's place or a claim.
+func Sought(key []byte) bool {
+	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
+}
+
 // Format is the key of the database's format version. It is the same in every
 // version, so that each build can say which one it has met.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }

@@ -118,6 +118,14 @@ func TestApart(t *testing.T) {
 	}
 }
 
+func TestSought(t *testing.T) {
+	require.True(t, keys.Sought(keys.AppendPlace(nil, 1, digest(2))))
+	require.True(t, keys.Sought(keys.AppendClaim(nil, 1, digest(2))))
+	for _, key := range [][]byte{nil, keys.AppendReference(nil, 1, digest(2), 3), keys.AppendEntry(nil, 1, 2), keys.Setting(1, string(make([]byte, 32)))} {
+		require.False(t, keys.Sought(key))
+	}
+}
+
 // Entries sort by number and are told from every other key.
 func TestEntryOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
