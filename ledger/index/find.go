@@ -23,7 +23,7 @@ func (f *Follower) Find(ctx context.Context, hash storage.Hash) (uint64, error) 
 }
 
 func (f *Follower) find(ctx context.Context, hash storage.Hash) (_ uint64, err error) {
-	if err := f.store.acquire(); err != nil {
+	if _, err := f.store.acquire(); err != nil {
 		return 0, err
 	}
 	defer f.store.release()

@@ -54,10 +54,12 @@ func (f *fold) settled() error {
 // disk. Each batch reads the log afresh, so that a long fold does not hold on to
 // what the log's database wants to give up.
 func (f *Follower) catchUp(ctx context.Context) (err error) {
-	if err := f.store.acquire(); err != nil {
+	replaced, err := f.store.acquire()
+	if err != nil {
 		return err
 	}
 	defer f.store.release()
+	f.replaced = replaced
 	if f.engine != f.store.engine {
 		f.store.mu.Lock()
 		err := f.begin(ctx)

@@ -34,6 +34,8 @@ type Follower struct {
 	fold   fold
 	flight *flight    // nil if there is none
 	engine *engine.DB // that the fold works with; nil if it has not begun
+	// replaced is how many engines were replaced before the one that it met last.
+	replaced int
 }
 
 // snapshot is a state that has been stored. It never changes.
@@ -62,8 +64,9 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.store.count(1)
-	err := f.store.acquire()
+	replaced, err := f.store.acquire()
 	if err == nil {
+		f.replaced = replaced
 		err = f.begin(ctx)
 		f.store.release()
 	}
@@ -81,7 +84,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 	if err == nil {
 		err = f.catchUp(ctx)
 	}
-	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.damaged(err) {
+	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.damaged(err, f.replaced) {
 		select {
 		case <-f.wake:
 			err = f.catchUp(ctx)

@@ -23,15 +23,15 @@ type usage struct {
 	rebuilds int
 }
 
-// acquire keeps the engine as it is until it is released.
-func (s *Store) acquire() error {
+// acquire keeps the engine as it is until it is released, and says how many were
+// replaced before it.
+func (s *Store) acquire() (replaced int, err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
-	if s.usage.refused != nil {
-		return s.usage.refused
+	if s.usage.refused == nil {
+		s.usage.users++
 	}
-	s.usage.users++
-	return nil
+	return s.usage.rebuilds, s.usage.refused
 }
 
 func (s *Store) release() {
@@ -76,14 +76,15 @@ func isDamage(err error) bool {
 	return errors.Is(err, errDamaged) || engine.IsCorruptionError(err)
 }
 
-// damaged has the index replaced that was found damaged, and reports whether it is
-// going to be: the followers then begin anew. It may be called from anywhere. In any
-// case the next start builds the index anew if this process does not come to it.
-func (s *Store) damaged(err error) bool {
+// damaged has the index replaced that was found damaged, the one before which so many
+// were replaced, and reports whether it is going to be or was: the followers then begin
+// anew. It may be called from anywhere. In any case the next start builds the index anew
+// if this process does not come to it.
+func (s *Store) damaged(err error, replaced int) bool {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	switch {
-	case errors.Is(s.usage.refused, ErrRebuilding):
+	case errors.Is(s.usage.refused, ErrRebuilding), s.usage.rebuilds > replaced:
 		return true
 	case s.usage.refused != nil, s.usage.rebuilds > 0, s.usage.running == 0:
 		return false

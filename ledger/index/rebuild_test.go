@@ -73,7 +73,7 @@ func TestDamageThatIsMetAgain(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	require.True(t, s.damaged(errDamaged))
+	require.True(t, s.damaged(errDamaged, 0))
 	s.rebuilding.Wait()
 	log.catchUp(f)
 	f.Close()
@@ -83,5 +83,8 @@ func TestDamageThatIsMetAgain(t *testing.T) {
 	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), errDamaged)
 	require.ErrorIs(t, f.Err(), errDamaged)
 	require.Equal(t, 1, s.Rebuilds())
+	require.True(t, s.damaged(errDamaged, 0), "it was of the index before")
+	require.NoError(t, s.refused())
+	require.False(t, s.damaged(errDamaged, 1))
 	require.NoError(t, s.Close())
 }

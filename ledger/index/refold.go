@@ -63,7 +63,7 @@ func (f *Follower) reset() error {
 var errLogEnds = errors.New("the log ends there")
 
 func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {
-	if err := f.store.acquire(); err != nil {
+	if _, err := f.store.acquire(); err != nil {
 		return err
 	}
 	defer f.store.release()

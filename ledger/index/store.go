@@ -92,17 +92,20 @@ func (s *Store) open() error {
 
 // openEngine opens the engine in the folder, which is locked.
 func (s *Store) openEngine() (err error) {
-	options := s.config.engineOptions(s.found)
+	replaced := s.Rebuilds()
+	options := s.config.engineOptions(func(damage error) { s.found(damage, replaced) })
 	options.Lock = s.lock
 	s.engine, err = engine.Open(s.config.folder.dir, options)
 	return err
 }
 
-// found is told of damage that the engine meets, wherever that is. The index is emptied,
-// now or at the next start.
-func (s *Store) found(damage error) {
-	s.config.spoil(damage)
-	s.damaged(damage)
+// found is told of damage that the engine meets before which so many were replaced,
+// wherever that is. The index is emptied, now or at the next start.
+func (s *Store) found(damage error, replaced int) {
+	if s.Rebuilds() == replaced {
+		s.config.spoil(damage)
+		s.damaged(damage, replaced)
+	}
 }
 
 // maxName bounds a ledger's name, in bytes, so that one byte holds its length.

@@ -34,7 +34,7 @@ type View struct {
 
 // Latest is the view of all that is folded.
 func (f *Follower) Latest() (*View, error) {
-	if err := f.store.acquire(); err != nil {
+	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
 	}
 	v := &View{follower: f, keys: f.published.Load().keys, snapshot: f.store.engine.NewSnapshot()}
