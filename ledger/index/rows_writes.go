@@ -15,14 +15,15 @@ import (
 // comparer; here most keys are told apart by a number.
 type writes struct {
 	list  []write
-	bytes []byte // keys and values
+	spare []write // scratch of sort
+	bytes []byte  // keys and values
 }
 
 // write is one of them.
 type write struct {
 	// order is the key behind the beginning of its keyspace, as far as it goes, with
 	// zeros behind it.
-	order      [3]uint64
+	order      uint64
 	at         uint32 // where the key stands; the value stands behind it
 	key, value uint32 // lengths
 	kind       writeKind
@@ -36,20 +37,19 @@ const (
 	undoKey             // the one time that it was set since it was last removed
 )
 
-const writeBytes = int(unsafe.Sizeof(write{}))
+// writeBytes is what a write takes beside its key and value, scratch included.
+const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
 // size is about how many bytes there are.
 func (w *writes) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
 // add adds one; of several to one key the last counts.
 func (w *writes) add(kind writeKind, key, value []byte) {
-	one := write{at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind}
-	var order [len(one.order) * 8]byte
+	var order [8]byte
 	copy(order[:], key[len(keyspace{}):])
-	for i := range one.order {
-		one.order[i] = binary.BigEndian.Uint64(order[i*8:])
-	}
-	w.list = append(w.list, one)
+	w.list = append(w.list, write{
+		order: binary.BigEndian.Uint64(order[:]), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
+	})
 	w.bytes = append(append(w.bytes, key...), value...)
 }
 
@@ -65,14 +65,45 @@ func (w *writes) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.k
 
 // sort sorts by key, those to one key in the order in which they were added.
 func (w *writes) sort() {
-	slices.SortFunc(w.list, func(a, b write) int {
-		for i := range a.order {
-			if a.order[i] != b.order[i] {
-				return cmp.Compare(a.order[i], b.order[i])
-			}
+	w.sortByOrder()
+	for from := 0; from < len(w.list); {
+		to := from + 1
+		for to < len(w.list) && w.list[to].order == w.list[from].order {
+			to++
 		}
-		return cmp.Or(bytes.Compare(w.keyOf(&a), w.keyOf(&b)), cmp.Compare(a.at, b.at))
-	})
+		if to-from > 1 {
+			slices.SortFunc(w.list[from:to], func(a, b write) int {
+				return cmp.Or(bytes.Compare(w.keyOf(&a), w.keyOf(&b)), cmp.Compare(a.at, b.at))
+			})
+		}
+		from = to
+	}
+}
+
+// sortByOrder sorts by the order alone, byte by byte from the last on.
+func (w *writes) sortByOrder() {
+	var counts [8][256]uint32
+	for i := range w.list {
+		for digit := range counts {
+			counts[digit][byte(w.list[i].order>>(8*digit))]++
+		}
+	}
+	for digit := range counts {
+		if slices.Contains(counts[digit][:], uint32(len(w.list))) {
+			continue // one byte for all
+		}
+		places, next := &counts[digit], uint32(0)
+		for b, count := range places {
+			places[b], next = next, next+count
+		}
+		w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
+		for i := range w.list {
+			place := &places[byte(w.list[i].order>>(8*digit))]
+			w.spare[*place] = w.list[i]
+			*place++
+		}
+		w.list, w.spare = w.spare, w.list
+	}
 }
 
 // commit sorts the writes and has the engine take them.
