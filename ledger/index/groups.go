@@ -134,8 +134,12 @@ func (g *group) append(dst []byte) []byte {
 		dst = g.appendTally(dst, &g.all)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
-	dst = binary.AppendUvarint(dst, g.conditions)
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.conditionBefore))
+	if g.conditions == 0 {
+		dst = append(dst, 0)
+	} else {
+		dst = binary.AppendUvarint(dst, 1+g.all.runs-g.conditions)
+	}
 	return append(dst, g.facts...)
 }
 
@@ -152,7 +156,8 @@ func (g *group) appendTally(dst []byte, t *tally) []byte {
 	if t.runs == 0 {
 		return dst
 	}
-	for _, n := range [...]uint64{t.outputs, t.commonest, t.tied, t.flips, t.spread, g.seq - t.first, g.seq - t.last} {
+	// Groups of many runs mostly have about as many outputs.
+	for _, n := range [...]uint64{t.runs - t.outputs, t.commonest, t.outputs - t.tied, t.runs - t.flips, t.spread, g.seq - t.first, g.seq - t.last} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	if g.flags&isRun != 0 && t.last == g.seq {
@@ -186,11 +191,12 @@ func decodeGroup(seq uint64, value []byte) (group, error) {
 	if g.all = g.live; flags&isParted != 0 {
 		d.tally(&g.all, &g)
 	}
-	g.outputBefore = d.before()
-	g.conditions = d.uvarint()
-	g.conditionBefore = d.before()
+	g.outputBefore, g.conditionBefore = d.before(), d.before()
+	if missing := d.uvarint(); missing > 0 {
+		g.conditions = 1 + g.all.runs - missing
+	}
 	g.facts = d.rest
-	d.bad = d.bad || g.all.runs < max(1, g.live.runs) || !g.live.possible() || !g.all.possible()
+	d.bad = d.bad || g.all.runs < max(1, g.live.runs, g.conditions) || !g.live.possible() || !g.all.possible()
 	return g, d.err()
 }
 
@@ -243,6 +249,9 @@ func (d *groupDecoder) tally(t *tally, g *group) {
 	for _, n := range [...]*uint64{&t.outputs, &t.commonest, &t.tied, &t.flips, &t.spread, &t.first, &t.last} {
 		*n = d.uvarint()
 	}
+	t.outputs = t.runs - t.outputs
+	t.tied = t.outputs - t.tied
+	t.flips = t.runs - t.flips
 	t.first, t.last = g.seq-t.first, g.seq-t.last
 	if t.output = g.output; g.flags&isRun == 0 || t.last != g.seq {
 		t.output = g.seq - d.uvarint()

@@ -17,7 +17,7 @@ type tally struct {
 
 // possible reports whether some runs can have come to be known so.
 func (t *tally) possible() bool {
-	return t.runs == 0 || t.outputs <= t.runs && 0 < t.commonest && t.commonest <= t.runs && (t.commonest == t.runs) == (t.outputs == 1)
+	return t.runs == 0 || t.outputs <= t.runs && t.tied <= t.outputs && t.flips < t.runs && 0 < t.commonest && t.commonest <= t.runs && (t.commonest == t.runs) == (t.outputs == 1)
 }
 
 // weightUnit is what a weight is counted in: it is a whole number, so that the

@@ -290,14 +290,14 @@ func TestGroupEncoding(t *testing.T) {
 			if outputs > 1 {
 				commonest = rapid.Uint64Range(1, runs-1).Draw(t, name)
 			}
-			c := tally{runs, outputs, commonest, number.Draw(t, name), number.Draw(t, name), number.Draw(t, name),
+			c := tally{runs, outputs, commonest, rapid.Uint64Range(0, outputs).Draw(t, name), rapid.Uint64Range(0, runs-1).Draw(t, name), number.Draw(t, name),
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
 		g := group{seq: seq, flags: byte(rapid.SampledFrom([]int{0, isRecord, isRecord | isRun, isRecord | isRun | bringsOutput, isMarked}).Draw(t, "flags")),
 			live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
-			conditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"), conditions: number.Draw(t, "conditions"),
-			facts: rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
+			conditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
+			facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
 		if g.flags&isRun != 0 {
 			if g.output = g.live.output; g.live.last != seq {
 				g.output = rapid.Uint64Range(1, seq).Draw(t, "output")
@@ -319,6 +319,7 @@ func TestGroupEncoding(t *testing.T) {
 		if g.lone() {
 			return
 		}
+		g.conditions = rapid.Uint64Range(0, g.all.runs).Draw(t, "conditions")
 		value := g.append(nil)
 		got, err := decodeGroup(seq, value)
 		require.NoError(t, err)
