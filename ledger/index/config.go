@@ -75,8 +75,8 @@ func (c Config) internal() (config, error) {
 		memTableBytes: min(memory/32, mostTable),
 		batchEvents:   1 << 16,
 		batchSteps:    1 << 14,
-		batchBytes:    min(memory/24, mostTable),
-		keptBytes:     memory / 4,
-		knownBytes:    memory / 8,
+		batchBytes:    min(memory/20, mostTable),
+		keptBytes:     memory / 16 * 3,
+		knownBytes:    memory / 16 * 3,
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	blocks "github.com/cockroachdb/pebble/v2/sstable/block"
 
 	"colophon/internal/enginelog"
 )
@@ -16,6 +17,20 @@ const engineFormat = engine.FormatValueSeparation
 // queuedTables is how many memtables, or batches of about their size, wait to be
 // written before the next batch does.
 const queuedTables = 4
+
+// Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
+// at stopAt writes wait. Merging many at once costs least.
+const (
+	compactAt = 16
+	stopAt    = 32
+)
+
+// oneLevelBytes: what is merged goes to the last level at once, without one in between,
+// while that has no more bytes.
+const oneLevelBytes = 512 << 20
+
+// lastLevel is where most of an index is.
+const lastLevel = 6
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time. found is told of damage, once.
@@ -30,7 +45,9 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 		MemTableSize:                uint64(c.memTableBytes),
 		MemTableStopWritesThreshold: queuedTables,
 		MaxOpenFiles:                1024,
-		L0CompactionThreshold:       8,
+		L0CompactionThreshold:       compactAt,
+		L0StopWritesThreshold:       stopAt,
+		LBaseMaxBytes:               oneLevelBytes,
 		Logger:                      enginelog.New(c.log, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once
@@ -39,9 +56,18 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 			once.Do(func() { found(info.Details) })
 		},
 	}
+	// A stretch is not an older version of the one after it.
+	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
+		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
+	}
 	for i := range o.Levels {
+		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
+	// What is rewritten on its way down is compressed in the end. Filters of the last
+	// level would be asked by nobody: the fold has its own.
+	o.Levels[lastLevel].Compression = func() *blocks.CompressionProfile { return blocks.FastestCompression }
+	o.Levels[lastLevel].FilterPolicy = engine.NoFilterPolicy
 	return o
 }
 
