@@ -45,26 +45,27 @@ func (b Batch) Check(old Head) error {
 func (b Batch) has(seq uint64, old Head) bool { return seq >= old.Size && seq < b.Head.Size }
 
 func (b Batch) checkContents(old Head) error {
-	type place struct {
-		seq  uint64
-		slot uint16
-	}
-	digests := make(map[place]Hash, len(b.Contents))
 	last := old.Size
+	highest := -1 // slot so far of the event at last
 	for i := range b.Contents {
 		c := &b.Contents[i]
-		if !b.has(c.Seq, old) {
+		switch {
+		case !b.has(c.Seq, old):
 			return fmt.Errorf("content %x brought by event %d, which is not in the batch", c.Digest, c.Seq)
-		}
-		if c.Seq < last {
+		case c.Seq < last:
 			return fmt.Errorf("content %x of event %d after that of event %d", c.Digest, c.Seq, last)
+		case c.Seq > last:
+			last, highest = c.Seq, -1
 		}
-		last = c.Seq
-		at := place{c.Seq, c.Slot}
-		if other, taken := digests[at]; taken && other != c.Digest {
-			return fmt.Errorf("content %x and %x both in slot %d of event %d", other, c.Digest, c.Slot, c.Seq)
+		if int(c.Slot) > highest { // as it is in batches of the ledger
+			highest = int(c.Slot)
+			continue
 		}
-		digests[at] = c.Digest
+		for before := i - 1; before >= 0 && b.Contents[before].Seq == c.Seq; before-- {
+			if other := &b.Contents[before]; other.Slot == c.Slot && other.Digest != c.Digest {
+				return fmt.Errorf("content %x and %x both in slot %d of event %d", other.Digest, c.Digest, c.Slot, c.Seq)
+			}
+		}
 	}
 	return nil
 }

@@ -45,9 +45,6 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if len(erased) > 0 {
 		l.db.eraser.awake()
 	}
-	for i := range b.Contents {
-		l.recent.add(b.Contents[i].Digest)
-	}
 	head := b.Head
 	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	l.head.Store(&head)

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,58 +14,83 @@ import (
 // otherwise, each once, and of the others who needs them. erased are those that
 // the ledger holds no longer once c is committed.
 func (l *ledger) setContents(c *change, contents []storage.Content, erased map[storage.Hash]bool) error {
-	first := make(map[storage.Hash]int, len(contents)) // index of the first with that digest
-	held := make([]bool, len(contents))                // by index of a first one
-	var unknown []int                                  // first ones that must be looked up
+	pieces := make([]int, 0, len(contents)) // by index, those that are not remembered
 	for i := range contents {
-		digest := contents[i].Digest
-		if _, again := first[digest]; again {
-			continue
-		}
-		first[digest] = i
-		switch {
-		case erased[digest]:
-		case l.recent.has(digest):
-			held[i] = true
-		default:
-			unknown = append(unknown, i)
+		if content := &contents[i]; erased[content.Digest] || !l.recent.has(content.Digest) {
+			pieces = append(pieces, i)
+		} else {
+			l.setReference(c, content)
 		}
 	}
-	if err := l.lookUp(contents, unknown, held); err != nil {
+	// In the order of the keys, neighbours are found in the same blocks. Equal
+	// digests follow one another as their events do.
+	slices.SortFunc(pieces, func(a, b int) int {
+		return cmp.Or(bytes.Compare(contents[a].Digest[:], contents[b].Digest[:]), cmp.Compare(a, b))
+	})
+	firsts := slices.CompactFunc(slices.Clone(pieces), func(a, b int) bool {
+		return contents[a].Digest == contents[b].Digest
+	})
+	held, err := l.lookUp(contents, firsts, erased)
+	if err != nil {
 		return err
 	}
-	for i := range contents {
+	fresh := make([]bool, len(contents)) // by index
+	group := -1                          // of equal digests
+	for _, i := range pieces {
 		content := &contents[i]
-		switch at := first[content.Digest]; {
-		case at == i && !held[i]:
-			l.setContent(c, content)
-		case at == i, content.Seq != contents[at].Seq: // one event needs it once
-			c.set(keys.AppendReference(nil, l.number, content.Digest, content.Seq), nil)
+		if group+1 < len(firsts) && i == firsts[group+1] {
+			group++
+			if fresh[i] = !held[group]; fresh[i] {
+				l.setPlace(c, content)
+				continue
+			}
+		} else if content.Seq == contents[firsts[group]].Seq {
+			continue // one event needs it once
+		}
+		l.setReference(c, content)
+	}
+	for i := range contents { // in the order of their keys
+		if fresh[i] {
+			l.setBytes(c, &contents[i])
 		}
 	}
 	return nil
 }
 
-// lookUp notes which of the pieces, given by index, the ledger holds.
-func (l *ledger) lookUp(contents []storage.Content, pieces []int, held []bool) error {
-	// In the order of the keys, neighbours are found in the same blocks.
-	slices.SortFunc(pieces, func(a, b int) int {
-		return bytes.Compare(contents[a].Digest[:], contents[b].Digest[:])
-	})
+// lookUp says which of the pieces the ledger holds, and remembers those. They are
+// given by index, in the order of their digests.
+func (l *ledger) lookUp(contents []storage.Content, pieces []int, erased map[storage.Hash]bool) ([]bool, error) {
+	held := make([]bool, len(pieces))
 	err := l.find(keys.Places, len(pieces), func(key []byte, i int) []byte {
 		return keys.AppendPlace(key, l.number, contents[pieces[i]].Digest)
 	}, func(i int, _ []byte) error {
-		held[pieces[i]] = true
+		digest := contents[pieces[i]].Digest
+		if held[i] = !erased[digest]; held[i] {
+			l.recent.add(digest)
+		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("looking for content: %w", err)
+		return nil, fmt.Errorf("looking for content: %w", err)
 	}
-	return nil
+	return held, nil
 }
 
-func (l *ledger) setContent(c *change, content *storage.Content) {
-	place := keys.Place{Seq: content.Seq, Slot: content.Slot}
-	c.set(keys.AppendContent(nil, l.number, place), content.Bytes)
-	c.set(keys.AppendPlace(nil, l.number, content.Digest), keys.AppendHolding(nil, keys.Holding{Place: place}))
+func (l *ledger) setPlace(c *change, content *storage.Content) {
+	var key, value [keys.MaxLength]byte
+	c.set(keys.AppendPlace(key[:0], l.number, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
+}
+
+func (l *ledger) setBytes(c *change, content *storage.Content) {
+	var key [keys.MaxLength]byte
+	c.set(keys.AppendContent(key[:0], l.number, placeOf(content)), content.Bytes)
+}
+
+func placeOf(content *storage.Content) keys.Place {
+	return keys.Place{Seq: content.Seq, Slot: content.Slot}
+}
+
+func (l *ledger) setReference(c *change, content *storage.Content) {
+	var key [keys.MaxLength]byte
+	c.set(keys.AppendReference(key[:0], l.number, content.Digest, content.Seq), nil)
 }

@@ -5,9 +5,9 @@ import "colophon/storage"
 // recentDigests bounds how many digests a ledger remembers, twice over.
 const recentDigests = 8192
 
-// recent remembers digests of content that the ledger holds, so that content
-// that comes again and again (a system prompt) costs no lookup. It may forget,
-// but never claims what is not held. Not safe for concurrent use.
+// recent remembers digests of content that came again, so that what comes again
+// and again (a system prompt) costs no lookup. It may forget, but never claims
+// what is not held. Not safe for concurrent use.
 //
 // New digests go into the young set; when that is full it becomes the old one,
 // and what was not asked for since is forgotten.

@@ -56,8 +56,8 @@ func TestRecentKeepsWhatIsAskedFor(t *testing.T) {
 	require.False(t, set.has(digestOf(1)))
 }
 
-// Content that is remembered is not looked up, and is still right when it was
-// erased in between.
+// Content that came again is remembered and not looked up, and is still right when
+// it was erased in between.
 func TestContentBeyondMemory(t *testing.T) {
 	_, l := one(t, vfs.NewMem())
 	l.recent = newRecent(2)
@@ -84,7 +84,7 @@ func TestContentBeyondMemory(t *testing.T) {
 		return text[0]
 	}
 	step(nil, 0, 1, 2, 3, 4, 5)
-	require.False(t, l.recent.has(digestOf(0)), "forgotten")
+	require.False(t, l.recent.has(digestOf(0)), "came once")
 	step(nil, 0)
 	require.True(t, l.recent.has(digestOf(0)), "found and remembered")
 	require.Equal(t, byte(0), broughtBy(0), "not stored again")

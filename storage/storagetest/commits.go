@@ -120,6 +120,13 @@ func testInvalid(t *testing.T, s *suite) {
 		"place taken twice": func(b *storage.Batch) {
 			b.Contents = append(b.Contents, content("y", b.Contents[0].Seq, "other"))
 		},
+		"place taken twice, slots out of order": func(b *storage.Batch) {
+			for i, slot := range []uint16{3, 1, 3} {
+				c := content(fmt.Sprint("y", i), b.Contents[0].Seq, "other")
+				c.Slot = slot
+				b.Contents = append(b.Contents, c)
+			}
+		},
 		"content out of order": func(b *storage.Batch) {
 			b.Entries, b.Head.Size = append(b.Entries, []byte("c")), b.Head.Size+1
 			b.Contents = []storage.Content{content("x", head.Size+1, "new"), content("y", head.Size, "other")}
@@ -133,7 +140,14 @@ func testInvalid(t *testing.T, s *suite) {
 		require.Error(t, store.Commit(t.Context(), head, b), name)
 		requireUntouched(t, store, head, "a")
 	}
-	commit(t, store, head, laden(head, "b"))
+	b := laden(head, "b")
+	for slot := range uint16(3) {
+		c := content(fmt.Sprint("y", slot), b.Contents[0].Seq, "other")
+		c.Slot = 3 - slot
+		b.Contents = append(b.Contents, c)
+	}
+	commit(t, store, head, b)
+	requireContent(t, store, "y1", "other")
 }
 
 func testEmptyCommit(t *testing.T, s *suite) {
