@@ -76,9 +76,10 @@ type RotatingKeys interface {
 	Keys
 	// Others are the signers that are kept of a ledger beside the one that Load gives.
 	Others(ledger string) ([]*proofs.Signer, error)
-	// Next is the signer that is to follow; storage.ErrNotFound if none is kept.
-	Next(ledger string) (*proofs.Signer, error)
-	// StageNext keeps a signer that is to follow.
+	// Next is a signer that is kept and none of the ledger's yet; storage.ErrNotFound if
+	// there is none.
+	Next(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
+	// StageNext keeps a signer that is to follow; ErrKeysFixed where that is not possible.
 	StageNext(ledger string, signer *proofs.Signer) error
 	// Settle makes the newest key the one that Load gives, keeps the one before while
 	// it signs too, and forgets what is retired.

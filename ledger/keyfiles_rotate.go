@@ -18,7 +18,9 @@ func (k KeyFiles) NextPath(ledger string) string { return k.Path(ledger) + ".nex
 func (k KeyFiles) PreviousPath(ledger string) string { return k.Path(ledger) + ".previous" }
 
 // Next implements RotatingKeys. A file that others may read is refused.
-func (k KeyFiles) Next(ledger string) (*proofs.Signer, error) { return readKey(k.NextPath(ledger)) }
+func (k KeyFiles) Next(ledger string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
+	return readKey(k.NextPath(ledger))
+}
 
 // StageNext implements RotatingKeys.
 func (k KeyFiles) StageNext(ledger string, signer *proofs.Signer) error {
@@ -51,7 +53,7 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
-		next, err := k.Next(ledger)
+		next, err := k.Next(ledger, keys)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"colophon/ledger/record"
-	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -20,7 +19,7 @@ var (
 	// ErrNoOverlap: no other key signs beside the newest.
 	ErrNoOverlap = errors.New("ledger: no other key signs beside the newest; rotate first")
 	// ErrKeysFixed: the keys of this host cannot be changed.
-	ErrKeysFixed = errors.New("ledger: the signing keys are not kept in a place where they can be changed")
+	ErrKeysFixed = errors.New("ledger: the signing keys are kept where the server cannot put one; put the next one there, start the server again, and rotate")
 )
 
 // keyring is who signs, and who has signed (2.9). It never changes.
@@ -38,18 +37,17 @@ func (l *Ledger) VerifierKey() string { return l.Keys().Current().String() }
 // StoredKeys is the history of a log's keys as its events tell it; nil of one without
 // events. Its error wraps ErrDamaged where they tell none.
 func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
-	created, err := readEvent(ctx, log, 0, record.LedgerCreated)
+	created, err := log.Entry(ctx, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("entry 0: %w", err)
 	}
-	first, err := proofs.ParseVerifier(string(created.Member("verifier_key").Text()))
+	history, err := proofs.BeginKeyHistory(created)
 	if err != nil {
-		return nil, fmt.Errorf("%w: event 0: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: entry 0: %w", ErrDamaged, err)
 	}
-	history := proofs.NewKeyHistory(first)
 	for {
 		claim, err := log.Key(ctx, rotationKey(history.Changes()+1))
 		if errors.Is(err, storage.ErrNotFound) {
@@ -58,38 +56,14 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 		if err != nil {
 			return nil, fmt.Errorf("looking for rotations of the key: %w", err)
 		}
-		rotated, err := readEvent(ctx, log, claim.Seq, record.KeyRotated)
+		rotated, err := log.Entry(ctx, claim.Seq)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("entry %d: %w", claim.Seq, err)
 		}
-		change, err := proofs.ParseKeyChange(rotated)
-		if err == nil {
-			err = history.Add(claim.Seq, change)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: event %d: %w", ErrDamaged, claim.Seq, err)
+		if err := history.AddEntry(claim.Seq, rotated); err != nil {
+			return nil, fmt.Errorf("%w: entry %d: %w", ErrDamaged, claim.Seq, err)
 		}
 	}
-}
-
-// readEvent is the record of the event at seq, which must be of that kind.
-func readEvent(ctx context.Context, log storage.Reader, seq uint64, kind record.Kind) (pyjson.Value, error) {
-	entry, err := log.Entry(ctx, seq)
-	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("entry %d: %w", seq, err)
-	}
-	_, body, err := proofs.SplitEntry(entry)
-	var document pyjson.Document
-	if err == nil {
-		err = document.Parse(body)
-	}
-	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
-	}
-	if got := document.Root().Member("kind").Text(); string(got) != string(kind) {
-		return pyjson.Value{}, fmt.Errorf("%w: event %d is a %.100q, it must be a %s", ErrDamaged, seq, got, kind)
-	}
-	return document.Root().Member("record"), nil
 }
 
 // rotationKey is the digest of the idempotency key of a log's n-th change of keys, from

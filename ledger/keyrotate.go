@@ -63,7 +63,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 // nextKey is the signer that is to follow: one that is kept, by an operator or by a
 // rotation that was cut short, or a new one.
 func nextKey(keys RotatingKeys, l *Ledger) (*proofs.Signer, error) {
-	next, err := keys.Next(l.Name())
+	next, err := keys.Next(l.Name(), l.Keys())
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
 		return next, err
 	}

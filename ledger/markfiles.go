@@ -29,21 +29,26 @@ func (m MarkFiles) Mark(ledger string) ([]byte, error) {
 
 // SetMark implements Marks. It survives the loss of power.
 func (m MarkFiles) SetMark(ledger string, checkpoint []byte) error {
-	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+	return writeWhole(m.Path(ledger), checkpoint)
+}
+
+// writeWhole replaces a file, whole or not at all, durably; its folder is made if absent.
+func writeWhole(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	// Always the same name: what a crash leaves there, the next write takes.
-	temporary := m.Path(ledger) + ".new"
+	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(checkpoint)
+	_, err = f.Write(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, m.Path(ledger)); err != nil {
+	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
-	return SyncDir(m.Dir)
+	return SyncDir(filepath.Dir(path))
 }

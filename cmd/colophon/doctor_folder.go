@@ -136,6 +136,9 @@ func checkKeys(d *doctor) []diagnosis {
 // checkNoKey judges a file among the keys that is none.
 func checkNoKey(d *doctor, file string) []diagnosis {
 	path := filepath.Join(keyFiles(d.data()).Dir, file)
+	if strings.HasSuffix(file, ".vkey") {
+		return nil // of a key in a variable
+	}
 	name, staged := strings.CutSuffix(file, ".key.new")
 	if name, next := strings.CutSuffix(file, ".key.next"); next {
 		return found(advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s waits to follow the key of ledger %s", path, name)

@@ -8,11 +8,14 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"colophon/api/access"
 	"colophon/proofs"
+	"colophon/storage"
 )
 
 // notAsked is the finding of a check that needs a server, where none answers.
@@ -105,7 +108,10 @@ func checkLedgerKeys(d *doctor) []diagnosis {
 // with.
 func checkLedgerKey(d *doctor, l ledgerAnswers) []diagnosis {
 	signer, err := keyFiles(d.data()).Load(l.Name)
+	signed, signedErr := os.ReadFile(signingKeys(d.console, d.data()).SignedPath(l.Name))
 	switch {
+	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
+		return nil // it is in a variable
 	case errors.Is(err, fs.ErrPermission):
 		return found(unchecked, asOwner, "%v", err)
 	case err != nil:

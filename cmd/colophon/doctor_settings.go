@@ -57,7 +57,7 @@ func strangers(environment []string) []string {
 	for _, pair := range environment {
 		rest, ours := strings.CutPrefix(pair, "COLOPHON_")
 		name, _, _ := strings.Cut(rest, "=")
-		if !ours || slices.Contains(otherVariables, name) || isAnyOf(name, serviceVariables) ||
+		if !ours || strings.HasPrefix(name, "SIGNING_KEY_") || slices.Contains(otherVariables, name) || isAnyOf(name, serviceVariables) ||
 			flags.Lookup(strings.ReplaceAll(strings.ToLower(name), "_", "-")) != nil {
 			continue
 		}

@@ -206,7 +206,7 @@ func ledgerKeys(c *console, o fsckOptions, infos []storage.Info, info storage.In
 			return given, nil
 		}
 	}
-	signer, err := keyFiles(o.data).Load(info.Name)
+	signer, err := signingKeys(c, o.data).Load(info.Name)
 	if err != nil {
 		return nil, exitf(exitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
 	}

@@ -164,7 +164,7 @@ func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) e
 	if err != nil {
 		return explainOpen(err, k.data)
 	}
-	host, err := ledger.OpenHost(ctx, database, keyFiles(k.data), func(string) ledger.Config { return ledger.Config{Log: log, Marks: markFiles(k.data)} })
+	host, err := ledger.OpenHost(ctx, database, signingKeys(k.console, k.data), func(string) ledger.Config { return ledger.Config{Log: log, Marks: markFiles(k.data)} })
 	if err != nil {
 		return errors.Join(explainOpen(err, k.data), database.Close())
 	}

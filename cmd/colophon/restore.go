@@ -92,7 +92,7 @@ func restore(ctx context.Context, c *console, o restoreOptions) error {
 	if err := reportRestored(ctx, c, o, m); err != nil {
 		return err
 	}
-	if missing := missingKeys(o.data, m); len(missing) > 0 {
+	if missing := missingKeys(c, o.data, m); len(missing) > 0 {
 		c.say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), keyFiles(o.data).Dir)
 	}
 	return nil
@@ -294,10 +294,15 @@ func reportOlder(ctx context.Context, c *console, data string, list []ledgerStat
 	return older, nil
 }
 
-// missingKeys are the ledgers whose keys are not in the data folder.
-func missingKeys(data string, m *manifest) (names []string) {
+// missingKeys are the ledgers whose keys are neither in the data folder nor in variables.
+func missingKeys(c *console, data string, m *manifest) (names []string) {
+	keys := signingKeys(c, data)
 	for _, l := range m.Ledgers {
-		if _, err := keyFiles(data).Load(l.Name); errors.Is(err, storage.ErrNotFound) {
+		_, err := keys.Load(l.Name)
+		if errors.Is(err, storage.ErrNotFound) {
+			_, err = keys.Staged(l.Name)
+		}
+		if errors.Is(err, storage.ErrNotFound) {
 			names = append(names, l.Name)
 		}
 	}

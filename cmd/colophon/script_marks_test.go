@@ -22,3 +22,14 @@ func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// scriptVariable sets a variable to what some files hold, with spaces between them:
+//
+//	variable NAME FILE...
+func scriptVariable(ts *testscript.TestScript, _ bool, args []string) {
+	var values []string
+	for _, file := range args[1:] {
+		values = append(values, strings.TrimSpace(ts.ReadFile(file)))
+	}
+	ts.Setenv(args[0], strings.Join(values, " "))
+}

@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"http":        scriptHTTP,
 			"wait-size":   scriptWaitSize,
 			"wait-mark":   scriptWaitMark,
+			"variable":    scriptVariable,
 			"size":        scriptSize,
 			"scrape":      scriptScrape,
 			"generate":    scriptGenerate,

@@ -36,6 +36,11 @@ func keyFiles(data string) ledger.KeyFiles {
 	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
 
+// signingKeys are in variables of the environment, or else in files of the data folder.
+func signingKeys(c *console, data string) ledger.KeyVariables {
+	return ledger.KeyVariables{KeyFiles: keyFiles(data), Lookup: c.env}
+}
+
 // markFiles are beside the database, and never part of a backup: what they are for is to
 // notice that a backup was restored.
 func markFiles(data string) ledger.MarkFiles {
@@ -94,7 +99,7 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	}
 	defer g.who.Close()
 	// The folder first: a second server on it is told so, be the address free or not.
-	node, err := openNode(ctx, config, log)
+	node, err := openNode(ctx, config, signingKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // asked to end before it began
 	}
@@ -163,7 +168,7 @@ type node struct {
 
 // openNode opens the data folder; the first time it makes it, and the ledger
 // "default".
-func openNode(ctx context.Context, config serveConfig, log *slog.Logger) (*node, error) {
+func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *slog.Logger) (*node, error) {
 	if err := os.MkdirAll(config.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
@@ -180,7 +185,7 @@ func openNode(ctx context.Context, config serveConfig, log *slog.Logger) (*node,
 		return nil, explainOpen(err, config.Data)
 	}
 	n := &node{database: database, log: log}
-	if err := n.open(ctx, config); err != nil {
+	if err := n.open(ctx, config, keys); err != nil {
 		return nil, errors.Join(explainOpen(err, config.Data), n.close())
 	}
 	return n, nil
@@ -192,7 +197,7 @@ func makeSpool(data string) error {
 }
 
 // open opens what is over the database.
-func (n *node) open(ctx context.Context, config serveConfig) (err error) {
+func (n *node) open(ctx context.Context, config serveConfig, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
 		return ledger.Config{Log: n.log.With("ledger", name), Marks: markFiles(config.Data)}
 	}
@@ -202,7 +207,7 @@ func (n *node) open(ctx context.Context, config serveConfig) (err error) {
 	if err := os.RemoveAll(snapshotDir(config.Data)); err != nil { // erased content may be in it
 		return fmt.Errorf("removing a copy that a backup has left: %w", err)
 	}
-	if n.host, err = ledger.OpenHost(ctx, n.database, keyFiles(config.Data), ledgerConfig); err != nil {
+	if n.host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
 		return err
 	}
 	if err := n.makeDefault(ctx); err != nil {

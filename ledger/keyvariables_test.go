@@ -1,0 +1,96 @@
+package ledger_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// A ledger's keys are in a variable from its creation to its second key, and in no file.
+func TestKeysFromVariables(t *testing.T) {
+	ctx := t.Context()
+	one, err := proofs.GenerateKey().Signer("log.example/a-b")
+	require.NoError(t, err)
+	two, err := proofs.GenerateKey().Signer("log.example/a-b")
+	require.NoError(t, err)
+	environment := make(map[string]string)
+	keys := ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
+		value, set := environment[name]
+		return value, set
+	}}
+	const variable = "COLOPHON_SIGNING_KEY_A_B"
+	require.Equal(t, variable, keys.Variable("a-b"))
+	database := memory.New()
+	environment[variable] = one.Secret()
+	h := host(t, database, keys)
+	l, err := h.Create(ctx, ledger.New{Name: "a-b"})
+	require.NoError(t, err)
+	require.Equal(t, one.Verifier().String(), l.VerifierKey())
+	other, err := h.Create(ctx, ledger.New{Name: "other"})
+	require.NoError(t, err)
+	require.FileExists(t, keys.Path("other"), "a ledger without a variable has its key in a file")
+	_, err = h.RotateKey(ctx, "other", "operator")
+	require.NoError(t, err)
+	require.NotNil(t, other.Keys().Overlapping())
+	_, err = h.RotateKey(ctx, "a-b", "operator")
+	require.ErrorIs(t, err, ledger.ErrKeysFixed)
+	require.NoError(t, h.Close())
+
+	environment[variable] = one.Secret() + "\n " + two.Secret() + "\n"
+	h = host(t, database, keys)
+	_, err = h.RotateKey(ctx, "a-b", "operator")
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	h = host(t, database, keys)
+	l, err = h.Ledger("a-b")
+	require.NoError(t, err)
+	require.Equal(t, two.Verifier().String(), l.VerifierKey())
+	_, err = h.RetireKey(ctx, "a-b", "operator")
+	require.NoError(t, err)
+	_, err = h.RotateKey(ctx, "a-b", "operator")
+	require.ErrorIs(t, err, ledger.ErrKeysFixed, "a retired key does not come back")
+	require.NoError(t, h.Close())
+
+	environment[variable] = two.Secret()
+	require.NoError(t, host(t, database, keys).Close())
+	entries, err := os.ReadDir(keys.Dir)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		text, err := os.ReadFile(keys.Dir + "/" + entry.Name())
+		require.NoError(t, err)
+		require.NotContains(t, string(text), one.Secret())
+		require.NotContains(t, string(text), two.Secret())
+	}
+
+	// The database is gone, the key is not: no second log is signed with it.
+	_, err = host(t, memory.New(), keys).Create(ctx, ledger.New{Name: "a-b"})
+	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
+	environment[variable] = one.Secret()
+	_, err = keys.Load("a-b")
+	require.ErrorContains(t, err, "put it there")
+	environment[variable] = "PRIVATE+KEY+x"
+	_, err = keys.Load("a-b")
+	require.ErrorIs(t, err, proofs.ErrMalformed)
+	require.NotContains(t, err.Error(), "PRIVATE")
+	environment[variable] = one.Secret()
+	require.NoError(t, keys.KeyFiles.Stage("a-b", one))
+	require.NoError(t, keys.KeyFiles.Confirm("a-b"))
+	_, err = keys.Load("a-b")
+	require.ErrorContains(t, err, "remove one of them")
+
+	// From a file to a variable.
+	delete(environment, variable)
+	moved := memory.New()
+	h = host(t, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	_, err = h.Create(ctx, ledger.New{Name: "c"})
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	_, err = ledger.OpenHost(ctx, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup}, func(string) ledger.Config { return ledger.Config{} })
+	require.ErrorIs(t, err, storage.ErrNotFound)
+}

@@ -1,0 +1,57 @@
+package proofs
+
+import (
+	"fmt"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Kinds of the events that tell of keys (2.2).
+const (
+	kindCreated = "ledger_created"
+	kindRotated = "key_rotated"
+)
+
+// BeginKeyHistory is the history that the first entry of a log begins; ErrMalformed for
+// any other.
+func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
+	record, err := recordOfKind(entry, kindCreated)
+	if err != nil {
+		return nil, err
+	}
+	var r reader
+	first := r.verifier(record.Member("verifier_key"), "verifier_key")
+	if r.err != nil {
+		return nil, r.err
+	}
+	return NewKeyHistory(first), nil
+}
+
+// AddEntry is Add of what the entry at seq says; ErrMalformed if that is no change of keys.
+func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
+	record, err := recordOfKind(entry, kindRotated)
+	if err != nil {
+		return err
+	}
+	change, err := ParseKeyChange(record)
+	if err != nil {
+		return err
+	}
+	return h.Add(seq, change)
+}
+
+// recordOfKind is the record of an entry's event, which must be of that kind.
+func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
+	_, body, err := SplitEntry(entry)
+	if err != nil {
+		return pyjson.Value{}, err
+	}
+	var document pyjson.Document
+	if err := document.Parse(body); err != nil {
+		return pyjson.Value{}, fmt.Errorf("%w: event: %w", ErrMalformed, err)
+	}
+	if got := document.Root().Member("kind").Text(); string(got) != kind {
+		return pyjson.Value{}, fmt.Errorf("%w: the event is a %.100q, it must be a %s", ErrMalformed, got, kind)
+	}
+	return document.Root().Member("record"), nil
+}
