@@ -8,10 +8,10 @@ import (
 // Prepare makes the submission of a record (2.2, 2.7). key is the idempotency
 // key that the client chose; empty means none: then kind and run_id are the key
 // where there is a run_id. The error is a *record.Error when the record makes
-// too large an entry.
+// too large an entry. The submission lives as long as the record.
 func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
-	body := r.AppendBody(make([]byte, 0, 2048), e)
+	body := r.Body(e)
 	if err := record.CheckSize(body); err != nil {
 		return Submission{}, err
 	}

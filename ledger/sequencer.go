@@ -208,26 +208,31 @@ func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage
 // link gives every event its seq, time and place in the chain, and adds its
 // leaf to the tree (1.7).
 func (l *Ledger) link(next *assembly, at time.Time) {
-	suffix := len(record.AppendSuffix(nil, ^uint64(0), at))
-	room := 0
-	for _, e := range next.events {
-		room += 1 + len(l.tip) + len(e.body) + suffix
+	text := at.Format(record.TimeLayout)
+	suffix := len(record.AppendSuffixAt(nil, ^uint64(0), text))
+	room, contents := 0, 0
+	for i := range next.events {
+		room += 1 + len(l.tip) + len(next.events[i].body) + suffix
+		contents += len(next.events[i].contents)
 	}
+	next.storage.Entries = make([][]byte, 0, len(next.events))
+	next.storage.Contents = make([]storage.Content, 0, contents)
 	// Each entry stands behind the byte that the leaf hash begins with, so that
 	// both hashes are taken in place.
 	arena := make([]byte, 0, room)
 	seq := l.Head().Size
-	for _, e := range next.events {
+	for i := range next.events {
+		e := &next.events[i]
 		start := len(arena)
 		arena = append(arena, 0x00)
 		arena = append(arena, l.tip[:]...)
 		arena = append(arena, e.body...)
-		arena = record.AppendSuffix(arena, seq, at)
+		arena = record.AppendSuffixAt(arena, seq, text)
 		leaf := arena[start:len(arena):len(arena)]
 		entry := leaf[1:]
 		l.tip = sha256.Sum256(entry)
 		ack := &e.item.ack
-		ack.Seq, ack.Entry, ack.Time = seq, entry, at
+		ack.Seq, ack.Entry, ack.Time, ack.TimeText = seq, entry, at, text
 		ack.EventHash, ack.LeafHash = l.tip, sha256.Sum256(leaf)
 		l.tree.Append(ack.LeafHash)
 		next.storage.Entries = append(next.storage.Entries, entry)

@@ -57,6 +57,7 @@ type Ack struct {
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
 	Time      time.Time
+	TimeText  string // Time as the event has it
 	// Head covers the event.
 	Head *Head
 }
@@ -75,6 +76,7 @@ func RunKey(kind record.Kind, runID string) proofs.Hash {
 type batch struct {
 	items []*item
 	bytes int
+	room  []item // for the next items
 
 	taken chan struct{} // closed when the sequencer takes it: there is room again
 	done  chan struct{} // closed when it is durable, or err is set
@@ -89,6 +91,23 @@ type item struct {
 
 func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
+}
+
+// maxRoom is how many items a batch makes at once, at most. Their memory is freed
+// when nobody waits for any of them.
+const maxRoom = 64
+
+// add puts a submission of that size, in bytes, into the batch.
+func (b *batch) add(s Submission, size int) *item {
+	if len(b.room) == 0 {
+		b.room = make([]item, min(len(b.items)+1, maxRoom))
+	}
+	it := &b.room[0]
+	b.room = b.room[1:]
+	it.Submission = s
+	b.items = append(b.items, it)
+	b.bytes += size
+	return it
 }
 
 // Ticket stands for an accepted submission.
@@ -164,9 +183,7 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 		l.mu.Unlock()
 		return Ticket{}, b.taken, ErrBusy
 	}
-	it := &item{Submission: s}
-	b.items = append(b.items, it)
-	b.bytes += size
+	it := b.add(s, size)
 	l.mu.Unlock()
 	l.signal()
 	return Ticket{it, b}, nil, nil

@@ -68,10 +68,15 @@ func noChecks(w *builder) { w.raw("checks", []byte("{}")) }
 
 // AppendSuffix completes an event body.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
+	return AppendSuffixAt(dst, seq, at.UTC().Format(TimeLayout))
+}
+
+// AppendSuffixAt is AppendSuffix for a time that is written as TimeLayout says.
+func AppendSuffixAt(dst []byte, seq uint64, at string) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)
-	dst = at.UTC().AppendFormat(dst, TimeLayout)
+	dst = append(dst, at...)
 	return append(dst, `","v":1}`...)
 }
 
