@@ -38,7 +38,7 @@ func TestCitationsEqualModel(t *testing.T) {
 			requireCitations(t, v, log.citedEvents(size), limit)
 			require.NoError(t, v.Close())
 		}
-		events, counted := log.citedEvents(log.head.Size), f.published.Load().counts
+		events, counted := log.citedEvents(log.head.Size), f.published.Load().counts()
 		require.Equal(t, uint64(len(naiveConflicts(events))), counted[seriesOf(conflictsTotal)])
 		require.Equal(t, naiveStale(events).count, counted[seriesOf(staleChunksTotal)])
 	})
@@ -159,7 +159,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Equal(t, []StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
 	require.Empty(t, stale(viewed(t, f, 4)))
 	require.Empty(t, stale(viewed(t, f, 0)))
-	require.Equal(t, uint64(3), f.published.Load().counts[seriesOf(staleChunksTotal)])
+	require.Equal(t, uint64(3), f.published.Load().counts()[seriesOf(staleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
 		_, _, err := v.Stale(t.Context(), "s", Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, ErrPosition)

@@ -38,7 +38,7 @@ func (c *collector) Collect(collected chan<- prometheus.Metric) {
 	for _, f := range c.followers() {
 		now := f.published.Load()
 		collected <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(now.size), f.name)
-		for s, count := range now.counts {
+		for s, count := range now.counts() {
 			kind := prometheus.CounterValue
 			if s.metric.isGauge() {
 				kind = prometheus.GaugeValue

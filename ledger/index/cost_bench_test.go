@@ -94,6 +94,7 @@ func BenchmarkFoldDistinct(b *testing.B) {
 		log.append(bodies...)
 	}
 	var cost indexCost
+	b.ReportAllocs()
 	for b.Loop() {
 		begin := cpuTime(b)
 		s, err := Open(Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
@@ -111,6 +112,7 @@ func BenchmarkFollowDistinct(b *testing.B) {
 	const events, each = 300_000, 64
 	batches := distinctBatches(b, events, each)
 	var cost indexCost
+	b.ReportAllocs()
 	for b.Loop() {
 		log := newJournal(b, "default")
 		log.forgetful = true

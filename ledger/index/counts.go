@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"strings"
 
 	"colophon/ledger/drift"
@@ -126,8 +127,22 @@ func seriesOf(m metric, labels ...string) series {
 	return s
 }
 
-// countEvent counts an event by its kind and checks.
+// alike are events of one kind with the same checks, as most that follow one another
+// have: they add to the same counters.
+type alike struct {
+	kind   record.Kind
+	checks []byte
+	places []int  // of the counters
+	events uint64 // that are not counted yet
+}
+
+// countEvent counts an event by its kind and checks, or notes that it is like the one
+// before.
 func (f *fold) countEvent(e *event.Event) {
+	if e.Kind == f.alike.kind && bytes.Equal(e.Checks.Raw(), f.alike.checks) {
+		f.alike.events++
+		return
+	}
 	if e.Kind == record.RecordRefused {
 		f.count(seriesOf(refusalsTotal, label(e.Refusal().Reason, refusals[:])), 1)
 		return
@@ -136,22 +151,33 @@ func (f *fold) countEvent(e *event.Event) {
 	if kind == other && label([]byte(e.Kind), ledgerKinds[:]) != other {
 		return
 	}
-	f.count(seriesOf(recordsTotal, kind), 1)
+	f.countAlike()
+	a := &f.alike
+	a.kind, a.events = e.Kind, 1
+	a.checks = append(a.checks[:0], e.Checks.Raw()...)
+	a.places = append(a.places[:0], f.counters.place(seriesOf(recordsTotal, kind)))
 	for name, check := range e.Checks.Members() {
-		f.countCheck(kind, fieldLabel(name.Text()), label(check.Member("result").Text(), results[:]))
+		field := fieldLabel(name.Text())
+		// All results begin with 0 when the first of them is met: the first mismatch is
+		// what nobody must miss.
+		for _, r := range results {
+			f.counters.place(seriesOf(checksTotal, kind, field, string(r)))
+		}
+		result := label(check.Member("result").Text(), results[:])
+		a.places = append(a.places, f.counters.place(seriesOf(checksTotal, kind, field, result)))
 	}
 }
 
-// countCheck counts one check. All results of a field begin with 0 when the first
-// of them is met: the first mismatch is what nobody must miss.
-func (f *fold) countCheck(kind, field, result string) {
-	s := seriesOf(checksTotal, kind, field, result)
-	if f.count(s, 1); f.state.counts[s] > 1 {
+// countAlike counts the events that are alike.
+func (f *fold) countAlike() {
+	a := &f.alike
+	if a.events == 0 {
 		return
 	}
-	for _, r := range results {
-		f.count(seriesOf(checksTotal, kind, field, string(r)), 0)
+	for _, at := range a.places {
+		f.counters.set(at, f.counters.values[at]+a.events)
 	}
+	a.events = 0
 }
 
 // other stands for every label value that this build does not know.

@@ -105,7 +105,7 @@ func TestRealInputTampered(t *testing.T) {
 	log.catchUp(f)
 	log.check(f)
 	got := make(map[string]uint64)
-	for series, n := range f.published.Load().counts {
+	for series, n := range f.published.Load().counts() {
 		if n > 0 && series.labels[2] == string(record.Mismatch) {
 			got[series.labels[1]] = n
 		}

@@ -13,10 +13,12 @@ import (
 // fold takes events into the index, one after the other. It belongs to its
 // follower's goroutine.
 type fold struct {
-	log    storage.Reader
-	rows   rows
-	state  state           // with what the batch in the making brings
-	counts map[series]bool // counters that the batch has changed
+	log  storage.Reader
+	rows rows
+	// state and counters, with what the batch in the making brings.
+	state    cursor
+	counters counters
+	alike    alike // what the batch has not counted yet
 
 	starved bool // the disk was too full the last time
 
@@ -178,11 +180,8 @@ type flight struct {
 func (f *Follower) commit() error {
 	rows := &f.fold.rows
 	f.fold.rank()
-	for s := range f.fold.counts {
-		key := s.appendName(rows.keys.key(nil, counterDimension))
-		rows.set(key, appendSeq(nil, f.fold.state.counts[s]))
-	}
-	clear(f.fold.counts)
+	f.fold.countAlike()
+	f.fold.writeCounters()
 	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil))
 	if err := errors.Join(f.land(), rows.err); err != nil {
 		return err
@@ -259,10 +258,4 @@ func (f *fold) derive(ctx context.Context, e *event.Event) error {
 func (f *fold) redacted(e *event.Event) {
 	id := identify([]byte(kindName), []byte(e.Kind))
 	f.rows.write(postings, id[:], e.Seq, []byte{isRecord})
-}
-
-// count adds to a counter.
-func (f *fold) count(s series, n uint64) {
-	f.state.counts[s] += n
-	f.counts[s] = true
 }

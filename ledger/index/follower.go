@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"sync/atomic"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -40,7 +39,8 @@ type Follower struct {
 
 // snapshot is a state that has been stored. It never changes.
 type snapshot struct {
-	state
+	cursor
+	readings
 	keys       keyspace      // of the ledger
 	superseded chan struct{} // closed when there is a later one
 }
@@ -53,7 +53,7 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 		limit: noLimit,
-		fold:  fold{state: state{counts: newCounts()}},
+		fold:  fold{counters: newCounters(newCounts())},
 	}
 	f.publish(f.snapshot())
 	return f
@@ -122,13 +122,12 @@ func (f *Follower) renew() error {
 	f.flight = nil
 	f.engine = f.store.engine
 	f.fold = fold{
-		log:    f.log,
-		rows:   rows{engine: f.engine, keys: numbered(number)},
-		state:  state{counts: newCounts()},
-		counts: make(map[series]bool),
-		chunks: newChunks(),
-		runs:   runsFold{spare: &f.store.known},
-		land:   f.land,
+		log:      f.log,
+		rows:     rows{engine: f.engine, keys: numbered(number)},
+		counters: newCounters(newCounts()),
+		chunks:   newChunks(),
+		runs:     runsFold{spare: &f.store.known},
+		land:     f.land,
 	}
 	return nil
 }
@@ -166,7 +165,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		f.store.config.log.Warn("the index is not one of this log, it is built anew", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
-	f.fold.state = state{stored, kept}
+	f.fold.state, f.fold.counters = stored, newCounters(kept)
 	return nil
 }
 
@@ -209,8 +208,7 @@ func (f *Follower) empty() error {
 
 // snapshot is the state as it is now, to be published.
 func (f *Follower) snapshot() *snapshot {
-	s := &f.fold.state
-	return &snapshot{state{s.cursor, maps.Clone(s.counts)}, f.fold.rows.keys, make(chan struct{})}
+	return &snapshot{f.fold.state, f.fold.counters.published(), f.fold.rows.keys, make(chan struct{})}
 }
 
 // publish shows a state that has been stored, and wakes who waits for it.

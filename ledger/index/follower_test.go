@@ -262,8 +262,8 @@ func TestWaitersAndWakers(t *testing.T) {
 				if found, err := f.Find(context.Background(), hashes[seq]); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
-				if now := f.published.Load(); now.counts[seriesOf(recordsTotal, string(record.IPCRecord))] != now.size {
-					t.Errorf("counted %v at size %d", now.counts, now.size)
+				if now := f.published.Load(); now.counts()[seriesOf(recordsTotal, string(record.IPCRecord))] != now.size {
+					t.Errorf("counted %v at size %d", now.counts(), now.size)
 				}
 			}
 		})

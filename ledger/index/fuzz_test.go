@@ -100,7 +100,8 @@ func FuzzEvent(f *testing.F) {
 		defer func() { require.NoError(t, folded.rows.end()) }()
 		require.NoError(t, folded.event(t.Context(), &e))
 		require.Equal(t, uint64(1), folded.state.size)
-		for series := range folded.state.counts {
+		folded.countAlike()
+		for series := range folded.counters.counts() {
 			for _, l := range series.labels {
 				require.True(t, known[l] || naiveField(l) == l || naiveField("stage:"+l) == "stage:"+l, l)
 			}

@@ -129,7 +129,7 @@ func (j *journal) check(f *Follower) {
 			want[name]++
 		}
 	}
-	require.Equal(j.t, want, named(now.counts))
+	require.Equal(j.t, want, named(now.counts()))
 }
 
 // testKeys is the keyspace of the only ledger of an index.

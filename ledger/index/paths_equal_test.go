@@ -127,7 +127,7 @@ func comparePathCounts(t *rapid.T, f *Follower, all []*naiveProject) {
 			}
 		}
 	}
-	counted := f.published.Load().counts
+	counted := f.published.Load().counts()
 	for _, category := range Categories {
 		require.Equal(t, want[category], counted[seriesOf(pathChangesTotal, string(category))], category)
 	}

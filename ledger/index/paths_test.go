@@ -120,7 +120,7 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
-	counted := f.published.Load().counts
+	counted := f.published.Load().counts()
 	for _, category := range Categories {
 		require.Equal(t, uint64(2), counted[seriesOf(pathChangesTotal, string(category))])
 	}
@@ -142,7 +142,7 @@ func TestPathIDsCollide(t *testing.T) {
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
 		Held: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
 	}}, collisions)
-	require.Equal(t, uint64(1), f.published.Load().counts[seriesOf(collisionsTotal)])
+	require.Equal(t, uint64(1), f.published.Load().counts()[seriesOf(collisionsTotal)])
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := postingOf(pathIDName, []byte(id))

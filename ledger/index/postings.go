@@ -71,11 +71,12 @@ func (v *values) collect(e *event.Event) {
 	v.postings = v.postings[:0]
 	v.addRecurring(kindName, []byte(e.Kind))
 	v.add(runIDName, e.RunID())
-	for name, value := range e.Labels() {
-		v.add(labelPrefix+string(name), value)
+	// These are Labels and Hashes: they are ranged over here, where that allocates nothing.
+	for name, value := range e.Detail.Member("labels").Members() {
+		v.add(labelPrefix+string(name.Text()), value.Text())
 	}
-	for name, value := range e.Hashes() {
-		v.add(string(name), value)
+	for name, value := range e.Detail.Member("hashes").Members() {
+		v.add(string(name.Text()), value.Text())
 	}
 }
 

@@ -138,6 +138,5 @@ func (f *fold) missing(seq, before, after uint64) {
 	if high > 0 {
 		low = math.MaxUint64
 	}
-	f.state.counts[seriesOf(producerMissing)] = low
-	f.counts[seriesOf(producerMissing)] = true
+	f.counters.set(f.counters.place(seriesOf(producerMissing)), low)
 }

@@ -150,8 +150,8 @@ func TestProducersEqualModel(t *testing.T) {
 			slices.Reverse(list)
 			require.Equal(t, list, pages(t, limit, v.Producers))
 			if size == log.head.Size {
-				require.Equal(t, missing, f.published.Load().counts[seriesOf(producerMissing)])
-				require.Equal(t, repeated, f.published.Load().counts[seriesOf(producerDuplicatesTotal)])
+				require.Equal(t, missing, f.published.Load().counts()[seriesOf(producerMissing)])
+				require.Equal(t, repeated, f.published.Load().counts()[seriesOf(producerDuplicatesTotal)])
 			}
 			require.NoError(t, v.Close())
 		}
@@ -221,7 +221,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	f := follow(t, s, log)
 	gauge := func() uint64 {
 		log.catchUp(f)
-		return f.published.Load().counts[seriesOf(producerMissing)]
+		return f.published.Load().counts()[seriesOf(producerMissing)]
 	}
 	for i, want := range []uint64{math.MaxInt64 - 1, math.MaxUint64 - 3, math.MaxUint64, math.MaxUint64} {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))

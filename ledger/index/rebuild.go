@@ -110,7 +110,8 @@ func (s *Store) rebuild() {
 	}
 	followers := s.Followers()
 	for _, f := range followers {
-		f.publish(&snapshot{state: state{counts: newCounts()}, superseded: make(chan struct{})})
+		empty := newCounters(newCounts())
+		f.publish(&snapshot{readings: empty.published(), superseded: make(chan struct{})})
 	}
 	s.refuse(err)
 	for _, f := range followers {

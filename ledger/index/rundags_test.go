@@ -37,7 +37,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 			requireRuns(t, v, log.ranEvents(size), limit)
 			require.NoError(t, v.Close())
 		}
-		requireRunCounts(t, f.published.Load().counts, log.ranEvents(log.head.Size))
+		requireRunCounts(t, f.published.Load().counts(), log.ranEvents(log.head.Size))
 	})
 }
 
@@ -146,7 +146,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	d, err := v.DivergenceOf(t.Context(), 4)
 	require.NoError(t, err)
 	require.Equal(t, RunDivergence{3, &answer}, d, "as it was when event 4 came")
-	counted := f.published.Load().counts
+	counted := f.published.Load().counts()
 	require.Equal(t, uint64(2), counted[seriesOf(divergenceTotal, "answer")])
 	require.Equal(t, uint64(1), counted[seriesOf(divergenceTotal, other)])
 	require.Zero(t, counted[seriesOf(divergenceTotal, noStage)])

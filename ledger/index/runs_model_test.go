@@ -296,7 +296,7 @@ func TestDriftEqualsModel(t *testing.T) {
 				}
 			}
 			got := make(map[string]uint64)
-			for s, n := range u.view.follower.published.Load().counts {
+			for s, n := range u.view.follower.published.Load().counts() {
 				if s.metric == driftTotal && n > 0 {
 					got[s.labels[0]] = n
 				}

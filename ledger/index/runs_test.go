@@ -115,7 +115,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 		ran(t, "m", "z", ""),                                     // 11: stochastic_or_model_internal
 	)
 	got := make(map[string]uint64)
-	for s, n := range f.published.Load().counts {
+	for s, n := range f.published.Load().counts() {
 		if s.metric == driftTotal && n > 0 {
 			got[s.labels[0]] = n
 		}
@@ -123,7 +123,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	require.Equal(t, map[string]uint64{"identical": 1, "no_effect": 1, "model": 2, "stochastic": 1, "model_internal": 1,
 		"stochastic_or_model_internal": 1}, got)
 	for _, cause := range drift.Causes {
-		_, counted := f.published.Load().counts[seriesOf(driftTotal, string(cause))]
+		_, counted := f.published.Load().counts()[seriesOf(driftTotal, string(cause))]
 		require.Equal(t, cause != drift.Incomplete, counted, "only runs are compared")
 	}
 }

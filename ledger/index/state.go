@@ -54,12 +54,6 @@ func readCursor(reader engine.Reader, keys keyspace) (cursor, error) {
 // errDamaged: what is stored cannot be what this build has written.
 var errDamaged = errors.New("index: damaged")
 
-// state is how far a ledger is folded, and what was counted on the way.
-type state struct {
-	cursor
-	counts counts
-}
-
 // appendName encodes a counter's name: its metric, and each label behind its
 // length.
 func (s series) appendName(dst []byte) []byte {

@@ -55,7 +55,7 @@ func TestStates(t *testing.T) {
 		}
 		require.NoError(t, v.Close())
 	}
-	counts := f.published.Load().counts
+	counts := f.published.Load().counts()
 	require.Equal(t, uint64(3), counts[seriesOf(stateChangesTotal, "failed")], "the same state again is counted too")
 	require.Equal(t, uint64(1), counts[seriesOf(stateChangesTotal, "live")])
 	require.Equal(t, uint64(1), counts[seriesOf(stateChangesTotal, "quarantined")])
@@ -85,7 +85,7 @@ func TestStatesOfNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "live", state)
 	}
-	for series, n := range f.published.Load().counts {
+	for series, n := range f.published.Load().counts() {
 		require.False(t, series.metric == stateChangesTotal && n > 0, series)
 	}
 	require.NoError(t, v.Close())

@@ -25,7 +25,7 @@ type CheckCount struct {
 func (f *Follower) Tally() Tally {
 	p := f.published.Load()
 	t := Tally{Size: p.size, Records: make(map[string]uint64), Refusals: make(map[string]uint64)}
-	for s, n := range p.counts {
+	for s, n := range p.counts() {
 		switch s.metric {
 		case recordsTotal:
 			t.Records[s.labels[0]] = n

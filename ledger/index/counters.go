@@ -1,0 +1,94 @@
+package index
+
+import "slices"
+
+// counters are the counters of one ledger as its fold has them. They belong to the
+// follower's goroutine.
+type counters struct {
+	readings
+	places map[series]int
+	own    []counter // what else there is to each
+	// changed are those that the batch has changed.
+	changed []int
+}
+
+// counter is one counter beside its series and value.
+type counter struct {
+	name    []byte // that of appendName
+	changed bool
+}
+
+// readings are what counters came to, in the order in which they were first met. Where
+// they are published they never change.
+type readings struct {
+	series []series
+	values []uint64
+}
+
+func newCounters(of counts) counters {
+	c := counters{places: make(map[series]int, len(of))}
+	for s, n := range of {
+		c.values[c.add(s)] = n
+	}
+	return c
+}
+
+// add adds a counter that begins with 0.
+func (c *counters) add(s series) (at int) {
+	at = len(c.series)
+	c.places[s] = at
+	c.series, c.values = append(c.series, s), append(c.values, 0)
+	c.own = append(c.own, counter{name: s.appendName(nil)})
+	return at
+}
+
+// place is where a counter is. It is stored even if it stays 0.
+func (c *counters) place(s series) int {
+	at, known := c.places[s]
+	if !known {
+		at = c.add(s)
+		c.set(at, 0)
+	}
+	return at
+}
+
+// set sets a counter.
+func (c *counters) set(at int, n uint64) {
+	c.values[at] = n
+	if !c.own[at].changed {
+		c.own[at].changed = true
+		c.changed = append(c.changed, at)
+	}
+}
+
+// published is what the counters are now, to be published.
+func (c *counters) published() readings {
+	return readings{slices.Clip(c.series), slices.Clone(c.values)}
+}
+
+// counts are the counters by their series.
+func (r *readings) counts() counts {
+	all := make(counts, len(r.series))
+	for i, s := range r.series {
+		all[s] = r.values[i]
+	}
+	return all
+}
+
+// count adds to a counter.
+func (f *fold) count(s series, n uint64) {
+	at := f.counters.place(s)
+	f.counters.set(at, f.counters.values[at]+n)
+}
+
+// writeCounters writes those that the batch has changed.
+func (f *fold) writeCounters() {
+	c := &f.counters
+	for _, at := range c.changed {
+		c.own[at].changed = false
+		f.value = append(f.rows.keys.key(f.value[:0], counterDimension), c.own[at].name...)
+		var value [seqBytes]byte
+		f.rows.set(f.value, appendSeq(value[:0], c.values[at]))
+	}
+	c.changed = c.changed[:0]
+}
