@@ -145,8 +145,8 @@ func (d drawn) dimensions() map[string]any {
 
 // nodes are those of a known shape, or any.
 func (d drawn) nodes() []any {
-	names := strings.Fields(rapid.SampledFrom([]string{quoteStages, pointerStages, rejectStages,
-		"question preflight retrieval context prompt answer verify final_label", "question question question#2 question x", "a"}).Draw(d.t, "shape"))
+	names := strings.Split(rapid.SampledFrom([]string{quoteStages, pointerStages, rejectStages,
+		"question preflight retrieval context prompt answer verify final_label", "question question question#2 question x", "a", " a "}).Draw(d.t, "shape"), " ")
 	nodes := make([]any, len(names))
 	for i, name := range names {
 		nodes[i] = map[string]any{"stage": name, "hash": d.hash(name)}

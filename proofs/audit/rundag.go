@@ -113,7 +113,7 @@ func (r *run) readStages(nodes pyjson.Value) error {
 // find is the hash of the first stage of that name; nil if there is none.
 func (r *run) find(name string) []byte {
 	for _, s := range r.stages {
-		if string(s.name) == name {
+		if string(s.name) == name && name != "" { // a stage may be without a name
 			return s.hash
 		}
 	}
