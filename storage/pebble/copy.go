@@ -16,6 +16,8 @@ func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.usable(ctx); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
+	d.logs.copied.RLock()
+	defer d.logs.copied.RUnlock()
 	if err := d.engine.Checkpoint(dir, engine.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("copying the database to %s: %w", dir, err)
 	}

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -54,6 +55,29 @@ func TestCopiesUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	checkCopied(t, l, head)
 	require.Error(t, db.Copy(ctx, "copy-0"), "nothing is written over")
+}
+
+// Logs that an erasure drops are not taken from under a copy.
+func TestCopiesBesideErasures(t *testing.T) {
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			err = db.logs.drop(ctx, db.space.dir, db.engine)
+		}
+		ended <- err
+	}()
+	for i := range 60 {
+		head, err := l.Head(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Commit(ctx, head, batch(head, 2, 3000)))
+		require.NoError(t, db.Copy(ctx, fmt.Sprintf("copy-%d", i)))
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 // checkCopied checks that all that was committed up to head is there, and no more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"sync/atomic"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -21,6 +22,9 @@ type logFS struct {
 	vfs.FS
 	latest atomic.Uint64 // number of the latest log begun
 	anew   atomic.Bool   // every log gets a new file
+	// copied is held for reading by who copies the logs: the engine keeps those that it
+	// needs no more until then, and so does drop.
+	copied sync.RWMutex
 }
 
 // Create implements vfs.FS.
@@ -70,6 +74,8 @@ func (l *logFS) drop(ctx context.Context, dir string, db *engine.DB) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	l.copied.Lock()
+	defer l.copied.Unlock()
 	names, err := l.FS.List(dir)
 	if err != nil {
 		return fmt.Errorf("looking for old logs: %w", err)
