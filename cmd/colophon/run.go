@@ -75,7 +75,7 @@ every record that anybody can verify without asking the server again.`,
 	root.SetErr(c.err)
 	root.AddCommand(
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
-		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newRedact(c), newFsck(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
+		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newRedact(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
 	)
 	return root
 }

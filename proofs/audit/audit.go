@@ -78,7 +78,9 @@ type Head struct {
 
 // Options says what to check against.
 type Options struct {
-	// Verifiers are the log's key and those it has retired.
+	// Verifiers are keys that are trusted, and what follows from them: all those of the log
+	// that the caller knows, bounded where they are retired (proofs.KeyHistory). The events
+	// of the log must say the same.
 	Verifiers []*proofs.Verifier
 	// Ledger is the name that events must carry; empty means that of the first.
 	Ledger string

@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
 )
 
 // eventVersion is the version of event bodies (2.2).
@@ -78,7 +79,7 @@ func (w *walk) checkFrame(e *event, m *[len(eventMembers)]pyjson.Value) error {
 	if n, ok := count(m[5]); !ok || n != record.Rules {
 		return e.damaged("its rules are %.100s, known are %d", m[5].Raw(), record.Rules)
 	}
-	facts, known := factsOf(m[2].Text())
+	facts, known := FactsOf(string(m[2].Text()))
 	if !known {
 		return e.damaged("its kind is %.100q, which is unknown", m[2].Text())
 	}
@@ -153,8 +154,8 @@ func (w *walk) checkDetail(e *event) error {
 // createdMembers are the members of a ledger_created event's record.
 var createdMembers = [...]member{{"origin", text, always}, {"verifier_key", text, always}}
 
-// checkCreated checks that the first event creates the ledger with the origin and one
-// of the keys that are verified with.
+// checkCreated checks that the first event creates the ledger with the origin. Whether
+// its key is the one that is verified with, or those that follow are, the end shows.
 func (w *walk) checkCreated(e *event) error {
 	var m [len(createdMembers)]pyjson.Value
 	if err := e.members("its record", e.record, createdMembers[:], m[:]); err != nil {
@@ -166,13 +167,13 @@ func (w *walk) checkCreated(e *event) error {
 	if origin := string(m[0].Text()); origin != w.report.Checkpoint.Origin {
 		return e.damaged("it creates a ledger of origin %.100q, the checkpoint's is %.100q", origin, w.report.Checkpoint.Origin)
 	}
-	key := string(m[1].Text())
-	for _, v := range w.options.Verifiers {
-		if v.String() == key {
-			return w.beginKeys(key)
-		}
+	first, err := proofs.ParseVerifier(string(m[1].Text()))
+	if err != nil {
+		return e.damaged("it creates a ledger with the key %.200q, which is none: %v", m[1].Text(), err)
 	}
-	return e.damaged("it creates a ledger with the key %.200q, which is not the log's", key)
+	w.history = proofs.NewKeyHistory(first)
+	w.noteKeys(e)
+	return nil
 }
 
 // noChecks checks that an event that is not about a record's claims has no checks.

@@ -16,6 +16,7 @@ type Position struct {
 	Tip    proofs.Hash // event_hash of the last
 	Time   string      // of the last event (2.2)
 	Ledger string      // name that events carry
+	Keys   []KeyEvent  // the events that say who signs
 }
 
 // Seen is a checkpoint of the log that somebody has seen, and who.
@@ -82,11 +83,11 @@ func (w *walk) resume(from Position) error {
 	}
 	w.tree, w.tip = tree, from.Tip
 	w.time, w.ledger, w.report.Size = []byte(from.Time), from.Ledger, from.Size
-	return nil
+	return w.resumeKeys(from.Keys)
 }
 
 func (w *walk) position() Position {
-	return Position{Size: w.tree.Size(), Root: w.tree.Root(), Tip: w.tip, Time: string(w.time), Ledger: w.ledger}
+	return Position{Size: w.tree.Size(), Root: w.tree.Root(), Tip: w.tip, Time: string(w.time), Ledger: w.ledger, Keys: w.keys}
 }
 
 // reachedStep is the number of entries between two calls of Reached.

@@ -30,10 +30,10 @@ var eventKinds = [...]record.Kind{
 	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated,
 }
 
-// factsOf are those of an event of that kind; false if there is no such kind.
-func factsOf(kind []byte) (Facts, bool) {
+// FactsOf are those of an event of that kind; false if there is no such kind.
+func FactsOf(kind string) (Facts, bool) {
 	for i, k := range eventKinds {
-		if string(kind) == string(k) {
+		if kind == string(k) {
 			return Facts(1 + i), true
 		}
 	}

@@ -1,47 +1,87 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
+	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
 
-// beginKeys begins the history of the log's keys with its first.
-func (w *walk) beginKeys(first string) error {
-	key, err := proofs.ParseVerifier(first)
-	if err != nil {
-		return fmt.Errorf("the first key: %w", err)
-	}
-	w.logKeys = proofs.NewKeyHistory(key)
-	return nil
+// KeyEvent is an event that says who signs: the first, or a change of keys (2.9).
+type KeyEvent struct {
+	Seq    uint64
+	Record string // of the event, canonical JSON
 }
 
-// checkRotation checks that the log's key changes as an event says (2.9): in turn, and
-// to a key that the one before has named.
+// checkRotation follows a change of keys.
 func (w *walk) checkRotation(e *event) error {
+	if w.history == nil {
+		return e.damaged("it changes the key of a log that has none")
+	}
 	change, err := proofs.ParseKeyChange(e.record)
+	if err == nil {
+		err = w.history.Add(e.seq, change)
+	}
 	if err != nil {
-		return e.damaged("it changes the log's key, and does not say how: %v", err)
-	}
-	if w.logKeys == nil {
-		return nil
-	}
-	if err := w.logKeys.Add(e.seq, change); err != nil {
 		return e.damaged("it changes the log's key: %v", err)
 	}
+	w.noteKeys(e)
 	return nil
 }
 
-// checkSigner checks that the checkpoint is signed by a key that the log has at its
-// size, and not by one that it has retired.
-func (w *walk) checkSigner() error {
-	if w.logKeys == nil {
+// noteKeys remembers an event that says who signs.
+func (w *walk) noteKeys(e *event) {
+	w.keys = append(slices.Clip(w.keys), KeyEvent{e.seq, string(bytes.Clone(e.record.Raw()))})
+}
+
+// resumeKeys follows the keys of an earlier walk.
+func (w *walk) resumeKeys(events []KeyEvent) error {
+	for i, e := range events {
+		var d pyjson.Document
+		if err := d.Parse([]byte(e.Record)); err != nil {
+			return fmt.Errorf("audit: key event %d: %w", e.Seq, err)
+		}
+		if i == 0 {
+			first, err := proofs.ParseVerifier(string(d.Root().Member("verifier_key").Text()))
+			if err != nil {
+				return fmt.Errorf("audit: key event %d: %w", e.Seq, err)
+			}
+			w.history = proofs.NewKeyHistory(first)
+			continue
+		}
+		change, err := proofs.ParseKeyChange(d.Root())
+		if err == nil {
+			err = w.history.Add(e.Seq, change)
+		}
+		if err != nil {
+			return fmt.Errorf("audit: key event %d: %w", e.Seq, err)
+		}
+	}
+	w.keys = events
+	return nil
+}
+
+// checkKeys checks, at the end of the walk, that a key which is trusted is one of the
+// log's, and that one of these signs the checkpoint: one that was retired before it
+// does not.
+func (w *walk) checkKeys() error {
+	if w.history == nil {
 		return nil
 	}
-	_, err := proofs.OpenCheckpoint(w.head.Checkpoint, w.logKeys.Verifiers()...)
-	if errors.Is(err, proofs.ErrRetired) || errors.Is(err, proofs.ErrWrongKey) {
+	if !slices.ContainsFunc(w.options.Verifiers, w.history.Trusts) {
+		return damaged(KindEvent, 0, "it creates a ledger with a key that is not the one given, and that none of those given follows")
+	}
+	_, err := proofs.OpenCheckpoint(w.head.Checkpoint, w.history.Verifiers()...)
+	if isSignature(err) {
 		return damaged(KindSignature, w.head.Size, "%v", err)
 	}
-	return err
+	return nil // what else may be wrong with it was looked at before
+}
+
+// isSignature reports whether a checkpoint is not signed by whom it should be.
+func isSignature(err error) bool {
+	return errors.Is(err, proofs.ErrWrongKey) || errors.Is(err, proofs.ErrSignature) || errors.Is(err, proofs.ErrRetired)
 }

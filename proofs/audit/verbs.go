@@ -25,7 +25,7 @@ func (w *walk) checkRefusal(e *event) error {
 		return err
 	}
 	kind, reason := record.Kind(m[3].Text()), record.Refusal(m[5].Text())
-	facts, known := factsOf(m[3].Text())
+	facts, known := FactsOf(string(kind))
 	if !known || facts.Kind() == record.RecordRefused || facts.Kind() == record.LedgerCreated {
 		return e.damaged("it refuses a %.100q", kind)
 	}
@@ -59,9 +59,9 @@ var (
 	registrationMembers = [...]member{{"chunk_hashes", array, sometimes}, {"digest", text, always}, {"idempotency_key", text, sometimes},
 		{"reason", text, sometimes}, {"source_id", text, always}, {"title", text, sometimes}}
 	revocationMembers = [...]member{{"digest", text, always}, {"idempotency_key", text, sometimes}, {"reason", text, sometimes}, {"source_id", text, always}}
-	redactionMembers  = [...]member{{"digest", text, always}, {"idempotency_key", text, sometimes}, {"reason", text, always}, {"seqs", array, always}}
-	rotationMembers   = [...]member{{"digest", text, always}, {"handover", text, sometimes}, {"idempotency_key", text, always},
-		{"previous_key", text, always}, {"step", text, always}, {"verifier_key", text, always}}
+	rotationMembers   = [...]member{{"digest", text, always}, {"handover", text, sometimes}, {"idempotency_key", text, always}, {"previous_key", text, always},
+		{"step", text, always}, {"verifier_key", text, always}}
+	redactionMembers = [...]member{{"digest", text, always}, {"idempotency_key", text, sometimes}, {"reason", text, always}, {"seqs", array, always}}
 )
 
 // checkVerb checks an event that changes the state of something (2.8).

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,13 +27,15 @@ type walk struct {
 	report  Report
 
 	past      Past
-	logKeys   *proofs.KeyHistory // as the events so far say; nil where the walk did not see the first
-	extension Extension          // zero where all is stored
+	extension Extension // zero where all is stored
 
 	tree   *proofs.Tree      // grown from the entries so far
 	tip    proofs.Hash       // event_hash of the last
 	grown  []proofs.TileData // tiles of it not compared with the served ones yet
 	leaves []byte            // served tile that holds the current leaf
+
+	history *proofs.KeyHistory // nil before the first event
+	keys    []KeyEvent         // that it is made of
 
 	ledger    string // name that events carry
 	time      []byte // of the last event
@@ -69,7 +70,7 @@ func newWalk(ctx context.Context, source Published, options Options) (*walk, err
 
 // run checks everything; its error is a *Damage or keeps the walk from going on.
 func (w *walk) run() error {
-	if w.head.Size > 0 || len(w.head.Checkpoint) > 0 {
+	if w.head.Size > 0 || len(w.head.Checkpoint) > 0 || w.stored == nil {
 		if err := w.openCheckpoint(); err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func (w *walk) run() error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	if err := w.checkSigner(); err != nil {
+	if err := w.checkKeys(); err != nil {
 		return err
 	}
 	if w.stored == nil {
@@ -96,7 +97,7 @@ func (w *walk) run() error {
 func (w *walk) openCheckpoint() error {
 	checkpoint, err := proofs.OpenCheckpoint(w.head.Checkpoint, w.options.Verifiers...)
 	switch {
-	case errors.Is(err, proofs.ErrWrongKey), errors.Is(err, proofs.ErrSignature):
+	case isSignature(err):
 		return damaged(KindSignature, w.head.Size, "%v", err)
 	case err != nil:
 		return damaged(KindCheckpoint, w.head.Size, "%v", err)

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// auditOptions is the command line of audit.
+type auditOptions struct {
+	server      serverOptions
+	ledger      string
+	key         string
+	state       string
+	against     []string
+	content     bool
+	replayIndex bool
+	sample      int
+	seed        uint64
+	receipts    int
+	metricsURL  string
+	follow      bool
+	interval    time.Duration
+	timeout     time.Duration
+	parallel    int
+	json        bool
+}
+
+const auditHelp = `Audit the ledger at URL without believing its server anything: download the log and
+check the signature, every entry, its link in the chain and its leaf in the signed
+tree, the hash tiles, the order of times and numbers, all that each event says of its
+record, the idempotency keys and what is redacted.
+
+With --state the audit is remembered: the next one goes on from there, and tells a log
+that was taken back (rollback) from one that was exchanged (fork). --against does the
+same with checkpoints that others have seen.
+
+--content fetches all content too (the token needs the scope content), recomputes
+every digest, and makes each record anew from it. --replay-index derives everything
+from the log itself and compares the server's answers with it, row by row: nothing left
+out, nothing added (the token needs the scope read; the log is downloaded as a whole
+into the folder for temporary files).
+
+The audit ends at the first damage of the log; of answers, it lists what is wrong.
+
+Exit codes:
+   0  all is as it should be
+   1  the audit could not be finished: interrupted, or the token may not
+   2  bad arguments, or the state is of another log
+   3  no server answers
+`
+
+func newAudit(c *console) *cobra.Command {
+	o := auditOptions{timeout: time.Minute, interval: 10 * time.Second}
+	command := &cobra.Command{
+		Use:   "audit URL --key KEY",
+		Short: "Check a ledger from afar, trusting nobody",
+		Long:  auditHelp + auditExitsHelp(),
+		Example: `  colophon audit https://ledger.example.org/v1/ledgers/default --key verifier.key --state audit.state
+  colophon audit http://127.0.0.1:8080/v1/ledgers/default --key verifier.key --content --replay-index --json
+  colophon audit https://ledger.example.org/v1/ledgers/default --key verifier.key --state audit.state --follow`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := o.parse(args[0]); err != nil {
+				return err
+			}
+			if err := o.validate(command); err != nil {
+				return err
+			}
+			return runAudit(command.Context(), c, o)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.key, "key", c.environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
+	flags.StringVar(&o.state, "state", "", "`file` that remembers the audit; made if absent, with a folder of that name and .d")
+	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
+	flags.BoolVar(&o.content, "content", false, "fetch and check all content too")
+	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
+	flags.IntVar(&o.sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
+	flags.Uint64Var(&o.seed, "seed", 1, "`number` that chooses the sample")
+	flags.IntVar(&o.receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and as many proofs")
+	flags.StringVar(&o.metricsURL, "metrics-url", "", "`URL` of /metrics, where it has an address of its own")
+	flags.BoolVar(&o.follow, "follow", false, "go on watching the ledger until interrupted or something is wrong")
+	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two looks")
+	flags.DurationVar(&o.timeout, "timeout", o.timeout, "longest `time` that one answer may take")
+	flags.IntVar(&o.parallel, "parallel", 8, "`requests` at once")
+	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, each on a line")
+	flags.StringVar(&o.server.tokenFile, "token-file", c.environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&o.server.caFile, "ca-file", c.environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
+	return command
+}
+
+// parse takes the URL of a ledger apart.
+func (o *auditOptions) parse(text string) error {
+	const before = "/v1/ledgers/"
+	u, err := url.Parse(text)
+	if err == nil {
+		path := strings.TrimRight(u.EscapedPath(), "/")
+		at := strings.LastIndex(path, before)
+		if at >= 0 && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" {
+			o.ledger, err = url.PathUnescape(path[at+len(before):])
+			u.Path, u.RawPath = path[:at], ""
+			o.server.url = u.String()
+			if err == nil && o.ledger != "" && !strings.Contains(o.ledger, "/") {
+				return nil
+			}
+		}
+	}
+	return exitf(exitUsage, "%q is not the URL of a ledger like %s%sdefault", text, defaultServer, before)
+}
+
+func (o *auditOptions) validate(command *cobra.Command) error {
+	given := command.Flags().Changed
+	switch {
+	case o.key == "":
+		return exitf(exitUsage, "--key is missing: give the ledger's verifier key, as its operator has published it, or a file with it")
+	case o.follow && (o.replayIndex || o.content || o.receipts > 0):
+		return exitf(exitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
+	case (given("sample") || given("seed") || given("metrics-url")) && !o.replayIndex:
+		return exitf(exitUsage, "--sample, --seed and --metrics-url mean nothing without --replay-index")
+	case o.metricsURL != "" && !strings.HasPrefix(o.metricsURL, "http://") && !strings.HasPrefix(o.metricsURL, "https://"):
+		return exitf(exitUsage, "--metrics-url %q is not a URL like %s/metrics", o.metricsURL, defaultServer)
+	case o.timeout <= 0 || o.interval <= 0 || o.parallel < 1 || o.sample < -1 || o.receipts < 0:
+		return exitf(exitUsage, "--timeout, --interval and --parallel must be positive, --sample at least -1, --receipts at least 0")
+	}
+	return nil
+}
+
+// auditor is one audit.
+type auditor struct {
+	*console
+	auditOptions
+	given   []*proofs.Verifier // keys that are trusted
+	keys    []*proofs.Verifier // those, and all that follow from them
+	fetch   *fetcher
+	memory  *auditMemory
+	others  []audit.Seen // checkpoints that others have seen
+	metrics *scrape      // nil where they are not compared
+	report  *auditReport
+}
+
+func runAudit(ctx context.Context, c *console, o auditOptions) error {
+	a := &auditor{console: c, auditOptions: o}
+	var err error
+	if a.keys, err = c.readKeys(o.key); err != nil {
+		return err
+	}
+	if err := a.readOthers(); err != nil {
+		return err
+	}
+	server, err := newClient(c, o.server)
+	if err != nil {
+		return err
+	}
+	a.fetch = newFetcher(server, ledgerPath(o.ledger), o.timeout, 2*o.parallel)
+	a.given = a.keys
+	if err := a.followKeys(ctx); err != nil {
+		return a.explain(ctx, err)
+	}
+	if a.memory, err = openAuditMemory(o.state, a.keys); err != nil {
+		return err
+	}
+	if o.follow {
+		err = a.watch(ctx)
+	} else {
+		err = a.once(ctx)
+	}
+	return errors.Join(a.explain(ctx, err), a.memory.close())
+}
+
+// readOthers reads the checkpoints that others have seen.
+func (a *auditor) readOthers() error {
+	for _, name := range a.against {
+		note, err := os.ReadFile(name)
+		if err != nil {
+			return refused("--against: %w", err)
+		}
+		checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
+		if err != nil {
+			return refused("--against: %s: %w", name, err)
+		}
+		a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: name})
+	}
+	return nil
+}
+
+// once audits the ledger and reports.
+func (a *auditor) once(ctx context.Context) error {
+	if err := a.round(ctx); err != nil {
+		return err
+	}
+	if err := a.report.print(a.console, a.json, a.follow); err != nil {
+		return err
+	}
+	if !a.report.Clean {
+		return &exitError{code: a.report.Code}
+	}
+	return nil
+}
+
+// round audits the ledger as it is now. What it finds is in the report; an error says
+// why it could not be finished.
+func (a *auditor) round(ctx context.Context) error {
+	a.report = &auditReport{Ledger: a.ledger}
+	err := a.checks(ctx)
+	if d := auditDamage(err); d != nil {
+		a.report.found(findingOf(d))
+		err = nil
+	}
+	a.report.conclude()
+	return err
+}
+
+// checks does what was asked for, up to the first damage of the log.
+func (a *auditor) checks(ctx context.Context) error {
+	if a.replayIndex {
+		if err := a.scrapeFirst(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.followKeys(ctx); err != nil {
+		return err
+	}
+	log, err := openPublishedLog(ctx, a.fetch, a.keys, a.parallel)
+	if err != nil {
+		return err
+	}
+	whole := a.content || a.replayIndex
+	if a.memory.at.Size > 0 || !whole {
+		if err := a.walkOn(ctx, log); err != nil {
+			return err
+		}
+	}
+	if whole {
+		if err := a.walkAll(ctx, log); err != nil {
+			return err
+		}
+	}
+	return a.checkReceipts(ctx, log)
+}
+
+// walkOn walks the log on from where the last audit ended, and remembers.
+func (a *auditor) walkOn(ctx context.Context, log *publishedLog) error {
+	x := audit.Extension{From: a.memory.at, Past: a.memory.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.remember(log, at) }}
+	at, err := a.walk(ctx, log, x)
+	if err != nil {
+		return errors.Join(err, a.memory.rewind(), a.rememberCheckpoint(log, auditDamage(err)))
+	}
+	return a.remember(log, at)
+}
+
+// seen are the checkpoints that the log must be an extension of.
+func (a *auditor) seen() []audit.Seen { return append(slices.Clone(a.memory.seen), a.others...) }
+
+// walk walks the log and notes in the report what it came to. The error is a
+// *audit.Damage where there is some.
+func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension) (audit.Position, error) {
+	bar := newProgress(a.console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
+	defer bar.finish()
+	options := audit.Options{Verifiers: a.keys, Ledger: a.ledger, Progress: func(done, _ uint64) { bar.set(done) }}
+	report, at, err := audit.Extend(ctx, log, options, x)
+	if err != nil {
+		return at, err
+	}
+	a.report.Walked += report.Size - x.From.Size
+	a.report.KeyUses += report.Keys
+	a.report.signed(report.Checkpoint)
+	if report.Damage != nil {
+		return at, report.Damage
+	}
+	return at, nil
+}
+
+// remember notes how far the walk has come. What it has come to is signed.
+func (a *auditor) remember(log *publishedLog, at audit.Position) error {
+	a.memory.come(at)
+	return a.see(log.head.Checkpoint)
+}
+
+// rememberCheckpoint notes that a checkpoint was seen, though what it signs is
+// damaged, unless it is itself what is wrong: it stays signed.
+func (a *auditor) rememberCheckpoint(log *publishedLog, d *audit.Damage) error {
+	if d == nil {
+		return nil
+	}
+	switch d.Kind {
+	case audit.KindSignature, audit.KindCheckpoint, audit.KindRollback, audit.KindFork:
+		return nil
+	}
+	return a.see(log.head.Checkpoint)
+}
+
+// see notes a checkpoint that the keys open.
+func (a *auditor) see(note []byte) error {
+	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
+	if err != nil {
+		return fmt.Errorf("the checkpoint: %w", err)
+	}
+	a.memory.note, a.memory.seen = note, []audit.Seen{{Checkpoint: checkpoint, By: "the last audit"}}
+	return a.memory.save()
+}
+
+// explain is the error that ends the audit.
+func (a *auditor) explain(ctx context.Context, err error) error {
+	var exit *exitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return exitf(exitFailed, "interrupted while auditing %q; with --state the next audit goes on from there", a.ledger)
+	case errors.As(err, &exit):
+		return err
+	case errors.Is(err, audit.ErrUnavailable):
+		return exitf(exitUnreachable, "the audit could not be finished: %w", err)
+	}
+	return exitf(exitFailed, "the audit could not be finished: %w", err)
+}
+
+// followKeys takes over the keys of the log that follow from one which is trusted: each
+// was handed over by the one before. That these are the log's own, its events must say.
+func (a *auditor) followKeys(ctx context.Context) error {
+	answer, err := a.fetch.get(ctx, "/log/key", maxNote)
+	if err != nil && !errors.Is(err, errTooMuch) {
+		return err
+	}
+	if err != nil || answer.status != http.StatusOK {
+		return nil // the keys that are given may do
+	}
+	history, err := proofs.ParseLogKey(answer.body)
+	if err == nil && slices.ContainsFunc(a.given, history.Trusts) {
+		a.keys = history.Verifiers()
+	}
+	if a.memory != nil {
+		a.memory.keys = a.keys
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/ledger"
+)
+
+// rows are those of an answer.
+type answerRows = []map[string]any
+
+// lie is what a server does to one of its answers.
+type lie struct {
+	name string
+	// about chooses the answers, by path and query.
+	about func(path, query string) bool
+	// change changes the answer; its text, where text is set.
+	change func(answer map[string]any)
+	text   func(string) string
+	status int // instead of 200
+	want   auditFinding
+}
+
+// liar runs a real server over the world whose answers are changed. Its pages are small.
+func liar(t *testing.T, w *auditWorld, l lie) (url string) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	data := w.copied(t)
+	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), keyFiles(data), log)
+	require.NoError(t, err)
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: spoolDir(data), Version: "test", MaxPage: 40})
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, ledgerPath(ledger.Default))
+		if l.about == nil || !l.about(path, r.URL.RawQuery) {
+			service.ServeHTTP(answer, r)
+			return
+		}
+		r.Header.Del("Accept-Encoding")
+		recorded := httptest.NewRecorder()
+		service.ServeHTTP(recorded, r)
+		text := recorded.Body.String()
+		if l.text != nil {
+			text = l.text(text)
+		} else if l.change != nil && recorded.Code == http.StatusOK {
+			var members map[string]any
+			decoder := json.NewDecoder(strings.NewReader(text))
+			decoder.UseNumber()
+			require.NoError(t, decoder.Decode(&members))
+			l.change(members)
+			changed, err := json.Marshal(members)
+			require.NoError(t, err)
+			text = string(changed)
+		}
+		answer.Header().Set("Content-Type", recorded.Header().Get("Content-Type"))
+		if l.status != 0 {
+			recorded.Code = l.status
+		}
+		answer.WriteHeader(recorded.Code)
+		_, _ = answer.Write([]byte(text))
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, n.close())
+	})
+	return server.URL + ledgerPath(ledger.Default)
+}
+
+func onPath(wanted string, of ...string) func(path, query string) bool {
+	return func(path, query string) bool {
+		for _, part := range of {
+			if !strings.Contains(query, part) {
+				return false
+			}
+		}
+		return path == wanted
+	}
+}
+
+func changeRows(change func(answerRows) answerRows) func(map[string]any) {
+	return func(answer map[string]any) {
+		rows := answerRows{}
+		for _, row := range answer["rows"].([]any) {
+			rows = append(rows, row.(map[string]any))
+		}
+		answer["rows"] = change(rows)
+	}
+}
+
+// Whatever a server leaves out of its answers, adds to them or changes, is named with
+// the question and the row.
+func TestLiesAreNamed(t *testing.T) {
+	w := newAuditWorld(t, 60, 5, 60)
+	without := func(i int) func(map[string]any) {
+		return changeRows(func(rows answerRows) answerRows { return slices.Delete(rows, min(i, len(rows)), min(i+1, len(rows))) })
+	}
+	first := func(change func(row map[string]any)) func(map[string]any) {
+		return changeRows(func(rows answerRows) answerRows {
+			if len(rows) > 0 {
+				change(rows[0])
+			}
+			return rows
+		})
+	}
+	answer := func(query, row, message string) auditFinding {
+		return auditFinding{Kind: kindAnswer, Query: query, Row: row, Message: message}
+	}
+	lies := []lie{
+		{name: "none"},
+		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
+		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
+		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[0]) }),
+			want: answer("/records?state=stale", "rows[1]", "a row is added")},
+		{name: "a record is shown twice", about: onPath("/records", "kind=ipc_record"), change: changeRows(func(rows answerRows) answerRows { return slices.Insert(rows, 3, rows[3]) }),
+			want: answer("/records?kind=ipc_record", "rows[4]", "a row is added")},
+		{name: "a state is changed", about: onPath("/records", "state=stale"), change: first(func(row map[string]any) { row["state"] = "live" }), want: answer("/records?state=stale", "rows[0]", "the row differs")},
+		{name: "a failed check is made up", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["mismatches"] = []any{"root"} }), want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
+		{name: "an event is changed", about: onPath("/records", "events=true"), text: func(text string) string { return strings.Replace(text, `"model":"m2"`, `"model":"m3"`, 1) },
+			want: answer("/records?events=true", "", "the row differs")},
+		{name: "an erasure is hidden", about: onPath("/records", "events=true"), change: changeRows(func(rows answerRows) answerRows {
+			for _, row := range rows {
+				delete(row, "redacted_by")
+			}
+			return rows
+		}), want: answer("/records?events=true", "", "the row differs")},
+		{name: "a page is cut off", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { delete(a, "next") }, want: answer("/records?events=true", "rows[80]", "a row is left out")},
+		{name: "pages without end", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { a["rows"], a["next"] = []any{}, "AAAA" },
+			want: answer("/records?events=true", "", "")},
+		{name: "a group is hidden", about: onPath("/drift/groups", "by=model", "state=live"), change: without(1), want: answer("/drift/groups?by=model&state=live", "rows[1]", "a row is left out")},
+		{name: "a group has another count", about: onPath("/drift/groups", "by=label%3An", "state=any"), change: first(func(row map[string]any) { row["runs"] = 1000 }),
+			want: answer("/drift/groups?by=label%3An&state=any", "rows[0]", "the row differs")},
+		{name: "a run of a group is hidden", about: onPath("/drift/groups/model/m1", "state=live"), change: without(2), want: answer("/drift/groups/model/m1?state=live", "rows[2]", "a row is left out")},
+		{name: "an output of a group is hidden", about: onPath("/drift/groups/model/m1", "state=any"), change: func(a map[string]any) { a["outputs"] = a["outputs"].([]any)[1:] },
+			want: answer("/drift/groups/model/m1?state=any", "outputs[0]", "a row is left out")},
+		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: changeRows(func(rows answerRows) answerRows {
+			rows[3]["cause"] = "identical"
+			return rows
+		}), want: answer("/drift/timeline?model=m1&state=any", "rows[3]", "the row differs")},
+		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "it differs")},
+		{name: "a pair is hidden", about: onPath("/drift/effects", "variable=model"), change: without(0), want: answer("/drift/effects?a=", "rows[0]", "a row is left out")},
+		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "it differs")},
+		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is left out")},
+		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs")},
+		{name: "a source is registered", about: onPath("/sources/x"), change: func(a map[string]any) { a["registered"] = true }, want: answer("/sources/x", "registered", "it differs")},
+		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has another status")},
+		{name: "no JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
+		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
+		{name: "no list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
+		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
+			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
+		}, want: auditFinding{Kind: kindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "it differs", Expected: "1", Got: "2"}},
+		{name: "a series is hidden", about: onPath("/metrics"), text: func(text string) string {
+			return strings.Replace(text, "colophon_ledger_citation_conflicts_total{ledger=\"default\"} 0\n", "", 1)
+		}, want: auditFinding{Kind: kindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "it differs", Expected: "0", Got: "nothing"}},
+		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: auditFinding{Kind: kindMetrics, Query: "/metrics"}},
+		{name: "an index ahead of the log", about: onPath("/metrics"), text: func(text string) string {
+			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
+		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfIndex, Message: "the index is ahead of the log"}},
+	}
+	for _, l := range lies {
+		t.Run(l.name, func(t *testing.T) {
+			report, o := audited(t, liar(t, w, l), w.key, "--replay-index", "--sample", "4", "--seed", "7")
+			if l.want.Kind == "" {
+				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+				require.Empty(t, report.Unchecked)
+				return
+			}
+			require.NotEmpty(t, report.Findings, "%s%s", o.stdout, o.stderr)
+			found := report.Findings[0]
+			require.Equal(t, l.want.Kind, found.Kind)
+			require.True(t, strings.HasPrefix(found.Query, l.want.Query), "%v", found)
+			if l.want.Row != "" {
+				require.Equal(t, l.want.Row, found.Row, "%v", found)
+			}
+			if l.want.Message != "" {
+				require.Equal(t, l.want.Message, found.Message, "%v", found)
+			}
+			if l.want.Expected != "" {
+				require.Equal(t, []string{l.want.Expected, l.want.Got}, []string{found.Expected, found.Got})
+			}
+		})
+	}
+}
+
+// A server that does not let its metrics be seen is told from one whose metrics are
+// right.
+func TestMetricsThatCannotBeSeen(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
+	report, o := audited(t, url, w.key, "--replay-index", "--sample", "1")
+	require.Equal(t, 0, o.code, "%s%s", o.stdout, o.stderr)
+	require.Len(t, report.Unchecked, 1)
+	require.Contains(t, report.Unchecked[0], "metrics: 403")
+	text := commandLine(t.Context(), "audit", url, "--key", w.key, "--replay-index", "--sample", "1")
+	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
+}
+
+// Receipts and proofs are those of the tree that was walked.
+func TestReceiptsOfAnotherTree(t *testing.T) {
+	w := newAuditWorld(t, 20, 0, 5)
+	for _, l := range []lie{
+		{name: "receipt", about: func(path, _ string) bool { return strings.HasSuffix(path, "/receipt") }, text: func(text string) string {
+			return strings.Replace(text, `"kind":"`, `"kind":"x`, 1)
+		}},
+		{name: "consistency", about: onPath("/proofs/consistency"), text: func(text string) string { return `{"as_of":1,"hashes":["` + zeroHash + `"]}` }},
+		{name: "none", about: onPath("/proofs/consistency"), status: http.StatusNotFound},
+	} {
+		report, o := audited(t, liar(t, w, l), w.key, "--receipts", "10")
+		require.NotEmpty(t, report.Findings, "%s: %s%s", l.name, o.stdout, o.stderr)
+		require.Equal(t, kindReceipt, report.Findings[0].Kind)
+		require.Equal(t, 46, o.code)
+		require.NotEmpty(t, report.Findings[0].Query)
+	}
+}

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+// A sound ledger passes every check there is, and the report says how much was looked at.
+func TestAuditOfASoundLedger(t *testing.T) {
+	w := newAuditWorld(t, 40, 40, 40)
+	url, stop := serveFolder(t, w.data, nil)
+	defer stop()
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	report, o := audited(t, url, w.key, "--content", "--replay-index", "--receipts", "20")
+	require.Equal(t, 0, o.code, "%s%s", o.stdout, o.stderr)
+	require.True(t, report.Clean)
+	require.Empty(t, report.Unchecked)
+	require.Equal(t, []uint64{w.size, w.size, w.size, 20, 1}, []uint64{report.Size, report.Walked, report.AsOf, report.Receipts, report.Redacted})
+	require.Equal(t, []uint64{127, 127}, []uint64{report.Derived, report.Confirmed})
+	require.Greater(t, report.Queries, uint64(1000))
+	require.Greater(t, report.Rows, uint64(5000))
+
+	text := commandLine(t.Context(), "audit", url+"/", "--key", w.key, "--content", "--replay-index", "--receipts", "1", "--sample", "1")
+	require.Equal(t, 0, text.code, text.stderr)
+	require.Contains(t, text.stdout, "default: clean: 136 events")
+	require.Contains(t, text.stdout, "127 of them with their digest confirmed; 1 redacted")
+	require.NotContains(t, text.stdout, "NOT CHECKED")
+	require.Empty(t, text.stderr)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Empty(t, left, "temporary folders are removed")
+}
+
+// The state goes on from one audit to the next, whatever comes between.
+func TestAuditStateGoesOn(t *testing.T) {
+	w := newAuditWorld(t, 300, 0, 0)
+	state := filepath.Join(t.TempDir(), "state")
+	var broken atomic.Bool
+	url, stop := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if broken.Load() && strings.Contains(r.URL.Path, "entries/001") {
+			answer.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		return false
+	})
+	broken.Store(true)
+	_, o := audited(t, url, w.key, "--state", state, "--timeout", "200ms")
+	require.Equal(t, exitUnreachable, o.code)
+	require.NoFileExists(t, state, "nothing is known yet")
+	broken.Store(false)
+	report, _ := audited(t, url, w.key, "--state", state)
+	require.True(t, report.Clean)
+	require.Equal(t, w.size, report.Walked)
+	stop()
+
+	live, stop := serveFolder(t, w.data, nil)
+	for i, body := range []string{`{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, `{"payload":{},"output":"2","model":"m","temperature":0,"max_tokens":9}`} {
+		status, answer := send(t, "POST", live+"/ipc-records", body, "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+		report, o := audited(t, live, w.key, "--state", state)
+		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+		require.Equal(t, []uint64{w.size + uint64(i) + 1, 1}, []uint64{report.Size, report.Walked})
+	}
+	report, o = audited(t, live, w.key, "--state", state, "--content", "--replay-index", "--sample", "2")
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, w.size+2, report.Walked, "all of it once more")
+	report, _ = audited(t, live, w.key, "--state", state)
+	require.Zero(t, report.Walked)
+	stop()
+
+	files, err := os.ReadDir(filepath.Dir(state))
+	require.NoError(t, err)
+	require.Len(t, files, 2, "the state and its folder, and nothing else")
+	var s auditState
+	text, err := os.ReadFile(state)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &s))
+	require.Equal(t, []any{1, w.size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
+	require.NotEmpty(t, s.CompactRange)
+}
+
+// Two clients who are shown two trees find out when one has the checkpoint, or the state, of the
+// other.
+func TestTwoClientsTwoTrees(t *testing.T) {
+	w := newAuditWorld(t, 300, 0, 20)
+	other := w.copied(t)
+	f := newForge(t, w, other)
+	f.rewrite(290, `"actor":"anonymous"`, `"actor":"somebody"`)
+	f.done()
+	first, stop := serveRaw(t, w.data, nil)
+	defer stop()
+	second, stop := serveRaw(t, other, nil)
+	defer stop()
+	dir := t.TempDir()
+	for name, url := range map[string]string{"first": first, "second": second} {
+		report, o := audited(t, url, w.key, "--state", filepath.Join(dir, name))
+		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+		_, note := send(t, "GET", url+"/log/checkpoint", "", "")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".checkpoint"), []byte(note), 0o600))
+	}
+	report, o := audited(t, second, w.key, "--against", filepath.Join(dir, "second.checkpoint"))
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	report, o = audited(t, second, w.key, "--against", filepath.Join(dir, "first.checkpoint"))
+	require.Equal(t, 33, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, w.size, *report.Findings[0].Seq)
+	require.Contains(t, report.Findings[0].Message, "first.checkpoint")
+	report, o = audited(t, second, w.key, "--state", filepath.Join(dir, "first"))
+	require.Equal(t, 33, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, uint64(290), *report.Findings[0].Seq)
+}
+
+// A state that is not that of the log is refused, and never changed.
+func TestStatesThatAreRefused(t *testing.T) {
+	w, another := newAuditWorld(t, 10, 0, 0), newAuditWorld(t, 5, 0, 0)
+	url, stop := serveRaw(t, w.data, nil)
+	defer stop()
+	sound := filepath.Join(t.TempDir(), "state")
+	report, _ := audited(t, url, w.key, "--state", sound)
+	require.True(t, report.Clean)
+	for name, c := range map[string]struct {
+		key    string
+		change func(t *testing.T, state string)
+		says   string
+	}{
+		"of another log":        {another.key, func(*testing.T, string) {}, "the state of another log"},
+		"another log's note":    {w.key, changeState(func(s *auditState) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
+		"another origin":        {w.key, changeState(func(s *auditState) { s.Origin = "elsewhere.example" }), "the state of another log"},
+		"of a later version":    {w.key, changeState(func(s *auditState) { s.Version = 2 }), "version 2"},
+		"another size":          {w.key, changeState(func(s *auditState) { s.Size-- }), "compact range"},
+		"other uses of keys":    {w.key, changeState(func(s *auditState) { s.KeyUses-- }), "idempotency keys"},
+		"another compact range": {w.key, changeState(func(s *auditState) { s.CompactRange[0] = zeroHash }), "compact range"},
+		"another tip":           {w.key, changeState(func(s *auditState) { s.Tip = "x" }), "its tip"},
+		"no JSON":               {w.key, writeState("x"), "no state of an audit"},
+		"more members":          {w.key, writeState(`{"version":1,"more":1}`), "no state of an audit"},
+		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "it remembers 0 events"},
+		"without some of its own": {w.key, func(t *testing.T, state string) {
+			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
+		}, "it remembers 3 events"},
+		"with other tiles": {w.key, func(t *testing.T, state string) {
+			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
+		}, "tile 0/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			copyState(t, sound, state)
+			c.change(t, state)
+			before, err := os.ReadFile(state)
+			require.NoError(t, err)
+			o := commandLine(t.Context(), "audit", url, "--key", c.key, "--state", state)
+			require.Equal(t, exitUsage, o.code, "%s%s", o.stdout, o.stderr)
+			require.Contains(t, o.stderr, c.says)
+			after, err := os.ReadFile(state)
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+		})
+	}
+}
+
+func writeState(text string) func(*testing.T, string) {
+	return func(t *testing.T, state string) { require.NoError(t, os.WriteFile(state, []byte(text), 0o600)) }
+}
+
+func changeState(change func(*auditState)) func(*testing.T, string) {
+	return func(t *testing.T, state string) {
+		text, err := os.ReadFile(state)
+		require.NoError(t, err)
+		var s auditState
+		require.NoError(t, json.Unmarshal(text, &s))
+		change(&s)
+		text, err = json.Marshal(s)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(state, text, 0o600))
+	}
+}
+
+// Watching goes on while all is well, and ends with what is wrong.
+func TestAuditFollows(t *testing.T) {
+	w := newAuditWorld(t, 10, 0, 0)
+	url, stop := serveFolder(t, w.data, nil)
+	defer stop()
+	var away, forked atomic.Bool
+	fork := w.copied(t)
+	f := newForge(t, w, fork)
+	f.rewrite(9, `"actor":"anonymous"`, `"actor":"somebody"`)
+	f.done()
+	other, stopOther := serveRaw(t, fork, nil)
+	defer stopOther()
+	proxy, stopProxy := serveRaw(t, w.copied(t), func(answer http.ResponseWriter, r *http.Request) bool {
+		from := url
+		if forked.Load() {
+			from = other
+		}
+		if away.Load() {
+			answer.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		response, err := http.Get(from + strings.TrimPrefix(r.URL.Path, "/v1/ledgers/default"))
+		if err != nil {
+			answer.WriteHeader(http.StatusBadGateway)
+			return true
+		}
+		defer response.Body.Close()
+		answer.WriteHeader(response.StatusCode)
+		_, _ = io.Copy(answer, response.Body)
+		return true
+	})
+	defer stopProxy()
+
+	reports, done := following(t.Context(), proxy, w.key)
+	require.Equal(t, w.size, (<-reports).Size)
+	post := func() {
+		status, answer := send(t, "POST", url+"/ipc-records", `{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	post()
+	require.Equal(t, w.size+1, (<-reports).Size)
+	away.Store(true)
+	post()
+	away.Store(false)
+	require.Equal(t, w.size+2, (<-reports).Size)
+	forked.Store(true)
+	last := <-reports
+	require.False(t, last.Clean)
+	require.Equal(t, 33, <-done)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	reports, done = following(ctx, url, w.key)
+	<-reports
+	cancel()
+	require.Equal(t, 0, <-done, "it ends when it is told to")
+}
+
+// following watches a ledger and gives the reports as they come, and then the exit
+// code.
+func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan int) {
+	out, in := io.Pipe()
+	reports, done := make(chan auditReport), make(chan int, 1)
+	go func() {
+		c := &console{in: strings.NewReader(""), out: in, err: new(bytes.Buffer), env: func(string) (string, bool) { return "", false }}
+		done <- auditCommand(ctx, c, url, "--key", key, "--follow", "--json", "--interval", "10ms", "--timeout", "1s")
+		_ = in.Close()
+	}()
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			var r auditReport
+			if json.Unmarshal(lines.Bytes(), &r) == nil {
+				reports <- r
+			}
+		}
+	}()
+	return reports, done
+}
+
+// Whoever has one key of the log follows the others, before, while and after they change.
+func TestAuditFollowsKeys(t *testing.T) {
+	w := newAuditWorld(t, 20, 0, 0)
+	url, stop := serveFolder(t, w.data, nil)
+	defer stop()
+	server := strings.TrimSuffix(url, ledgerPath("default"))
+	state := filepath.Join(t.TempDir(), "state")
+	sound := func(key string, flags ...string) {
+		t.Helper()
+		report, o := audited(t, url, key, flags...)
+		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	}
+	change := func(step string) {
+		t.Helper()
+		var out, stderr bytes.Buffer
+		env := func(name string) (string, bool) { return server, name == "COLOPHON_SERVER" }
+		require.Zero(t, run(t.Context(), []string{"keys", step, "default"}, strings.NewReader(""), &out, &stderr, env), stderr.String())
+	}
+	sound(w.key, "--state", state)
+	change("rotate")
+	sound(w.key, "--state", state)
+	change("retire")
+	sound(w.key, "--state", state)
+	sound(w.key, "--content", "--replay-index", "--sample", "2", "--receipts", "5")
+	_, answer := send(t, "GET", url+"/log/key", "", "")
+	history, err := proofs.ParseLogKey([]byte(answer))
+	require.NoError(t, err)
+	sound(history.Current().String())
+	sound(history.Current().String(), "--state", state)
+	stranger := newAuditWorld(t, 0, 0, 0).key
+	report, _ := audited(t, url, stranger)
+	require.Equal(t, 30, report.Code)
+}
+
+func TestAuditCommandLines(t *testing.T) {
+	key := newAuditWorld(t, 0, 0, 0).key
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{}, exitUsage, "accepts 1 arg"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default"}, exitUsage, "--key is missing"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", "x"}, exitUsage, "neither a file nor a verifier key"},
+		{[]string{"http://127.0.0.1:1", "--key", key}, exitUsage, "is not the URL of a ledger"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/", "--key", key}, exitUsage, "is not the URL of a ledger"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/a/b", "--key", key}, exitUsage, "is not the URL of a ledger"},
+		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, exitUsage, "is not the URL of a ledger"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, exitUsage, "--follow watches the log alone"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, exitUsage, "without --replay-index"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, exitUsage, "must be positive"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, exitUsage, "--against"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "100ms"}, exitUnreachable, "no answer from the server"},
+	} {
+		o := commandLine(t.Context(), append([]string{"audit"}, c.args...)...)
+		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
+		require.Contains(t, o.stderr, c.says, "%s", c.args)
+		require.Empty(t, o.stdout)
+	}
+}
+
+// Every kind of finding has an exit code of its own, and the help names it.
+func TestAuditExitCodes(t *testing.T) {
+	help := commandLine(t.Context(), "audit", "--help")
+	codes, kinds := make(map[int]bool), make(map[string]bool)
+	for _, e := range auditExits() {
+		require.False(t, codes[e.code] || kinds[string(e.kind)], "%d %s", e.code, e.kind)
+		codes[e.code], kinds[string(e.kind)] = true, true
+		require.Contains(t, help.stdout, e.meaning)
+	}
+	for _, v := range verdicts() {
+		require.False(t, codes[v.code], "verify has %d", v.code)
+	}
+	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
+	require.NoError(t, err)
+	for _, e := range auditExits() {
+		require.Contains(t, string(documented), "| "+decimal(uint64(e.code))+" | `"+string(e.kind)+"` |")
+	}
+}
+
+// The compact range of every size leads to the root of that size.
+func TestCompactRanges(t *testing.T) {
+	tree, err := proofs.OpenTree(0, nil, nil)
+	require.NoError(t, err)
+	past, err := openPast(t.TempDir(), 0, 0)
+	require.NoError(t, err)
+	defer past.Close()
+	for size := uint64(0); size < 1100; size++ {
+		subtrees, err := compactRange(size, past.Tile)
+		require.NoError(t, err)
+		require.Equal(t, tree.Root(), rootOf(subtrees), "size %d", size)
+		tree.Append(proofs.LeafHash([]byte{byte(size), byte(size >> 8)}))
+		for _, tile := range tree.TakeDirty() {
+			require.NoError(t, past.Keep(tile))
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// contentChecker fetches the content of records while the log is walked, checks it
+// against the events, and makes the records anew from it.
+type contentChecker struct {
+	fetch   *fetcher
+	past    audit.Past
+	cancel  context.CancelFunc
+	jobs    chan contentJob // nil once there are no more
+	done    chan contentResult
+	workers sync.WaitGroup
+	pieces  *pieceCache
+
+	// Owned by the goroutine of the walk.
+	asked   int           // jobs without result
+	damage  *audit.Damage // the first, by entry
+	last    uint64        // the latest event that is said to redact a record
+	good    uint64        // pieces
+	derived []*audit.Deriver
+}
+
+// contentJob is a record whose content is to be checked.
+type contentJob struct {
+	seq  uint64
+	body []byte
+}
+
+// contentResult is what became of it.
+type contentResult struct {
+	seq    uint64
+	asked  int // pieces that were fetched
+	pieces uint64
+	goneBy *uint64 // the event that has redacted it, as the server says
+	err    error   // a *audit.Damage, or why it could not be checked
+}
+
+func newContentChecker(ctx context.Context, f *fetcher, past audit.Past, parallel int) *contentChecker {
+	ctx, cancel := context.WithCancel(ctx)
+	jobs := make(chan contentJob)
+	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache()}
+	for range parallel {
+		deriver := audit.NewDeriver()
+		c.derived = append(c.derived, deriver)
+		c.workers.Go(func() {
+			for job := range jobs {
+				c.done <- c.check(ctx, deriver, job)
+			}
+		})
+	}
+	return c
+}
+
+// end says that there are no more jobs.
+func (c *contentChecker) end() {
+	if c.jobs != nil {
+		close(c.jobs)
+		c.jobs = nil
+	}
+}
+
+// stop ends the workers, whatever they are at.
+func (c *contentChecker) stop() {
+	c.cancel()
+	c.end()
+	for c.asked > 0 {
+		<-c.done
+		c.asked--
+	}
+	c.workers.Wait()
+}
+
+// add has the content of an event checked, if it names some.
+func (c *contentChecker) add(e audit.Walked) error {
+	if e.Event.Member("record").Member("content").Len() == 0 {
+		return nil
+	}
+	return c.submit(contentJob{e.Seq, bytes.Clone(e.Entry[proofs.HashSize:])})
+}
+
+// submit gives a job to a worker, and takes results until there is one. The error ends
+// the walk: what was found so far is the first damage.
+func (c *contentChecker) submit(job contentJob) error {
+	for {
+		select {
+		case c.jobs <- job:
+			c.asked++
+			return nil
+		case result := <-c.done:
+			if err := c.take(result); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take notes a result.
+func (c *contentChecker) take(r contentResult) error {
+	c.asked--
+	c.good += r.pieces
+	var damage *audit.Damage
+	switch {
+	case errors.As(r.err, &damage):
+		if c.damage == nil || damage.Seq < c.damage.Seq {
+			c.damage = damage
+		}
+		return nil
+	case r.err != nil:
+		return r.err
+	case r.goneBy == nil:
+		return c.past.Mark(r.seq, audit.WasServed)
+	}
+	c.last = max(c.last, *r.goneBy)
+	return c.past.Mark(r.seq, audit.WasGone)
+}
+
+// finish waits for all results. The error is the first damage of all.
+func (c *contentChecker) finish(report *auditReport) error {
+	c.end()
+	for c.asked > 0 {
+		if err := c.take(<-c.done); err != nil {
+			return err
+		}
+	}
+	report.Contents = c.good
+	for _, d := range c.derived {
+		report.Derived += d.Derived
+		report.Confirmed += d.Confirmed
+	}
+	if c.damage != nil {
+		return c.damage
+	}
+	return nil
+}
+
+// check checks the content of one record. What was fetched lately for another is not
+// fetched again, but for one piece: that shows whether the record is redacted.
+func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job contentJob) contentResult {
+	result := contentResult{seq: job.seq}
+	var document pyjson.Document
+	if result.err = document.Parse(job.body); result.err != nil {
+		return result
+	}
+	content := document.Root().Member("record").Member("content")
+	pieces := make(map[string][]byte)
+	for name, named := range content.Members() {
+		digest, err := proofs.ParseHash(string(named.Member("sha256").Text()))
+		if err != nil {
+			result.err = err // the walk has checked it
+			return result
+		}
+		piece, kept := c.pieces.get(digest)
+		if isLast := len(pieces) == content.Len()-1; !kept || isLast && result.asked == 0 {
+			result.asked++
+			piece, result.goneBy, result.err = c.piece(ctx, job.seq, string(name.Text()), digest)
+		}
+		if result.err != nil || result.goneBy != nil {
+			return result
+		}
+		if size := string(named.Member("size").Raw()); fmt.Sprint(len(piece)) != size {
+			result.err = contentDamage(job.seq, string(name.Text()), "it has %d bytes, the event says %s", len(piece), size)
+			return result
+		}
+		pieces[string(name.Text())] = piece
+	}
+	result.pieces = uint64(len(pieces))
+	result.err = deriver.Check(job.seq, job.body, func(name string, _ proofs.Hash) ([]byte, error) { return pieces[name], nil })
+	return result
+}
+
+// piece fetches a piece of content; goneBy is set where the server says that it was
+// redacted.
+func (c *contentChecker) piece(ctx context.Context, seq uint64, name string, digest proofs.Hash) (piece []byte, goneBy *uint64, err error) {
+	answer, err := c.fetch.get(ctx, contentPath(seq, name), maxAuditContent)
+	if errors.Is(err, errTooMuch) {
+		return nil, nil, contentDamage(seq, name, "altered: %v", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	switch answer.status {
+	case http.StatusOK:
+	case http.StatusGone:
+		if goneBy = redactedBy(answer.body); goneBy == nil {
+			return nil, nil, contentDamage(seq, name, "missing: %s", answer.why)
+		}
+		return nil, goneBy, nil
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, nil, exitf(exitFailed, "the content cannot be audited: %s", answer.why)
+	default:
+		return nil, nil, contentDamage(seq, name, "missing: %s", answer.why)
+	}
+	if sha256.Sum256(answer.body) != digest {
+		return nil, nil, contentDamage(seq, name, "altered: its bytes do not have the digest that the event names")
+	}
+	c.pieces.put(digest, answer.body)
+	return answer.body, nil, nil
+}
+
+// redactedBy is the event that an answer says to have redacted a record; nil if it does
+// not say.
+func redactedBy(problem []byte) *uint64 {
+	var p struct {
+		RedactedBy *uint64 `json:"redacted_by"`
+	}
+	if json.Unmarshal(problem, &p) != nil {
+		return nil
+	}
+	return p.RedactedBy
+}
+
+// contentDamage is what is wrong with a piece of content.
+func contentDamage(seq uint64, name, format string, args ...any) error {
+	return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
+}
+
+func contentPath(seq uint64, name string) string {
+	return fmt.Sprintf("/records/%d/content/%s", seq, url.PathEscape(name))
+}
+
+// pieceCache keeps content that was fetched lately. It is safe for concurrent use.
+type pieceCache struct {
+	mu    sync.Mutex // guards what follows
+	kept  map[proofs.Hash][]byte
+	order []proofs.Hash // of kept, the oldest first
+	bytes int
+}
+
+// maxPieces bounds, in bytes, the content that is kept.
+const maxPieces = 64 << 20
+
+func newPieceCache() *pieceCache { return &pieceCache{kept: make(map[proofs.Hash][]byte)} }
+
+func (p *pieceCache) get(digest proofs.Hash) ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	piece, kept := p.kept[digest]
+	return piece, kept
+}
+
+func (p *pieceCache) put(digest proofs.Hash, piece []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, kept := p.kept[digest]; kept {
+		return
+	}
+	p.kept[digest], p.order, p.bytes = piece, append(p.order, digest), p.bytes+len(piece)
+	for p.bytes > maxPieces {
+		p.bytes -= len(p.kept[p.order[0]])
+		delete(p.kept, p.order[0])
+		p.order = p.order[1:]
+	}
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/pebble"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// forge damages a copy of the world behind the storage's back, with checksums that are
+// right and, where it says so, with the ledger's own key.
+type forge struct {
+	t       testing.TB
+	world   *auditWorld
+	data    string
+	x       *pebbletest.Tamper
+	entries [][]byte
+	tiles   map[[2]uint64][]byte
+	head    storage.Head
+	signer  *proofs.Signer
+}
+
+// newForge reads what is in a folder and opens it to be damaged.
+func newForge(t testing.TB, w *auditWorld, data string) *forge {
+	f := &forge{t: t, world: w, data: data, tiles: make(map[[2]uint64][]byte)}
+	readFolder(t, data, func(store storage.Reader) {
+		var err error
+		f.head, err = store.Head(t.Context())
+		require.NoError(t, err)
+		for e, err := range store.Entries(t.Context(), 0) {
+			require.NoError(t, err)
+			f.entries = append(f.entries, bytes.Clone(e.Bytes))
+		}
+		for level := uint8(0); level < 2; level++ {
+			for index := uint64(0); proofs.TileWidth(level, index, f.head.Size) > 0; index++ {
+				f.tiles[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
+				require.NoError(t, err)
+			}
+		}
+	})
+	var err error
+	f.signer, err = keyFiles(data).Load(ledger.Default)
+	require.NoError(t, err)
+	f.x, err = pebbletest.OpenTamper(nil, databaseDir(data), ledger.Default)
+	require.NoError(t, err)
+	return f
+}
+
+// readFolder opens the database of a folder and lets read the default ledger.
+func readFolder(t testing.TB, data string, read func(storage.Reader)) {
+	t.Helper()
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: databaseDir(data)})
+	require.NoError(t, err)
+	store, err := database.Ledger(context.Background(), ledger.Default)
+	require.NoError(t, err)
+	read(store)
+	require.NoError(t, database.Close())
+}
+
+func (f *forge) done() { require.NoError(f.t, f.x.Close()) }
+
+func (f *forge) seq(name string) uint64 {
+	seq, known := f.world.at[name]
+	require.True(f.t, known, name)
+	return seq
+}
+
+// put stores an entry.
+func (f *forge) put(seq uint64, entry []byte) {
+	f.entries[seq] = entry
+	require.NoError(f.t, f.x.Entry(seq, entry))
+}
+
+// flip changes a bit of an entry.
+func (f *forge) flip(seq uint64, at int) {
+	entry := bytes.Clone(f.entries[seq])
+	entry[at] ^= 1
+	f.put(seq, entry)
+}
+
+// replace changes text in an event, once.
+func (f *forge) replace(seq uint64, from, to string) {
+	require.Contains(f.t, string(f.entries[seq]), from)
+	f.put(seq, bytes.Replace(bytes.Clone(f.entries[seq]), []byte(from), []byte(to), 1))
+}
+
+// tile changes a hash tile.
+func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
+	tile := bytes.Clone(f.tiles[[2]uint64{uint64(level), index}])
+	require.NotEmpty(f.t, tile)
+	require.NoError(f.t, f.x.Tile(level, index, change(tile)))
+}
+
+// relink makes the chain hold from an entry on.
+func (f *forge) relink(from uint64) {
+	for seq := from; seq < uint64(len(f.entries)); seq++ {
+		prev := proofs.Hash{}
+		if seq > 0 {
+			prev = sha256.Sum256(f.entries[seq-1])
+		}
+		f.put(seq, proofs.AppendEntry(nil, prev, f.entries[seq][proofs.HashSize:]))
+	}
+}
+
+// sign makes the tiles anew from the first size entries and has the ledger's own key
+// sign them.
+func (f *forge) sign(size uint64) {
+	tree, err := proofs.OpenTree(0, nil, nil)
+	require.NoError(f.t, err)
+	for _, entry := range f.entries[:size] {
+		tree.Append(proofs.LeafHash(entry))
+	}
+	for _, d := range tree.TakeDirty() {
+		require.NoError(f.t, f.x.Tile(d.Level, d.Index, d.Hashes))
+	}
+	f.signHead(size, tree.Root())
+}
+
+// signHead stores a head of that size, signed.
+func (f *forge) signHead(size uint64, root proofs.Hash) {
+	f.head.Size, f.head.Tip = size, sha256.Sum256(f.entries[size-1])
+	var err error
+	f.head.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: size, Root: root})
+	require.NoError(f.t, err)
+	require.NoError(f.t, f.x.Head(f.head))
+}
+
+// root is that of the first size entries.
+func (f *forge) root(size uint64) proofs.Hash {
+	tree, err := proofs.OpenTree(0, nil, nil)
+	require.NoError(f.t, err)
+	for _, entry := range f.entries[:size] {
+		tree.Append(proofs.LeafHash(entry))
+	}
+	return tree.Root()
+}
+
+// rewrite changes text in an event and makes everything else fit: what is left to find
+// is in the event.
+func (f *forge) rewrite(seq uint64, from, to string) {
+	f.replace(seq, from, to)
+	f.relink(seq)
+	f.sign(uint64(len(f.entries)))
+}
+
+// reword is rewrite of a verb, whose digest covers the text.
+func (f *forge) reword(seq uint64, from, to string) {
+	f.replace(seq, from, to)
+	var d pyjson.Document
+	require.NoError(f.t, d.Parse(f.entries[seq][proofs.HashSize:]))
+	covered := []byte{'{'}
+	for name, value := range d.Root().Member("record").Members() {
+		if n := string(name.Text()); n != "digest" && n != "idempotency_key" && n != "record_seq" && n != "content_fingerprint" || n == "record_seq" && bytes.Contains(f.entries[seq], []byte("record_state_changed")) {
+			covered = append(append(append(append(covered, name.Raw()...), ':'), value.Raw()...), ',')
+		}
+	}
+	covered[len(covered)-1] = '}'
+	f.rewrite(seq, string(d.Root().Member("record").Member("digest").Text()), fmt.Sprintf("%x", sha256.Sum256(covered)))
+}
+
+// add appends the event of an entry, with the next seq, and signs.
+func (f *forge) add(body string) {
+	seq := uint64(len(f.entries))
+	last := f.entries[seq-1]
+	at := string(last[bytes.LastIndex(last, []byte(`"time":"`)):])
+	f.entries = append(f.entries, nil)
+	f.put(seq, proofs.AppendEntry(nil, sha256.Sum256(last), fmt.Appendf(nil, `%s"seq":%d,%s`, body, seq, at)))
+	f.sign(seq + 1)
+}
+
+// bodyOf is the body of an event up to its seq.
+func (f *forge) bodyOf(seq uint64) string {
+	body := string(f.entries[seq][proofs.HashSize:])
+	return body[:strings.LastIndex(body, `"seq":`)]
+}
+
+// contentOf is the digest of a piece of content.
+func (f *forge) contentOf(name, piece string) storage.Hash {
+	var event struct {
+		Record struct {
+			Content map[string]struct{ SHA256 string }
+		}
+	}
+	require.NoError(f.t, json.Unmarshal(f.entries[f.seq(name)][proofs.HashSize:], &event))
+	digest, err := proofs.ParseHash(event.Record.Content[piece].SHA256)
+	require.NoError(f.t, err)
+	return digest
+}
+
+// keyOf is the idempotency key of an event.
+func (f *forge) keyOf(name string) storage.Hash {
+	var event struct {
+		Record struct {
+			Key string `json:"idempotency_key"`
+		}
+	}
+	require.NoError(f.t, json.Unmarshal(f.entries[f.seq(name)][proofs.HashSize:], &event))
+	key, err := proofs.ParseHash(event.Record.Key)
+	require.NoError(f.t, err)
+	return key
+}
+
+// rawServer serves what is stored as it is, as somebody would who wants to be believed:
+// it looks at nothing.
+type rawServer struct {
+	store storage.Reader
+	// instead, if set, may answer in its place; true if it has.
+	instead func(http.ResponseWriter, *http.Request) bool
+}
+
+// serveRaw runs one over the folder until stop is called.
+func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string, stop func()) {
+	t.Helper()
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: databaseDir(data)})
+	require.NoError(t, err)
+	store, err := database.Ledger(context.Background(), ledger.Default)
+	require.NoError(t, err)
+	server := httptest.NewServer(&rawServer{store, instead})
+	return server.URL + ledgerPath(ledger.Default), func() {
+		server.CloseClientConnections()
+		server.Close()
+		require.NoError(t, database.Close())
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.instead != nil && s.instead(w, r) {
+		return
+	}
+	path := strings.TrimPrefix(r.URL.EscapedPath(), ledgerPath(ledger.Default))
+	switch {
+	case path == "/log/checkpoint":
+		head, err := s.store.Head(r.Context())
+		s.answer(w, head.Checkpoint, err)
+	case strings.HasPrefix(path, "/log/"):
+		tile, err := proofs.ParseTilePath(strings.TrimPrefix(path, "/log/"))
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		body, err := s.tile(r.Context(), tile)
+		s.answer(w, body, err)
+	case strings.HasPrefix(path, "/records/"):
+		s.content(w, r, strings.Split(path, "/"))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (s *rawServer) answer(w http.ResponseWriter, body []byte, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	_, _ = w.Write(body)
+}
+
+// tile is a tile, cut to its width unless it is the edge, or as many entries of a
+// bundle as there are.
+func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
+	if !path.Entries {
+		tile, err := s.store.Tile(ctx, path.Level, path.Index)
+		return tile, err
+	}
+	var bundle []byte
+	for e, err := range s.store.Entries(ctx, path.Index*proofs.FullTile) {
+		if err != nil || e.Seq == path.Index*proofs.FullTile+uint64(path.Width) {
+			break
+		}
+		if bundle, err = proofs.AppendBundle(bundle, e.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return bundle, nil
+}
+
+// content answers /records/SEQ/content/NAME.
+func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []string) {
+	seq, err := strconv.ParseUint(path[2], 10, 64)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	if by, err := s.store.Redaction(r.Context(), seq); err == nil {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusGone)
+		fmt.Fprintf(w, `{"status":410,"redacted_by":%d}`, by)
+		return
+	}
+	name, err := url.PathUnescape(strings.Join(path[4:], "/"))
+	var entry, content []byte
+	if err == nil {
+		entry, err = s.store.Entry(r.Context(), seq)
+	}
+	var event struct {
+		Record struct {
+			Content map[string]struct{ SHA256 string }
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(entry[proofs.HashSize:], &event)
+	}
+	digest, parseErr := proofs.ParseHash(event.Record.Content[name].SHA256)
+	if err = errors.Join(err, parseErr); err == nil {
+		content, err = s.store.Content(r.Context(), digest)
+	}
+	s.answer(w, content, err)
+}
+
+// microseconds is a time of an event in microseconds since 1970.
+func microseconds(t testing.TB, text string) int64 {
+	t.Helper()
+	at, err := time.Parse(record.TimeLayout, text)
+	require.NoError(t, err)
+	return at.UnixMicro()
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs/audit"
+)
+
+// endless writes until the client has had enough.
+func endless(w http.ResponseWriter, piece []byte) {
+	for {
+		if _, err := w.Write(piece); err != nil {
+			return
+		}
+	}
+}
+
+// bomb is an answer that is a thousand times as long once it is decompressed, again and
+// again.
+func bomb(w http.ResponseWriter) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write(make([]byte, 16<<20))
+	_ = z.Close()
+	w.Header().Set("Content-Encoding", "gzip")
+	endless(w, packed.Bytes()) // members of one stream
+}
+
+// Whatever a server sends, the audit ends, in bounded memory, and says what is wrong.
+func TestHostileServersEndTheAudit(t *testing.T) {
+	w := newAuditWorld(t, 300, 0, 0)
+	zeros := make([]byte, 64<<10)
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	slowly := func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil { // a byte whenever the client has taken the last
+			_, _ = w.Write([]byte{0})
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+	status := func(code int) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	text := func(text string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }
+	}
+	const checkpoint, tile, upper, bundle = "/log/checkpoint", "/log/tile/0/000", "/log/tile/1/", "/log/tile/entries/000"
+	for _, c := range []struct {
+		name, path string
+		answer     func(http.ResponseWriter, *http.Request)
+		code       int
+		kind       audit.Kind
+		seq        uint64
+	}{
+		{"endless checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 31, audit.KindCheckpoint, 0},
+		{"endless tile", tile, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 39, audit.KindTile, 0},
+		{"endless bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 35, audit.KindEntry, 0},
+		{"bomb for a checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 31, audit.KindCheckpoint, 0},
+		{"bomb for a tile", tile, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 39, audit.KindTile, 0},
+		{"bomb for a bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 35, audit.KindEntry, 0},
+		{"bundle of too many", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte{0, 1, 'x'}, 257)) }, 35, audit.KindEntry, 0},
+		{"bundle that ends within an entry", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{1, 0, 'x'}) }, 35, audit.KindEntry, 0},
+		{"bundle of nothing", bundle, text(""), 35, audit.KindEntry, 0},
+		{"a page in place of a bundle", bundle, text("<html>"), 35, audit.KindEntry, 0},
+		{"a page in place of a tile", tile, text("<html>"), 39, audit.KindTile, 0},
+		{"a page in place of the checkpoint", checkpoint, text("<html>"), 31, audit.KindCheckpoint, 0},
+		{"no such tile", tile, status(http.StatusNotFound), 39, audit.KindTile, 0},
+		{"no such upper tile", upper, status(http.StatusNotFound), 39, audit.KindTile, 0},
+		{"no such bundle", bundle, status(http.StatusNotFound), 34, audit.KindTruncated, 0},
+		{"the server fails", bundle, status(http.StatusInternalServerError), 34, audit.KindTruncated, 0},
+		{"the checkpoint has moved", checkpoint, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, 1, "", 0},
+		{"no checkpoint is answered", checkpoint, hang, exitUnreachable, "", 0},
+		{"no tile is answered", tile, hang, exitUnreachable, "", 0},
+		{"no bundle is answered", bundle, hang, exitUnreachable, "", 0},
+		{"a bundle without end, byte by byte", bundle, slowly, exitUnreachable, "", 0},
+		{"busy for ever", bundle, status(http.StatusServiceUnavailable), exitUnreachable, "", 0},
+		{"endless headers", bundle, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 2*auditHeaders))
+			w.WriteHeader(http.StatusOK)
+		}, exitUnreachable, "", 0},
+		{"an answer that breaks off", bundle, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte("x"))
+		}, exitUnreachable, "", 0},
+		{"no right to it", bundle, status(http.StatusForbidden), exitFailed, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url, stop := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, c.path) {
+					return false
+				}
+				c.answer(answer, r)
+				return true
+			})
+			defer stop()
+			timeout := "20s"
+			if c.code == exitUnreachable {
+				timeout = "200ms"
+			}
+			report, o := audited(t, url, w.key, "--timeout", timeout)
+			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
+			if c.kind == "" {
+				require.Empty(t, o.stdout)
+				require.NotEmpty(t, o.stderr)
+				return
+			}
+			require.Len(t, report.Findings, 1)
+			require.Equal(t, c.kind, report.Findings[0].Kind)
+			require.Equal(t, c.seq, *report.Findings[0].Seq)
+		})
+	}
+}
+
+// What the server says is erased, missing or not for everybody is told apart.
+func TestContentThatIsNotServed(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	seq := w.at["other"]
+	for _, c := range []struct {
+		name   string
+		answer func(http.ResponseWriter)
+		code   int
+		kind   audit.Kind
+	}{
+		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.KindContent},
+		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.KindContent},
+		{"gone, nobody says why", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.KindContent},
+		{"gone by an event that says otherwise", func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusGone)
+			_, _ = w.Write([]byte(`{"redacted_by":3}`))
+		}, 42, audit.KindRedaction},
+		{"gone by an event that never comes", func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusGone)
+			_, _ = w.Write([]byte(`{"redacted_by":100000}`))
+		}, 42, audit.KindRedaction},
+		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, 43, audit.KindContent},
+		{"bomb", bomb, 43, audit.KindContent},
+		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, exitFailed, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url, stop := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, "/records/"+decimal(seq)+"/content/") {
+					return false
+				}
+				c.answer(answer)
+				return true
+			})
+			defer stop()
+			report, o := audited(t, url, w.key, "--content")
+			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
+			if c.kind != "" {
+				require.Equal(t, c.kind, report.Findings[0].Kind)
+				require.Equal(t, seq, *report.Findings[0].Seq)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// publishedLog is the log of a ledger as a server publishes it (2.9), at the size of
+// its checkpoint. It is for one walk.
+type publishedLog struct {
+	fetch    *fetcher
+	head     audit.Head
+	parallel int // bundles that are fetched ahead
+
+	mu    sync.Mutex // guards what follows
+	tiles map[proofs.TilePath][]byte
+	order []proofs.TilePath // of tiles, the oldest first
+}
+
+// keptTiles is how many hash tiles are kept, 8 KiB each: those that are fetched ahead,
+// and those on the way from one to the root.
+const keptTiles = 128
+
+// openPublishedLog fetches the checkpoint. One that the keys do not open has no size:
+// the walk will say what is wrong with it.
+func openPublishedLog(ctx context.Context, f *fetcher, keys []*proofs.Verifier, parallel int) (*publishedLog, error) {
+	note, err := f.want(ctx, "/log/checkpoint", maxNote)
+	if err == nil && len(note) == 0 {
+		err = fmt.Errorf("%w: it is empty", errAnswer)
+	}
+	if errors.Is(err, errTooMuch) || errors.Is(err, errAnswer) {
+		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
+	}
+	l := &publishedLog{fetch: f, parallel: parallel, tiles: make(map[proofs.TilePath][]byte)}
+	l.head.Checkpoint = note
+	if checkpoint, err := proofs.OpenCheckpoint(note, keys...); err == nil {
+		l.head.Size = checkpoint.Size
+	}
+	return l, nil
+}
+
+// Head implements audit.Published.
+func (l *publishedLog) Head(context.Context) (audit.Head, error) { return l.head, nil }
+
+// Tile implements audit.Published.
+func (l *publishedLog) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	path := proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, l.head.Size)}
+	if path.Width == 0 {
+		return nil, fmt.Errorf("a log of %d entries has no tile %d/%d", l.head.Size, level, index)
+	}
+	l.mu.Lock()
+	tile, kept := l.tiles[path]
+	l.mu.Unlock()
+	if kept {
+		return tile, nil
+	}
+	// Of a partial tile that is too long, the walk says from where on.
+	tile, err := l.fetch.want(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, kept := l.tiles[path]; !kept {
+		if l.order = append(l.order, path); len(l.order) > keptTiles {
+			delete(l.tiles, l.order[0])
+			l.order = l.order[1:]
+		}
+		l.tiles[path] = tile
+	}
+	return tile, nil
+}
+
+// Entries implements audit.Published. From the second bundle on, bundles and the tiles
+// of their leaves are fetched ahead.
+func (l *publishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if from >= l.head.Size {
+			return
+		}
+		first := from / proofs.FullTile
+		if !yieldBundle(l.bundle(ctx, first), from%proofs.FullTile, yield) {
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for ahead := range l.ahead(ctx, first+1) {
+			if !yieldBundle(<-ahead, 0, yield) {
+				return
+			}
+		}
+	}
+}
+
+// entryBundle is a bundle that was fetched, or why it was not.
+type entryBundle struct {
+	entries [][]byte
+	err     error // comes after the entries
+}
+
+// yieldBundle yields the entries of a bundle but the first few; false where that is to
+// be the end.
+func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) bool {
+	for i, entry := range b.entries {
+		if uint64(i) >= skipped && !yield(entry, nil) {
+			return false
+		}
+	}
+	if b.err != nil {
+		yield(nil, b.err)
+	}
+	return b.err == nil
+}
+
+// ahead gives the bundles from an index on, in order, and fetches as many at once as
+// it may.
+func (l *publishedLog) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
+	queue := make(chan chan entryBundle, max(0, l.parallel-1))
+	go func() {
+		defer close(queue)
+		for index := from; index*proofs.FullTile < l.head.Size; index++ {
+			next := make(chan entryBundle, 1)
+			select {
+			case queue <- next:
+			case <-ctx.Done():
+				return
+			}
+			go func() { next <- l.bundle(ctx, index) }()
+		}
+	}()
+	return queue
+}
+
+// bundle fetches an entry bundle and the tile of its leaves.
+func (l *publishedLog) bundle(ctx context.Context, index uint64) entryBundle {
+	tile := make(chan struct{})
+	go func() {
+		defer close(tile)
+		_, _ = l.Tile(ctx, 0, index) // what is wrong with it, whoever asks for it will hear again
+	}()
+	defer func() { <-tile }()
+	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.head.Size)}
+	body, err := l.fetch.want(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
+	if errors.Is(err, errTooMuch) {
+		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
+	}
+	if err != nil {
+		return entryBundle{err: err}
+	}
+	entries, err := proofs.ParseBundle(body)
+	switch {
+	case err != nil:
+		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
+	case len(entries) < path.Width:
+		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has %d entries of %d", len(entries), path.Width))
+	case len(entries) > path.Width:
+		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, there are %d", len(entries), path.Width))
+		entries = entries[:path.Width]
+	}
+	return entryBundle{entries, err}
+}
+
+// bundleDamage is what is wrong with a bundle at its entry of that number.
+func bundleDamage(kind audit.Kind, path proofs.TilePath, number int, err error) error {
+	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
+}

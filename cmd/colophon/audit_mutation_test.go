@@ -1,0 +1,524 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+)
+
+// named is how a mutation must be named, and where; zero if it is none for that
+// command.
+type named struct {
+	kind audit.Kind
+	seq  uint64
+	tile string
+	name string // of content or a check; not compared where it is empty
+}
+
+// mutation is one way to damage a ledger.
+type auditMutation struct {
+	name   string
+	change func(*forge)
+	// What fsck says of the folder, audit of the log that a server shows of it, audit
+	// with --content, and audit with the state of an audit before.
+	fsck, audit, content, again named
+}
+
+// both is a mutation that fsck and every audit name alike.
+func both(name string, change func(*forge), n named) auditMutation {
+	return auditMutation{name, change, n, n, n, named{}}
+}
+
+// inside is one that is found in what is stored beside the log.
+func inside(name string, change func(*forge), fsck, content named) auditMutation {
+	return auditMutation{name: name, change: change, fsck: fsck, content: content}
+}
+
+// Every mutation is named with its kind and position.
+func TestMutationsAreNamed(t *testing.T) {
+	w := newAuditWorld(t, 520, 20, 60)
+	state := filepath.Join(t.TempDir(), "state")
+	url, stop := serveFolder(t, w.data, nil)
+	report, o := audited(t, url, w.key, "--state", state, "--content")
+	stop()
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+
+	mutations := auditMutations(w)
+	require.GreaterOrEqual(t, len(mutations), 40)
+	for _, m := range append(mutations, auditMutation{name: "control", change: func(*forge) {}}) {
+		t.Run(m.name, func(t *testing.T) {
+			data := w.copied(t)
+			f := newForge(t, w, data)
+			m.change(f)
+			f.done()
+			requireFsck(t, w, data, m.fsck)
+			url, stop := serveRaw(t, data, nil)
+			defer stop()
+			requireAudit(t, w, url, m.audit)
+			content := m.content
+			requireAudit(t, w, url, content, "--content")
+			again := filepath.Join(t.TempDir(), "state")
+			copyState(t, state, again)
+			if m.again == (named{}) && m.audit != (named{}) {
+				return // what it is named beside what was seen, others tell
+			}
+			requireAudit(t, w, url, m.again, "--state", again)
+			requireAudit(t, w, url, m.again, "--state", again) // nothing is forgotten over it
+		})
+	}
+}
+
+func copyState(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, text, 0o600))
+	require.NoError(t, os.CopyFS(to+".d", os.DirFS(from+".d")))
+}
+
+func requireFsck(t *testing.T, w *auditWorld, data string, want named) {
+	t.Helper()
+	o := commandLine(t.Context(), "fsck", "--data", data, "--key", w.key, "--json")
+	var report struct {
+		Ledgers []struct{ Damage *damage }
+	}
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &report), "%s%s", o.stdout, o.stderr)
+	require.Len(t, report.Ledgers, 1)
+	d := report.Ledgers[0].Damage
+	if want == (named{}) {
+		require.Nil(t, d, "fsck")
+		return
+	}
+	require.NotNil(t, d, "fsck")
+	require.Equal(t, 1, o.code)
+	got := named{audit.Kind(d.Kind), d.Seq, d.Tile, ""}
+	if want.name != "" {
+		got.name = want.name
+		require.Equal(t, want.name, d.Content)
+	}
+	require.Equal(t, want, got, "fsck: %s", d.Message)
+}
+
+func requireAudit(t *testing.T, w *auditWorld, url string, want named, flags ...string) {
+	t.Helper()
+	report, o := audited(t, url, w.key, flags...)
+	if want == (named{}) {
+		require.True(t, report.Clean, "audit %s: %s%s", flags, o.stdout, o.stderr)
+		return
+	}
+	require.Len(t, report.Findings, 1, "audit %s: %s%s", flags, o.stdout, o.stderr)
+	found := report.Findings[0]
+	for _, e := range auditExits() {
+		if e.kind == want.kind {
+			require.Equal(t, e.code, o.code)
+		}
+	}
+	require.NotNil(t, found.Seq)
+	require.NotEmpty(t, found.Message)
+	got := named{found.Kind, *found.Seq, found.Tile, found.Name}
+	if want.name == "" {
+		got.name = ""
+	}
+	require.Equal(t, want, got, "audit %s: %s", flags, found.Message)
+}
+
+// auditMutations are all of them.
+func auditMutations(w *auditWorld) []auditMutation {
+	var all []auditMutation
+	for _, list := range [...][]auditMutation{
+		entryMutations(w), tileMutations(w), checkpointMutations(w), forkMutations(w), chainMutations(w),
+		eventMutations(w), checkMutations(w), keyMutations(w), contentMutations(w),
+	} {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func entryMutations(w *auditWorld) []auditMutation {
+	entry := func(seq uint64) named { return named{kind: audit.KindEntry, seq: seq} }
+	flip := func(seq uint64, at int) func(*forge) { return func(f *forge) { f.flip(seq, at) } }
+	last := w.size - 1
+	truncated := func(seq uint64) (fsck, served named) {
+		index := seq / proofs.FullTile
+		path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, w.size)}
+		return named{kind: audit.KindTruncated, seq: seq}, named{kind: audit.KindTruncated, seq: seq, tile: path.String()}
+	}
+	hole, holeServed := truncated(300)
+	end, endServed := truncated(last)
+	cut, cutServed := truncated(400)
+	return []auditMutation{
+		both("flip a byte in an event", flip(100, 60), entry(100)),
+		both("flip a byte in a link", flip(100, 3), entry(100)),
+		both("flip a byte in the first entry", flip(0, 60), entry(0)),
+		both("flip a byte at the end of a tile", flip(255, 60), entry(255)),
+		both("flip a byte at the beginning of a tile", flip(256, 60), entry(256)),
+		both("flip a byte in the last entry", flip(last, 60), entry(last)),
+		both("shorten an entry", func(f *forge) { f.put(9, f.entries[9][:20]) }, entry(9)),
+		both("lengthen an entry", func(f *forge) { f.put(9, append(bytes.Clone(f.entries[9]), ' ')) }, entry(9)),
+		both("duplicate an entry over the next", func(f *forge) { f.put(101, f.entries[100]) }, entry(101)),
+		both("swap two neighbours", func(f *forge) {
+			a, b := f.entries[100], f.entries[101]
+			f.put(100, b)
+			f.put(101, a)
+		}, entry(100)),
+		both("swap two far apart", func(f *forge) {
+			a, b := f.entries[50], f.entries[400]
+			f.put(50, b)
+			f.put(400, a)
+		}, entry(50)),
+		{"drop an entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(300)) }, hole, holeServed, holeServed, named{}},
+		{"drop the last entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(last)) }, end, endServed, endServed, named{}},
+		{"truncate", func(f *forge) {
+			for seq := uint64(400); seq < w.size; seq++ {
+				require.NoError(f.t, f.x.DeleteEntry(seq))
+			}
+		}, cut, cutServed, cutServed, named{}},
+		both("rewrite an event and the chain after it", func(f *forge) {
+			f.replace(540, `"actor":"anonymous"`, `"actor":"somebody"`)
+			f.relink(540)
+		}, entry(540)),
+	}
+}
+
+func tileMutations(w *auditWorld) []auditMutation {
+	tile := func(seq uint64, level uint8, index uint64) named {
+		return named{kind: audit.KindTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.size)}.String()}
+	}
+	flip := func(level uint8, index uint64, slot int) func(*forge) {
+		return func(f *forge) {
+			f.tile(level, index, func(b []byte) []byte {
+				b[slot*proofs.HashSize] ^= 1
+				return b
+			})
+		}
+	}
+	return []auditMutation{
+		both("flip a byte in a tile", flip(0, 0, 100), tile(100, 0, 0)),
+		both("flip a byte in the last hash of a tile", flip(0, 0, 255), tile(255, 0, 0)),
+		both("flip a byte in the edge", flip(0, 2, 3), tile(515, 0, 2)),
+		both("flip a byte in the last hash", flip(0, 2, int(w.size-1)%proofs.FullTile), tile(w.size-1, 0, 2)),
+		both("flip a byte in an upper tile", flip(1, 0, 1), tile(256, 1, 0)),
+		both("drop a tile", func(f *forge) { require.NoError(f.t, f.x.DeleteTile(0, 1)) }, tile(256, 0, 1)),
+		both("drop an upper tile", func(f *forge) { require.NoError(f.t, f.x.DeleteTile(1, 0)) }, tile(0, 1, 0)),
+		both("shorten a tile", func(f *forge) {
+			f.tile(0, 1, func(b []byte) []byte { return b[:32*9] })
+		}, tile(265, 0, 1)),
+		both("lengthen the edge", func(f *forge) {
+			f.tile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) })
+		}, tile(w.size, 0, 2)),
+		both("swap two tiles", func(f *forge) {
+			a, b := f.tiles[[2]uint64{0, 0}], f.tiles[[2]uint64{0, 1}]
+			require.NoError(f.t, f.x.Tile(0, 0, b))
+			require.NoError(f.t, f.x.Tile(0, 1, a))
+		}, tile(0, 0, 0)),
+	}
+}
+
+func checkpointMutations(w *auditWorld) []auditMutation {
+	head := func(change func(f *forge, h *storage.Head)) func(*forge) {
+		return func(f *forge) {
+			change(f, &f.head)
+			require.NoError(f.t, f.x.Head(f.head))
+		}
+	}
+	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
+	signedBy := func(origin string) func(*forge) {
+		return head(func(f *forge, h *storage.Head) {
+			signer, err := proofs.GenerateKey().Signer(origin)
+			require.NoError(f.t, err)
+			h.Checkpoint, err = signer.Sign(proofs.Checkpoint{Origin: origin, Size: w.size, Root: f.root(w.size)})
+			require.NoError(f.t, err)
+		})
+	}
+	// A checkpoint that cannot be opened says nothing of the size.
+	return []auditMutation{
+		{"flip a byte in the signature", head(func(_ *forge, h *storage.Head) {
+			h.Checkpoint = bytes.Clone(h.Checkpoint)
+			h.Checkpoint[len(h.Checkpoint)-20] ^= 1
+		}), at(audit.KindSignature, w.size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
+		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
+		{"sign as another log", signedBy("elsewhere.example"), at(audit.KindSignature, w.size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
+		{"drop the checkpoint", head(func(_ *forge, h *storage.Head) { h.Checkpoint = nil }), at(audit.KindCheckpoint, w.size), at(audit.KindCheckpoint, 0), at(audit.KindCheckpoint, 0), at(audit.KindCheckpoint, 0)},
+		{"an older checkpoint", func(f *forge) {
+			h := f.head
+			f.signHead(w.size-10, f.root(w.size-10))
+			h.Checkpoint = f.head.Checkpoint
+			require.NoError(f.t, f.x.Head(h))
+		}, at(audit.KindCheckpoint, w.size), named{kind: audit.KindTile, seq: w.size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.size - 522)}.String()},
+			named{kind: audit.KindTile, seq: w.size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.size - 522)}.String()}, at(audit.KindRollback, w.size-10)},
+		{"the right key signs another root", func(f *forge) { f.signHead(w.size, proofs.Hash{1}) }, at(audit.KindRoot, w.size), at(audit.KindRoot, w.size), at(audit.KindRoot, w.size), at(audit.KindFork, w.size)},
+		{"the right key signs more than there is", func(f *forge) {
+			h := f.head
+			var err error
+			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.size + 1, Root: proofs.Hash{1}})
+			require.NoError(f.t, err)
+			require.NoError(f.t, f.x.Head(h))
+		}, at(audit.KindTruncated, w.size), named{kind: audit.KindTruncated, seq: w.size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.size - 511)}.String()},
+			named{kind: audit.KindTruncated, seq: w.size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.size - 511)}.String()},
+			named{kind: audit.KindTruncated, seq: w.size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.size - 511)}.String()}},
+		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.KindHead, w.size), named{}, named{}, named{}},
+		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.Time++ }), at(audit.KindHead, w.size), named{}, named{}, named{}},
+	}
+}
+
+// Forks and rollbacks that the right key signs are sound logs, to whoever has not seen
+// another; fsck has the mark of what was signed.
+func forkMutations(w *auditWorld) []auditMutation {
+	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
+	fork := func(from uint64) func(*forge) {
+		return func(f *forge) { f.rewrite(from, `"actor":"anonymous"`, `"actor":"somebody"`) }
+	}
+	grow := func(f *forge) { f.add(f.bodyOf(f.seq("revocation"))) }
+	shrink := func(size uint64) func(*forge) {
+		return func(f *forge) {
+			for seq := size; seq < w.size; seq++ {
+				require.NoError(f.t, f.x.DeleteEntry(seq))
+			}
+			f.entries = f.entries[:size]
+			f.head.Time = timeOf(f, size-1)
+			f.sign(size)
+		}
+	}
+	then := func(changes ...func(*forge)) func(*forge) {
+		return func(f *forge) {
+			for _, change := range changes {
+				change(f)
+			}
+		}
+	}
+	// The mark beside the store knows what was signed.
+	mark := func(size uint64) named { return at(audit.KindRollback, size) }
+	return []auditMutation{
+		{"fork after 400", fork(400), mark(w.size), named{}, named{}, at(audit.KindFork, 400)},
+		{"fork after 512", fork(512), mark(w.size), named{}, named{}, at(audit.KindFork, 512)},
+		{"fork of the last", fork(w.size - 1), mark(w.size), named{}, named{}, at(audit.KindFork, w.size-1)},
+		{"fork after 570 that has grown", then(fork(570), grow), mark(w.size + 1), named{}, named{}, at(audit.KindFork, 570)},
+		{"fork after 570 that is shorter", then(fork(570), shrink(w.size-5)), mark(w.size - 5), named{}, named{}, at(audit.KindFork, 570)},
+		{"roll back", shrink(w.size - 5), mark(w.size - 5), named{}, named{}, at(audit.KindRollback, w.size-5)},
+		{"roll back behind a tile", shrink(512), at(audit.KindRedaction, w.at["secret"]), named{}, named{}, at(audit.KindRollback, 512)},
+		{"grow", grow, named{}, named{}, named{}, named{}},
+	}
+}
+
+// timeOf is the time of an event in microseconds.
+func timeOf(f *forge, seq uint64) int64 {
+	var event struct{ Time string }
+	require.NoError(f.t, json.Unmarshal(f.entries[seq][proofs.HashSize:], &event))
+	return microseconds(f.t, event.Time)
+}
+
+func chainMutations(w *auditWorld) []auditMutation {
+	chain := func(seq uint64) named { return named{kind: audit.KindChain, seq: seq} }
+	sign := func(f *forge) { f.sign(uint64(len(f.entries))) }
+	return []auditMutation{
+		both("one-sided join: another link, tree and signature right", func(f *forge) {
+			f.flip(100, 3)
+			sign(f)
+		}, chain(100)),
+		both("another event, tree and signature right", func(f *forge) {
+			f.replace(100, `"actor":"anonymous"`, `"actor":"somebody"`)
+			sign(f)
+		}, chain(101)),
+		both("a link that is not zero before the first", func(f *forge) {
+			f.flip(0, 3)
+			sign(f)
+		}, chain(0)),
+		both("an entry taken out, tree and signature right", func(f *forge) {
+			for seq := uint64(600); seq < w.size-1; seq++ {
+				f.put(seq, f.entries[seq+1])
+			}
+			f.entries = f.entries[:w.size-1]
+			require.NoError(f.t, f.x.DeleteEntry(w.size-1))
+			f.sign(w.size - 1)
+		}, chain(600)),
+		both("an entry taken out, and the chain joined", func(f *forge) {
+			for seq := uint64(600); seq < w.size-1; seq++ {
+				f.put(seq, f.entries[seq+1])
+			}
+			f.entries = f.entries[:w.size-1]
+			require.NoError(f.t, f.x.DeleteEntry(w.size-1))
+			f.relink(600)
+			f.sign(w.size - 1)
+		}, named{kind: audit.KindEvent, seq: 600}),
+		both("an entry twice, and the chain joined", func(f *forge) {
+			f.put(600, f.entries[599])
+			f.relink(600)
+			sign(f)
+		}, named{kind: audit.KindEvent, seq: 600}),
+	}
+}
+
+func eventMutations(w *auditWorld) []auditMutation {
+	event := func(name string, seq uint64, from, to string) auditMutation {
+		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
+	}
+	// In what is stored, the record that was redacted comes first.
+	lost := named{kind: audit.KindRedaction, seq: w.at["secret"]}
+	year := func(f *forge) {
+		seq := f.seq("other")
+		f.rewrite(seq, `"time":"20`, `"time":"19`)
+	}
+	return []auditMutation{
+		both("time goes back", year, named{kind: audit.KindEvent, seq: w.at["other"]}),
+		event("another seq", 590, `"seq":590`, `"seq":101`),
+		event("another version", 590, `"v":1`, `"v":2`),
+		event("other rules", 590, `"rules":1`, `"rules":2`),
+		event("another ledger", 590, `"ledger":"default"`, `"ledger":"another"`),
+		event("an unknown kind", 590, `"kind":"ipc_record"`, `"kind":"ipc_rumour"`),
+		event("not canonical", 590, `{"actor"`, `{ "actor"`),
+		event("an unknown member", 590, `"rules":1`, `"rulers":0,"rules":1`),
+		event("created a second time", 590, `"kind":"ipc_record"`, `"kind":"ledger_created"`),
+		event("created by another key", 0, `"verifier_key":"`, `"verifier_key":"x`),
+		event("created with another origin", 0, `"origin":"`, `"origin":"x`),
+		both("the state of what has none", func(f *forge) {
+			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, f.seq("set")))
+		}, named{kind: audit.KindEvent, seq: w.at["stale"]}),
+		both("the state of what is to come", func(f *forge) {
+			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, w.size-1))
+		}, named{kind: audit.KindEvent, seq: w.at["stale"]}),
+		both("a validation of another content", func(f *forge) {
+			f.reword(f.seq("validation"), `"content_fingerprint":"`, `"content_fingerprint":"0`)
+		}, named{kind: audit.KindEvent, seq: w.at["validation"]}),
+		{"redacts what has no content", func(f *forge) {
+			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, f.seq("claims")))
+		}, lost, named{kind: audit.KindRedaction, seq: w.at["redaction"]}, named{kind: audit.KindRedaction, seq: w.at["redaction"]}, named{}},
+		{"redacts what is to come", func(f *forge) {
+			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, w.size-1))
+		}, lost, named{kind: audit.KindEvent, seq: w.at["redaction"]}, named{kind: audit.KindEvent, seq: w.at["redaction"]}, named{}},
+		both("another reason than was asked for", func(f *forge) {
+			f.rewrite(f.seq("redaction"), `"reason":"Asked for."`, `"reason":"Not asked."`)
+		}, named{kind: audit.KindCheck, seq: w.at["redaction"], name: "digest"}),
+	}
+}
+
+func checkMutations(w *auditWorld) []auditMutation {
+	check := func(event, name string) named {
+		return named{kind: audit.KindCheck, seq: w.at[event], name: name}
+	}
+	alone := func(name, event, field, from, to string) auditMutation {
+		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
+	}
+	// What only the record and its content tell.
+	deep := func(name, event, field string, change func(*forge)) auditMutation {
+		m := inside(name, change, check(event, field), check(event, field))
+		m.again = named{kind: audit.KindFork, seq: w.at[event]}
+		return m
+	}
+	// A hash that stands behind a text is replaced by another.
+	other := func(name, event, field, before string) auditMutation {
+		return both(name, func(f *forge) {
+			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+zeroHash)
+		}, check(event, field))
+	}
+	const mismatch = `"output_hash":{"claimed":"` + zeroHash + `","computed":"`
+	return []auditMutation{
+		alone("match though it was computed only: of a claim", "claims", "input_hash", `"input_hash":{"result":"claimed"}`, `"input_hash":{"result":"match"}`),
+		alone("claimed though there is content", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"claimed"}`),
+		alone("mismatch without values", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"mismatch"}`),
+		both("mismatch of a value with itself", func(f *forge) {
+			f.rewrite(f.seq("mismatch"), `"claimed":"`+zeroHash, `"claimed":"`+hashAfter(f, "mismatch", mismatch))
+		}, check("mismatch", "output_hash")),
+		alone("no such result", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"right"}`),
+		other("another ipc_id", "ipc", "ipc_id", `"ipc_id":"`),
+		alone("another model", "ipc", "ipc_id", `"model":"m1"`, `"model":"m2"`),
+		other("another root of a run", "dag", "root", `"root":"`),
+		alone("another shape of a run", "dag", "shape", `"shape":"quote"`, `"shape":"pointer"`),
+		alone("another failure stage", "dag", "failure_stage", `"failure_stage":"answer"`, `"failure_stage":"context"`),
+		alone("another cache dimension", "dag", "cache_key", `"schema_version":"1"`, `"schema_version":"2"`),
+		alone("another route", "path", "path_id", `"route":["Start"]`, `"route":["End"]`),
+		alone("a chunk that is claimed as computed", "set", "citations/1/chunk_hash", `"citations/1/chunk_hash":{"result":"claimed"}`, `"citations/1/chunk_hash":{"result":"computed"}`),
+		both("a check that is left out", func(f *forge) {
+			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, ``)
+		}, check("ipc", "output_hash")),
+		both("a check of nothing", func(f *forge) {
+			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, `"output_hash":{"result":"computed"},"outrage":{"result":"match"},`)
+		}, named{kind: audit.KindEvent, seq: w.at["ipc"]}),
+		deep("match though nothing was claimed", "ipc", "output_hash", func(f *forge) {
+			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"match"}`)
+		}),
+		deep("match though the claim was wrong", "mismatch", "digest", func(f *forge) {
+			f.rewrite(f.seq("mismatch"), mismatch+hashAfter(f, "mismatch", mismatch)+`","result":"mismatch"}`, `"output_hash":{"result":"match"}`)
+		}),
+		deep("another label", "labelled", "digest", func(f *forge) { f.rewrite(f.seq("labelled"), `"step":"one"`, `"step":"two"`) }),
+		{"another digest", func(f *forge) { // which its key stands for
+			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+zeroHash)
+		}, named{kind: audit.KindKey, seq: w.at["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.at["labelled"]}},
+	}
+}
+
+// hashAfter is the hash that stands behind a text in an event.
+func hashAfter(f *forge, event, before string) string {
+	_, rest, found := bytes.Cut(f.entries[f.seq(event)], []byte(before))
+	require.True(f.t, found)
+	return string(rest[:len(zeroHash)])
+}
+
+func keyMutations(w *auditWorld) []auditMutation {
+	key := func(seq uint64) named { return named{kind: audit.KindKey, seq: seq} }
+	store := func(change func(f *forge, k *storage.Key)) func(*forge) {
+		return func(f *forge) {
+			k := storage.Key{Key: f.keyOf("ipc"), Seq: f.seq("ipc")}
+			change(f, &k)
+			require.NoError(f.t, f.x.Key(k))
+		}
+	}
+	return []auditMutation{
+		inside("flip a byte of what a key stands for", store(func(_ *forge, k *storage.Key) { k.Record[0] ^= 1 }), key(w.at["ipc"]), named{}),
+		inside("a key leads to another event", store(func(_ *forge, k *storage.Key) { k.Seq-- }), key(w.at["ipc"]), named{}),
+		{"one key for two events", func(f *forge) {
+			f.add(replaced(f, f.bodyOf(f.seq("mismatch")), fmt.Sprintf("%x", f.keyOf("mismatch")), fmt.Sprintf("%x", f.keyOf("ipc"))))
+		}, key(w.size), key(w.size), key(w.size), key(w.size)},
+		both("a refusal for a key that another event holds", func(f *forge) {
+			f.rewrite(f.seq("refusal"), fmt.Sprintf(`"first_seq":%d`, f.seq("ipc")), fmt.Sprintf(`"first_seq":%d`, f.seq("mismatch")))
+		}, key(w.at["refusal"])),
+		both("a refusal for a key that nobody holds", func(f *forge) {
+			f.rewrite(f.seq("refusal"), fmt.Sprintf("%x", f.keyOf("ipc")), zeroHash)
+		}, key(w.at["refusal"])),
+		both("a run without its key", func(f *forge) {
+			f.rewrite(f.seq("claims"), fmt.Sprintf(`"idempotency_key":"%x",`, f.keyOf("claims")), "")
+		}, named{kind: audit.KindEvent, seq: w.at["claims"]}),
+	}
+}
+
+func replaced(f *forge, text, from, to string) string {
+	require.Contains(f.t, text, from)
+	return string(bytes.ReplaceAll([]byte(text), []byte(from), []byte(to)))
+}
+
+func contentMutations(w *auditWorld) []auditMutation {
+	content := func(event, name string) named {
+		return named{kind: audit.KindContent, seq: w.at[event], name: name}
+	}
+	redaction := func(seq uint64) named { return named{kind: audit.KindRedaction, seq: seq} }
+	return []auditMutation{
+		inside("remove content", func(f *forge) { require.NoError(f.t, f.x.DeleteContent(f.contentOf("other", "output"))) }, content("other", "output"), content("other", "output")),
+		inside("alter content", func(f *forge) {
+			require.NoError(f.t, f.x.Content(f.contentOf("other", "output"), []byte("Another.")))
+		}, content("other", "output"), content("other", "output")),
+		inside("remove what many share", func(f *forge) {
+			require.NoError(f.t, f.x.DeleteContent(f.contentOf("ipc", "system_prompt")))
+		}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}),
+		inside("redact without an event", func(f *forge) {
+			require.NoError(f.t, f.x.Redaction(f.seq("other"), f.seq("redaction")))
+		}, redaction(w.at["other"]), redaction(w.at["other"])),
+		inside("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(f.seq("other"), w.size+7)) }, redaction(w.at["other"]), named{}),
+		inside("forget that it is redacted", func(f *forge) { require.NoError(f.t, f.x.DeleteRedaction(f.seq("secret"))) },
+			content("secret", "output"), content("secret", "output")),
+		{"forget a reference", func(f *forge) {
+			require.NoError(f.t, f.x.DeleteReference(f.contentOf("ipc", "system_prompt"), f.seq("ipc")))
+		}, content("ipc", "system_prompt"), named{}, named{}, named{}},
+		{"redact what is to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(w.size, 5)) }, redaction(w.size), named{}, named{}, named{}},
+		{"an output of another hash", func(f *forge) {
+			f.rewrite(f.seq("other"), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("other", "output")), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("ipc", "output")))
+		}, content("other", "output"), named{}, content("other", "output"), named{kind: audit.KindFork, seq: w.at["other"]}},
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/proofs"
+)
+
+// oracle answers questions from a copy of the log, by the same code as a server: what a
+// server of this version has to answer. Nobody else can ask it: it has no address.
+type oracle struct {
+	host   *ledger.Host
+	index  *index.Store
+	server *http.Server
+	pipe   *pipeListener
+	client *client
+}
+
+// newOracle folds the first size entries of a copy into an index of its own, below dir.
+func newOracle(ctx context.Context, c *console, r *replica, dir string) (*oracle, error) {
+	o := &oracle{pipe: newPipeListener()}
+	signer, err := proofs.GenerateKey().Signer(replicaOrigin)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.sign(signer); err != nil {
+		return nil, err
+	}
+	database := replicaDatabase{r, signer}
+	if o.host, err = ledger.OpenHost(ctx, database, database, func(string) ledger.Config { return ledger.Config{} }); err != nil {
+		return nil, fmt.Errorf("opening the copy of the log: %w", err)
+	}
+	if o.index, err = index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.warnings()}); err != nil {
+		return nil, errors.Join(err, o.host.Close())
+	}
+	service, err := api.New(api.Config{Host: o.host, Index: o.index, Log: slog.New(slog.DiscardHandler),
+		Metrics: api.NewMetrics(prometheus.NewRegistry()), Version: buildVersion(), SpoolDir: dir})
+	if err != nil {
+		return nil, errors.Join(err, o.close())
+	}
+	o.server = service.HTTP()
+	go func() { _ = o.server.Serve(o.pipe) }() // ends when it is closed
+	o.client = &client{base: "http://127.0.0.1", http: &http.Client{Transport: &http.Transport{DialContext: o.pipe.dial}}}
+	return o, o.fold(ctx, c, r)
+}
+
+// fold waits until the index has all that the copy shows.
+func (o *oracle) fold(ctx context.Context, c *console, r *replica) error {
+	bar := newProgress(c, int64(r.size), "indexing "+r.name)
+	defer bar.finish()
+	follower := o.index.Follower(r.name)
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		if err := follower.Err(); err != nil {
+			return errors.Join(fmt.Errorf("folding the log: %w", err), o.close())
+		}
+		size := follower.Size()
+		bar.set(size)
+		if size >= r.size {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return errors.Join(ctx.Err(), o.close())
+		}
+	}
+}
+
+func (o *oracle) close() error {
+	var errs []error
+	if o.server != nil {
+		errs = append(errs, o.server.Close())
+	}
+	return errors.Join(append(errs, o.index.Close(), o.host.Close())...)
+}
+
+// pipeListener accepts connections that are made by dial alone.
+type pipeListener struct {
+	connections chan net.Conn
+	closed      chan struct{}
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{make(chan net.Conn), make(chan struct{})}
+}
+
+func (p *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.connections <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener.
+func (p *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case connection := <-p.connections:
+		return connection, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. It is called once, by the server.
+func (p *pipeListener) Close() error {
+	close(p.closed)
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *pipeListener) Addr() net.Addr { return &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)} }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// What an audit finds beside the damage of the log itself.
+const (
+	kindAnswer  audit.Kind = "answer"  // an answer leaves something out, adds or changes something
+	kindMetrics audit.Kind = "metrics" // the metrics are not those of the log
+	kindReceipt audit.Kind = "receipt" // a receipt or proof does not hold
+)
+
+// auditExit is the exit code of one kind of finding. Those of verify end before them.
+type auditExit struct {
+	code    int
+	kind    audit.Kind
+	meaning string
+}
+
+// auditExits are all kinds, in the order of their codes.
+func auditExits() []auditExit {
+	return []auditExit{
+		{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
+		{31, audit.KindCheckpoint, "the checkpoint is malformed, or of another log"},
+		{32, audit.KindRollback, "the log is shorter than it was: entries were taken back"},
+		{33, audit.KindFork, "the log is another one than it was, or than others saw"},
+		{34, audit.KindTruncated, "entries that were signed are not served"},
+		{35, audit.KindEntry, "an entry is not the one that was signed"},
+		{36, audit.KindEvent, "what was signed is no event as it has to be"},
+		{37, audit.KindCheck, "an event says of its record what does not follow from it"},
+		{38, audit.KindChain, "an event does not link to the one before it"},
+		{39, audit.KindTile, "a hash tile is not that of the entries"},
+		{40, audit.KindRoot, "entries and tiles do not lead to the signed root"},
+		{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
+		{42, audit.KindRedaction, "an event redacts what it cannot, or what is erased no event redacts"},
+		{43, audit.KindContent, "content is missing, altered, or served though it was redacted"},
+		{44, kindAnswer, "an answer leaves something out, adds or changes something"},
+		{45, kindMetrics, "the metrics are not those of the log"},
+		{46, kindReceipt, "a receipt or a proof does not hold"},
+	}
+}
+
+// auditExitsHelp is the table of exit codes.
+func auditExitsHelp() string {
+	var b strings.Builder
+	for _, e := range auditExits() {
+		fmt.Fprintf(&b, "  %2d  %-10s  %s\n", e.code, e.kind, e.meaning)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// auditFinding is one thing that is wrong, and where.
+type auditFinding struct {
+	Kind     audit.Kind `json:"kind"`
+	Seq      *uint64    `json:"seq,omitempty"`   // of the entry that it is about
+	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
+	Name     string     `json:"name,omitempty"`  // of content, or of a check
+	Query    string     `json:"query,omitempty"` // path of the question whose answer it is
+	Row      string     `json:"row,omitempty"`   // of the answer
+	Expected string     `json:"expected,omitempty"`
+	Got      string     `json:"got,omitempty"`
+	Message  string     `json:"message"`
+}
+
+func findingOf(d *audit.Damage) auditFinding {
+	return auditFinding{Kind: d.Kind, Seq: &d.Seq, Tile: d.Tile, Name: d.Name, Message: d.Message}
+}
+
+// String is kind, position and message.
+func (f auditFinding) String() string {
+	if f.Query == "" {
+		d := audit.Damage{Kind: f.Kind, Tile: f.Tile, Name: f.Name, Message: f.Message}
+		if f.Seq != nil {
+			d.Seq = *f.Seq
+		}
+		return d.Error()
+	}
+	place := f.Query
+	if f.Row != "" {
+		place += ", " + f.Row
+	}
+	text := fmt.Sprintf("%s: %s: %s", f.Kind, place, f.Message)
+	if f.Expected != "" || f.Got != "" {
+		text += fmt.Sprintf("\n    expected %s\n    got      %s", cmp.Or(f.Expected, "nothing"), cmp.Or(f.Got, "nothing"))
+	}
+	return text
+}
+
+// auditReport is the outcome of one audit.
+type auditReport struct {
+	Clean   bool   `json:"clean"`
+	Code    int    `json:"code"` // the exit code
+	Ledger  string `json:"ledger"`
+	Origin  string `json:"origin,omitempty"`
+	Size    uint64 `json:"size"`   // entries that are signed
+	Root    string `json:"root"`   // of the tree, signed
+	Walked  uint64 `json:"walked"` // entries that this audit has looked at
+	KeyUses uint64 `json:"key_uses"`
+	// Of content, where it was asked for.
+	Contents  uint64 `json:"contents,omitempty"`
+	Redacted  uint64 `json:"redacted,omitempty"`  // records whose content is erased, as the log says
+	Derived   uint64 `json:"derived,omitempty"`   // records made anew from their content
+	Confirmed uint64 `json:"confirmed,omitempty"` // those whose digest could be confirmed
+	// Of answers, where it was asked for.
+	AsOf     uint64 `json:"as_of,omitempty"`
+	Queries  uint64 `json:"queries,omitempty"`
+	Rows     uint64 `json:"rows,omitempty"`
+	Receipts uint64 `json:"receipts,omitempty"`
+	// Unchecked is what was asked for and could not be seen.
+	Unchecked []string       `json:"unchecked,omitempty"`
+	Findings  []auditFinding `json:"findings"`
+}
+
+// maxFindings bounds how many findings an audit goes on for.
+const maxFindings = 100
+
+// found adds what is wrong; false if that is enough.
+func (r *auditReport) found(f auditFinding) bool {
+	r.Findings = append(r.Findings, f)
+	return len(r.Findings) < maxFindings
+}
+
+// signed notes what the log has signed.
+func (r *auditReport) signed(c proofs.Checkpoint) {
+	if c != (proofs.Checkpoint{}) {
+		r.Origin, r.Size, r.Root = c.Origin, c.Size, hex.EncodeToString(c.Root[:])
+	}
+}
+
+// conclude sets the outcome: the exit code is that of the first finding.
+func (r *auditReport) conclude() {
+	r.Clean = len(r.Findings) == 0
+	if r.Findings == nil {
+		r.Findings = []auditFinding{}
+	}
+	for _, e := range auditExits() {
+		if !r.Clean && e.kind == r.Findings[0].Kind {
+			r.Code = e.code
+		}
+	}
+}
+
+// print writes the report; lines has it as JSON on one line.
+func (r *auditReport) print(c *console, asJSON, lines bool) error {
+	switch {
+	case asJSON && lines:
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		return printLine(c.out, text)
+	case asJSON:
+		return writeJSON(c, r)
+	}
+	_, err := fmt.Fprint(c.out, r)
+	return err
+}
+
+// String is the report for people.
+func (r *auditReport) String() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s: DAMAGED: %s\n", r.Ledger, f)
+	}
+	if r.Clean {
+		fmt.Fprintf(&b, "%s: clean: %s, %d of them walked, %d uses of idempotency keys\n", r.Ledger, counted(r.Size, "event"), r.Walked, r.KeyUses)
+	}
+	if r.Contents+r.Redacted > 0 {
+		fmt.Fprintf(&b, "  content   %d pieces, %d records made anew, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)
+	}
+	if r.Queries > 0 {
+		fmt.Fprintf(&b, "  answers   %d queries with %d rows at size %d\n", r.Queries, r.Rows, r.AsOf)
+	}
+	if r.Receipts > 0 {
+		fmt.Fprintf(&b, "  receipts  %d\n", r.Receipts)
+	}
+	for _, what := range r.Unchecked {
+		fmt.Fprintf(&b, "  NOT CHECKED: %s\n", what)
+	}
+	if r.Root != "" {
+		fmt.Fprintf(&b, "  log       %s\n  root      %s at size %d\n", r.Origin, r.Root, r.Size)
+	}
+	return b.String()
+}
+
+// auditDamage is the damage that an error is about; nil if it is about none.
+func auditDamage(err error) *audit.Damage {
+	var d *audit.Damage
+	if errors.As(err, &d) {
+		return d
+	}
+	return nil
+}

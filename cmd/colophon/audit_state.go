@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// auditStateVersion is the format of the state file.
+const auditStateVersion = 1
+
+// auditState is what an auditor remembers from one audit to the next, as JSON in a
+// file; what it remembers of single events is in a folder beside it.
+type auditState struct {
+	Version      int      `json:"version"`
+	Ledger       string   `json:"ledger"`
+	Origin       string   `json:"origin"`
+	VerifierKeys []string `json:"verifier_keys"`
+	// Checkpoint is the last signed note that was seen and is an extension of those
+	// before.
+	Checkpoint string `json:"checkpoint"`
+	// What was walked: so many entries, the event_hash and time of the last, and the
+	// compact range of the tree: the roots of its complete subtrees, the largest first.
+	Size         uint64   `json:"size"`
+	Tip          string   `json:"tip"`
+	Time         string   `json:"time"`
+	CompactRange []string `json:"compact_range"`
+	KeyUses      uint64   `json:"key_uses"`
+	// KeyEvents are those that say who signs: the first, and the changes of keys.
+	KeyEvents []keyEvent `json:"key_events"`
+}
+
+// keyEvent is an event that says who signs.
+type keyEvent struct {
+	Seq    uint64          `json:"seq"`
+	Record json.RawMessage `json:"record"`
+}
+
+// auditMemory is the state of an audit under way.
+type auditMemory struct {
+	file string // empty: nothing is kept
+	past *pastFiles
+	at   audit.Position
+	uses uint64 // of idempotency keys up to there
+	seen []audit.Seen
+	note []byte // signed, of seen
+	keys []*proofs.Verifier
+}
+
+// openAuditMemory reads the state file, which may be absent. One of another log is
+// refused.
+func openAuditMemory(file string, keys []*proofs.Verifier) (*auditMemory, error) {
+	m := &auditMemory{file: file, keys: keys}
+	if file == "" {
+		dir, err := os.MkdirTemp("", "colophon-audit-")
+		if err != nil {
+			return nil, fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
+		}
+		m.past, err = openPast(dir, 0, 0)
+		return m, err
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if m.past, err = openPast(m.dir(), 0, 0); err != nil {
+			return nil, refused("--state: %w", err)
+		}
+		return m, nil
+	}
+	if err != nil {
+		return nil, refused("--state: %w", err)
+	}
+	if err := m.read(text); err != nil {
+		return nil, refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", file, err, m.dir())
+	}
+	return m, nil
+}
+
+// dir is the folder beside the state file.
+func (m *auditMemory) dir() string { return m.file + ".d" }
+
+func (m *auditMemory) read(text []byte) error {
+	var s auditState
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err != nil {
+		return fmt.Errorf("it is no state of an audit: %w", err)
+	}
+	if s.Version != auditStateVersion {
+		return fmt.Errorf("it has version %d, this program knows %d", s.Version, auditStateVersion)
+	}
+	if !slices.ContainsFunc(m.keys, func(v *proofs.Verifier) bool { return slices.Contains(s.VerifierKeys, v.String()) }) {
+		return fmt.Errorf("it is the state of another log, %q: none of its verifier keys is given", s.Origin)
+	}
+	checkpoint, err := proofs.OpenCheckpoint([]byte(s.Checkpoint), m.keys...)
+	if err != nil {
+		return fmt.Errorf("its checkpoint: %w", err)
+	}
+	if checkpoint.Origin != s.Origin {
+		return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
+	}
+	m.note, m.seen = []byte(s.Checkpoint), []audit.Seen{{Checkpoint: checkpoint, By: "the last audit"}}
+	if m.past, err = openPast(m.dir(), s.Size, s.KeyUses); err != nil {
+		return err
+	}
+	m.at, m.uses = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger}, s.KeyUses
+	for _, e := range s.KeyEvents {
+		var canonical bytes.Buffer
+		if err := json.Compact(&canonical, e.Record); err != nil {
+			return fmt.Errorf("its key events: %w", err)
+		}
+		m.at.Keys = append(m.at.Keys, audit.KeyEvent{Seq: e.Seq, Record: canonical.String()})
+	}
+	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
+		return fmt.Errorf("its tip: %w", err)
+	}
+	return m.readRange(s.CompactRange)
+}
+
+// readRange compares the compact range with the tiles that are kept, and takes the root
+// from it.
+func (m *auditMemory) readRange(said []string) error {
+	subtrees, err := compactRange(m.at.Size, m.past.Tile)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(said, hexHashes(subtrees)) {
+		return fmt.Errorf("its compact range is not that of %s", m.dir())
+	}
+	m.at.Root = rootOf(subtrees)
+	return nil
+}
+
+// come notes how far the walk has come, which is as far as what is remembered goes.
+func (m *auditMemory) come(at audit.Position) { m.at, m.uses = at, m.past.uses }
+
+// rewind forgets what was remembered beyond how far the walk has come.
+func (m *auditMemory) rewind() error {
+	if err := m.past.cut(m.at.Size, m.uses); err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	return nil
+}
+
+// save writes the state as a whole, or not at all.
+func (m *auditMemory) save() error {
+	if m.file == "" || len(m.seen) == 0 {
+		return nil
+	}
+	if err := m.past.Sync(); err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	subtrees, err := compactRange(m.at.Size, m.past.Tile)
+	if err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	s := auditState{
+		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.note),
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(subtrees), KeyUses: m.uses,
+	}
+	for _, e := range m.at.Keys {
+		s.KeyEvents = append(s.KeyEvents, keyEvent{e.Seq, json.RawMessage(e.Record)})
+	}
+	for _, key := range m.keys {
+		s.VerifierKeys = append(s.VerifierKeys, key.String())
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(m.file, append(text, '\n')); err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	return nil
+}
+
+// writeDurably replaces a file: by the new one or, whatever happens, not at all.
+func writeDurably(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // of no effect once it has its name
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return ledger.SyncDir(filepath.Dir(name))
+}
+
+// close lets go of what is remembered; what is not to be kept is removed.
+func (m *auditMemory) close() error {
+	err := m.past.Close()
+	if m.file == "" {
+		err = errors.Join(err, os.RemoveAll(m.past.dir))
+	}
+	return err
+}
+
+// compactRange is the roots of the complete subtrees that a tree consists of, the
+// largest first.
+func compactRange(size uint64, read proofs.TileReader) ([]proofs.Hash, error) {
+	subtrees := []proofs.Hash{}
+	for before := uint64(0); before < size; {
+		height := bits.Len64(size-before) - 1
+		width := uint64(1) << (height % proofs.TileHeight) // hashes of its tile
+		first := before >> (height - height%proofs.TileHeight)
+		tile, err := read(uint8(height/proofs.TileHeight), first/proofs.FullTile)
+		if err != nil {
+			return nil, err
+		}
+		begin := first % proofs.FullTile * proofs.HashSize
+		if uint64(len(tile)) < begin+width*proofs.HashSize {
+			return nil, fmt.Errorf("tile %d/%d has %d bytes only", height/proofs.TileHeight, first/proofs.FullTile, len(tile))
+		}
+		subtrees = append(subtrees, subtreeRoot(tile[begin:begin+width*proofs.HashSize]))
+		before += 1 << height
+	}
+	return subtrees, nil
+}
+
+// subtreeRoot is the root over hashes, of which there is a power of two.
+func subtreeRoot(hashes []byte) proofs.Hash {
+	if len(hashes) == proofs.HashSize {
+		return proofs.Hash(hashes)
+	}
+	half := len(hashes) / 2
+	return proofs.NodeHash(subtreeRoot(hashes[:half]), subtreeRoot(hashes[half:]))
+}
+
+// rootOf is the root of the tree that has a compact range.
+func rootOf(subtrees []proofs.Hash) proofs.Hash {
+	if len(subtrees) == 0 {
+		return proofs.EmptyRoot()
+	}
+	last := len(subtrees) - 1
+	root := subtrees[last]
+	for _, left := range slices.Backward(subtrees[:last]) {
+		root = proofs.NodeHash(left, root)
+	}
+	return root
+}
+
+func hexHashes(hashes []proofs.Hash) []string {
+	texts := make([]string, len(hashes))
+	for i, h := range hashes {
+		texts[i] = hex.EncodeToString(h[:])
+	}
+	return texts
+}

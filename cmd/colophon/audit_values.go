@@ -1,0 +1,158 @@
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// logValues are the values that a log can be asked about, as its events have them: all
+// of them, or a sample of each kind.
+type logValues struct {
+	sample int // values of each kind; -1 is all
+	seed   uint64
+	kinds  map[string]*valueSample
+}
+
+// valueSample is a sample of the different values of one kind: those whose seeded
+// hashes are the smallest.
+type valueSample struct {
+	most int // -1: no bound
+	kept map[string]uint64
+}
+
+func newLogValues(sample int, seed uint64) *logValues {
+	return &logValues{sample: sample, seed: seed, kinds: make(map[string]*valueSample)}
+}
+
+// add notes a value of a kind.
+func (v *logValues) add(kind, value string) {
+	s := v.kinds[kind]
+	if s == nil {
+		s = &valueSample{most: v.sample, kept: make(map[string]uint64)}
+		v.kinds[kind] = s
+	}
+	if _, known := s.kept[value]; known {
+		return
+	}
+	s.kept[value] = v.rank(value)
+	if s.most >= 0 && len(s.kept) > 2*s.most+16 {
+		s.cut()
+	}
+}
+
+// rank is a number that looks random, the same in every audit with one seed.
+func (v *logValues) rank(value string) uint64 {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, v.seed), value...))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// cut keeps the smallest.
+func (s *valueSample) cut() {
+	for _, value := range s.ranked()[s.most:] {
+		delete(s.kept, value)
+	}
+}
+
+func (s *valueSample) ranked() []string {
+	return slices.SortedFunc(maps.Keys(s.kept), func(a, b string) int { return cmp.Or(cmp.Compare(s.kept[a], s.kept[b]), cmp.Compare(a, b)) })
+}
+
+// of is the sample of a kind, in an order that looks random.
+func (v *logValues) of(kind string) []string {
+	s := v.kinds[kind]
+	if s == nil {
+		return nil
+	}
+	values := s.ranked()
+	if s.most >= 0 {
+		values = values[:min(s.most, len(values))]
+	}
+	return values
+}
+
+// names are the kinds that begin with a prefix, without it.
+func (v *logValues) names(prefix string) []string {
+	var names []string
+	for kind := range v.kinds {
+		if name, found := strings.CutPrefix(kind, prefix); found {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// findable is the kind of values of a name that records are found by.
+func findable(name string) string { return "find:" + name }
+
+// Kinds of values beside those.
+const (
+	seqsOf      = "seq:" // and the kind of the event
+	buildOf     = "build"
+	variableOf  = "variable:" // and its name
+	sourcesSeen = "source"
+)
+
+// read notes the values of an event.
+func (v *logValues) read(seq uint64, event pyjson.Value) {
+	kind := record.Kind(event.Member("kind").Text())
+	r := event.Member("record")
+	v.add(seqsOf+string(kind), decimal(seq))
+	if source := r.Member("source_id"); source.Kind() == pyjson.String { // of a registration
+		v.add(sourcesSeen, string(source.Text()))
+	}
+	if !slices.Contains(record.Kinds[:], kind) {
+		return
+	}
+	for _, name := range [...]string{"run_id", "subject", "project", "model"} {
+		v.text(findable(name), r.Member(name))
+	}
+	v.text(findable("producer"), r.Member("producer").Member("id"))
+	for name, value := range r.Member("hashes").Members() {
+		v.text(findable(string(name.Text())), value)
+	}
+	for name, value := range r.Member("labels").Members() {
+		v.text(findable("label:"+string(name.Text())), value)
+	}
+	for node := range r.Member("nodes").Elements() {
+		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
+	}
+	for c := range r.Member("citations").Elements() {
+		v.text(findable("chunk_hash"), c.Member("chunk_hash"))
+		v.text(findable("source_id"), c.Member("source_id"))
+		v.text(sourcesSeen, c.Member("source_id"))
+	}
+	if build := r.Member("build"); build.Kind() == pyjson.String {
+		v.add(buildOf, string(r.Member("project").Text())+"\x00"+string(build.Text()))
+	}
+	v.variables(kind, r)
+}
+
+// variables notes what the effects of variables are asked for.
+func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
+	if kind != record.IPCRecord {
+		return
+	}
+	for _, name := range [...]string{"temperature", "max_tokens", "seed"} {
+		if value := r.Member(name); value.Kind() != pyjson.Absent && len(value.Raw()) <= 64 {
+			v.add(variableOf+name, string(value.Raw()))
+		}
+	}
+	v.text(variableOf+"model", r.Member("model"))
+	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
+		v.text(variableOf+name, r.Member("hashes").Member(name))
+	}
+}
+
+func (v *logValues) text(kind string, value pyjson.Value) {
+	if value.Kind() == pyjson.String {
+		v.add(kind, string(value.Text()))
+	}
+}

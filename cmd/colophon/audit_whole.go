@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// walkAll walks the whole log once more, or for the first time, for what needs all of it: the
+// content, and what the server answers.
+func (a *auditor) walkAll(ctx context.Context, log *publishedLog) (err error) {
+	dir, err := os.MkdirTemp("", "colophon-audit-")
+	if err != nil {
+		return fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	w := &wholeWalk{auditor: a, log: log, past: a.memory.past}
+	a.report.Walked, a.report.KeyUses = 0, 0
+	if a.memory.at.Size > 0 {
+		if w.past, err = openPast(dir, 0, 0); err != nil {
+			return err
+		}
+		defer w.past.Close()
+	}
+	if a.content {
+		w.content = newContentChecker(ctx, a.fetch, w.past, a.parallel)
+		defer w.content.stop()
+	}
+	if a.replayIndex {
+		if w.replica, err = newReplica(dir, a.ledger); err != nil {
+			return err
+		}
+		defer w.replica.Close()
+	}
+	if err := w.run(ctx); err != nil || !a.replayIndex {
+		return err
+	}
+	return a.replay(ctx, w.replica, w.past, dir)
+}
+
+// wholeWalk is a walk over the whole log.
+type wholeWalk struct {
+	*auditor
+	log     *publishedLog
+	past    *pastFiles
+	content *contentChecker // nil unless content is checked
+	replica *replica        // nil unless answers are
+}
+
+func (w *wholeWalk) run(ctx context.Context) error {
+	at, err := w.walk(ctx, w.log, audit.Extension{Past: w.past, Seen: w.seen(), Each: w.each})
+	if err != nil && w.past == w.memory.past {
+		err = errors.Join(err, w.memory.rewind(), w.rememberCheckpoint(w.log, auditDamage(err)))
+	}
+	if err != nil {
+		return err
+	}
+	if w.past == w.memory.past {
+		if err := w.remember(w.log, at); err != nil {
+			return err
+		}
+	}
+	if w.content == nil {
+		return nil
+	}
+	if err := w.content.finish(w.report); err != nil {
+		return err
+	}
+	if w.content.last >= at.Size {
+		if at, err = w.catchUp(ctx, at); err != nil {
+			return err
+		}
+	}
+	return w.compareRedactions(ctx, at.Size)
+}
+
+// each takes an entry that was found good.
+func (w *wholeWalk) each(e audit.Walked) error {
+	if w.replica != nil {
+		if err := w.replica.add(e); err != nil {
+			return err
+		}
+	}
+	if w.content != nil {
+		return w.content.add(e)
+	}
+	return nil
+}
+
+// catchUp walks the log on to what it is now: records were redacted since it was
+// walked.
+func (w *wholeWalk) catchUp(ctx context.Context, at audit.Position) (audit.Position, error) {
+	log, err := openPublishedLog(ctx, w.fetch, w.keys, w.parallel)
+	if err != nil {
+		return at, err
+	}
+	now, err := w.walk(ctx, log, audit.Extension{From: at, Past: w.past, Seen: w.seen()})
+	if err == nil && w.past == w.memory.past {
+		err = w.remember(log, now)
+	}
+	return now, err
+}
+
+// compareRedactions compares what of the first size records was served and what was
+// said to be erased with what the events redact.
+func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
+	for seq := range size {
+		facts, err := w.past.Facts(seq)
+		if err != nil {
+			return err
+		}
+		redacted := facts&audit.IsRedacted != 0
+		switch {
+		case facts&audit.WasGone != 0 && !redacted:
+			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "its content is said to be erased, but no event redacts it"}
+		case facts&audit.WasServed != 0 && redacted:
+			if err := w.mustBeGone(ctx, seq); err != nil {
+				return err
+			}
+		}
+		if redacted {
+			w.report.Redacted++
+		}
+	}
+	return nil
+}
+
+// mustBeGone asks again for the content of a record that was served before, and that
+// an event redacts, which may have come between.
+func (w *wholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
+	for entry, err := range w.log.Entries(ctx, seq) {
+		if err != nil {
+			return err
+		}
+		var document pyjson.Document
+		if err := document.Parse(entry[proofs.HashSize:]); err != nil {
+			return err
+		}
+		for name := range document.Root().Member("record").Member("content").Members() {
+			answer, err := w.fetch.get(ctx, contentPath(seq, string(name.Text())), maxAuditContent)
+			if err != nil {
+				return err
+			}
+			if answer.status != http.StatusGone {
+				return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: string(name.Text()), Message: "it is served, though an event redacts it"}
+			}
+		}
+		break
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// changeKey appends a change of keys and gives what it says.
+func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *proofs.Signer) {
+	t.Helper()
+	var handover []byte
+	if step == proofs.KeyIntroduced {
+		var err error
+		handover, err = proofs.NewHandover(previous, next)
+		require.NoError(t, err)
+	}
+	v := record.NewKeyRotation(string(step), previous.Verifier().String(), next.Verifier().String(), handover)
+	seq := uint64(len(m.entries))
+	key := proofs.Hash(sha256.Sum256([]byte{byte(seq), byte(seq >> 8), 1}))
+	m.keys[key] = Claim{Seq: seq, Record: record.KeyedDigest(v.Kind, v.Digest)}
+	m.add(v.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))
+	m.head.Size = seq + 1
+	m.seal(t)
+}
+
+// signedBy has several keys sign the head.
+func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
+	t.Helper()
+	var err error
+	m.head.Checkpoint, err = proofs.SignCheckpoint(proofs.Checkpoint{Origin: testOrigin, Size: m.head.Size, Root: m.retile(t)}, signers...)
+	require.NoError(t, err)
+}
+
+// The keys of a log follow one another as its events say, whichever of them is trusted
+// and however many walks it takes to see them.
+func TestKeysChange(t *testing.T) {
+	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
+	m := newMemory(t, 300)
+	a := newAuditor()
+	require.Nil(t, a.walk(t, m).Damage)
+
+	m.changeKey(t, proofs.KeyIntroduced, first, second)
+	m.signedBy(t, second, first)
+	require.Nil(t, walked(t, m).Damage)
+	both := []*proofs.Verifier{second.Verifier(), first.Verifier()}
+	check := func(m *memory, verifiers []*proofs.Verifier, kind Kind, seq uint64) {
+		t.Helper()
+		options := Options{Verifiers: verifiers}
+		stored, err := Log(t.Context(), m, options)
+		require.NoError(t, err)
+		extended, at, err := Extend(t.Context(), public{m}, options, Extension{From: a.at, Past: a.past, Seen: a.seen})
+		require.NoError(t, err)
+		for _, report := range []*Report{stored, extended} {
+			if kind == "" {
+				require.Nil(t, report.Damage)
+				continue
+			}
+			require.NotNil(t, report.Damage)
+			require.Equal(t, []any{kind, seq}, []any{report.Damage.Kind, report.Damage.Seq}, "%v", report.Damage)
+		}
+		if kind == "" {
+			a.at = at
+		}
+	}
+	check(m, both, "", 0)
+
+	m.changeKey(t, proofs.KeyRetired, first, second)
+	retired := m.head.Size
+	m.signedBy(t, second)
+	check(m, both, "", 0)
+	check(m, both[:1], "", 0)
+	old := m.clone()
+	old.signedBy(t, first)
+	check(old, both, KindSignature, retired)
+
+	again := m.clone()
+	again.changeKey(t, proofs.KeyIntroduced, second, first)
+	again.signedBy(t, second)
+	check(again, both, KindEvent, retired)
+	stranger := m.clone()
+	stranger.changeKey(t, proofs.KeyIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
+	stranger.signedBy(t, second)
+	check(stranger, both, KindEvent, retired)
+}
+
+// A key that is given and signs, and that no event of the log leads to, is not the
+// log's.
+func TestKeyOfNoEvent(t *testing.T) {
+	m := newMemory(t, 30)
+	other := testSigner(t, testOrigin, 2)
+	m.signedBy(t, other)
+	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{other.Verifier()}})
+	require.NoError(t, err)
+	require.NotNil(t, report.Damage)
+	require.Equal(t, []any{KindEvent, uint64(0)}, []any{report.Damage.Kind, report.Damage.Seq})
+}
