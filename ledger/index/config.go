@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -51,6 +52,9 @@ type config struct {
 	keptBytes int
 	// knownBytes bounds the filters of groups of all ledgers.
 	knownBytes int
+	// pause is how long a follower gathers events that nobody waits for: from one fold
+	// to the next.
+	pause time.Duration
 }
 
 func (c Config) internal() (config, error) {
@@ -78,5 +82,6 @@ func (c Config) internal() (config, error) {
 		batchBytes:    min(memory/20, mostTable),
 		keptBytes:     memory / 16 * 3,
 		knownBytes:    memory / 16 * 3,
+		pause:         10 * time.Millisecond,
 	}, nil
 }

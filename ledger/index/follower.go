@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 
@@ -20,14 +21,19 @@ type Follower struct {
 	log   storage.Reader
 
 	wake   chan struct{} // holds a token when the head may have moved
+	hurry  chan struct{} // holds a token when somebody has begun to wait
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
 	err    error         // why it ended by itself, or cannot begin; set before done is closed
 	limit  uint64        // it folds so many events and no more; does not change
+	folded time.Time     // when the last fold began; of the goroutine
 
 	// By start and the goroutine, and by who replaces the engine while neither uses it;
 	// read by all.
 	published atomic.Pointer[snapshot]
+	// resting is there from the beginning of a pause to the end of the fold after it,
+	// when it is closed.
+	resting atomic.Pointer[chan struct{}]
 
 	// Of start, then of the goroutine.
 	fold   fold
@@ -51,6 +57,7 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 		name:  name,
 		log:   log,
 		wake:  make(chan struct{}, 1),
+		hurry: make(chan struct{}, 1),
 		done:  make(chan struct{}),
 		limit: noLimit,
 		fold:  fold{counters: newCounters(newCounts())},
@@ -85,11 +92,11 @@ func (f *Follower) run(ctx context.Context, err error) {
 		err = f.catchUp(ctx)
 	}
 	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.damaged(err, f.replaced) {
-		select {
-		case <-f.wake:
+		if err = f.rest(ctx); err == nil {
 			err = f.catchUp(ctx)
-		case <-ctx.Done():
-			err = ctx.Err()
+		}
+		if rested := f.resting.Swap(nil); rested != nil {
+			close(*rested)
 		}
 	}
 	if ctx.Err() != nil {
@@ -97,6 +104,29 @@ func (f *Follower) run(ctx context.Context, err error) {
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
 	f.store.config.log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
+}
+
+// rest returns when the head may have moved, and the last fold is a while ago or somebody
+// wants to know: a fold for every commit would cost more than the commit.
+func (f *Follower) rest(ctx context.Context) error {
+	select {
+	case <-f.wake:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if left := f.store.config.pause - time.Since(f.folded); left > 0 {
+		timer, rested := time.NewTimer(left), make(chan struct{})
+		defer timer.Stop()
+		f.resting.Store(&rested)
+		select {
+		case <-timer.C:
+		case <-f.hurry:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	f.folded = time.Now()
+	return nil
 }
 
 // begin makes a fold that goes on where the index ends. The engine is acquired, and the
@@ -223,8 +253,13 @@ func (f *Follower) Name() string { return f.name }
 
 // Wake tells the follower that the log's head has moved. It never blocks.
 func (f *Follower) Wake() {
+	notify(f.wake)
+}
+
+// notify puts a token into a channel that has room for one.
+func notify(c chan<- struct{}) {
 	select {
-	case f.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -235,7 +270,8 @@ func (f *Follower) Size() uint64 { return f.published.Load().size }
 
 // Wait returns when that many events are folded. It fails when ctx is done,
 // with Err when the follower has stopped before, and with ErrClosed when it was
-// closed before. Waiting wakes a follower that had no room on the disk.
+// closed before. Waiting wakes a follower that had no room on the disk, and one that
+// pauses.
 func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	for {
 		now := f.published.Load()
@@ -243,6 +279,7 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 			return nil
 		}
 		f.Wake()
+		notify(f.hurry)
 		select {
 		case <-now.superseded:
 		case <-ctx.Done():
@@ -257,6 +294,20 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 			}
 			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ErrClosed)
 		}
+	}
+}
+
+// rouse has a follower that pauses fold, and waits until it has: nobody is to see less
+// because of that.
+func (f *Follower) rouse() {
+	now, rested := f.published.Load(), f.resting.Load()
+	if rested == nil {
+		return
+	}
+	notify(f.hurry)
+	select {
+	case <-now.superseded:
+	case <-*rested:
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -286,6 +288,44 @@ func hashesOf(t *testing.T, events int) []storage.Hash {
 
 // A follower that is being closed in the middle of a fold has stored what it
 // shows.
+// A follower that has just folded gathers what nobody waits for; who waits is not kept
+// waiting, and neither is who closes it.
+func TestPause(t *testing.T) {
+	c := testConfig(vfs.NewMem())
+	c.pause = time.Hour
+	s := openTest(t, c)
+	log := newJournal(t, "default")
+	f := follow(t, s, log)
+	for n := range 50 {
+		log.append(plain(t, n))
+		f.Wake()
+	}
+	log.catchUp(f)
+	for n := range 50 {
+		log.append(plain(t, 50+n))
+		f.Wake()
+		if n%7 == 0 {
+			log.catchUp(f)
+		}
+	}
+	log.catchUp(f)
+	log.check(f)
+	log.append(plain(t, 100))
+	f.Wake()
+	for f.resting.Load() == nil {
+		runtime.Gosched()
+	}
+	require.Equal(t, uint64(100), f.Size())
+	v, err := f.Latest()
+	require.NoError(t, err)
+	require.Equal(t, uint64(101), v.Size())
+	require.NoError(t, v.Close())
+	log.append(plain(t, 101))
+	f.Wake()
+	require.NoError(t, s.Close())
+	require.Equal(t, uint64(101), f.Size())
+}
+
 func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 2000)...)

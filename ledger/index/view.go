@@ -32,8 +32,9 @@ type View struct {
 	touched, bytes int
 }
 
-// Latest is the view of all that is folded.
+// Latest is the view of all that is folded, by a follower that pauses too.
 func (f *Follower) Latest() (*View, error) {
+	f.rouse()
 	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
 	}
