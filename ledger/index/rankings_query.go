@@ -227,13 +227,15 @@ func (r *recent) next() (seq uint64, id identity, ok bool, err error) {
 	var rankedSeq uint64 // event 0 is no run
 	if r.ranked.Valid() {
 		rankedSeq = versionOf(r.ranked.Key()[:r.rankedBytes+versionBytes])
+	} else if err := r.ranked.Error(); err != nil {
+		return 0, id, false, wrapRead(err)
 	}
 	member, err := r.member()
 	if err != nil {
 		return 0, id, false, err
 	}
 	if rankedSeq == 0 && member.seq == 0 {
-		return 0, id, false, wrapRead(r.ranked.Error())
+		return 0, id, false, nil
 	}
 	if rankedSeq >= member.seq {
 		r.view.touched++

@@ -107,7 +107,7 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 func (r *groupRuns) following(seq uint64) (next row, found bool, err error) {
 	key := appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
 	// It is in the stretch that the seq is in, or begins the one after that.
-	for valid := r.versions.SeekGE(key) || r.versions.Last(); valid; valid = r.versions.Prev() {
+	for valid := seekOrLast(r.versions, key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		encoded, err := r.versions.ValueAndErr()
 		if err != nil {

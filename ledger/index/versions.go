@@ -126,11 +126,17 @@ func (v *View) ascend(d dimension, id []byte, from uint64) iter.Seq2[row, error]
 	}
 }
 
+// seekOrLast puts an iterator on the first key that is not less, or else on the last. If
+// the seek has failed it stays there: going on would forget why.
+func seekOrLast(it *engine.Iterator, key []byte) bool {
+	return it.SeekGE(key) || it.Error() == nil && it.Last()
+}
+
 // eachFrom yields the versions from a seq upwards of the row that an iterator is bound
 // to, and reports whether more are wanted.
 func (v *View) eachFrom(it *engine.Iterator, d dimension, id []byte, from uint64, yield func(row, error) bool) (more bool, err error) {
 	// The stretch that it is in, or the oldest.
-	for valid := it.SeekGE(v.row(d, id, from+1)) || it.Last(); valid; valid = it.Prev() {
+	for valid := seekOrLast(it, v.row(d, id, from+1)); valid; valid = it.Prev() {
 		v.touched++
 		encoded, err := it.ValueAndErr()
 		if err != nil {

@@ -31,6 +31,10 @@ func (l *ledger) find(
 	for i := range n {
 		at = key(at[:0], i)
 		if !values.SeekPrefixGE(at) {
+			// The next seek would forget it.
+			if err := values.Error(); err != nil {
+				return err
+			}
 			continue
 		}
 		value, err := values.ValueAndErr()
@@ -41,5 +45,5 @@ func (l *ledger) find(
 			return err
 		}
 	}
-	return values.Error()
+	return nil
 }

@@ -106,15 +106,18 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 		seq, is := keys.ReferenceSeq(holdings.Key())
 		needed = is && !w.records[seq]
 	}
+	if err := holdings.Error(); err != nil { // the next seek would forget it
+		return err
+	}
 	var reference []byte
 	for _, seq := range slices.Sorted(maps.Keys(w.records)) {
 		reference = keys.AppendReference(reference[:0], w.ledger, w.digest, seq)
 		if holdings.SeekGE(reference) && bytes.Equal(holdings.Key(), reference) {
 			c.delete(reference)
 		}
-	}
-	if err := holdings.Error(); err != nil {
-		return err
+		if err := holdings.Error(); err != nil {
+			return err
+		}
 	}
 	switch {
 	case !needed:

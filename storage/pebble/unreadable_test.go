@@ -1,0 +1,160 @@
+package pebble
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/faulty"
+)
+
+// pieces is how many pieces of content, and keys, the database of these tests has. Each
+// piece is needed by two events: n and pieces+n.
+const (
+	pieces = 1500
+	every  = 100 // so many of them one is redacted, or brought again
+)
+
+func pieceNo(n int) storage.Content {
+	return storage.Content{Digest: digestOf(uint64(n)), Bytes: fmt.Appendf(nil, "piece %d", n)}
+}
+
+// storedInTables is a database whose keys and content are in tables, and its head.
+func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	b := storage.Batch{Head: storage.Head{Size: 2 * pieces, Tip: digestOf(1)}}
+	for n := range 2 * pieces {
+		b.Entries = append(b.Entries, fmt.Append(nil, "entry ", n))
+		c := pieceNo(n % pieces)
+		c.Seq = uint64(n)
+		b.Contents = append(b.Contents, c)
+		b.Keys = append(b.Keys, storage.Key{Key: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
+	}
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
+	require.NoError(t, db.engine.Flush())
+	require.NoError(t, db.Close())
+	return files, b.Head
+}
+
+// following redacts events whose content others need, and brings content that is there,
+// and some that is not.
+func following(old storage.Head) storage.Batch {
+	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
+	for n := 0; n < pieces; n += every {
+		b.Redactions = append(b.Redactions, storage.Redaction{Seq: uint64(n), By: old.Size, Digests: []storage.Hash{pieceNo(n).Digest}})
+	}
+	for slot := range pieces / every {
+		for i, n := range []int{slot*every + every/2, pieces + slot} {
+			c := pieceNo(n)
+			c.Seq, c.Slot = old.Size, uint16(2*slot+i)
+			b.Contents = append(b.Contents, c)
+		}
+	}
+	return b
+}
+
+// requireNeeded checks who needs which piece, before or after the following batch.
+func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
+	t.Helper()
+	for n := 0; n < pieces; n += every / 2 {
+		want := []uint64{uint64(n), uint64(pieces + n)}
+		switch {
+		case after && n%every == 0:
+			want = want[1:]
+		case after:
+			want = append(want, size)
+		}
+		var got []uint64
+		for seq, err := range l.References(t.Context(), pieceNo(n).Digest) {
+			require.NoError(t, err)
+			got = append(got, seq)
+		}
+		require.Equal(t, want, got, "piece %d", n)
+		text, err := l.Content(t.Context(), pieceNo(n).Digest)
+		require.NoError(t, err)
+		require.Equal(t, pieceNo(n).Bytes, text)
+	}
+}
+
+// tryReads does something with a database again and again, each time with another read
+// of a table failing, until all that it reads have. do says what it got.
+func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, do func(store storage.Store) error, check func(store storage.Store, err error)) {
+	copied := func() vfs.FS {
+		to := vfs.NewMem()
+		_, err := vfs.Clone(files, to, testDir, testDir)
+		require.NoError(t, err)
+		return to
+	}
+	open := func(files vfs.FS) (*Database, storage.Store) {
+		db := openOn(t, files)
+		store, err := db.Ledger(t.Context(), "default")
+		require.NoError(t, err)
+		return db, store
+	}
+	// A pause of nothing changes nothing, but is counted.
+	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Read}, Path: "*.sst", Count: -1})
+	db, store := open(faulty.NewFiles(copied(), reads))
+	opening := reads.Injected()[faulty.Read]
+	require.NoError(t, do(store))
+	all := reads.Injected()[faulty.Read]
+	require.NoError(t, db.Close())
+	require.Greater(t, all, opening, "it reads tables")
+	for skip := opening; skip < all; skip++ {
+		faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{faulty.Read}, Path: "*.sst", Skip: skip})
+		db, store := open(faulty.NewFiles(copied(), faults))
+		err := do(store)
+		faults.Stop()
+		check(store, err)
+		require.NoError(t, db.Close())
+	}
+}
+
+// A commit that cannot read what is there fails, and changes nothing: what it has not
+// seen is not taken for absent.
+func TestCommitThatCannotRead(t *testing.T) {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+		files, head := storedInTables(t)
+		failed := 0
+		tryReads(t, files, mode, func(store storage.Store) error {
+			return store.Commit(t.Context(), head, following(head))
+		}, func(store storage.Store, err error) {
+			if err != nil {
+				failed++
+			}
+			requireNeeded(t, store, head.Size, err == nil)
+		})
+		require.Positive(t, failed, "%s", mode)
+	}
+}
+
+// Nor is a key that cannot be read one that nobody holds.
+func TestKeysThatCannotBeRead(t *testing.T) {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+		files, _ := storedInTables(t)
+		var asked []storage.Hash
+		held := 0
+		for n := 0; n < 3*pieces; n += every { // of which the last third is not there
+			asked = append(asked, digestOf(uint64(1000+n)))
+			if n < 2*pieces {
+				held++
+			}
+		}
+		var found []storage.Key
+		failed := 0
+		tryReads(t, files, mode, func(store storage.Store) (err error) {
+			found, err = store.Keys(t.Context(), asked)
+			return err
+		}, func(_ storage.Store, err error) {
+			if err != nil {
+				failed++
+				return
+			}
+			require.Len(t, found, held)
+		})
+		require.Positive(t, failed, "%s", mode)
+	}
+}
