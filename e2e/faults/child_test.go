@@ -77,7 +77,8 @@ func (s session) serve(asked *json.Decoder, say func(said)) error {
 	n, err := openNode(ctx, nodeConfig{
 		database:   database,
 		indexFiles: faulty.NewFiles(vfs.Default, faults("index", s.Index)), indexDir: filepath.Join(s.Dir, "index"),
-		keys: ledger.KeyFiles{Dir: filepath.Join(s.Dir, "keys")}, log: log,
+		keys:  ledger.KeyFiles{Dir: filepath.Join(s.Dir, "keys")},
+		marks: ledger.MarkFiles{Dir: filepath.Join(s.Dir, "marks")}, log: log,
 	})
 	if err != nil {
 		return err
@@ -147,22 +148,28 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// wait is the next line but for hits, which are counted; false if the child has ended
-// or says nothing for that long.
-func (c *child) wait(most time.Duration) (said, bool) {
+// Why there is no next line of a child.
+var (
+	errEnded  = errors.New("the child has ended")
+	errSilent = errors.New("the child says nothing")
+)
+
+// wait is the next line but for hits, which are counted; errEnded, or errSilent after
+// that long.
+func (c *child) wait(most time.Duration) (said, error) {
 	late := time.After(most)
 	for {
 		select {
 		case s, more := <-c.lines:
 			if !more {
-				return said{}, false
+				return said{}, errEnded
 			}
 			if s.Hit == "" {
-				return s, true
+				return s, nil
 			}
 			c.hits[s.Hit]++
 		case <-late:
-			return said{}, false
+			return said{}, errSilent
 		}
 	}
 }

@@ -44,11 +44,11 @@ const sessionsOfFiles = 5
 // fileRound is some sessions on one folder. In each, calls go wrong in one way.
 func fileRound(mode faulty.Mode, index bool) round {
 	return func(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-		dir, err := os.MkdirTemp(scratch(t), "files")
+		dir, remove, err := scratch()
 		if err != nil {
 			return done, err
 		}
-		defer os.RemoveAll(dir)
+		defer remove()
 		w := &fileWorld{dir: dir, history: newHistory(name, r.Uint64())}
 		w.history.largest = 100_000
 		defer w.end()
@@ -80,7 +80,8 @@ type fileWorld struct {
 }
 
 // session has a child serve and clients use it, and ends the child's session or sees it
-// end; ended says how many processes did.
+// end; ended says how many processes did. Only where files fail for ever may it hang:
+// writers wait until tables can be written, and so does opening and closing.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -89,26 +90,30 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 		}
 	}
 	w.child.hits = w.counted
+	most, lasts := patience, s.Log.Count < 0 || s.Index.Count < 0
+	if lasts {
+		most = 2 * time.Second
+	}
 	w.child.ask(s)
-	if said, ok := w.child.wait(patience); !ok || said.URL == "" {
-		w.end()
-		return 1, nil // it says what is wrong, or is ended by it
-	} else {
-		clients := newClient(w.history, said.URL)
-		if s.Log.Count < 0 || s.Index.Count < 0 {
-			// Writers wait while tables cannot be written, for as long as that is so.
+	opened, err := w.child.wait(most)
+	if err == nil && opened.URL != "" {
+		clients := newClient(w.history, opened.URL)
+		if lasts {
 			clients.mayHang, clients.http.Timeout = true, time.Second
 		}
 		clients.load(ctx, 3, 5)
 		clients.close()
+		w.child.ask("stop")
+		var closed said
+		if closed, err = w.child.wait(most); err == nil && closed.Closed {
+			return 0, nil
+		}
 	}
-	// With files that fail for ever it may not be able to end; an operator kills it.
-	w.child.ask("stop")
-	if said, ok := w.child.wait(3 * time.Second); !ok || !said.Closed {
-		w.end()
-		return 1, nil
+	w.end() // it says what is wrong, or is ended by it
+	if errors.Is(err, errSilent) && !lasts {
+		return 1, err
 	}
-	return 0, nil
+	return 1, nil
 }
 
 func (w *fileWorld) end() {
@@ -129,29 +134,34 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	if _, err := vfs.Clone(vfs.Default, left, data, "data"); err != nil {
 		return err
 	}
-	keys := filepath.Join(w.dir, "keys")
-	defer func() { err = errors.Join(err, os.RemoveAll(keys)) }()
-	if err := copyKeys(filepath.Join(data, "keys"), keys); err != nil {
-		return err
+	beside := filepath.Join(w.dir, "beside")
+	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
+	for _, folder := range []string{"keys", "marks"} {
+		if err := copyFolder(filepath.Join(data, folder), filepath.Join(beside, folder)); err != nil {
+			return err
+		}
 	}
-	return openAndCheck(ctx, left, "data", ledger.KeyFiles{Dir: keys}, w.history.copy())
+	c := nodeConfig{keys: ledger.KeyFiles{Dir: filepath.Join(beside, "keys")}, marks: ledger.MarkFiles{Dir: filepath.Join(beside, "marks")}}
+	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 
-// openAndCheck opens a data folder on a file system that works, and asks the oracle.
-func openAndCheck(ctx context.Context, files vfs.FS, dir string, keys ledger.Keys, h *history) error {
-	database, err := openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
+// openAndCheck opens a data folder on a file system that works, and asks the oracle. The
+// rest of c is for it to say.
+func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h *history) (err error) {
+	c.database, err = openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
 	if err != nil {
 		return fmt.Errorf("opening what is left: %w", err)
 	}
-	n, err := openNode(ctx, nodeConfig{database: database, indexFiles: files, indexDir: files.PathJoin(dir, "index"), keys: keys})
+	c.indexFiles, c.indexDir = files, files.PathJoin(dir, "index")
+	n, err := openNode(ctx, c)
 	if err != nil {
 		return fmt.Errorf("opening what is left: %w", err)
 	}
 	return errors.Join(check(ctx, n, h), n.close())
 }
 
-// copyKeys copies a folder of keys, if there is one.
-func copyKeys(from, to string) error {
+// copyFolder copies the files of a folder, if there is one.
+func copyFolder(from, to string) error {
 	files, err := os.ReadDir(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -174,15 +184,16 @@ func copyKeys(from, to string) error {
 	return nil
 }
 
-// scratch is a folder for many small files: in memory where the system has one, since
-// what ends a process but not the machine does not depend on syncs.
-func scratch(t *testing.T) string {
-	const memory = "/dev/shm"
-	if dir, err := os.MkdirTemp(memory, "colophon-faults"); err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		return dir
+// scratch makes a folder for many small files: in memory where the system has room there,
+// since what ends a process but not the machine does not depend on syncs. done removes it.
+func scratch() (dir string, done func(), err error) {
+	const memory, room = "/dev/shm", 1 << 30
+	in := ""
+	if usage, err := vfs.Default.GetDiskUsage(memory); err == nil && usage.AvailBytes > room {
+		in = memory
 	}
-	return t.TempDir()
+	dir, err = os.MkdirTemp(in, "colophon-faults")
+	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
 // verbose is where servers write their logs, if anywhere.

@@ -24,7 +24,7 @@ const (
 
 // killRound is one data folder whose servers are killed one after the other.
 func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp(t.TempDir(), "kill")
+	dir, err := os.MkdirTemp("", "colophon-faults") // on a disk, so that commits take their time
 	if err != nil {
 		return done, err
 	}
@@ -86,11 +86,11 @@ func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.
 // terminateRound is one data folder whose servers are asked to end, one after the
 // other: what they have accepted they answer.
 func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp(scratch(t), "terminate")
+	dir, remove, err := scratch()
 	if err != nil {
 		return done, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.complete = true
 	for range kills {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
-	settings.faults = number("FAULTS", 10)
+	settings.faults = number("FAULTS", 4)
 	settings.seed = uint64(number("FAULTS_SEED", int(time.Now().UnixNano()%1_000_000)))
 	settings.round = number("FAULTS_ROUND", -1)
 	dir, err := os.MkdirTemp("", "colophon-faults")

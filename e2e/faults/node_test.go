@@ -27,6 +27,7 @@ type nodeConfig struct {
 	indexFiles vfs.FS
 	indexDir   string
 	keys       ledger.Keys
+	marks      ledger.Marks // nil: none are kept
 	clock      func() time.Time
 	// fatal is ledger.Config.Fatal.
 	fatal func(error)
@@ -61,7 +62,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	n.host, err = ledger.OpenHost(ctx, c.database, c.keys, func(string) ledger.Config {
-		return ledger.Config{Clock: c.clock, Fatal: c.fatal, Log: c.log}
+		return ledger.Config{Clock: c.clock, Fatal: c.fatal, Log: c.log, Marks: c.marks}
 	})
 	if err != nil {
 		return err

@@ -18,20 +18,20 @@ type target struct {
 // targets are those of every mode. The numbers are of a session as in files_test.go,
 // with tables as small as there.
 var targets = []target{
-	{faulty.Create, "*.log", 2, 1}, {faulty.Create, "*.sst", 3, 1}, {faulty.Create, "MANIFEST-*", 1, 1},
+	{faulty.Create, "*.log", 2, 1}, {faulty.Create, "*.sst", 6, 1}, {faulty.Create, "*.blob", 2, 0}, {faulty.Create, "MANIFEST-*", 1, 1},
 	{faulty.Create, "marker.*", 3, 3}, {faulty.Create, "*.dbtmp", 1, 1}, {faulty.Create, "LAYOUT*", 0, 1},
-	{faulty.Compact, "*.sst", 1, 1}, {faulty.Reuse, "*.log", 1, 0}, {faulty.Rename, "", 1, 1},
-	{faulty.Open, "*.log", 1, 1}, {faulty.Open, "*.sst", 8, 3}, {faulty.Open, "MANIFEST-*", 1, 1},
+	{faulty.Compact, "*.sst", 1, 1}, {faulty.Compact, "*.blob", 1, 0}, {faulty.Reuse, "*.log", 1, 0}, {faulty.Rename, "", 1, 1},
+	{faulty.Open, "*.log", 1, 1}, {faulty.Open, "*.sst", 8, 3}, {faulty.Open, "*.blob", 3, 0}, {faulty.Open, "MANIFEST-*", 1, 1},
 	{faulty.Open, "OPTIONS-*", 1, 1}, {faulty.Open, "LAYOUT*", 0, 1}, {faulty.OpenDir, "", 12, 6},
-	{faulty.Read, "*.log", 2, 1}, {faulty.Read, "*.sst", 60, 20}, {faulty.Read, "MANIFEST-*", 2, 2},
+	{faulty.Read, "*.log", 2, 1}, {faulty.Read, "*.sst", 60, 20}, {faulty.Read, "*.blob", 20, 0}, {faulty.Read, "MANIFEST-*", 2, 2},
 	{faulty.Read, "OPTIONS-*", 5, 5}, {faulty.Read, "LAYOUT*", 0, 2},
-	{faulty.Write, "*.log", 16, 1}, {faulty.Write, "*.sst", 40, 7}, {faulty.Write, "MANIFEST-*", 4, 2},
+	{faulty.Write, "*.log", 16, 1}, {faulty.Write, "*.sst", 40, 7}, {faulty.Write, "*.blob", 12, 0}, {faulty.Write, "MANIFEST-*", 4, 2},
 	{faulty.Write, "*.dbtmp", 1, 1}, {faulty.Write, "LAYOUT*", 0, 1},
-	{faulty.Sync, "*.log", 14, 1}, {faulty.Sync, "*.sst", 4, 1}, {faulty.Sync, "MANIFEST-*", 4, 2},
+	{faulty.Sync, "*.log", 14, 1}, {faulty.Sync, "*.sst", 6, 1}, {faulty.Sync, "*.blob", 2, 0}, {faulty.Sync, "MANIFEST-*", 4, 2},
 	{faulty.Sync, "*.dbtmp", 1, 1}, {faulty.Sync, "LAYOUT*", 0, 1}, {faulty.Sync, "db", 12, 0}, {faulty.Sync, "index", 0, 6},
-	{faulty.SyncPart, "", 1, 0}, {faulty.Preallocate, "", 3, 1}, {faulty.Remove, "*.log", 2, 1}, {faulty.Remove, "*.sst", 3, 1},
+	{faulty.SyncPart, "", 1, 0}, {faulty.Preallocate, "", 3, 1}, {faulty.Remove, "*.log", 2, 1}, {faulty.Remove, "*.sst", 3, 1}, {faulty.Remove, "*.blob", 2, 0},
 	{faulty.Remove, "MANIFEST-*", 1, 1}, {faulty.Remove, "OPTIONS-*", 1, 1}, {faulty.Remove, "marker.*", 3, 3},
-	{faulty.Close, "*.log", 4, 2}, {faulty.Close, "*.sst", 12, 4}, {faulty.Close, "", 20, 15},
+	{faulty.Close, "*.log", 4, 2}, {faulty.Close, "*.sst", 12, 4}, {faulty.Close, "*.blob", 4, 0}, {faulty.Close, "", 20, 15},
 	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
 }
 
@@ -61,7 +61,7 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	switch r.IntN(6) {
 	case 0, 1:
 		// Several bits of one log cannot be told from a write that was cut short.
-		if mode != faulty.Garble || plan.Path == "*.sst" {
+		if mode != faulty.Garble || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}
 	case 2:

@@ -23,6 +23,22 @@ type server struct {
 	url     string // empty if it has not said it
 	ended   chan struct{}
 	err     error // of the process; set before ended is closed
+
+	// mu is held while the process is waited for, after which its number may be that of
+	// another.
+	mu     sync.Mutex
+	waited bool // under mu
+}
+
+// whileItIs does something to the process by its number, unless that is not its own any
+// more.
+func (s *server) whileItIs(do func(pid int) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waited {
+		return nil
+	}
+	return do(s.command.Process.Pid)
 }
 
 // logged is what a server writes to its standard error.
@@ -66,7 +82,10 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 			}
 		}
 		close(ready)
+		s.mu.Lock() // its output has ended, so that it will not take long
+		defer s.mu.Unlock()
 		s.err = s.command.Wait()
+		s.waited = true
 	}()
 	return s, ready, nil
 }

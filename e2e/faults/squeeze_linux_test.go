@@ -123,27 +123,26 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 
 // descriptorRound takes all but a few of the descriptors that are open.
 func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp(scratch(t), "descriptors")
+	dir, remove, err := scratch()
 	if err != nil {
 		return done, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	flags := []string{"--log-level", "debug"}
 	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
-		pid := s.command.Process.Pid
-		limit := func(n uint64) func() error {
-			return func() error {
-				return gone(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 4096}, nil))
-			}
-		}
-		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		limit := func(n int) func() error { return s.limit(unix.RLIMIT_NOFILE, unix.Rlimit{Cur: uint64(n), Max: 4096}) }
+		var open []os.DirEntry
+		err := s.whileItIs(func(pid int) (err error) {
+			open, err = os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+			return err
+		})
 		if err != nil {
 			return "", err
 		}
 		before := strings.Count(s.log.String(), "too many open files")
-		err = w.squeezed(t.Context(), s, limit(uint64(len(open)+r.IntN(5))), limit(4096), time.Duration(10+r.IntN(40))*time.Millisecond)
+		err = w.squeezed(t.Context(), s, limit(len(open)+r.IntN(5)), limit(4096), time.Duration(10+r.IntN(40))*time.Millisecond)
 		if strings.Count(s.log.String(), "too many open files") == before {
 			return "", err
 		}
@@ -151,21 +150,25 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 	})
 }
 
-// gone is nil for a process that has ended meanwhile.
-func gone(err error) error {
-	if errors.Is(err, unix.ESRCH) {
-		return nil
+// limit sets a limit of a process, if it is there.
+func (s *server) limit(resource int, to unix.Rlimit) func() error {
+	return func() error {
+		return s.whileItIs(func(pid int) error {
+			if err := unix.Prlimit(pid, resource, &to, nil); !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+			return nil
+		})
 	}
-	return err
 }
 
 // memoryLimitRound gives a server less memory than it would take, by GOMEMLIMIT.
 func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp(scratch(t), "limit")
+	dir, remove, err := scratch()
 	if err != nil {
 		return done, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.smallest, w.history.largest = 1_000, 400_000
 	limit := 24 + r.IntN(16)
@@ -212,27 +215,28 @@ func (s *server) memory(ctx context.Context) (float64, error) {
 // memoryRound takes the address space that a server has not taken yet: the runtime ends
 // the process when it finds none.
 func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp(scratch(t), "memory")
+	dir, remove, err := scratch()
 	if err != nil {
 		return done, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.smallest, w.history.largest = 1_000, 400_000
 	return done, w.squeeze(t.Context(), &done, nil, []string{"--log-level", "error"}, func(s *server) (string, error) {
-		pid := s.command.Process.Pid
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		var pages uint64
+		err := s.whileItIs(func(pid int) error {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Sscan(string(status), &pages)
+			return err
+		})
 		if err != nil {
 			return "", err
 		}
-		var pages uint64
-		if _, err := fmt.Sscan(string(status), &pages); err != nil {
-			return "", err
-		}
 		limit := func(n uint64) func() error {
-			return func() error {
-				return gone(unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: n, Max: unix.RLIM_INFINITY}, nil))
-			}
+			return s.limit(unix.RLIMIT_AS, unix.Rlimit{Cur: n, Max: unix.RLIM_INFINITY})
 		}
 		taken := pages * uint64(os.Getpagesize())
 		err = w.squeezed(t.Context(), s, limit(taken), limit(unix.RLIM_INFINITY), time.Duration(20+r.IntN(80))*time.Millisecond)
@@ -248,10 +252,11 @@ func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "s
 
 // diskRound fills the small disk of a server to the last byte or nearly so.
 func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp(t.TempDir(), "disk")
+	dir, err := os.MkdirTemp("", "colophon-faults")
 	if err != nil {
 		return done, err
 	}
+	defer os.Remove(dir)
 	if err := mountDisk(dir); err != nil {
 		return done, err
 	}

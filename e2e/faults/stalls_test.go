@@ -61,10 +61,5 @@ func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	if err := errors.Join(err, n.close()); err != nil {
 		return done, err
 	}
-	return done, openAndCheckAt(t.Context(), memory, h)
-}
-
-// openAndCheckAt is openAndCheck for files with db and index at their root.
-func openAndCheckAt(ctx context.Context, files vfs.FS, h *history) error {
-	return openAndCheck(ctx, files, "", new(oneKey), h)
+	return done, openAndCheck(t.Context(), memory, "", nodeConfig{keys: new(oneKey)}, h)
 }

@@ -35,11 +35,11 @@ func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.Slow, u
 func TestStoreHasNoSpace(t *testing.T) { campaign(t, storeRound(faulty.NoSpace, "Writable", "Commit")) }
 
 func TestStoreHasWrongChecksums(t *testing.T) {
-	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Setting"))
+	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
 // used are the calls that a server makes: all but those of audits, and Freeze.
-var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Setting", "Info", "Commit",
+var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 
 // storeRound is some sessions on one store. In each, calls go wrong in one way.
