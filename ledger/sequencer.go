@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"colophon/ledger/record"
@@ -17,6 +18,9 @@ import (
 func (l *Ledger) sequence() {
 	defer close(l.done)
 	for range l.wake {
+		// Those who are about to submit, and wait for a processor only, come along: on a
+		// busy machine the batches grow, on an idle one this is nothing.
+		runtime.Gosched()
 		b, closed := l.take()
 		if len(b.items) > 0 {
 			b.err = l.commit(context.Background(), b)
