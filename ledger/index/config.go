@@ -82,6 +82,6 @@ func (c Config) internal() (config, error) {
 		batchBytes:    min(memory/20, mostTable),
 		keptBytes:     memory / 16 * 3,
 		knownBytes:    memory / 16 * 3,
-		pause:         10 * time.Millisecond,
+		pause:         50 * time.Millisecond,
 	}, nil
 }
