@@ -148,7 +148,10 @@ type auditor struct {
 	memory  *auditMemory
 	others  []audit.Seen // checkpoints that others have seen
 	metrics *scrape      // nil where they are not compared
-	report  *auditReport
+	// published is the size of the log before the metrics were fetched; what they are
+	// as of is not less.
+	published uint64
+	report    *auditReport
 }
 
 func runAudit(ctx context.Context, c *console, o auditOptions) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +167,9 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "an index ahead of the log", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
 		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfIndex, Message: "the index is ahead of the log"}},
+		{name: "an index that stays behind", about: onPath("/metrics"), text: func(text string) string {
+			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
+		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfIndex, Message: "the index is behind the log: answers leave out what came since"}},
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {

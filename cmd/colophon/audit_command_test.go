@@ -30,14 +30,14 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.True(t, report.Clean)
 	require.Empty(t, report.Unchecked)
 	require.Equal(t, []uint64{w.size, w.size, w.size, 20, 1}, []uint64{report.Size, report.Walked, report.AsOf, report.Receipts, report.Redacted})
-	require.Equal(t, []uint64{127, 127}, []uint64{report.Derived, report.Confirmed})
+	require.Equal(t, []uint64{128, 128}, []uint64{report.Derived, report.Confirmed})
 	require.Greater(t, report.Queries, uint64(1000))
 	require.Greater(t, report.Rows, uint64(5000))
 
 	text := commandLine(t.Context(), "audit", url+"/", "--key", w.key, "--content", "--replay-index", "--receipts", "1", "--sample", "1")
 	require.Equal(t, 0, text.code, text.stderr)
 	require.Contains(t, text.stdout, "default: clean: 136 events")
-	require.Contains(t, text.stdout, "127 of them with their digest confirmed; 1 redacted")
+	require.Contains(t, text.stdout, "128 of them with their digest confirmed; 1 redacted")
 	require.NotContains(t, text.stdout, "NOT CHECKED")
 	require.Empty(t, text.stderr)
 	left, err := os.ReadDir(temporary)
@@ -50,7 +50,7 @@ func TestAuditStateGoesOn(t *testing.T) {
 	w := newAuditWorld(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
 	var broken atomic.Bool
-	url, stop := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+	url := serveRaw(t, w.copied(t), func(answer http.ResponseWriter, r *http.Request) bool {
 		if broken.Load() && strings.Contains(r.URL.Path, "entries/001") {
 			answer.WriteHeader(http.StatusServiceUnavailable)
 			return true
@@ -65,7 +65,6 @@ func TestAuditStateGoesOn(t *testing.T) {
 	report, _ := audited(t, url, w.key, "--state", state)
 	require.True(t, report.Clean)
 	require.Equal(t, w.size, report.Walked)
-	stop()
 
 	live, stop := serveFolder(t, w.data, nil)
 	for i, body := range []string{`{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, `{"payload":{},"output":"2","model":"m","temperature":0,"max_tokens":9}`} {
@@ -101,10 +100,7 @@ func TestTwoClientsTwoTrees(t *testing.T) {
 	f := newForge(t, w, other)
 	f.rewrite(290, `"actor":"anonymous"`, `"actor":"somebody"`)
 	f.done()
-	first, stop := serveRaw(t, w.data, nil)
-	defer stop()
-	second, stop := serveRaw(t, other, nil)
-	defer stop()
+	first, second := serveRaw(t, w.data, nil), serveRaw(t, other, nil)
 	dir := t.TempDir()
 	for name, url := range map[string]string{"first": first, "second": second} {
 		report, o := audited(t, url, w.key, "--state", filepath.Join(dir, name))
@@ -126,8 +122,7 @@ func TestTwoClientsTwoTrees(t *testing.T) {
 // A state that is not that of the log is refused, and never changed.
 func TestStatesThatAreRefused(t *testing.T) {
 	w, another := newAuditWorld(t, 10, 0, 0), newAuditWorld(t, 5, 0, 0)
-	url, stop := serveRaw(t, w.data, nil)
-	defer stop()
+	url := serveRaw(t, w.data, nil)
 	sound := filepath.Join(t.TempDir(), "state")
 	report, _ := audited(t, url, w.key, "--state", sound)
 	require.True(t, report.Clean)
@@ -197,9 +192,8 @@ func TestAuditFollows(t *testing.T) {
 	f := newForge(t, w, fork)
 	f.rewrite(9, `"actor":"anonymous"`, `"actor":"somebody"`)
 	f.done()
-	other, stopOther := serveRaw(t, fork, nil)
-	defer stopOther()
-	proxy, stopProxy := serveRaw(t, w.copied(t), func(answer http.ResponseWriter, r *http.Request) bool {
+	other := serveRaw(t, fork, nil)
+	proxy := serveRaw(t, w.copied(t), func(answer http.ResponseWriter, r *http.Request) bool {
 		from := url
 		if forked.Load() {
 			from = other
@@ -218,7 +212,6 @@ func TestAuditFollows(t *testing.T) {
 		_, _ = io.Copy(answer, response.Body)
 		return true
 	})
-	defer stopProxy()
 
 	reports, done := following(t.Context(), proxy, w.key)
 	require.Equal(t, w.size, (<-reports).Size)

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -85,9 +87,10 @@ func (c *contentChecker) stop() {
 	c.workers.Wait()
 }
 
-// add has the content of an event checked, if it names some.
+// add has the record of an event checked, if it brings one; one without content too,
+// whose digest nothing else is compared with.
 func (c *contentChecker) add(e audit.Walked) error {
-	if e.Event.Member("record").Member("content").Len() == 0 {
+	if !slices.Contains(record.Kinds[:], record.Kind(e.Event.Member("kind").Text())) {
 		return nil
 	}
 	return c.submit(contentJob{e.Seq, bytes.Clone(e.Entry[proofs.HashSize:])})
@@ -122,6 +125,8 @@ func (c *contentChecker) take(r contentResult) error {
 		return nil
 	case r.err != nil:
 		return r.err
+	case r.goneBy == nil && r.asked == 0:
+		return nil
 	case r.goneBy == nil:
 		return c.past.Mark(r.seq, audit.WasServed)
 	}

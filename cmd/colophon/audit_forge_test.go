@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,24 +40,42 @@ type forge struct {
 	signer  *proofs.Signer
 }
 
-// newForge reads what is in a folder and opens it to be damaged.
-func newForge(t testing.TB, w *auditWorld, data string) *forge {
-	f := &forge{t: t, world: w, data: data, tiles: make(map[[2]uint64][]byte)}
+// storedLog is a log as it is stored.
+type storedLog struct {
+	entries [][]byte
+	tiles   map[[2]uint64][]byte
+	head    storage.Head
+}
+
+// read reads what is stored in a copy of the world's folder, the first time: all are alike.
+func (w *auditWorld) read(t testing.TB, data string) *storedLog {
+	t.Helper()
+	if w.stored != nil {
+		return w.stored
+	}
+	w.stored = &storedLog{tiles: make(map[[2]uint64][]byte)}
 	readFolder(t, data, func(store storage.Reader) {
 		var err error
-		f.head, err = store.Head(t.Context())
+		w.stored.head, err = store.Head(t.Context())
 		require.NoError(t, err)
 		for e, err := range store.Entries(t.Context(), 0) {
 			require.NoError(t, err)
-			f.entries = append(f.entries, bytes.Clone(e.Bytes))
+			w.stored.entries = append(w.stored.entries, bytes.Clone(e.Bytes))
 		}
 		for level := uint8(0); level < 2; level++ {
-			for index := uint64(0); proofs.TileWidth(level, index, f.head.Size) > 0; index++ {
-				f.tiles[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
+			for index := uint64(0); proofs.TileWidth(level, index, w.stored.head.Size) > 0; index++ {
+				w.stored.tiles[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
 				require.NoError(t, err)
 			}
 		}
 	})
+	return w.stored
+}
+
+// newForge opens a copy of the world's folder to be damaged.
+func newForge(t testing.TB, w *auditWorld, data string) *forge {
+	stored := w.read(t, data)
+	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.entries), tiles: stored.tiles, head: stored.head}
 	var err error
 	f.signer, err = keyFiles(data).Load(ledger.Default)
 	require.NoError(t, err)
@@ -227,19 +246,31 @@ type rawServer struct {
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
-// serveRaw runs one over the folder until stop is called.
-func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string, stop func()) {
+// openRaw opens the default ledger of a folder until the test ends.
+func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: databaseDir(data)})
 	require.NoError(t, err)
 	store, err := database.Ledger(context.Background(), ledger.Default)
 	require.NoError(t, err)
-	server := httptest.NewServer(&rawServer{store, instead})
-	return server.URL + ledgerPath(ledger.Default), func() {
+	t.Cleanup(func() { require.NoError(t, database.Close()) })
+	return store
+}
+
+// serve runs the server until the test ends.
+func (s *rawServer) serve(t testing.TB) (address string) {
+	server := httptest.NewServer(s)
+	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
-		require.NoError(t, database.Close())
-	}
+	})
+	return server.URL + ledgerPath(ledger.Default)
+}
+
+// serveRaw runs one over the folder until the test ends.
+func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string) {
+	t.Helper()
+	return (&rawServer{openRaw(t, data), instead}).serve(t)
 }
 
 // ServeHTTP implements http.Handler.

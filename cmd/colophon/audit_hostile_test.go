@@ -35,6 +35,7 @@ func bomb(w http.ResponseWriter) {
 // Whatever a server sends, the audit ends, in bounded memory, and says what is wrong.
 func TestHostileServersEndTheAudit(t *testing.T) {
 	w := newAuditWorld(t, 300, 0, 0)
+	store := openRaw(t, w.data)
 	zeros := make([]byte, 64<<10)
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	slowly := func(w http.ResponseWriter, r *http.Request) {
@@ -90,14 +91,14 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"no right to it", bundle, status(http.StatusForbidden), exitFailed, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url, stop := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+			t.Parallel() // they wait more than they do
+			url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, c.path) {
 					return false
 				}
 				c.answer(answer, r)
 				return true
-			})
-			defer stop()
+			}}).serve(t)
 			timeout := "20s"
 			if c.code == exitUnreachable {
 				timeout = "200ms"
@@ -142,14 +143,13 @@ func TestContentThatIsNotServed(t *testing.T) {
 		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, exitFailed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url, stop := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+			url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, "/records/"+decimal(seq)+"/content/") {
 					return false
 				}
 				c.answer(answer)
 				return true
 			})
-			defer stop()
 			report, o := audited(t, url, w.key, "--content")
 			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
 			if c.kind != "" {

@@ -73,6 +73,7 @@ func (p *pastFiles) file(name string) (*os.File, error) {
 // cut forgets what was remembered of events from a size on. uses is how many keys those
 // before have used.
 func (p *pastFiles) cut(size, uses uint64) error {
+	p.cutNews(size)
 	if err := p.flush(); err != nil {
 		return err
 	}
@@ -98,6 +99,17 @@ func (p *pastFiles) cut(size, uses uint64) error {
 		return fmt.Errorf("it remembers %d uses of idempotency keys, not %d", p.uses, uses)
 	}
 	return nil
+}
+
+// cutNews is cut of what is not in the files yet.
+func (p *pastFiles) cutNews(size uint64) {
+	p.news = p.news[:min(uint64(len(p.news)), max(size, p.size)-p.size)]
+	for number := range p.keys {
+		k := &p.keys[number]
+		for n := len(k.news) - useBytes; n >= 0 && decodeUse(k.news[n:]).Seq >= size; n -= useBytes {
+			k.news = k.news[:n]
+		}
+	}
 }
 
 func (p *pastFiles) keyPath(number int) string {

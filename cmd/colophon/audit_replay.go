@@ -20,14 +20,23 @@ const (
 )
 
 // scrapeFirst fetches the metrics before the log: whatever size they are as of, the log
-// will have reached.
+// will have reached. Until then the index has reached what the log was before.
 func (a *auditor) scrapeFirst(ctx context.Context) error {
+	before, err := openPublishedLog(ctx, a.fetch, a.keys, a.parallel)
+	if err != nil {
+		return err
+	}
+	if a.published = before.head.Size; a.published > 0 {
+		// Answered once the index has come so far. What else it says is asked again.
+		if _, err := a.fetch.get(ctx, "/records?limit=1&as_of="+decimal(a.published), maxAuditJSON); err != nil && !errors.Is(err, errTooMuch) {
+			return fmt.Errorf("waiting for the index: %w", err)
+		}
+	}
 	url := a.metricsURL
 	if url == "" {
 		url = a.fetch.client.base + "/metrics"
 	}
 	var unseen string
-	var err error
 	a.metrics, unseen, err = fetchMetrics(ctx, a.fetch, url, a.ledger)
 	if errors.Is(err, errAnswer) || errors.Is(err, errTooMuch) {
 		a.report.found(auditFinding{Kind: kindMetrics, Query: "/metrics", Message: err.Error()})
@@ -45,10 +54,16 @@ func (a *auditor) scrapeFirst(ctx context.Context) error {
 // replay compares what the server answers with what the copy of the log does.
 func (a *auditor) replay(ctx context.Context, r *replica, past *pastFiles, dir string) (err error) {
 	size := r.written
-	if a.metrics != nil && a.metrics.size > 0 {
-		if a.metrics.size > size {
-			a.report.found(auditFinding{Kind: kindMetrics, Query: "/metrics", Row: sizeOfIndex, Message: "the index is ahead of the log",
-				Expected: "at most " + decimal(size), Got: decimal(a.metrics.size)})
+	if a.metrics != nil {
+		f := auditFinding{Kind: kindMetrics, Query: "/metrics", Row: sizeOfIndex, Got: decimal(a.metrics.size)}
+		switch {
+		case a.metrics.size > size:
+			f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(size)
+		case a.metrics.size < a.published:
+			f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+decimal(a.published)
+		}
+		if f.Message != "" {
+			a.report.found(f)
 			return nil
 		}
 		size = a.metrics.size

@@ -27,6 +27,8 @@ type auditWorld struct {
 	key  string            // verifier key
 	at   map[string]uint64 // seqs of events, by what they are called here
 	size uint64
+
+	stored *storedLog // what is in a copy of the folder, once one was read
 }
 
 const zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
@@ -36,7 +38,7 @@ const zeroHash = "00000000000000000000000000000000000000000000000000000000000000
 var worldRequests = []struct{ name, method, path, body string }{
 	{"ipc", "POST", "/ipc-records", `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`},
 	{"mismatch", "POST", "/ipc-records", `{"run_id":"mismatch","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + zeroHash + `","model":"m1","temperature":0.5,"max_tokens":9}`},
-	{"claims", "POST", "/ipc-records", `{"run_id":"claims","input_hash":"` + zeroHash + `","system_prompt_hash":"` + zeroHash + `","output_hash":"` + zeroHash + `","model":"m2","temperature":0.5,"max_tokens":9,"seed":7}`},
+	{"claims", "POST", "/ipc-records", `{"run_id":"claims","input_hash":"` + zeroHash + `","system_prompt_hash":"` + zeroHash + `","output_hash":"` + zeroHash + `","model":"m2","temperature":0.5,"max_tokens":9,"seed":7,"labels":{"step":"one"}}`},
 	{"labelled", "POST", "/ipc-records", `{"run_id":"labelled","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Somebody.","model":"m2","temperature":0.5,"max_tokens":9,"labels":{"step":"one"}}`},
 	{"dag", "POST", "/run-dags", `{"run_id":"dag","question":"Who keeps the light?","messages":[{"role":"user","content":"x"}],"inputs":{"context_root":"` + zeroHash + `","answer_text":"Ana.","audit_mode":"HYBRID",` +
 		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1}]},"cache_dimensions":{"source_root":"` + zeroHash + `","question_hash":"` + zeroHash + `","model_profile_hash":"` + zeroHash + `","conversation_hash":"` + zeroHash +
@@ -54,7 +56,7 @@ var worldRequests = []struct{ name, method, path, body string }{
 }
 
 // newAuditWorld makes one, with so many nameless events before, between and behind the
-// others.
+// others, one in four of which brings content.
 func newAuditWorld(t testing.TB, before, between, behind int) *auditWorld {
 	t.Helper()
 	w := &auditWorld{data: t.TempDir(), at: make(map[string]uint64)}
@@ -65,8 +67,12 @@ func newAuditWorld(t testing.TB, before, between, behind int) *auditWorld {
 		var lines strings.Builder
 		for range bulk {
 			posted++
-			fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"run_id":"bulk %d","payload":{"q":"%d","seed":%d},"system_prompt":"Be brief.","output":"Text %d.","model":"m%d","temperature":0.5,"max_tokens":9,"labels":{"n":"%d"}}}`+"\n",
-				posted, posted%5, posted%3, posted%4, posted%2, posted%10)
+			said := fmt.Sprintf(`"input_hash":"%064x","system_prompt_hash":"%064x","output_hash":"%064x","seed":%d`, posted%5, 1, posted%4, posted%3)
+			if posted%4 == 1 {
+				said = fmt.Sprintf(`"payload":{"q":"%d","seed":%d},"system_prompt":"Be brief.","output":"Text %d."`, posted%5, posted%3, posted%7)
+			}
+			fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"run_id":"bulk %d",%s,"model":"m%d","temperature":0.5,"max_tokens":9,"labels":{"n":"%d"}}}`+"\n",
+				posted, said, posted%2, posted%10)
 		}
 		_, answer := send(t, "POST", url+"/batch", lines.String(), "application/x-ndjson")
 		require.NotContains(t, answer, `"status"`)
