@@ -8,6 +8,7 @@ import (
 	blocks "github.com/cockroachdb/pebble/v2/sstable/block"
 
 	"colophon/internal/enginelog"
+	"colophon/internal/frames"
 )
 
 // engineFormat is the version of the engine's own file formats, fixed here so
@@ -36,7 +37,7 @@ const lastLevel = 6
 // read one at a time. found is told of damage, once.
 func (c config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
-		FS:       c.folder.files,
+		FS:       frames.Files{FS: c.folder.files},
 		Comparer: comparer(),
 		// After a crash what was not flushed is folded again.
 		DisableWAL:                  true,

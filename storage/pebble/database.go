@@ -71,7 +71,11 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	var infos []storage.Info
 	for ok := names.First(); ok; ok = names.Next() {
 		name := string(names.Key()[len(start):])
-		number, err := keys.DecodeNumber(names.Value())
+		var number uint32
+		value, err := names.ValueAndErr()
+		if err == nil {
+			number, err = keys.DecodeNumber(value)
+		}
 		if err == nil {
 			var info storage.Info
 			info, err = d.info(keys.Ledger(number))

@@ -12,6 +12,7 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"colophon/internal/frames"
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
 )
@@ -72,7 +73,7 @@ func open(cfg Config) (*Database, error) {
 	options := cfg.options()
 	options.Lock = lock.file
 	options.FormatMajorVersion = format
-	options.FS = soundFS{markerFS{d.logs}}
+	options.FS = frames.Files{FS: markerFS{d.logs}}
 	options.Experimental.ValueSeparationPolicy = d.eraser.separation
 	d.eraser.listen(options.EventListener)
 	if d.engine, err = engine.Open(dir, options); err != nil {

@@ -40,6 +40,12 @@ const (
 	logLast       = 12
 )
 
+// What a manifest has at least, but for the first of a database.
+const (
+	firstManifest = 1
+	leastRecords  = 2
+)
+
 // file is a file that is looked at.
 type file struct {
 	text   []byte
@@ -62,9 +68,30 @@ func CheckLog(text []byte, number uint64) error {
 	return errors.Join(log.check(), older.check())
 }
 
-// CheckManifest is an error if a manifest is damaged before its end.
-func CheckManifest(text []byte) error {
-	return file{text, manifestHeader, manifestWhole, manifestLast, 0}.check()
+// CheckManifest is an error if a manifest of that number is damaged before its end. All
+// but the first of a database come into force with two records, which are synced
+// together: which tables there are, and the sequence number that writes have come to.
+// Without the second one Pebble would number what it writes from the beginning again,
+// and what is there already would hide that.
+func CheckManifest(text []byte, number uint64) error {
+	f := file{text, manifestHeader, manifestWhole, manifestLast, 0}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if n := f.records(); number > firstManifest && n < leastRecords {
+		return fmt.Errorf("damaged: it has %d records of at least %d", n, leastRecords)
+	}
+	return nil
+}
+
+// records counts the whole records from the beginning on.
+func (f file) records() (n int) {
+	for at := f.skip(0); f.sound(at, f.length(at)); at = f.skip(at + f.header + f.length(at)) {
+		if encoding := f.text[at+atEncoding]; encoding == manifestWhole || encoding == manifestLast {
+			n++
+		}
+	}
+	return n
 }
 
 // check goes through the chunks.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"colophon/storage/pebble/internal/frames"
+	"colophon/internal/frames"
 )
 
 // Logs that these tests write, the later over the earlier.
@@ -192,11 +192,11 @@ func TestEveryBitOfAManifestCounts(t *testing.T) {
 	for name, sizes := range manifests {
 		t.Run(name, func(t *testing.T) {
 			text := writeManifest(t, sizes)
-			require.NoError(t, frames.CheckManifest(text))
+			require.NoError(t, frames.CheckManifest(text, 1))
 			eachBit(text, func(bit int, damaged []byte) {
 				// Room between blocks is not read.
 				if room := sizes[0] == 32<<10-7-5 && bit/8 >= 32<<10-5 && bit/8 < 32<<10; !room {
-					require.Error(t, frames.CheckManifest(damaged), "bit %d of %d", bit, 8*len(text))
+					require.Error(t, frames.CheckManifest(damaged, 1), "bit %d of %d", bit, 8*len(text))
 				}
 			})
 		})
@@ -209,9 +209,24 @@ func TestAManifestMayBeCutOff(t *testing.T) {
 			start := len(writeManifest(t, sizes))
 			text := writeManifest(t, append(sizes[:len(sizes):len(sizes)], 700))
 			for at := start; at < len(text); at += 11 {
-				require.NoError(t, frames.CheckManifest(text[:at]), "at byte %d of %d to %d", at, start, len(text))
+				require.NoError(t, frames.CheckManifest(text[:at], 1), "at byte %d of %d to %d", at, start, len(text))
 				zeroed := append(bytes.Clone(text[:at]), make([]byte, 100)...)
-				require.NoError(t, frames.CheckManifest(zeroed), "zeros from byte %d of %d to %d", at, start, len(text))
+				require.NoError(t, frames.CheckManifest(zeroed, 1), "zeros from byte %d of %d to %d", at, start, len(text))
+			}
+		})
+	}
+}
+
+// A manifest that takes the place of another begins with two records. Of the first of a
+// database, the second may have been under way.
+func TestAManifestHasASequenceNumber(t *testing.T) {
+	for name, sizes := range manifests {
+		t.Run(name, func(t *testing.T) {
+			one, two := len(writeManifest(t, sizes[:1])), writeManifest(t, []int{sizes[0], 700})
+			require.NoError(t, frames.CheckManifest(two, 6))
+			for at := one; at < len(two); at += 11 {
+				require.NoError(t, frames.CheckManifest(two[:at], 1), "at byte %d of %d to %d", at, one, len(two))
+				require.Error(t, frames.CheckManifest(two[:at], 6), "at byte %d of %d to %d", at, one, len(two))
 			}
 		})
 	}
@@ -224,7 +239,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint64) {
 		kept := bytes.Clone(text)
 		_ = frames.CheckLog(text, number)
-		_ = frames.CheckManifest(text)
+		_ = frames.CheckManifest(text, number)
 		require.Equal(t, kept, text)
 	})
 }
