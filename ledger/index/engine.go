@@ -22,8 +22,8 @@ const queuedTables = 4
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
 // at stopAt writes wait. Merging many at once costs least.
 const (
-	compactAt = 16
-	stopAt    = 32
+	compactAt = 24
+	stopAt    = 48
 )
 
 // oneLevelBytes: what is merged goes to the last level at once, without one in between,

@@ -32,12 +32,12 @@ type Config struct {
 	Fatal func(msg string)
 	// MinFreeBytes is the mark of free space below which Writable says
 	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
-	// 5 % of the file system, at least 32 MiB, at most 1 GiB.
+	// 5 % of the file system, at least 64 MiB, at most 1 GiB.
 	MinFreeBytes uint64
 	// CacheBytes is memory for uncompressed blocks; 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of two memory tables: what they hold is
-	// written out when one is full. 0 means 16 MiB, which is also the most.
+	// written out when one is full. 0 means 32 MiB, which is also the most.
 	MemTableBytes int64
 }
 
@@ -83,7 +83,7 @@ func (c Config) validate() error {
 // still has to be written as tables: memTables × memTableBytes is what the
 // free-space mark must have room for.
 const (
-	memTableBytes = 16 << 20
+	memTableBytes = 32 << 20
 	memTables     = 2
 )
 
@@ -94,7 +94,7 @@ const (
 	leastApart  = 128      // bytes; shorter values stay with their keys
 	flushBytes  = 16 << 20 // about the most in a new table and the values of its keys
 	mergedBytes = 4 << 20  // about the most in a table that comes of merging
-	baseBytes   = 16 << 20 // in the first level below level 0, their values included
+	baseBytes   = 64 << 20 // in the first level below level 0, their values included
 )
 
 // spanPolicy gives each kind of key whose values are apart tables of its own: its
@@ -118,8 +118,8 @@ func (c Config) options() *engine.Options {
 		MaxOpenFiles:                512,
 		MemTableSize:                uint64(c.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
-		L0CompactionThreshold:       8,
-		L0StopWritesThreshold:       24,
+		L0CompactionThreshold:       24, // merging many at once costs least
+		L0StopWritesThreshold:       48,
 		LBaseMaxBytes:               baseBytes,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		WALBytesPerSync:             1 << 20,

@@ -198,7 +198,7 @@ type fillingFS struct {
 }
 
 func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	usage := vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: mostMark}
+	usage := vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: 4 * mostMark}
 	if full := f.full.Load(); full != nil && (*full)() {
 		usage.AvailBytes = leastMark
 	}
