@@ -33,6 +33,11 @@ func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	if err != nil {
 		return err
 	}
+	return h.AddRecord(seq, record)
+}
+
+// AddRecord is Add of what the record of the key_rotated event at seq says.
+func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	change, err := ParseKeyChange(record)
 	if err != nil {
 		return err

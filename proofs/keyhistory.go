@@ -1,6 +1,7 @@
 package proofs
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -145,6 +146,42 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 		at = c.seq
 	}
 	return h, nil
+}
+
+// logKeyText is a history as log/key has it.
+type logKeyText struct {
+	Origin      string         `json:"origin"`
+	VerifierKey string         `json:"verifier_key"`
+	Retired     []replacedText `json:"retired"` // the last that was replaced first
+}
+
+type replacedText struct {
+	VerifierKey string  `json:"verifier_key"`
+	ReplacedAt  uint64  `json:"replaced_at"`
+	SignedUpTo  *uint64 `json:"signed_up_to"` // null while it signs
+	Handover    string  `json:"handover"`
+}
+
+// MarshalJSON implements json.Marshaler: the text that ParseLogKey reads.
+func (h *KeyHistory) MarshalJSON() ([]byte, error) {
+	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
+	for _, k := range h.Replaced() {
+		row := replacedText{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAt, Handover: string(k.Handover)}
+		if size, retired := k.Verifier.SignedUpTo(); retired {
+			row.SignedUpTo = &size
+		}
+		text.Retired = append(text.Retired, row)
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON implements json.Unmarshaler, with the errors of ParseLogKey.
+func (h *KeyHistory) UnmarshalJSON(text []byte) error {
+	read, err := ParseLogKey(text)
+	if err == nil {
+		*h = *read
+	}
+	return err
 }
 
 // seqChange is a change and its event.

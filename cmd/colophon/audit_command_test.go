@@ -138,13 +138,14 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"another size":          {w.key, changeState(func(s *auditState) { s.Size-- }), "compact range"},
 		"other uses of keys":    {w.key, changeState(func(s *auditState) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.key, changeState(func(s *auditState) { s.CompactRange[0] = zeroHash }), "compact range"},
+		"without keys":          {w.key, changeState(func(s *auditState) { s.Keys = nil }), "who signs"},
 		"another tip":           {w.key, changeState(func(s *auditState) { s.Tip = "x" }), "its tip"},
 		"no JSON":               {w.key, writeState("x"), "no state of an audit"},
 		"more members":          {w.key, writeState(`{"version":1,"more":1}`), "no state of an audit"},
-		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "it remembers 0 events"},
+		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "tile 0/0 has 0 bytes only"},
 		"without some of its own": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
-		}, "it remembers 3 events"},
+		}, "remembers 3 events"},
 		"with other tiles": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
 		}, "tile 0/0"},
@@ -153,16 +154,29 @@ func TestStatesThatAreRefused(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
 			copyState(t, sound, state)
 			c.change(t, state)
-			before, err := os.ReadFile(state)
-			require.NoError(t, err)
+			before := stateFiles(t, state)
 			o := commandLine(t.Context(), "audit", url, "--key", c.key, "--state", state)
 			require.Equal(t, exitUsage, o.code, "%s%s", o.stdout, o.stderr)
 			require.Contains(t, o.stderr, c.says)
-			after, err := os.ReadFile(state)
-			require.NoError(t, err)
-			require.Equal(t, before, after)
+			for name, text := range stateFiles(t, state) {
+				require.Equal(t, before[name], text, name)
+			}
 		})
 	}
+}
+
+// stateFiles are the files of a state.
+func stateFiles(t *testing.T, state string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(state + ".d/*")
+	require.NoError(t, err)
+	files := make(map[string]string)
+	for _, name := range append(names, state) {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		files[name] = string(text)
+	}
+	return files
 }
 
 func writeState(text string) func(*testing.T, string) {

@@ -52,6 +52,18 @@ func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 // openPast opens what is remembered of the first size events, and forgets what may be there of
 // later ones. uses is how many keys they have used.
 func openPast(dir string, size, uses uint64) (*pastFiles, error) {
+	p, err := lookPast(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cut(size, uses); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// lookPast opens what is remembered for its tiles to be read. All else comes after cut.
+func lookPast(dir string) (*pastFiles, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -59,9 +71,6 @@ func openPast(dir string, size, uses uint64) (*pastFiles, error) {
 	var err error
 	if p.facts, err = p.file("facts"); err != nil {
 		return nil, err
-	}
-	if err := p.cut(size, uses); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), p.Close())
 	}
 	return p, nil
 }
@@ -71,7 +80,7 @@ func (p *pastFiles) file(name string) (*os.File, error) {
 }
 
 // cut forgets what was remembered of events from a size on. uses is how many keys those
-// before have used.
+// before have used. Where something of those is missing it changes nothing in the files.
 func (p *pastFiles) cut(size, uses uint64) error {
 	p.cutNews(size)
 	if err := p.flush(); err != nil {
@@ -82,23 +91,26 @@ func (p *pastFiles) cut(size, uses uint64) error {
 		return err
 	}
 	if uint64(info.Size()) < size {
-		return fmt.Errorf("it remembers %d events, not %d", info.Size(), size)
+		return fmt.Errorf("%s remembers %d events, not %d", p.dir, info.Size(), size)
 	}
-	if err := p.facts.Truncate(int64(size)); err != nil {
-		return err
-	}
+	var kept [manyKeyFiles]uint64
 	p.size, p.uses = size, 0
-	for first := range manyKeyFiles {
-		kept, err := p.cutKeys(first, size)
-		if err != nil {
+	for number := range kept {
+		if kept[number], err = p.keptKeys(number, size); err != nil {
 			return err
 		}
-		p.uses += kept
+		p.uses += kept[number]
 	}
 	if p.uses != uses {
-		return fmt.Errorf("it remembers %d uses of idempotency keys, not %d", p.uses, uses)
+		return fmt.Errorf("%s remembers %d uses of idempotency keys, not %d", p.dir, p.uses, uses)
 	}
-	return nil
+	errs := []error{p.facts.Truncate(int64(size))}
+	for number, n := range kept {
+		if err := os.Truncate(p.keyPath(number), int64(n)*useBytes); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // cutNews is cut of what is not in the files yet.
@@ -116,17 +128,17 @@ func (p *pastFiles) keyPath(number int) string {
 	return filepath.Join(p.dir, fmt.Sprintf("keys-%02d", number))
 }
 
-// cutKeys forgets the uses by events from a size on, which come last, and gives the
-// number of the others.
-func (p *pastFiles) cutKeys(number int, size uint64) (kept uint64, err error) {
-	f, err := os.OpenFile(p.keyPath(number), os.O_RDWR, 0)
+// keptKeys is how many uses in a file are by events before a size: those by others come
+// last.
+func (p *pastFiles) keptKeys(number int, size uint64) (kept uint64, err error) {
+	f, err := os.Open(p.keyPath(number))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer f.Close() // of no effect on what was read
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -140,7 +152,7 @@ func (p *pastFiles) cutKeys(number int, size uint64) (kept uint64, err error) {
 			break
 		}
 	}
-	return kept, f.Truncate(int64(kept) * useBytes)
+	return kept, nil
 }
 
 // Add implements audit.Past.

@@ -37,14 +37,9 @@ type auditState struct {
 	Time         string   `json:"time"`
 	CompactRange []string `json:"compact_range"`
 	KeyUses      uint64   `json:"key_uses"`
-	// KeyEvents are those that say who signs: the first, and the changes of keys.
-	KeyEvents []keyEvent `json:"key_events"`
-}
-
-// keyEvent is an event that says who signs.
-type keyEvent struct {
-	Seq    uint64          `json:"seq"`
-	Record json.RawMessage `json:"record"`
+	// Keys are those of the log as its events say, in the form of log/key; absent before
+	// the first.
+	Keys *proofs.KeyHistory `json:"keys,omitempty"`
 }
 
 // auditMemory is the state of an audit under way.
@@ -110,35 +105,48 @@ func (m *auditMemory) read(text []byte) error {
 		return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
 	}
 	m.note, m.seen = []byte(s.Checkpoint), []audit.Seen{{Checkpoint: checkpoint, By: "the last audit"}}
-	if m.past, err = openPast(m.dir(), s.Size, s.KeyUses); err != nil {
-		return err
-	}
-	m.at, m.uses = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger}, s.KeyUses
-	for _, e := range s.KeyEvents {
-		var canonical bytes.Buffer
-		if err := json.Compact(&canonical, e.Record); err != nil {
-			return fmt.Errorf("its key events: %w", err)
-		}
-		m.at.Keys = append(m.at.Keys, audit.KeyEvent{Seq: e.Seq, Record: canonical.String()})
-	}
+	m.at, m.uses = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
 		return fmt.Errorf("its tip: %w", err)
 	}
-	return m.readRange(s.CompactRange)
+	if err := s.checkKeys(); err != nil {
+		return err
+	}
+	return m.readFolder(s.CompactRange)
 }
 
-// readRange compares the compact range with the tiles that are kept, and takes the root
-// from it.
-func (m *auditMemory) readRange(said []string) error {
-	subtrees, err := compactRange(m.at.Size, m.past.Tile)
+// checkKeys checks that the keys are of a log of the state's size.
+func (s *auditState) checkKeys() error {
+	switch {
+	case s.Size > 0 && s.Keys == nil:
+		return errors.New("it does not say who signs")
+	case s.Keys != nil && s.Keys.Changes() > 0 && s.Keys.Replaced()[0].ReplacedAt >= s.Size:
+		return fmt.Errorf("its keys changed at event %d, it is of %d events", s.Keys.Replaced()[0].ReplacedAt, s.Size)
+	}
+	return nil
+}
+
+// readFolder opens what is in the folder, and takes the root from it: the tiles there
+// must be those of the compact range. What is refused stays as it was.
+func (m *auditMemory) readFolder(said []string) (err error) {
+	past, err := lookPast(m.dir())
 	if err != nil {
 		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, past.Close())
+		}
+	}()
+	subtrees, err := compactRange(m.at.Size, past.Tile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.dir(), err)
 	}
 	if !slices.Equal(said, hexHashes(subtrees)) {
 		return fmt.Errorf("its compact range is not that of %s", m.dir())
 	}
-	m.at.Root = rootOf(subtrees)
-	return nil
+	m.at.Root, m.past = rootOf(subtrees), past
+	return past.cut(m.at.Size, m.uses)
 }
 
 // come notes how far the walk has come, which is as far as what is remembered goes.
@@ -166,10 +174,7 @@ func (m *auditMemory) save() error {
 	}
 	s := auditState{
 		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(subtrees), KeyUses: m.uses,
-	}
-	for _, e := range m.at.Keys {
-		s.KeyEvents = append(s.KeyEvents, keyEvent{e.Seq, json.RawMessage(e.Record)})
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(subtrees), KeyUses: m.uses, Keys: m.at.Keys,
 	}
 	for _, key := range m.keys {
 		s.VerifierKeys = append(s.VerifierKeys, key.String())

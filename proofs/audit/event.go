@@ -172,7 +172,6 @@ func (w *walk) checkCreated(e *event) error {
 		return e.damaged("it creates a ledger with the key %.200q, which is none: %v", m[1].Text(), err)
 	}
 	w.history = proofs.NewKeyHistory(first)
-	w.noteKeys(e)
 	return nil
 }
 

@@ -11,12 +11,12 @@ import (
 // Position is where a walk has come to: the next goes on from there. The zero Position
 // is the beginning.
 type Position struct {
-	Size   uint64      // entries walked
-	Root   proofs.Hash // of the tree that they are
-	Tip    proofs.Hash // event_hash of the last
-	Time   string      // of the last event (2.2)
-	Ledger string      // name that events carry
-	Keys   []KeyEvent  // the events that say who signs
+	Size   uint64             // entries walked
+	Root   proofs.Hash        // of the tree that they are
+	Tip    proofs.Hash        // event_hash of the last
+	Time   string             // of the last event (2.2)
+	Ledger string             // name that events carry
+	Keys   *proofs.KeyHistory // as the events say; nil at the beginning
 }
 
 // Seen is a checkpoint of the log that somebody has seen, and who.
@@ -82,12 +82,20 @@ func (w *walk) resume(from Position) error {
 		return fmt.Errorf("audit: what is remembered of %d entries leads to root %x, it was %x", from.Size, root, from.Root)
 	}
 	w.tree, w.tip = tree, from.Tip
+	if from.Keys == nil {
+		return fmt.Errorf("audit: of %d entries it is not remembered who signs", from.Size)
+	}
 	w.time, w.ledger, w.report.Size = []byte(from.Time), from.Ledger, from.Size
-	return w.resumeKeys(from.Keys)
+	w.history = from.Keys.Clone()
+	return nil
 }
 
 func (w *walk) position() Position {
-	return Position{Size: w.tree.Size(), Root: w.tree.Root(), Tip: w.tip, Time: string(w.time), Ledger: w.ledger, Keys: w.keys}
+	p := Position{Size: w.tree.Size(), Root: w.tree.Root(), Tip: w.tip, Time: string(w.time), Ledger: w.ledger}
+	if w.history != nil {
+		p.Keys = w.history.Clone()
+	}
+	return p
 }
 
 // reachedStep is the number of entries between two calls of Reached.

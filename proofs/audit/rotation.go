@@ -1,66 +1,17 @@
 package audit
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 
-	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
 
-// KeyEvent is an event that says who signs: the first, or a change of keys (2.9).
-type KeyEvent struct {
-	Seq    uint64
-	Record string // of the event, canonical JSON
-}
-
 // checkRotation follows a change of keys.
 func (w *walk) checkRotation(e *event) error {
-	if w.history == nil {
-		return e.damaged("it changes the key of a log that has none")
-	}
-	change, err := proofs.ParseKeyChange(e.record)
-	if err == nil {
-		err = w.history.Add(e.seq, change)
-	}
-	if err != nil {
+	if err := w.history.AddRecord(e.seq, e.record); err != nil {
 		return e.damaged("it changes the log's key: %v", err)
 	}
-	w.noteKeys(e)
-	return nil
-}
-
-// noteKeys remembers an event that says who signs.
-func (w *walk) noteKeys(e *event) {
-	w.keys = append(slices.Clip(w.keys), KeyEvent{e.seq, string(bytes.Clone(e.record.Raw()))})
-}
-
-// resumeKeys follows the keys of an earlier walk.
-func (w *walk) resumeKeys(events []KeyEvent) error {
-	for i, e := range events {
-		var d pyjson.Document
-		if err := d.Parse([]byte(e.Record)); err != nil {
-			return fmt.Errorf("audit: key event %d: %w", e.Seq, err)
-		}
-		if i == 0 {
-			first, err := proofs.ParseVerifier(string(d.Root().Member("verifier_key").Text()))
-			if err != nil {
-				return fmt.Errorf("audit: key event %d: %w", e.Seq, err)
-			}
-			w.history = proofs.NewKeyHistory(first)
-			continue
-		}
-		change, err := proofs.ParseKeyChange(d.Root())
-		if err == nil {
-			err = w.history.Add(e.Seq, change)
-		}
-		if err != nil {
-			return fmt.Errorf("audit: key event %d: %w", e.Seq, err)
-		}
-	}
-	w.keys = events
 	return nil
 }
 

@@ -35,7 +35,6 @@ type walk struct {
 	leaves []byte            // served tile that holds the current leaf
 
 	history *proofs.KeyHistory // nil before the first event
-	keys    []KeyEvent         // that it is made of
 
 	ledger    string // name that events carry
 	time      []byte // of the last event
