@@ -20,7 +20,7 @@ type exportCommand struct {
 	withoutContent bool
 	maxRecords     int
 	maxContent     byteSize
-	labels, where  []string // NAME=VALUE
+	records        recordChoice
 }
 
 func newExport(c *console) *cobra.Command {
@@ -48,16 +48,12 @@ proved at one tree size.`,
 	flags.BoolVar(&e.withoutContent, "without-content", false, "leave out content: events and proofs alone")
 	flags.IntVar(&e.maxRecords, "max-records", 1000, "largest `number` of records")
 	flags.TextVar(&e.maxContent, "max-content", e.maxContent, "largest `size` of all content")
-	for _, f := range chosenBy {
-		flags.String(f.flag, "", f.usage)
-	}
-	flags.StringArrayVar(&e.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
-	flags.StringArrayVar(&e.where, "where", nil, "records with another value that the server's lists take, `NAME=VALUE`; may be repeated")
+	e.records.bind(flags)
 	return command
 }
 
 func (e *exportCommand) run(command *cobra.Command, args []string) error {
-	filter, err := e.filter(command.Flags(), args)
+	seqs, filter, err := e.choice(command.Flags(), args)
 	if err != nil {
 		return exitf(exitUsage, "%w", err)
 	}
@@ -70,7 +66,7 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	if e.withoutContent {
 		x.state = pack.ContentLeftOut
 	}
-	seqs, err := x.choose(args, filter)
+	seqs, err = x.choose(seqs, filter)
 	if err != nil {
 		return err
 	}

@@ -7,55 +7,32 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// filter reads which records are meant: parameters of the server's lists, nil where the
-// records are named one by one.
-func (e *exportCommand) filter(flags *pflag.FlagSet, args []string) (url.Values, error) {
-	filter := url.Values{}
-	for _, f := range chosenBy {
-		if flags.Changed(f.flag) {
-			filter.Set(strings.ReplaceAll(f.flag, "-", "_"), flags.Lookup(f.flag).Value.String())
-		}
-	}
-	for prefix, pairs := range map[string][]string{"label:": e.labels, "": e.where} {
-		for _, pair := range pairs {
-			name, value, found := strings.Cut(pair, "=")
-			if filter.Has(prefix+name) || !found {
-				return nil, fmt.Errorf("%q is not NAME=VALUE with a name of its own", pair)
-			}
-			filter.Set(prefix+name, value)
-		}
-	}
+// choice reads which records are meant: their numbers, or parameters of the server's
+// lists, nil where they are named one by one.
+func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, url.Values, error) {
 	switch {
 	case e.file == "":
-		return nil, errors.New("name the file to write with --pack")
+		return nil, nil, errors.New("name the file to write with --pack")
 	case e.maxRecords < 1:
-		return nil, errors.New("--max-records must be at least 1")
-	case len(filter) > 0 && len(args) > 0:
-		return nil, errors.New("name records by number or by filters, not both")
-	case len(filter) == 0 && len(args) == 0:
-		return nil, errors.New("name the records, by number or by a filter like --run-id")
-	case len(args) > 0:
-		return nil, nil
+		return nil, nil, errors.New("--max-records must be at least 1")
 	}
-	return filter, nil
+	seqs, filters, err := e.records.read(flags, args)
+	if err != nil || filters == nil {
+		return seqs, nil, err
+	}
+	parameters := url.Values{}
+	for name, value := range filters {
+		parameters.Set(name, value)
+	}
+	return nil, parameters, nil
 }
 
 // choose is the numbers of the records that are meant, in ascending order.
-func (x *exporter) choose(args []string, filter url.Values) ([]uint64, error) {
-	var seqs []uint64
-	for _, arg := range args {
-		seq, err := strconv.ParseUint(arg, 10, 64)
-		if err != nil {
-			return nil, exitf(exitUsage, "%q is not the number of an event", arg)
-		}
-		seqs = append(seqs, seq)
-	}
+func (x *exporter) choose(seqs []uint64, filter url.Values) ([]uint64, error) {
 	if filter != nil {
 		var err error
 		if seqs, err = x.list(filter); err != nil {

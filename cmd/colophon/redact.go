@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -24,8 +23,7 @@ type redactCommand struct {
 	server  serverOptions
 	ledger  string
 	request redactionRequest
-	where   []string // of the flags that take a name and a value: "name=value"
-	labels  []string
+	choice  recordChoice
 	yes     bool
 	json    bool
 }
@@ -55,17 +53,6 @@ type redactionAnswer struct {
 	Receipts        []struct{ Seq uint64 }
 }
 
-// chosenBy are the flags that choose records, by the parameter of the server that
-// has the same name with underscores.
-var chosenBy = []struct{ flag, usage string }{
-	{"run-id", "records of this `run`"},
-	{"subject", "citation sets about this `subject`"},
-	{"project", "path fingerprints of this `project`"},
-	{"kind", "records of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
-	{"since", "records written at this `time` (RFC 3339) or later"},
-	{"until", "records written before this `time`"},
-}
-
 func newRedact(c *console) *cobra.Command {
 	r := &redactCommand{console: c}
 	command := &cobra.Command{
@@ -93,11 +80,7 @@ the dry run, and then of what was done, with its receipts.`,
 	r.server.bind(c, flags)
 	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&r.request.Reason, "reason", "", "`why`; it stays in the log")
-	for _, f := range chosenBy {
-		flags.String(f.flag, "", f.usage)
-	}
-	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
-	flags.StringArrayVar(&r.where, "where", nil, "records with another value that the server's lists take, `NAME=VALUE`; may be repeated")
+	r.choice.bind(flags)
 	flags.BoolVar(&r.request.DryRun, "dry-run", false, "say what would be done, and no more")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
 	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document a line")
@@ -144,41 +127,13 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	return r.printDone(done)
 }
 
-// choose reads which records are meant.
-func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
-	for _, arg := range args {
-		seq, err := strconv.ParseUint(arg, 10, 64)
-		if err != nil {
-			return fmt.Errorf("%q is not the number of an event", arg)
-		}
-		r.request.Seqs = append(r.request.Seqs, seq)
-	}
-	filter := make(map[string]string)
-	for _, f := range chosenBy {
-		if flags.Changed(f.flag) {
-			filter[strings.ReplaceAll(f.flag, "-", "_")] = flags.Lookup(f.flag).Value.String()
-		}
-	}
-	for prefix, pairs := range map[string][]string{"label:": r.labels, "": r.where} {
-		for _, pair := range pairs {
-			name, value, found := strings.Cut(pair, "=")
-			if _, twice := filter[prefix+name]; twice || !found {
-				return fmt.Errorf("%q is not NAME=VALUE with a name of its own", pair)
-			}
-			filter[prefix+name] = value
-		}
-	}
-	switch {
-	case r.request.Reason == "":
+// choose reads which records are meant, and why.
+func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) (err error) {
+	if r.request.Reason == "" {
 		return errors.New("say why with --reason; it stays in the log")
-	case len(filter) > 0 && len(args) > 0:
-		return errors.New("name records by number or by filters, not both")
-	case len(filter) == 0 && len(args) == 0:
-		return errors.New("name the records, by number or by a filter like --run-id")
-	case len(filter) > 0:
-		r.request.Filter = filter
 	}
-	return nil
+	r.request.Seqs, r.request.Filter, err = r.choice.read(flags, args)
+	return err
 }
 
 // filterText is the filter as it was given, in the order of the names.
