@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"time"
 
@@ -56,7 +57,8 @@ afterwards it answers what it did before, or what it should have. The ledgers ar
 not changed. Cut short, the next start of the server builds the rest.
 
 No server may use the folder meanwhile. A server builds its index by itself where
-none is; this command is for an index that is suspected to be wrong.
+none is; this command is for an index that is suspected to be wrong, and takes more
+memory than a server does: up to 1 GiB, but no more than a quarter of what there is.
 
 Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
 4 another process uses the folder.`,
@@ -76,12 +78,31 @@ func reindex(ctx context.Context, c *console, o offlineOptions) error {
 	if err != nil {
 		return err
 	}
-	folded, err := index.Open(index.Config{Dir: indexDir(o.data), Log: c.warnings()})
+	folded, err := index.Open(index.Config{Dir: indexDir(o.data), Log: c.warnings(), Memory: foldMemory(lookAtMachine(0))})
 	if err != nil {
 		return errors.Join(err, database.Close())
 	}
 	err = reindexLedgers(ctx, c, o, database, folded)
 	return errors.Join(err, folded.Close(), database.Close())
+}
+
+// mostFoldMemory is what building an index anew takes at most, in bytes: from there on
+// more is of little use.
+const mostFoldMemory = 1 << 30
+
+// foldMemory is what building an index anew may take, in bytes: a quarter of what there
+// is, for no server runs beside it, but no less than a server's index takes.
+func foldMemory(m machine) int64 {
+	have := uint64(m.goMemory)
+	for _, limit := range [...]uint64{m.memory, m.memoryLimit} {
+		if limit != 0 {
+			have = min(have, limit)
+		}
+	}
+	if have == math.MaxInt64 { // nothing is known
+		return index.DefaultMemory
+	}
+	return int64(max(index.DefaultMemory, min(mostFoldMemory, have/4)))
 }
 
 func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database storage.Database, folded *index.Store) error {

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/storage/pebble"
+)
+
+// BenchmarkReindex takes records in as a server does, but for HTTP, with an index that
+// follows, and then builds the index anew by the command: how many times as fast is
+// that, and what processor time does each take?
+func BenchmarkReindex(b *testing.B) {
+	const records = 200_000
+	for _, corpus := range []struct {
+		name  string
+		again func(n int, random *rand.Rand) (input, output int)
+	}{
+		{"hardly anything comes again", func(n int, random *rand.Rand) (input, output int) {
+			if input, output = n, n; random.IntN(10) == 0 {
+				input = random.IntN(n + 1)
+			}
+			if random.IntN(20) == 0 {
+				output = random.IntN(n + 1)
+			}
+			return input, output
+		}},
+		{"every input comes ten times", func(n int, random *rand.Rand) (input, output int) {
+			if input, output = random.IntN(records/10), n; n%3 == 0 {
+				output = -input % 1000
+			}
+			return input, output
+		}},
+	} {
+		b.Run(corpus.name, func(b *testing.B) {
+			for b.Loop() {
+				data, random := b.TempDir(), rand.New(rand.NewPCG(5, 5))
+				bodies := make([]string, records)
+				for n := range bodies {
+					input, output := corpus.again(n, random)
+					bodies[n] = generation(n, input, output)
+				}
+				in := spent(b, func() { takeIn(b, data, bodies) })
+				anew := spent(b, func() {
+					c := &console{out: io.Discard, err: io.Discard}
+					require.NoError(b, reindex(b.Context(), c, offlineOptions{data: data}))
+				})
+				b.ReportMetric(records/in.wall.Seconds(), "taken-in/s")
+				b.ReportMetric(records/anew.wall.Seconds(), "reindexed/s")
+				b.ReportMetric(in.wall.Seconds()/anew.wall.Seconds(), "times-as-fast")
+				b.ReportMetric(in.cpu.Seconds()/anew.cpu.Seconds(), "times-less-cpu")
+				b.ReportMetric(float64(in.cpu.Microseconds())/records, "taking-in-cpu-us")
+				b.ReportMetric(float64(anew.cpu.Microseconds())/records, "reindex-cpu-us")
+			}
+		})
+	}
+}
+
+// generation is a record of about 1.5 KB.
+func generation(n, input, output int) string {
+	return fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?","context":%q},"system_prompt":"Be kind %d.","output":"because %d, %s",
+		"model":"model-%d","temperature":0.7,"max_tokens":512,"labels":{"experiment":"e-%d"}}`,
+		n, input, strings.Repeat("as it was said before ", 20), n%32, output, strings.Repeat("for reasons ", 60), n%3, n/5000)
+}
+
+// takeIn has records posted to a new ledger by many callers at once, and waits until
+// its index has them.
+func takeIn(b *testing.B, data string, bodies []string) {
+	b.Helper()
+	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
+	database, err := pebble.Open(ctx, pebble.Config{Dir: databaseDir(data), Logger: log})
+	require.NoError(b, err)
+	host, err := ledger.OpenHost(ctx, database, ledger.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	require.NoError(b, err)
+	l, err := host.Create(ctx, ledger.New{Name: ledger.Default})
+	require.NoError(b, err)
+	folded, err := index.Open(index.Config{Dir: indexDir(data), Log: log})
+	require.NoError(b, err)
+	follower, err := folded.Follow(l.Name(), l.Store())
+	require.NoError(b, err)
+	l.OnCommit(func(ledger.Commit) { follower.Wake() })
+	var next atomic.Int64
+	var posting sync.WaitGroup
+	for range 1024 {
+		posting.Go(func() {
+			for n := next.Add(1) - 1; n < int64(len(bodies)); n = next.Add(1) - 1 {
+				if err := post(ctx, l, bodies[n]); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	posting.Wait()
+	require.NoError(b, follower.Wait(ctx, uint64(len(bodies))+1))
+	require.NoError(b, folded.Close())
+	require.NoError(b, host.Close())
+	require.NoError(b, database.Close())
+}
+
+// post takes a record as the API does, and returns when it is durable.
+func post(ctx context.Context, l *ledger.Ledger, body string) error {
+	r, err := record.Parse(record.IPCRecord, []byte(body))
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	submission, err := l.Prepare(r, ledger.Anonymous, "")
+	if err != nil {
+		return err
+	}
+	ticket, err := l.Enqueue(ctx, submission)
+	if err != nil {
+		return err
+	}
+	_, err = ticket.Wait()
+	return err
+}
+
+// cost is what something takes: time, and that of the processors.
+type cost struct{ wall, cpu time.Duration }
+
+// spent is what a function takes.
+func spent(b *testing.B, do func()) cost {
+	b.Helper()
+	begin, used := time.Now(), processorTime(b)
+	do()
+	return cost{time.Since(begin), processorTime(b) - used}
+}
+
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
