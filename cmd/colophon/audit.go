@@ -315,22 +315,6 @@ func (a *auditor) see(note []byte) error {
 	return a.memory.save()
 }
 
-// explain is the error that ends the audit.
-func (a *auditor) explain(ctx context.Context, err error) error {
-	var exit *exitError
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return exitf(exitFailed, "interrupted while auditing %q; with --state the next audit goes on from there", a.ledger)
-	case errors.As(err, &exit):
-		return err
-	case errors.Is(err, audit.ErrUnavailable):
-		return exitf(exitUnreachable, "the audit could not be finished: %w", err)
-	}
-	return exitf(exitFailed, "the audit could not be finished: %w", err)
-}
-
 // followKeys takes over the keys of the log that follow from one which is trusted: each
 // was handed over by the one before. That these are the log's own, its events must say.
 func (a *auditor) followKeys(ctx context.Context) error {

@@ -308,7 +308,8 @@ func TestAuditFollowsKeys(t *testing.T) {
 }
 
 func TestAuditCommandLines(t *testing.T) {
-	key := newAuditWorld(t, 0, 0, 0).key
+	w := newAuditWorld(t, 0, 0, 0)
+	key, sound := w.key, serveRaw(t, w.data, nil)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -325,6 +326,8 @@ func TestAuditCommandLines(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, exitUsage, "without --replay-index"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, exitUsage, "must be positive"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, exitUsage, "--against"},
+		{[]string{sound, "--key", w.key, "--state", filepath.Join(t.TempDir(), "nowhere", "state")}, exitUsage, "--state: mkdir"},
+		{[]string{sound + "s", "--key", w.key}, exitFailed, "404"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "100ms"}, exitUnreachable, "no answer from the server"},
 	} {
 		o := commandLine(t.Context(), append([]string{"audit"}, c.args...)...)

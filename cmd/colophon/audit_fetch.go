@@ -29,6 +29,15 @@ const (
 // errTooMuch: an answer is longer than it can rightly be.
 var errTooMuch = errors.New("the answer is longer than it can be")
 
+// unavailableError is an audit.ErrUnavailable that says nothing but why.
+type unavailableError struct{ error }
+
+// Unwrap is why.
+func (e unavailableError) Unwrap() error { return e.error }
+
+// Is reports whether that is what the error is.
+func (unavailableError) Is(target error) bool { return target == audit.ErrUnavailable }
+
 // fetcher asks one ledger of one server. Each request is bounded in time, and so is
 // what is read of its answer after it was decompressed. It is safe for concurrent use.
 type fetcher struct {
@@ -75,7 +84,7 @@ func (f *fetcher) getFrom(ctx context.Context, address string, limit int64) (fet
 			return answer, err
 		}
 		if try == auditTries {
-			return fetched{}, fmt.Errorf("%w: %w", audit.ErrUnavailable, err)
+			return fetched{}, unavailableError{err}
 		}
 		if wait == 0 {
 			wait = f.pause << (try - 1)
@@ -146,7 +155,7 @@ func (f *fetcher) want(ctx context.Context, path string, limit int64) ([]byte, e
 	case http.StatusOK:
 		return answer.body, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("%w: %w", audit.ErrUnavailable, exitf(exitFailed, "%s", answer.why))
+		return nil, unavailableError{exitf(exitFailed, "%s", answer.why)}
 	}
 	return nil, errors.New(answer.why)
 }

@@ -63,8 +63,9 @@ func openPast(dir string, size, uses uint64) (*pastFiles, error) {
 }
 
 // lookPast opens what is remembered for its tiles to be read. All else comes after cut.
+// The folder is made if it is not there, but no other.
 func lookPast(dir string) (*pastFiles, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	p := &pastFiles{dir: dir, tiles: make(map[uint8]*os.File)}

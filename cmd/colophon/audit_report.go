@@ -103,7 +103,7 @@ type auditReport struct {
 	Origin  string `json:"origin,omitempty"`
 	Size    uint64 `json:"size"`   // entries that are signed
 	Root    string `json:"root"`   // of the tree, signed
-	Walked  uint64 `json:"walked"` // entries that this audit has looked at
+	Walked  uint64 `json:"walked"` // entries that this audit has looked at, of audits with a state the new ones
 	KeyUses uint64 `json:"key_uses"`
 	// Of content, where it was asked for.
 	Contents  uint64 `json:"contents,omitempty"`
@@ -171,8 +171,13 @@ func (r *auditReport) String() string {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: DAMAGED: %s\n", r.Ledger, f)
 	}
-	if r.Clean {
-		fmt.Fprintf(&b, "%s: clean: %s, %d of them walked, %d uses of idempotency keys\n", r.Ledger, counted(r.Size, "event"), r.Walked, r.KeyUses)
+	switch {
+	case !r.Clean:
+		fmt.Fprintf(&b, "  what now  %s\n", whatNow(r.Findings[0].Kind))
+	case r.Walked == r.Size:
+		fmt.Fprintf(&b, "%s: clean: %s, %d uses of idempotency keys\n", r.Ledger, counted(r.Size, "event"), r.KeyUses)
+	default:
+		fmt.Fprintf(&b, "%s: clean: %s, %d of them new since the last audit\n", r.Ledger, counted(r.Size, "event"), r.Walked)
 	}
 	if r.Contents+r.Redacted > 0 {
 		fmt.Fprintf(&b, "  content   %d pieces, %d records made anew, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)

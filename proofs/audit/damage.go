@@ -46,14 +46,26 @@ type Damage struct {
 
 // Error is kind, position and message.
 func (d *Damage) Error() string {
-	position := fmt.Sprintf("at entry %d", d.Seq)
+	return fmt.Sprintf("%s: %s%s", d.Kind, d.position(), d.Message)
+}
+
+// position is where it is, with a colon; empty of a checkpoint that says no size.
+func (d *Damage) position() string {
+	position := fmt.Sprintf("at entry %d: ", d.Seq)
+	switch d.Kind {
+	case KindSignature, KindCheckpoint, KindRoot, KindHead, KindRollback:
+		if d.Seq == 0 {
+			return ""
+		}
+		position = fmt.Sprintf("at size %d: ", d.Seq)
+	}
 	if d.Tile != "" {
 		position = d.Tile + ", " + position
 	}
 	if d.Name != "" {
 		position = fmt.Sprintf("%q, %s", d.Name, position)
 	}
-	return fmt.Sprintf("%s: %s: %s", d.Kind, position, d.Message)
+	return position
 }
 
 // damaged makes the error of a damage.

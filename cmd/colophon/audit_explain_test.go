@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs/audit"
+)
+
+// Whoever is told of a finding is told what to do, and where it is if it is anywhere.
+func TestFindingsSayWhatNow(t *testing.T) {
+	for _, e := range auditExits() {
+		seq := uint64(0)
+		r := auditReport{Ledger: "default"}
+		r.found(auditFinding{Kind: e.kind, Seq: &seq, Message: "because"})
+		r.conclude()
+		text := r.String()
+		require.Contains(t, text, "\n  what now  ")
+		_, where, _ := strings.Cut(text, string(e.kind)+": ")
+		nowhere := e.kind == audit.KindSignature || e.kind == audit.KindCheckpoint || e.kind == audit.KindRoot || e.kind == audit.KindRollback
+		require.Equal(t, nowhere, strings.HasPrefix(where, "because"), text)
+	}
+	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
+}
+
+// An audit that could not be finished says why, and how the next goes on.
+func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx   context.Context
+		state string
+		err   error
+		code  int
+		says  []string
+	}{
+		{interrupted, "", context.Canceled, exitFailed, []string{"interrupted", "begins anew; with --state it would go on"}},
+		{interrupted, "seen", context.Canceled, exitFailed, []string{"interrupted", "goes on from what seen remembers"}},
+		{t.Context(), "", fmt.Errorf("audit: %w", unavailableError{errors.New("no answer")}), exitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins anew"}},
+		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), exitFailed, []string{"seen.d/facts", "Make room"}},
+		{t.Context(), "", unavailableError{exitf(exitUsage, "403 not yours")}, exitUsage, []string{"403 not yours"}},
+		{t.Context(), "", errors.New("else"), exitFailed, []string{"the audit could not be finished: else"}},
+	} {
+		a := &auditor{auditOptions: auditOptions{ledger: "default", state: c.state}}
+		err := a.explain(c.ctx, c.err)
+		exit := new(exitError)
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, c.code, exit.code)
+		for _, text := range c.says {
+			require.ErrorContains(t, err, text)
+		}
+	}
+	require.NoError(t, new(auditor).explain(t.Context(), nil))
+}
