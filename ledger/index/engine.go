@@ -17,7 +17,7 @@ const engineFormat = engine.FormatValueSeparation
 
 // queuedTables is how many memtables, or batches of about their size, wait to be
 // written before the next batch does.
-const queuedTables = 4
+const queuedTables = 2
 
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
 // at stopAt writes wait. Merging many at once costs least.
