@@ -21,7 +21,7 @@ var arrows = map[string][]string{
 	"ledger/record/cpython":          {},
 	"proofs":                         {"ledger/record/pyjson"},
 	"proofs/audit":                   {"proofs", "ledger/record", "ledger/record/pyjson"},
-	"proofs/pack":                    {"proofs", "ledger/record", "ledger/record/pyjson"},
+	"proofs/pack":                    {"proofs", "proofs/audit", "ledger/record", "ledger/record/pyjson"},
 	"proofs/pack/browser":            {},
 	"storage":                        {},
 	"storage/memory":                 {"storage"},

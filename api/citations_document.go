@@ -19,10 +19,7 @@ const redactedByHeader = "Colophon-Redacted-By"
 // citationsDocument answers the citations document of a set (1.5), as it is. Texts are
 // content, not part of the log: those of a set that is redacted are left out.
 func (s *Server) citationsDocument(c echo.Context) error {
-	if err := s.covered(c, c.Param("seq")); err != nil {
-		return err
-	}
-	q, err := s.asked(c, 0)
+	q, err := s.askedAbout(c, []string{c.Param("seq")}, 0)
 	if err != nil {
 		return err
 	}
@@ -124,10 +121,7 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.covered(c, c.Param("seq")); err != nil {
-		return err
-	}
-	q, err := s.asked(c, provable)
+	q, err := s.askedAbout(c, []string{c.Param("seq")}, provable)
 	if err != nil {
 		return err
 	}

@@ -51,10 +51,7 @@ func (s *Server) reproduce(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.covered(c, decimal(seq)); err != nil {
-		return err
-	}
-	q, err := s.asked(c, provable)
+	q, err := s.askedAbout(c, []string{decimal(seq)}, provable)
 	if err != nil {
 		return err
 	}

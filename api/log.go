@@ -249,13 +249,13 @@ func (s *Server) event(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	head := l.Head()
-	seq, err := s.config.Index.Follower(l.Name()).Find(ctx, hash)
+	seq, err := s.config.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) { // so far
 		var follower *index.Follower
 		if follower, err = s.indexAt(ctx, l, head); err != nil {
 			return err
 		}
-		seq, err = follower.Find(ctx, hash)
+		seq, err = follower.Find(ctx, hash, head.Size)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
 		return fault(http.StatusNotFound, "no event of the first %d has that hash", head.Size)

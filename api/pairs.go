@@ -16,12 +16,9 @@ import (
 // b name, and reads both. article and kind say what they must be, in messages. The
 // caller closes the question.
 func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read func(*index.View, context.Context, uint64) (R, error)) (q *question, a, b R, err error) {
-	if err := s.covered(c, c.QueryParam("a"), c.QueryParam("b")); err != nil {
-		return nil, a, b, err
-	}
 	var seqs [2]uint64
 	var given [2]bool
-	if q, err = s.asked(c, provable, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
+	if q, err = s.askedAbout(c, []string{c.QueryParam("a"), c.QueryParam("b")}, provable, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
 		return nil, a, b, err
 	}
 	named := func(i int, name string) (R, error) {

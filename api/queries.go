@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -49,6 +51,14 @@ func (s *Server) asked(c echo.Context, has common, own ...parameter) (*question,
 	return a.question(c, own)
 }
 
+// askedAbout is asked for an answer about events that a request names, so that whoever
+// has just recorded them is answered. What is no seq of the ledger is left to who reads
+// it.
+func (s *Server) askedAbout(c echo.Context, seqs []string, has common, own ...parameter) (*question, error) {
+	a := asking{server: s, has: has, about: seqs}
+	return a.question(c, own)
+}
+
 // askedAtHead is asked for rankings, which are kept for the head only: as_of is no
 // parameter, and a cursor goes on at the head of its own request.
 func (s *Server) askedAtHead(c echo.Context, has common, own ...parameter) (*question, error) {
@@ -74,6 +84,7 @@ type asking struct {
 	server *Server
 	has    common
 	atHead bool
+	about  []string // seqs that must be covered
 
 	size, after           uint64
 	sizeGiven, afterGiven bool
@@ -179,6 +190,11 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 func (a *asking) open(q *question) error {
 	size := q.ledger.Head().Size
 	wanted := uint64(1) // the ledger's own first event
+	for _, text := range a.about {
+		if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq < size {
+			wanted = max(wanted, seq+1)
+		}
+	}
 	if a.sizeGiven {
 		if a.size == 0 {
 			return invalid("as_of", "must be at least 1: a ledger has its first event from the beginning")
@@ -200,8 +216,9 @@ func (a *asking) open(q *question) error {
 	}
 	if a.sizeGiven {
 		q.view, err = follower.View(a.size)
-	} else {
-		q.view, err = follower.Latest()
+	} else if q.view, err = follower.Latest(); err == nil && q.view.Size() < wanted {
+		// The index was replaced since: what it lacks now is no answer.
+		err = errors.Join(index.ErrAhead, q.view.Close())
 	}
 	q.head = q.ledger.Head() // the index never leads
 	return err

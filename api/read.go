@@ -38,12 +38,8 @@ func (s *Server) record(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// Whoever has a receipt of it must find it.
-	if _, err := s.folded(c.Request().Context(), l, seq+1); err != nil {
-		return err
-	}
 	var derive string
-	q, err := s.asked(c, provable, text("derive", &derive))
+	q, err := s.askedAbout(c, []string{decimal(seq)}, provable, text("derive", &derive))
 	if err != nil {
 		return err
 	}

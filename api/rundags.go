@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -165,10 +164,7 @@ type pathStep struct {
 // stageProof answers the path of a stage in the run's own tree (1.4), next to the run's
 // receipt.
 func (s *Server) stageProof(c echo.Context) error {
-	if err := s.covered(c, c.Param("seq")); err != nil {
-		return err
-	}
-	q, err := s.asked(c, 0)
+	q, err := s.askedAbout(c, []string{c.Param("seq")}, 0)
 	if err != nil {
 		return err
 	}
@@ -250,22 +246,4 @@ func (s *Server) failures(c echo.Context) error {
 		answer.Total += f.Count
 	}
 	return answerOne(q, answer)
-}
-
-// covered waits until the index has covered the events that a request names, so that
-// whoever has just recorded them is answered. What is no seq of the ledger is left to
-// who reads it.
-func (s *Server) covered(c echo.Context, seqs ...string) error {
-	l, err := s.ledger(c)
-	if err != nil {
-		return err
-	}
-	size, wanted := l.Head().Size, uint64(0)
-	for _, text := range seqs {
-		if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq < size {
-			wanted = max(wanted, seq+1)
-		}
-	}
-	_, err = s.folded(c.Request().Context(), l, wanted)
-	return err
 }

@@ -120,7 +120,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	runs := make(map[string]uint64) // live ones, by model
 	dead := make(map[uint64]bool)
 	for _, e := range o.events {
-		seq, err := f.Find(o.ctx, e.hash)
+		seq, err := f.Find(o.ctx, e.hash, 0)
 		if err != nil || seq != e.seq {
 			return fmt.Errorf("event %d is found at %d: %w", e.seq, seq, err)
 		}

@@ -13,21 +13,25 @@ import (
 )
 
 // Find is the seq of the event with that event_hash; storage.ErrNotFound if
-// none of the first Size events has it.
-func (f *Follower) Find(ctx context.Context, hash storage.Hash) (uint64, error) {
-	seq, err := f.find(ctx, hash)
+// none of the first Size events has it, which are so many at least: ErrAhead if that is
+// not so, or no longer, because the index was replaced.
+func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
+	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
 		return 0, fmt.Errorf("looking up event %x of ledger %q: %w", hash, f.name, err)
 	}
 	return seq, nil
 }
 
-func (f *Follower) find(ctx context.Context, hash storage.Hash) (_ uint64, err error) {
+func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) (_ uint64, err error) {
 	if _, err := f.store.acquire(); err != nil {
 		return 0, err
 	}
 	defer f.store.release()
 	now := f.published.Load() // the engine shows a batch before it is published
+	if now.size < atLeast {
+		return 0, ErrAhead
+	}
 	prefix := now.keys.eventHash(nil, hash)
 	it, err := f.store.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, seqBytes)})
 	if err != nil {

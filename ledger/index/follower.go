@@ -55,7 +55,7 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 	f := &Follower{
 		store: s,
 		name:  name,
-		log:   log,
+		log:   logReader{log},
 		wake:  make(chan struct{}, 1),
 		hurry: make(chan struct{}, 1),
 		done:  make(chan struct{}),

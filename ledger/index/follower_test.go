@@ -42,7 +42,7 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, s.Close(), ErrClosed)
 	_, err = s.Follow("default", log.store)
 	require.ErrorIs(t, err, ErrClosed)
-	_, err = f.Find(t.Context(), storage.Hash{})
+	_, err = f.Find(t.Context(), storage.Hash{}, 0)
 	require.ErrorIs(t, err, ErrClosed)
 }
 
@@ -67,7 +67,7 @@ func TestForeignLogIsRebuilt(t *testing.T) {
 			f = follow(t, s, theirs)
 			theirs.catchUp(f)
 			theirs.check(f)
-			_, err := f.Find(t.Context(), mine.hashes[25])
+			_, err := f.Find(t.Context(), mine.hashes[25], 0)
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			neighbour.check(beside)
 			require.NoError(t, s.Close())
@@ -261,7 +261,7 @@ func TestWaitersAndWakers(t *testing.T) {
 				if err := f.Wait(context.Background(), uint64(seq)+1); err != nil {
 					t.Error(err)
 				}
-				if found, err := f.Find(context.Background(), hashes[seq]); err != nil || found != uint64(seq) {
+				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
 				if now := f.published.Load(); now.counts()[seriesOf(recordsTotal, string(record.IPCRecord))] != now.size {
@@ -367,7 +367,7 @@ func TestLedgersAreApart(t *testing.T) {
 				log.check(f)
 				continue
 			}
-			_, err := f.Find(t.Context(), log.hashes[0])
+			_, err := f.Find(t.Context(), log.hashes[0], 0)
 			require.ErrorIs(t, err, storage.ErrNotFound)
 		}
 	}

@@ -114,7 +114,7 @@ func (j *journal) check(f *Follower) {
 	now := f.published.Load()
 	require.LessOrEqual(j.t, now.size, j.head.Size)
 	for seq, hash := range j.hashes {
-		found, err := f.Find(context.Background(), hash)
+		found, err := f.Find(context.Background(), hash, 0)
 		if err != nil {
 			require.ErrorIs(j.t, err, storage.ErrNotFound)
 			require.GreaterOrEqual(j.t, uint64(seq), now.size)

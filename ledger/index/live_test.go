@@ -65,7 +65,7 @@ func writeAndFind(t *testing.T, l *ledger.Ledger, f *Follower, n int) error {
 	if err := f.Wait(t.Context(), ack.Seq+1); err != nil {
 		return err
 	}
-	seq, err := f.Find(t.Context(), ack.EventHash)
+	seq, err := f.Find(t.Context(), ack.EventHash, 0)
 	if err == nil && seq != ack.Seq {
 		err = fmt.Errorf("event %d found at %d", ack.Seq, seq)
 	}

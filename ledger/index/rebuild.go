@@ -71,9 +71,9 @@ func (s *Store) count(running int) {
 	s.usage.running += running
 }
 
-// isDamage reports whether an error says that what is stored cannot be used.
+// isDamage reports whether an error says that what the index has stored cannot be used.
 func isDamage(err error) bool {
-	return errors.Is(err, errDamaged) || engine.IsCorruptionError(err)
+	return errors.Is(err, errDamaged) || engine.IsCorruptionError(err) && !errors.Is(err, errLog)
 }
 
 // damaged has the index replaced that was found damaged, the one before which so many

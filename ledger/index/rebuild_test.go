@@ -43,7 +43,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.ErrorIs(t, s.refused(), ErrRebuilding)
 	_, err = f.Latest()
 	require.ErrorIs(t, err, ErrRebuilding)
-	_, err = f.Find(t.Context(), log.hashes[0])
+	_, err = f.Find(t.Context(), log.hashes[0], 0)
 	require.ErrorIs(t, err, ErrRebuilding)
 	_, found, err := v.Group(t.Context(), RunQuery{Value{"model", "m"}, false})
 	require.NoError(t, err)

@@ -220,7 +220,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	f := follow(t, s, log)
 	require.NoError(t, f.Wait(t.Context(), log.head.Size))
 	for seq, hash := range log.hashes {
-		found, err := f.Find(t.Context(), hash)
+		found, err := f.Find(t.Context(), hash, 0)
 		if err != nil {
 			require.True(t, engine.IsCorruptionError(err), "%v", err)
 			require.Equal(t, 1, s.Rebuilds())
