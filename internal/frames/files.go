@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,13 +16,17 @@ import (
 // changed bit, and it deletes all tables that it has not read of, or goes on from an
 // older state, over what was acknowledged. What it reads is what was looked at. A
 // damaged file is an error of the opening, one that engine.IsCorruptionError knows, and
-// nothing has changed.
+// nothing has changed. Of files of values it opens none whose end is damaged, at which it
+// would panic.
 type Files struct{ vfs.FS }
 
 // Open implements vfs.FS.
 func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	check := soundness(s.PathBase(name))
 	f, err := s.FS.Open(name, options...)
+	if err == nil && strings.HasSuffix(name, valuesSuffix) {
+		return openValues(f, name)
+	}
 	if err != nil || check == nil {
 		return f, err
 	}

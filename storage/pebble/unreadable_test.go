@@ -81,34 +81,41 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 }
 
 // tryReads does something with a database again and again, each time with another read
-// of a table failing, until all that it reads have. do says what it got.
-func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, do func(store storage.Store) error, check func(store storage.Store, err error)) {
+// or opening of a file of that pattern failing, until all that there are have. do says
+// what it got.
+func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
+	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {
 		to := vfs.NewMem()
 		_, err := vfs.Clone(files, to, testDir, testDir)
 		require.NoError(t, err)
 		return to
 	}
-	open := func(files vfs.FS) (*Database, storage.Store) {
+	open := func(files vfs.FS) (*Database, storage.Store, error) {
 		db := openOn(t, files)
 		store, err := db.Ledger(t.Context(), "default")
-		require.NoError(t, err)
-		return db, store
+		return db, store, err
 	}
 	// A pause of nothing changes nothing, but is counted.
-	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Read}, Path: "*.sst", Count: -1})
-	db, store := open(faulty.NewFiles(copied(), reads))
-	opening := reads.Injected()[faulty.Read]
+	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
+	count := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
+	db, store, err := open(faulty.NewFiles(copied(), reads))
+	require.NoError(t, err)
+	opening := count()
 	require.NoError(t, do(store))
-	all := reads.Injected()[faulty.Read]
+	all := count()
 	require.NoError(t, db.Close())
-	require.Greater(t, all, opening, "it reads tables")
+	require.Greater(t, all, opening, "it reads %s", path)
 	for skip := opening; skip < all; skip++ {
-		faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{faulty.Read}, Path: "*.sst", Skip: skip})
-		db, store := open(faulty.NewFiles(copied(), faults))
-		err := do(store)
-		faults.Stop()
-		check(store, err)
+		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
+		db, store, err := open(faulty.NewFiles(copied(), faults))
+		if err == nil {
+			err = do(store)
+			faults.Stop()
+			check(store, err)
+		} else { // it has read in another order
+			require.NotErrorIs(t, err, storage.ErrNotFound)
+		}
 		require.NoError(t, db.Close())
 	}
 }
@@ -119,7 +126,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, head := storedInTables(t)
 		failed := 0
-		tryReads(t, files, mode, func(store storage.Store) error {
+		tryReads(t, files, mode, "*"+tableSuffix, func(store storage.Store) error {
 			return store.Commit(t.Context(), head, following(head))
 		}, func(store storage.Store, err error) {
 			if err != nil {
@@ -145,7 +152,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		}
 		var found []storage.Key
 		failed := 0
-		tryReads(t, files, mode, func(store storage.Store) (err error) {
+		tryReads(t, files, mode, "*"+tableSuffix, func(store storage.Store) (err error) {
 			found, err = store.Keys(t.Context(), asked)
 			return err
 		}, func(_ storage.Store, err error) {

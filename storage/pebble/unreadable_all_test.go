@@ -1,0 +1,124 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/faulty"
+)
+
+// answer is what a read gave; err, if there was one, is all that counts.
+type answer struct {
+	text string
+	err  error
+}
+
+// listing is all that an iterator yields, up to its error.
+func listing[T any](all iter.Seq2[T, error]) (string, error) {
+	var text strings.Builder
+	for one, err := range all {
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&text, one)
+	}
+	return text.String(), nil
+}
+
+// everything is what a store answers to reads of all sorts, of what is there and of
+// what is not, by read.
+func everything(ctx context.Context, store storage.Store) map[string]answer {
+	all := make(map[string]answer)
+	note := func(read string, n uint64, text string, err error) {
+		all[fmt.Sprint(read, " ", n)] = answer{text, err}
+	}
+	for n := uint64(0); n < 2*pieces+10*every; n += every {
+		digest := pieceNo(int(n % (pieces + 3*every))).Digest
+		entry, err := store.Entry(ctx, n)
+		note("entry", n, string(entry), err)
+		claim, err := store.Key(ctx, digestOf(1000+n))
+		note("key", n, fmt.Sprint(claim), err)
+		content, err := store.Content(ctx, digest)
+		note("content", n, string(content), err)
+		referenced, err := store.Referenced(ctx, digest, n)
+		note("referenced", n, fmt.Sprint(referenced), err)
+		by, err := store.Redaction(ctx, n)
+		note("redaction", n, fmt.Sprint(by), err)
+		references, err := listing(store.References(ctx, digest))
+		note("references", n, references, err)
+		tile, err := store.Tile(ctx, 0, n)
+		note("tile", n, string(tile), err)
+	}
+	for n := range uint64(2) {
+		setting, err := store.Setting(ctx, fmt.Sprint(n))
+		note("setting", n, string(setting), err)
+	}
+	entries, err := listing(store.Entries(ctx, 0))
+	note("entries", 0, entries, err)
+	redactions, err := listing(store.Redactions(ctx))
+	note("redactions", 0, redactions, err)
+	return all
+}
+
+// allSorts is a database whose tables and files of values hold all sorts of things.
+func allSorts(t *testing.T) vfs.FS {
+	files, head := storedInTables(t)
+	db := openOn(t, files)
+	store, err := db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	b := following(head)
+	require.NoError(t, store.Commit(t.Context(), head, b))
+	for range 4 {
+		head = b.Head
+		b = batch(head, 6, 9<<10)
+		require.NoError(t, store.Commit(t.Context(), head, b))
+		require.NoError(t, db.engine.Flush())
+	}
+	require.NoError(t, store.SetSetting(t.Context(), "1", []byte("set")))
+	require.NoError(t, db.engine.Flush())
+	require.NoError(t, db.Close())
+	return files
+}
+
+// Whatever file of a database cannot be opened or read, or is read wrong: a read that
+// needs it fails. It gives nothing wrong, and never says that what is there is not: a key
+// would be taken for a new one, and be held by two events.
+func TestNothingUnreadableIsAbsent(t *testing.T) {
+	files := allSorts(t)
+	db := openOn(t, files)
+	store, err := db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	want := everything(t.Context(), store)
+	require.NoError(t, db.Close())
+	for _, path := range []string{"*" + tableSuffix, "*" + valuesSuffix} {
+		for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+			var got map[string]answer
+			failed := 0
+			tryReads(t, files, mode, path, func(store storage.Store) error {
+				got = everything(t.Context(), store)
+				return nil
+			}, func(storage.Store, error) {
+				for read, a := range got {
+					switch {
+					case a.err == nil:
+						require.NoError(t, want[read].err, "%s, %s: %s", mode, path, read)
+						require.Equal(t, want[read].text, a.text, "%s, %s: %s", mode, path, read)
+					case errors.Is(a.err, storage.ErrNotFound):
+						require.ErrorIs(t, want[read].err, storage.ErrNotFound, "%s, %s: %s", mode, path, read)
+					default:
+						failed++
+					}
+				}
+			})
+			require.Positive(t, failed, "%s, %s", mode, path)
+		}
+	}
+}
