@@ -1,0 +1,91 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/faulty"
+	"colophon/storage/memory"
+)
+
+// folded is an index that was folded and closed, and its log.
+type folded struct {
+	files vfs.FS
+	log   storage.Reader
+	size  uint64
+}
+
+func fold(t *testing.T) folded {
+	t.Helper()
+	w := &storeWorld{history: newHistory(t.Name(), settings.seed), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
+	n, err := openNode(t.Context(), w.config())
+	require.NoError(t, err)
+	require.NoError(t, n.use(t.Context(), w.history, 2, 60))
+	f := folded{files: w.indexFiles, size: n.ledger.Head().Size}
+	require.NoError(t, n.index.Follower(ledger.Default).Wait(t.Context(), f.size))
+	require.NoError(t, n.close())
+	f.log, err = w.database.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	return f
+}
+
+// ask opens a copy of the index, in which calls go wrong, and asks it all sorts of
+// things; of what fails the answer is empty. opened is called before the first.
+func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (given map[string]string, err error) {
+	copied := vfs.NewMem()
+	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
+		return nil, err
+	}
+	s, err := index.Open(index.Config{Dir: "index", FS: faulty.NewFiles(copied, faults), Log: testLog(), Memory: index.LeastMemory})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	follower, err := s.Follow(ledger.Default, f.log)
+	if err != nil {
+		return nil, err
+	}
+	if err := follower.Wait(ctx, f.size); err != nil {
+		return nil, err
+	}
+	opened()
+	return answers(ctx, follower, f.size)
+}
+
+// Whatever table of an index cannot be opened or read, or is read wrong: a query that
+// needs it fails. None has an answer that is wrong, or less than there is.
+func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
+	f := fold(t)
+	plan := faulty.Plan{Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst"}
+	count := plan
+	count.Mode, count.Count = faulty.Slow, -1 // a pause of nothing changes nothing, but is counted
+	reads, opening := faulty.New(count), 0
+	made := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
+	want, err := f.ask(t.Context(), reads, func() { opening = made() })
+	require.NoError(t, err)
+	require.Greater(t, made(), opening+5)
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+		failed := 0
+		for skip := opening; skip < made(); skip++ {
+			plan.Mode, plan.Skip, plan.Bit = mode, skip, 37*skip
+			given, err := f.ask(t.Context(), faulty.New(plan), func() {})
+			if err != nil {
+				failed++
+			}
+			for query, answer := range given {
+				// Counters are those of the index that takes the place of a damaged one.
+				if answer != "" && query != "counters" {
+					require.Equal(t, want[query], answer, "%s, read %d: %s", mode, skip, query)
+				}
+			}
+		}
+		require.Positive(t, failed, "%s", mode)
+	}
+}
