@@ -19,6 +19,7 @@ type fold struct {
 	state    cursor
 	counters counters
 	alike    alike // what the batch has not counted yet
+	recorded recorded
 
 	starved bool // the disk was too full the last time
 
@@ -180,6 +181,7 @@ type flight struct {
 func (f *Follower) commit() error {
 	rows := &f.fold.rows
 	f.fold.rank()
+	f.fold.writeRecorded()
 	f.fold.countAlike()
 	f.fold.writeCounters()
 	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil))

@@ -3,9 +3,12 @@ package index
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/ledger/event"
 )
 
 // Group is what the runs with one value have in common (4.1).
@@ -45,30 +48,68 @@ type choice struct {
 	from, below uint64
 }
 
-func (v *View) choice(ctx context.Context, q GroupQuery) (choice, error) {
-	from, below, err := v.seqs(ctx, q.Bounds)
+func (v *View) choice(q GroupQuery) (choice, error) {
+	from, below, err := v.seqs(q.Bounds)
 	return choice{q, from, below}, err
+}
+
+// of are the runs of a group that count; nil if the group is not wanted.
+func (c *choice) of(g *group) *tally {
+	t := &g.live
+	if c.Any {
+		t = &g.all
+	}
+	if t.runs == 0 || t.runs < c.MinRuns || t.outputs < c.MinOutputs || t.last < c.from || t.last >= c.below {
+		return nil
+	}
+	return t
 }
 
 // group is what the view knows of a group; nothing if there is none.
 func (v *View) group(id identity) (group, error) {
-	seq, value, found, err := v.newest(postings, id[:])
+	return v.groupBelow(id, v.size)
+}
+
+// groupBelow is group for a smaller size. Its facts are valid until the next row is read.
+func (v *View) groupBelow(id identity, size uint64) (group, error) {
+	seq, value, found, err := v.newestBelow(postings, id[:], size)
 	if err != nil || !found {
 		return group{}, err
 	}
 	return decodeGroup(seq, value)
 }
 
-// Group is one group; not found if it has no runs.
-func (v *View) Group(ctx context.Context, q RunQuery) (row Group, found bool, err error) {
-	rows, err := v.appendGroup(ctx, nil, q.id(), &choice{GroupQuery{By: q.Name, Any: q.Any}, 0, v.size})
-	if err != nil || len(rows) == 0 {
+// Group is one group; not found if it has no runs. It touches three keys.
+func (v *View) Group(_ context.Context, q RunQuery) (row Group, found bool, err error) {
+	g, err := v.group(q.id())
+	if err != nil {
 		return Group{}, false, err
 	}
-	return rows[0], true, nil
+	c := choice{GroupQuery{Any: q.Any}, 0, v.size}
+	t := c.of(&g)
+	if t == nil {
+		return Group{}, false, nil
+	}
+	row, err = v.describe(t, q.Text)
+	return row, err == nil, err
 }
 
-// appendGroup appends a group if it is wanted. It touches at most three keys.
+// describe is a group of those runs.
+func (v *View) describe(t *tally, value string) (Group, error) {
+	row := Group{
+		Value: value, Runs: t.runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
+		Entropy: t.entropy(), First: Moment{Seq: t.first}, Last: Moment{Seq: t.last},
+	}
+	var err error
+	if row.First.Time, err = v.recordedAt(t.first); err != nil {
+		return Group{}, err
+	}
+	row.Last.Time, err = v.recordedAt(t.last)
+	return row, err
+}
+
+// appendGroup appends a group if it is wanted. It touches at most four keys, one of them
+// of the log.
 func (v *View) appendGroup(ctx context.Context, rows []Group, id identity, q *choice) ([]Group, error) {
 	g, err := v.group(id)
 	if err != nil {
@@ -79,27 +120,33 @@ func (v *View) appendGroup(ctx context.Context, rows []Group, id identity, q *ch
 
 // appendKnown is appendGroup for a group that was read already.
 func (v *View) appendKnown(ctx context.Context, rows []Group, g *group, q *choice) ([]Group, error) {
-	t := &g.live
-	if q.Any {
-		t = &g.all
-	}
-	if t.runs == 0 || t.runs < q.MinRuns || t.outputs < q.MinOutputs || t.last < q.from || t.last >= q.below {
+	t := q.of(g)
+	if t == nil {
 		return rows, nil
 	}
-	last, err := v.IPCRecord(ctx, t.last)
+	last, err := v.event(ctx, t.last)
 	if err != nil {
 		return nil, err
 	}
-	first := last
-	if t.first != t.last {
-		if first, err = v.IPCRecord(ctx, t.first); err != nil {
-			return nil, err
+	row, err := v.describe(t, valueOf(&last, q.By))
+	return append(rows, row), err
+}
+
+// valueOf is what a run has under a name that runs are grouped by.
+func valueOf(e *event.Event, by string) string {
+	if by == modelName {
+		return string(e.Detail.Member(modelName).Text())
+	}
+	values, name := e.Hashes(), by
+	if label, ok := strings.CutPrefix(by, labelPrefix); ok {
+		values, name = e.Labels(), label
+	}
+	for known, value := range values {
+		if string(known) == name {
+			return string(value)
 		}
 	}
-	return append(rows, Group{
-		Value: last.value(q.By), Runs: t.runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
-		Entropy: t.entropy(), First: Moment{first.Seq, first.Time}, Last: Moment{last.Seq, last.Time},
-	}), nil
+	return ""
 }
 
 // Groups lists groups by their first run of any state, the newest first. A page
@@ -111,7 +158,7 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 			return nil, nil, ErrPosition
 		}
 	}
-	c, err := v.choice(ctx, q)
+	c, err := v.choice(q)
 	if err != nil {
 		return nil, nil, err
 	}

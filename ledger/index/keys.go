@@ -41,6 +41,8 @@ const (
 
 	// recordedMarks: the time of an event and its seq (8), for one event in many.
 	recordedMarks dimension = 0x20
+	// recordedTimes: the number of a block of events (8); when each was recorded.
+	recordedTimes dimension = 0x22
 	// occurrences: the number of a kind or 0, the time that a record occurred at and
 	// its seq, both inverted.
 	occurrences dimension = 0x21
@@ -218,7 +220,7 @@ func (k keyspace) key(dst []byte, d dimension) []byte {
 }
 
 // hashBytes of an event_hash tell nearly all events apart.
-const hashBytes = 8
+const hashBytes = 6
 
 // eventHash is what the keys of the events with the beginning of a hash begin with.
 func (k keyspace) eventHash(dst []byte, hash storage.Hash) []byte {

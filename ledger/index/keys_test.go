@@ -30,7 +30,7 @@ func TestComparer(t *testing.T) {
 	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index of another comparer is refused")
 	rapid.Check(t, func(t *rapid.T) {
 		dimensions := rapid.SampledFrom([]dimension{numberDimension, cursorDimension, counterDimension, hashDimension,
-			recordedMarks, occurrences, postings, recordStates, occurredUntil})
+			recordedMarks, recordedTimes, occurrences, postings, recordStates, occurredUntil})
 		of := dimensions.Draw(t, "dimension")
 		a, b := drawKey(t, "a", of), drawKey(t, "b", rapid.SampledFrom([]dimension{of, of, dimensions.Draw(t, "another")}).Draw(t, "of b"))
 		order := bytes.Compare(a, b)

@@ -60,7 +60,7 @@ type Record struct {
 // fewer rows than there are, even none, where few events pass the filter: it ends
 // when it has touched its share of keys, and next says where to go on.
 func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
-	from, below, err := v.seqs(ctx, q.Bounds)
+	from, below, err := v.seqs(q.Bounds)
 	if err != nil {
 		return nil, nil, err
 	}

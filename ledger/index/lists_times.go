@@ -1,26 +1,12 @@
 package index
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
-	"sort"
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
-
-	"colophon/ledger/event"
 )
-
-// markedEvery is how many events share a mark of the time they were recorded at.
-const markedEvery = 64
-
-// mark notes when an event was recorded, if it is one of those that are marked.
-func (f *fold) mark(e *event.Event) {
-	if e.Seq%markedEvery == 0 {
-		f.rows.set(f.rows.keys.recordedMark(nil, e.Time, e.Seq), nil)
-	}
-}
 
 func (k keyspace) recordedMark(dst []byte, at time.Time, seq uint64) []byte {
 	return appendSeq(appendTime(k.key(dst, recordedMarks), at), seq)
@@ -40,15 +26,15 @@ type Bounds struct{ Since, Until *time.Time }
 
 // seqs are the events that were recorded in a time: from is the first, below the one
 // behind the last.
-func (v *View) seqs(ctx context.Context, b Bounds) (from, below uint64, err error) {
+func (v *View) seqs(b Bounds) (from, below uint64, err error) {
 	below = v.size
 	if b.Since != nil {
-		if from, err = v.recordedFrom(ctx, *b.Since); err != nil {
+		if from, err = v.recordedFrom(*b.Since); err != nil {
 			return 0, 0, err
 		}
 	}
 	if b.Until != nil {
-		if below, err = v.recordedFrom(ctx, *b.Until); err != nil {
+		if below, err = v.recordedFrom(*b.Until); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -57,7 +43,7 @@ func (v *View) seqs(ctx context.Context, b Bounds) (from, below uint64, err erro
 
 // recordedFrom is the first event that was recorded at a time or later; the view's
 // size if it sees none.
-func (v *View) recordedFrom(ctx context.Context, at time.Time) (uint64, error) {
+func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	marked, found, err := v.markBefore(at)
 	if err != nil || !found {
 		return 0, err
@@ -66,16 +52,18 @@ func (v *View) recordedFrom(ctx context.Context, at time.Time) (uint64, error) {
 		return v.size, nil
 	}
 	// The next mark is at that time or later.
-	between := min(v.size-marked, markedEvery) - 1
-	offset := sort.Search(int(between), func(i int) bool {
-		if err != nil {
-			return true
+	times, err := v.recordedIn(marked / markedEvery)
+	if err != nil {
+		return 0, err
+	}
+	below := min(v.size, marked+markedEvery)
+	for seq := marked; seq < below; seq++ {
+		recorded, err := times.next()
+		if err != nil || !recorded.Before(at) {
+			return seq, err
 		}
-		var e event.Event
-		e, err = v.event(ctx, marked+1+uint64(i))
-		return err == nil && !e.Time.Before(at)
-	})
-	return marked + 1 + uint64(offset), err
+	}
+	return below, nil
 }
 
 // markBefore is the last mark of a time before another; not found if there is none.

@@ -21,7 +21,7 @@ func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page
 	if v.size != v.latest || q.Any {
 		return nil, nil, ErrNotRanked
 	}
-	c, err := v.choice(ctx, q)
+	c, err := v.choice(q)
 	if err != nil {
 		return nil, nil, err
 	}

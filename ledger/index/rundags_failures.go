@@ -83,7 +83,7 @@ type Failures struct {
 // It reads three keys for every outcome in the ledger, of which there are at most 150,
 // and one or two for each run-DAG of that time that is not live, or was not once.
 func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, error) {
-	from, below, err := v.seqs(ctx, b)
+	from, below, err := v.seqs(b)
 	if err != nil || from >= below {
 		return nil, err
 	}

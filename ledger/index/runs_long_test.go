@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -36,12 +37,11 @@ func longRun(t tester, n, all int) string {
 		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
 }
 
-// longLog is a log of so many such runs, on disk.
-func longLog(t *testing.T, runs int) storage.Store {
+// makeLongLog makes a log of so many such runs in a folder.
+func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
-	database, err := pebble.Open(t.Context(), pebble.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, database.Close()) })
 	store, err := database.Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
@@ -60,7 +60,7 @@ func longLog(t *testing.T, runs int) storage.Store {
 		require.NoError(t, store.Commit(t.Context(), head, next))
 		head, bodies = next.Head, nil
 	}
-	return store
+	require.NoError(t, database.Close())
 }
 
 // longQuery is one kind of query: it answers a page about a run, and says how many
@@ -116,39 +116,70 @@ const longPage = 10
 
 // The cost of a query follows its answer: at a million runs, one of the inputs with
 // fifty thousand, no page touches more than twenty keys a row. How long it takes is
-// shown beside what it takes at ten thousand, asked in turns.
+// shown beside what it takes at ten thousand, asked in turns: with caches as a server has
+// them, which hold all of the small ledger and a part of the large one, and with caches
+// that hold nothing, so that either reads what it needs from its files.
 func TestMillion(t *testing.T) {
 	if os.Getenv("COLOPHON_LONG") == "" {
 		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
 	}
 	var sides []longSide
 	for _, runs := range []int{10_000, 1_000_000} {
-		log, dir := longLog(t, runs), t.TempDir()
-		open := func() (*Store, *Follower) {
-			s, err := Open(Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
-			require.NoError(t, err)
-			f, err := s.Follow("default", log)
-			require.NoError(t, err)
-			require.NoError(t, f.Wait(t.Context(), uint64(runs)+1))
-			return s, f
-		}
+		side := longSide{dir: t.TempDir(), runs: runs}
+		makeLongLog(t, side.logDir(), runs)
 		begin := time.Now()
-		s, _ := open()
+		side.open(t, true)
 		t.Logf("folded %d runs, %.0f/s", runs, float64(runs)/time.Since(begin).Seconds())
-		require.NoError(t, s.Close())
-		s, f := open() // cold
-		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		sides = append(sides, longSide{f, runs})
+		side.close(t)
+		sides = append(sides, side)
 	}
-	for _, q := range longQueries {
-		q.compare(t, sides)
+	for _, cached := range []bool{true, false} {
+		t.Logf("caches: %v", cached)
+		for i := range sides {
+			sides[i].open(t, cached)
+		}
+		for _, q := range longQueries {
+			q.compare(t, sides)
+		}
+		for i := range sides {
+			sides[i].close(t)
+		}
 	}
 }
 
 // longSide is one of the indexes that are compared.
 type longSide struct {
 	*Follower
-	runs int
+	database *pebble.Database
+	dir      string
+	runs     int
+}
+
+func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
+
+// open opens log and index, with the caches that a server has or with next to none, and
+// waits until the index is there.
+func (s *longSide) open(t *testing.T, cached bool) {
+	t.Helper()
+	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
+	folded, err := Config{Dir: filepath.Join(s.dir, "index"), Log: log.Logger}.internal()
+	require.NoError(t, err)
+	if !cached {
+		log.CacheBytes, log.MemTableBytes, folded.cacheBytes = 1, 64<<10, 1
+	}
+	s.database, err = pebble.Open(t.Context(), log)
+	require.NoError(t, err)
+	store, err := s.database.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	s.Follower, err = openTest(t, folded).Follow("default", store)
+	require.NoError(t, err)
+	require.NoError(t, s.Wait(t.Context(), uint64(s.runs)+1))
+}
+
+func (s *longSide) close(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.store.Close())
+	require.NoError(t, s.database.Close())
 }
 
 // compare asks about runs here and there, at the same part of each index.

@@ -1,13 +1,16 @@
 package index
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/storage"
 )
 
 // IPCRecord is an IPC record as its event says. It is the caller's to keep.
@@ -16,39 +19,47 @@ type IPCRecord struct {
 	Time  time.Time // of its event
 	RunID *string
 	event.IPC
-	decoded *event.Event
+	schema []byte
 }
 
 // IPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
 // event, or one that the view does not see.
 func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
-	e, err := v.kept(ctx, seq, record.IPCRecord)
+	if seq >= v.size {
+		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+	}
+	e, err := v.event(ctx, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
-	return IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), e}, nil
+	if e.Kind != record.IPCRecord {
+		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
+	}
+	r := IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), e.Detail.Member("payload_schema").Text()}
+	r.own()
+	return r, nil
+}
+
+// own moves what the record refers to, which is of an event, into memory of its own.
+func (r *IPCRecord) own() {
+	texts := [...]*[]byte{&r.InputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
+		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema}
+	size := 0
+	for _, text := range texts {
+		size += len(*text)
+	}
+	all := make([]byte, 0, size)
+	for _, text := range texts {
+		if *text != nil {
+			from := len(all)
+			all = append(all, *text...)
+			*text = all[from:len(all):len(all)]
+		}
+	}
 }
 
 // PayloadSchema is the schema that the payload was read under (1.3); nil if none.
-func (r *IPCRecord) PayloadSchema() []byte { return r.decoded.Detail.Member("payload_schema").Text() }
-
-// value is what the record has under a name that runs are grouped by.
-func (r *IPCRecord) value(by string) string {
-	if by == modelName {
-		return string(r.Model)
-	}
-	for name, value := range r.decoded.Hashes() {
-		if string(name) == by {
-			return string(value)
-		}
-	}
-	for name, value := range r.decoded.Labels() {
-		if labelPrefix+string(name) == by {
-			return string(value)
-		}
-	}
-	return ""
-}
+func (r *IPCRecord) PayloadSchema() []byte { return r.schema }
 
 // Run is a run and its state.
 type Run struct {
@@ -56,7 +67,8 @@ type Run struct {
 	State record.State
 }
 
-// Drift is what came of a run against the one before it.
+// Drift is what came of a run against the one before it. What differs is named, without
+// its values.
 type Drift struct {
 	Against uint64 // the run before
 	drift.Attribution
@@ -64,26 +76,36 @@ type Drift struct {
 
 // DriftOf compares the run at seq with the one before it that has its input_hash and
 // was live when the run was recorded, as drift is counted (4.5); not found if there
-// was none, or if the record at seq is no run. It reads two events and one key.
+// was none, or if the record at seq is no run. It reads one event and two keys.
 func (v *View) DriftOf(ctx context.Context, seq uint64) (d Drift, found bool, err error) {
 	run, err := v.IPCRecord(ctx, seq)
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
 	id := identify([]byte(inputName), run.InputHash)
-	at, value, found, err := v.newestBelow(postings, id[:], seq)
-	if err != nil || !found {
+	before, err := v.groupBelow(id, seq)
+	if err != nil || before.live.runs == 0 {
 		return Drift{}, false, err
 	}
-	g, err := decodeGroup(at, value)
-	if err != nil || g.live.runs == 0 {
-		return Drift{}, false, err
-	}
-	before, err := v.IPCRecord(ctx, g.live.last)
+	d.Against = before.live.last
+	before.facts = bytes.Clone(before.facts)
+	own, err := v.groupAt(id, seq, isRun)
 	if err != nil {
 		return Drift{}, false, err
 	}
-	return Drift{before.Seq, drift.Attribute(&before.IPC, &run.IPC)}, true, nil
+	of, and := lastRun(&before), lastRun(&own)
+	d.Attribution = drift.Attribute(&of, &and)
+	for i := range d.Differences {
+		d.Differences[i].A, d.Differences[i].B = nil, nil
+	}
+	return d, true, nil
+}
+
+// lastRun is a run that compares as the last live one of a group of an input_hash.
+func lastRun(g *group) event.IPC {
+	run := decodeFacts(g.facts)
+	run.OutputHash = appendSeq(nil, g.live.output)
+	return run
 }
 
 // isRun reports whether a version of a group was made by a run.
@@ -110,15 +132,18 @@ func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next [
 			return nil, nil, ErrPosition
 		}
 	}
-	id := q.id()
 	b := v.budget(p)
-	for row, err := range v.descend(postings, id[:], below) {
+	members, err := v.members(&q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for row, err := range v.descend(postings, members.id[:], below) {
 		if err == nil && b.spent(len(rows)) {
 			return rows, appendSeq(nil, below), nil
 		}
 		below = row.seq
 		if err == nil && row.isRun() {
-			rows, err = v.appendRun(ctx, rows, row.seq, q.Any)
+			rows, err = members.appendRun(ctx, rows, row.seq)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -127,13 +152,30 @@ func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next [
 	return rows, nil, nil
 }
 
+// members are the runs of a group.
+type members struct {
+	view   *View
+	id     identity // of the group
+	any    bool
+	parted bool // not all of them are live
+}
+
+func (v *View) members(q *RunQuery) (members, error) {
+	id := q.id()
+	g, err := v.group(id)
+	return members{v, id, q.Any, g.parted()}, err
+}
+
 // appendRun appends the run at seq if it is live, or in any case.
-func (v *View) appendRun(ctx context.Context, rows []Run, seq uint64, whatever bool) ([]Run, error) {
-	state, err := v.State(seq)
-	if err != nil || !whatever && state != string(record.Live) {
-		return rows, err
+func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
+	state := string(record.Live)
+	if m.parted {
+		var err error
+		if state, err = m.view.State(seq); err != nil || !m.any && state != string(record.Live) {
+			return rows, err
+		}
 	}
-	r, err := v.IPCRecord(ctx, seq)
+	r, err := m.view.IPCRecord(ctx, seq)
 	return append(rows, Run{r, record.State(state)}), err
 }
 
@@ -153,9 +195,12 @@ func (v *View) Timeline(ctx context.Context, q RunQuery, p Page) (rows []Step, n
 	if err != nil {
 		return nil, nil, err
 	}
-	id := q.id()
 	b := v.budget(p)
-	for row, err := range v.ascend(postings, id[:], from) {
+	members, err := v.members(&q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for row, err := range v.ascend(postings, members.id[:], from) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -169,7 +214,7 @@ func (v *View) Timeline(ctx context.Context, q RunQuery, p Page) (rows []Step, n
 		if !row.isRun() {
 			continue
 		}
-		runs, err := v.appendRun(ctx, nil, row.seq, q.Any)
+		runs, err := members.appendRun(ctx, nil, row.seq)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -25,7 +25,7 @@ type View struct {
 	// alone.
 	latest uint64
 	size   uint64
-	points *engine.Iterator // for newest; made when it is first needed
+	points *engine.Iterator // for point reads; made when it is first needed
 	key    []byte           // scratch
 	events event.Decoder
 	// touched counts the keys that were read, of the log too, and bytes those of events.
@@ -93,10 +93,8 @@ func (v *View) newestBelow(d dimension, row []byte, below uint64) (seq uint64, v
 	if below == 0 {
 		return 0, nil, false, nil
 	}
-	if v.points == nil {
-		if v.points, err = v.snapshot.NewIter(nil); err != nil {
-			return 0, nil, false, fmt.Errorf("reading the index: %w", err)
-		}
+	if err := v.point(); err != nil {
+		return 0, nil, false, err
 	}
 	v.touched++
 	if !v.points.SeekPrefixGE(v.row(d, row, below)) {
@@ -104,6 +102,14 @@ func (v *View) newestBelow(d dimension, row []byte, below uint64) (seq uint64, v
 	}
 	newest, err := newestAt(v.points, below-1)
 	return newest.seq, newest.value, err == nil, err
+}
+
+// point makes points if need be.
+func (v *View) point() (err error) {
+	if v.points == nil {
+		v.points, err = v.snapshot.NewIter(nil)
+	}
+	return wrapRead(err)
 }
 
 // read reads an entry of the log, which is the caller's.
