@@ -65,6 +65,11 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 		_, err := pack.Verify(key)
 		require.ErrorIs(t, err, ErrHashes, name)
 	}
+	// Of all that the page does not compute, the digest of the record tells.
+	l := example(t)
+	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
+	_, err := l.pack(nil, 1).Verify(key)
+	require.ErrorIs(t, err, ErrHashes)
 }
 
 // allSorts is a log with records of all sorts, and the number of those whose hashes can

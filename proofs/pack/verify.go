@@ -3,12 +3,14 @@ package pack
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
+	"colophon/proofs/audit"
 )
 
 // Report says what Verify found to hold.
@@ -29,15 +31,21 @@ type verification struct {
 	events map[uint64]pyjson.Value // by seq
 	last   proofs.Hash             // event_hash of the record before
 	used   map[string]bool         // contents, by digest
+
+	deriver *audit.Deriver
 }
+
+// ErrHashes: an event says something else of its record than what comes out of the
+// content.
+var ErrHashes = errors.New("pack: hashes are not those of the content")
 
 // Verify checks a pack against the log's key: the signature of its checkpoint, and of
 // each record its place in the tree, its event, its link to the record before it where
 // that is its neighbour, and the kept bytes against the digests in it. The error names
-// the record and wraps what Receipt.Verify wraps, or ErrContent. The rules by which
-// hashes are made of content (part 1) are not applied.
+// the record and wraps what Receipt.Verify wraps, ErrContent, or ErrHashes where a
+// record that has all of its content comes out otherwise by the rules of part 1.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
-	v := &verification{pack: p, events: make(map[uint64]pyjson.Value), used: make(map[string]bool)}
+	v := &verification{pack: p, events: make(map[uint64]pyjson.Value), used: make(map[string]bool), deriver: audit.NewDeriver()}
 	var err error
 	if v.report.Checkpoint, err = proofs.OpenCheckpoint([]byte(p.Checkpoint), verifiers...); err != nil {
 		return Report{}, err
@@ -145,11 +153,21 @@ func (v *verification) content(r *Record) error {
 		v.report.Contents++
 		content[string(name.Text())] = kept
 	}
-	if v.report.Missing > missing || !recomputable(event) {
+	if v.report.Missing > missing || string(event.Member("rules").Raw()) != strconv.Itoa(record.Rules) {
 		return nil
 	}
-	v.report.Recomputed++
-	return recompute(event, content)
+	return v.recompute(r, content)
+}
+
+// recompute makes the record anew, if the event brings one, and compares what comes out with
+// the event. All content must be there.
+func (v *verification) recompute(r *Record, content map[string][]byte) error {
+	err := v.deriver.Check(r.Seq, r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
+	if damage := (*audit.Damage)(nil); errors.As(err, &damage) {
+		return fmt.Errorf("%w: %.100q: %s", ErrHashes, damage.Name, damage.Message)
+	}
+	v.report.Recomputed = int(v.deriver.Derived)
+	return err
 }
 
 // redaction checks that an event of the pack erased the content of another one.
