@@ -17,13 +17,13 @@ func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
 	ctx := t.Context()
-	const most = 400
+	const most, each = 400, 2
 	ended := make(chan error, 1)
 	go func() {
 		for {
 			head, err := l.Head(ctx)
 			if err == nil && head.Size < most {
-				err = l.Commit(ctx, head, batch(head, 2, 3000))
+				err = l.Commit(ctx, head, batch(head, each, 3000))
 			}
 			if err != nil || head.Size >= most {
 				ended <- err
@@ -45,7 +45,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 		head, err := store.Head(ctx)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, head.Size, before.Size)
-		require.LessOrEqual(t, head.Size, after.Size)
+		require.LessOrEqual(t, head.Size, after.Size+each, "one commit may be under way")
 		checkCopied(t, store, head)
 		require.NoError(t, store.Commit(ctx, head, batch(head, 1, 10)), "a copy is a database of its own")
 		require.NoError(t, copied.Close())

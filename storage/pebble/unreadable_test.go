@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -92,9 +93,15 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		return to
 	}
 	open := func(files vfs.FS) (*Database, storage.Store, error) {
-		db := openOn(t, files)
+		db, err := Open(t.Context(), testConfig(files))
+		if err != nil {
+			return nil, nil, err
+		}
 		store, err := db.Ledger(t.Context(), "default")
-		return db, store, err
+		if err != nil {
+			return nil, nil, errors.Join(err, db.Close())
+		}
+		return db, store, nil
 	}
 	// A pause of nothing changes nothing, but is counted.
 	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
@@ -109,13 +116,14 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFiles(copied(), faults))
-		if err == nil {
-			err = do(store)
-			faults.Stop()
-			check(store, err)
-		} else { // it has read in another order
+		if err != nil { // it has read in another order
 			require.NotErrorIs(t, err, storage.ErrNotFound)
+			require.NotErrorIs(t, err, storage.ErrFormat)
+			continue
 		}
+		err = do(store)
+		faults.Stop()
+		check(store, err)
 		require.NoError(t, db.Close())
 	}
 }
