@@ -109,3 +109,40 @@ func TestUnreadableLog(t *testing.T) {
 	require.Zero(t, readDamaged(t.Context(), t, store, b))
 	require.NoError(t, left.Close())
 }
+
+// Nor is a database opened whose manifest has lost its second record, or more: what it
+// wrote then would have lower sequence numbers than what is there, and be hidden by that.
+func TestManifestThatIsCutOff(t *testing.T) {
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	all := commits(t, l, 3)
+	require.NoError(t, db.engine.Flush())
+	require.NoError(t, db.Close())
+	require.NoError(t, openOn(t, files).Close())
+	name := fileOf(t, files, "MANIFEST-*")
+	sound := readFile(t, files, name)
+	for at := range sound {
+		left := vfs.NewMem()
+		_, err := vfs.Clone(files, left, testDir, testDir)
+		require.NoError(t, err)
+		writeFile(t, left, name, sound[:at])
+		db, err := Open(t.Context(), testConfig(left))
+		if err != nil {
+			require.ErrorIs(t, err, storage.ErrDamaged, "%d of %d bytes", at, len(sound))
+			continue
+		}
+		store, err := db.Ledger(t.Context(), "default")
+		require.NoError(t, err)
+		head := all[len(all)-1].Head
+		next := batch(head, 1, 10)
+		require.NoError(t, store.Commit(t.Context(), head, next))
+		require.NoError(t, db.Close())
+		db = openOn(t, left)
+		store, err = db.Ledger(t.Context(), "default")
+		require.NoError(t, err)
+		for _, b := range append(all, next) {
+			require.Zero(t, readDamaged(t.Context(), t, store, b), "%d of %d bytes", at, len(sound))
+		}
+		require.NoError(t, db.Close())
+	}
+}
