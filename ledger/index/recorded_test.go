@@ -1,0 +1,62 @@
+package index
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// When an event was recorded is known of each, wherever folds began and ended.
+func TestRecordedAt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		files, log := vfs.NewMem(), newJournal(t, "default")
+		log.sameTime = rapid.Uint64Range(1, 3).Draw(t, "same time")
+		for range rapid.IntRange(1, 6).Draw(t, "starts") {
+			c := testConfig(files)
+			c.batchEvents = rapid.IntRange(1, 2*markedEvery).Draw(t, "events of a batch")
+			s := openTest(t, c)
+			f := follow(t, s, log)
+			for range rapid.IntRange(1, 3).Draw(t, "commits") {
+				log.append(slices.Repeat([]string{foreign("poem", `{}`, `{}`)}, rapid.IntRange(1, 90).Draw(t, "events"))...)
+				log.catchUp(f)
+			}
+			v, err := f.Latest()
+			require.NoError(t, err)
+			for seq := range v.Size() {
+				at, err := v.recordedAt(seq)
+				require.NoError(t, err)
+				require.Equal(t, time.UnixMicro(int64(seq/log.sameTime)).UTC(), at, "event %d of %d", seq, v.Size())
+			}
+			_, err = v.recordedAt(v.Size())
+			require.ErrorIs(t, err, errDamaged, "an event that is not folded has no time")
+			require.NoError(t, v.Close())
+			require.NoError(t, s.Close())
+		}
+	})
+}
+
+// Whatever stands in place of times is read to its end or found damaged.
+func FuzzRecordedTimes(f *testing.F) {
+	f.Add(binary.AppendVarint(binary.AppendVarint(nil, 1_700_000_000_000_000), -5))
+	f.Add([]byte("nonsense"))
+	f.Add(slices.Repeat([]byte{0xff}, 11))
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		var again []byte
+		times, before := recordedTimesOf{rest: encoded}, int64(0)
+		for len(times.rest) > 0 {
+			at, err := times.next()
+			if err != nil {
+				require.ErrorIs(t, err, errDamaged)
+				return
+			}
+			require.Equal(t, times.micros, at.UnixMicro())
+			again, before = binary.AppendVarint(again, times.micros-before), times.micros
+		}
+		require.LessOrEqual(t, len(again), len(encoded))
+	})
+}
