@@ -84,7 +84,7 @@ func newAuditWorld(t testing.TB, before, between, behind int) *auditWorld {
 			path = strings.ReplaceAll(path, "{"+name+"}", fmt.Sprint(seq))
 		}
 		if start, rest, found := strings.Cut(path, "path_id"); found {
-			path = start + pathIDOf(t, url) + rest
+			path = start + pathIDOf(t, url, w.at["path"]) + rest
 		}
 		status, answer := send(t, r.method, url+path, r.body, "application/json")
 		require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "%s: %s", r.name, answer)
@@ -119,9 +119,10 @@ func headOf(t testing.TB, url string) uint64 {
 	return info.TreeSize
 }
 
-func pathIDOf(t testing.TB, url string) string {
+// pathIDOf is the id of the one path of project p, which the event at seq has brought.
+func pathIDOf(t testing.TB, url string, seq uint64) string {
 	t.Helper()
-	_, answer := send(t, "GET", url+"/paths/p", "", "")
+	_, answer := send(t, "GET", url+"/paths/p?after="+decimal(seq), "", "")
 	var list struct {
 		Rows []struct {
 			PathID string `json:"path_id"`
