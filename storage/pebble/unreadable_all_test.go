@@ -40,8 +40,8 @@ func everything(ctx context.Context, store storage.Store) map[string]answer {
 	note := func(read string, n uint64, text string, err error) {
 		all[fmt.Sprint(read, " ", n)] = answer{text, err}
 	}
-	for n := uint64(0); n < 2*pieces+10*every; n += every {
-		digest := pieceNo(int(n % (pieces + 3*every))).Digest
+	for n := uint64(0); n < 2*shared+10*every; n += every {
+		digest := pieceNo(int(n % (shared + 3*every))).Digest
 		entry, err := store.Entry(ctx, n)
 		note("entry", n, string(entry), err)
 		claim, err := store.Key(ctx, digestOf(1000+n))

@@ -12,10 +12,10 @@ import (
 	"colophon/storage/faulty"
 )
 
-// pieces is how many pieces of content, and keys, the database of these tests has. Each
-// piece is needed by two events: n and pieces+n.
+// shared is how many pieces of content, and keys, the database of these tests has. Each
+// piece is needed by two events: n and shared+n.
 const (
-	pieces = 1500
+	shared = 1500
 	every  = 100 // so many of them one is redacted, or brought again
 )
 
@@ -27,10 +27,10 @@ func pieceNo(n int) storage.Content {
 func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
-	b := storage.Batch{Head: storage.Head{Size: 2 * pieces, Tip: digestOf(1)}}
-	for n := range 2 * pieces {
+	b := storage.Batch{Head: storage.Head{Size: 2 * shared, Tip: digestOf(1)}}
+	for n := range 2 * shared {
 		b.Entries = append(b.Entries, fmt.Append(nil, "entry ", n))
-		c := pieceNo(n % pieces)
+		c := pieceNo(n % shared)
 		c.Seq = uint64(n)
 		b.Contents = append(b.Contents, c)
 		b.Keys = append(b.Keys, storage.Key{Key: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
@@ -45,11 +45,11 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 // and some that is not.
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
-	for n := 0; n < pieces; n += every {
+	for n := 0; n < shared; n += every {
 		b.Redactions = append(b.Redactions, storage.Redaction{Seq: uint64(n), By: old.Size, Digests: []storage.Hash{pieceNo(n).Digest}})
 	}
-	for slot := range pieces / every {
-		for i, n := range []int{slot*every + every/2, pieces + slot} {
+	for slot := range shared / every {
+		for i, n := range []int{slot*every + every/2, shared + slot} {
 			c := pieceNo(n)
 			c.Seq, c.Slot = old.Size, uint16(2*slot+i)
 			b.Contents = append(b.Contents, c)
@@ -61,8 +61,8 @@ func following(old storage.Head) storage.Batch {
 // requireNeeded checks who needs which piece, before or after the following batch.
 func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	t.Helper()
-	for n := 0; n < pieces; n += every / 2 {
-		want := []uint64{uint64(n), uint64(pieces + n)}
+	for n := 0; n < shared; n += every / 2 {
+		want := []uint64{uint64(n), uint64(shared + n)}
 		switch {
 		case after && n%every == 0:
 			want = want[1:]
@@ -152,9 +152,9 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		files, _ := storedInTables(t)
 		var asked []storage.Hash
 		held := 0
-		for n := 0; n < 3*pieces; n += every { // of which the last third is not there
+		for n := 0; n < 3*shared; n += every { // of which the last third is not there
 			asked = append(asked, digestOf(uint64(1000+n)))
-			if n < 2*pieces {
+			if n < 2*shared {
 				held++
 			}
 		}
