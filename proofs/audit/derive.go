@@ -21,7 +21,9 @@ type Deriver struct {
 	// Derived counts records that came out as their events say. Confirmed counts those
 	// of them which have the digest that the event says. An event does not tell what was
 	// posted as null and what was left out: the ways of others were too many to try.
-	Derived, Confirmed uint64
+	// Unknown counts those whose cache key and digest could not be compared: both cover words
+	// that the event had to leave out.
+	Derived, Confirmed, Unknown uint64
 
 	event, again pyjson.Document
 	posted       []byte           // scratch
@@ -50,9 +52,10 @@ func (d *Deriver) Check(seq uint64, body []byte, content func(name string, diges
 	}
 	root := d.event.Root()
 	p := &poster{kind: record.Kind(root.Member("kind").Text()), record: root.Member("record"), checks: root.Member("checks")}
-	if !slices.Contains(record.Kinds[:], p.kind) || unknownWords(p.record) {
+	if !slices.Contains(record.Kinds[:], p.kind) {
 		return nil
 	}
+	p.unknown = unknownWords(p.record)
 	var err error
 	if p.content, err = readContent(p.record.Member("content"), content); err != nil {
 		return err
@@ -64,14 +67,19 @@ func (d *Deriver) Check(seq uint64, body []byte, content func(name string, diges
 		return err
 	}
 	d.Derived++
+	if p.unknown {
+		d.Unknown++
+		return nil
+	}
 	return d.confirm(seq, p)
 }
 
 // unknownWords: the cache key covers words which are too long for the event, or no
-// valid UTF-8, so that nobody can know them.
+// valid UTF-8, so that nobody can know them. Versions alone are words; in place of a hash
+// that is null there is no record.
 func unknownWords(r pyjson.Value) bool {
-	for _, value := range r.Member("cache_dimensions").Members() {
-		if value.Kind() == pyjson.Null {
+	for _, name := range versions {
+		if r.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
 			return true
 		}
 	}
@@ -121,21 +129,45 @@ func (d *Deriver) compare(seq uint64, event pyjson.Value, p *poster) error {
 	if err := d.again.Parse(record.AppendSuffix(r.AppendBody(nil, frame), seq, at)); err != nil {
 		return fmt.Errorf("event %d, made anew: %w", seq, err)
 	}
-	if pointer, says, makes, found := difference("", event, d.again.Root()); found {
+	if p.unknown && !keyFits(event) {
+		return checkDamaged(seq, "cache_key", "its check and its hash do not say the same")
+	}
+	if pointer, says, makes, found := p.difference("", event, d.again.Root()); found {
 		return checkDamaged(seq, pointer, "the event says %.200s, the record makes it %.200s", says, makes)
 	}
 	return nil
 }
 
-// Places in an event that are compared otherwise: the record's digest, and the digests
-// of content as it was posted, byte for byte.
+// Places in an event that are compared otherwise: the record's digest, the digests of
+// content as it was posted, byte for byte, and the cache key where it is of unknown words.
 const (
-	digestPointer  = "/record/digest"
-	contentPointer = "/record/content/"
+	digestPointer     = "/record/digest"
+	contentPointer    = "/record/content/"
+	cacheKeyPointer   = "/record/hashes/cache_key"
+	cacheCheckPointer = "/checks/cache_key"
 )
 
+// otherwise reports whether what stands at a place is not compared, if both have it.
+func (p *poster) otherwise(pointer string) bool {
+	return strings.HasPrefix(pointer, contentPointer) || p.unknown && (pointer == cacheKeyPointer || pointer == cacheCheckPointer)
+}
+
+// keyFits reports whether the cache key of an event is one, and the one that the check
+// of it says was computed.
+func keyFits(event pyjson.Value) bool {
+	key, check := event.Member("record").Member("hashes").Member("cache_key"), event.Member("checks").Member("cache_key")
+	shown, claimed := check.Member("computed"), check.Member("claimed")
+	switch record.Result(check.Member("result").Text()) {
+	case record.Match, record.Computed:
+		return isDigest(key.Text()) && check.Len() == 1
+	case record.Mismatch:
+		return isDigest(key.Text()) && check.Len() == 3 && bytes.Equal(shown.Raw(), key.Raw()) && isDigest(claimed.Text()) && !bytes.Equal(claimed.Raw(), key.Raw())
+	}
+	return false
+}
+
 // difference is the first place where two values differ, and what stands there.
-func difference(pointer string, event, again pyjson.Value) (at string, says, makes []byte, found bool) {
+func (p *poster) difference(pointer string, event, again pyjson.Value) (at string, says, makes []byte, found bool) {
 	if event.Kind() != pyjson.Object || again.Kind() != pyjson.Object {
 		return pointer, orNothing(event), orNothing(again), true
 	}
@@ -143,10 +175,10 @@ func difference(pointer string, event, again pyjson.Value) (at string, says, mak
 		for name := range side.Members() {
 			next := string(pyjson.AppendPointer([]byte(pointer), name.Text()))
 			a, b := event.Member(string(name.Text())), again.Member(string(name.Text()))
-			if next == digestPointer || bytes.Equal(a.Raw(), b.Raw()) || strings.HasPrefix(next, contentPointer) && a.Kind() == b.Kind() {
+			if next == digestPointer || bytes.Equal(a.Raw(), b.Raw()) || a.Kind() == b.Kind() && p.otherwise(next) {
 				continue
 			}
-			if at, says, makes, found = difference(next, a, b); found {
+			if at, says, makes, found = p.difference(next, a, b); found {
 				return at, says, makes, found
 			}
 		}

@@ -322,3 +322,15 @@ func TestNobodyAnswers(t *testing.T) {
 		}
 	}
 }
+
+// What is remembered of an event is looked at before it is believed.
+func TestDamagedFacts(t *testing.T) {
+	m := newMemory(t, 180)
+	for _, facts := range []Facts{0, Facts(len(eventKinds)) + 1, 0x0f | HasContent} {
+		a := newAuditor()
+		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
+		a.past.(*remembered).facts[114] = facts // event 120 redacts it
+		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
+		require.ErrorContains(t, err, "what is remembered of event 114 is damaged")
+	}
+}

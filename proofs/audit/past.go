@@ -40,6 +40,13 @@ func FactsOf(kind string) (Facts, bool) {
 	return 0, false
 }
 
+// known reports whether facts are those of an event: what was remembered in files may
+// be damaged.
+func (f Facts) known() bool {
+	number := int(f & 0x0f)
+	return number > 0 && number <= len(eventKinds)
+}
+
 // Kind is the kind of the event.
 func (f Facts) Kind() record.Kind { return eventKinds[f&0x0f-1] }
 

@@ -17,6 +17,7 @@ type poster struct {
 	record, checks pyjson.Value
 	content        map[string][]byte
 	doubted        string // a check that is taken for its contrary; empty for none
+	unknown        bool   // it has words that the event leaves out
 
 	members []postedMember // of the record, in the order of their names
 	choices []choice       // all that is not known of the way
@@ -285,9 +286,19 @@ func (p *poster) run() {
 	p.add(p.oneOf("cache_dimensions", values...))
 }
 
+// versions are the dimensions of the cache key that are words and no hashes.
+var versions = [...]string{"schema_version", "canonicalization_version", "chunking_version"}
+
+// unknownWord stands for words that an event leaves out: a lone surrogate, in WTF-8,
+// which no event holds either.
+var unknownWord = []byte("\"\xED\xA0\x80\"")
+
 // dimension is a dimension of the cache key as it was claimed: it may be the claim of a
 // hash that was recomputed.
 func (p *poster) dimension(name string, value pyjson.Value) []byte {
+	if value.Kind() == pyjson.Null && slices.Contains(versions[:], name) {
+		return unknownWord
+	}
 	for _, check := range [...]string{"cache_dimensions." + name, name} {
 		v := p.checks.Member(check)
 		if claim := v.Member("claimed").Raw(); claim != nil {

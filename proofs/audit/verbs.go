@@ -7,7 +7,6 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
-	"colophon/proofs"
 )
 
 // refusalMembers are the members of the event that logs a refusal.
@@ -130,7 +129,16 @@ func (w *walk) target(e *event) (Facts, error) {
 	if !ok || seq >= e.seq {
 		return 0, e.damaged("it is about event %.100s, which is not before it", e.record.Member("record_seq").Raw())
 	}
-	return w.past.Facts(seq)
+	return w.facts(seq)
+}
+
+// facts are those of an event before, as Past has them.
+func (w *walk) facts(seq uint64) (Facts, error) {
+	facts, err := w.past.Facts(seq)
+	if err == nil && !facts.known() {
+		err = fmt.Errorf("what is remembered of event %d is damaged: %#02x is of no kind", seq, uint8(facts))
+	}
+	return facts, err
 }
 
 // checkValidation checks that what is validated is a path as an earlier record has it.
@@ -144,11 +152,11 @@ func (w *walk) checkValidation(e *event) error {
 	if target.Kind() != record.PathFingerprint {
 		return e.damaged("it validates event %d, which is a %s and no path", seq, target.Kind())
 	}
-	r, known, err := w.eventAt(seq)
-	if !known || err != nil {
+	validated, err := w.walkedEvent(seq)
+	if err != nil {
 		return err
 	}
-	path := r.Member("record")
+	path := validated.Member("record")
 	id := path.Member("hashes").Member("path_id").Text()
 	if !bytes.Equal(path.Member("project").Raw(), e.record.Member("project").Raw()) ||
 		!bytes.Equal(path.Member("hashes").Member("content_fingerprint").Raw(), e.record.Member("content_fingerprint").Raw()) ||
@@ -170,7 +178,7 @@ func (w *walk) checkList(e *event) error {
 		return e.damaged("it redacts record %d, which is not before it", list.Last())
 	}
 	for seq := range list.All() {
-		facts, err := w.past.Facts(seq)
+		facts, err := w.facts(seq)
 		if err != nil {
 			return err
 		}
@@ -183,33 +191,4 @@ func (w *walk) checkList(e *event) error {
 	}
 	e.list = list
 	return nil
-}
-
-// eventAt reads an event out of turn. It is not known where the event is damaged. It
-// is valid until the next call.
-func (w *walk) eventAt(seq uint64) (e pyjson.Value, known bool, err error) {
-	entry, err := w.entryAt(seq)
-	if err != nil {
-		return pyjson.Value{}, false, unavailable(err)
-	}
-	served, err := w.source.Tile(w.ctx, 0, seq/proofs.FullTile)
-	if err != nil {
-		return pyjson.Value{}, false, unavailable(err)
-	}
-	leaf, slot := proofs.LeafHash(entry), seq%proofs.FullTile
-	if uint64(len(served)) < (slot+1)*proofs.HashSize || hashAt(served, slot) != leaf {
-		return pyjson.Value{}, false, nil
-	}
-	_, body, err := proofs.SplitEntry(entry)
-	if err != nil || w.ahead.Parse(body) != nil {
-		return pyjson.Value{}, false, nil
-	}
-	return w.ahead.Root(), true, nil
-}
-
-func (w *walk) entryAt(seq uint64) ([]byte, error) {
-	for entry, err := range w.source.Entries(w.ctx, seq) {
-		return bytes.Clone(entry), err
-	}
-	return nil, fmt.Errorf("entry %d: %w", seq, ErrAbsent)
 }

@@ -22,6 +22,9 @@ type Report struct {
 	Redacted   int // records whose content was erased, by an event of the pack
 	Missing    int // pieces of content that records name and the pack does not have
 	Recomputed int // records whose hashes were computed anew: those with all of their content
+	// Unknown are those of them whose cache key and digest cover words that are too long
+	// for an event, so that these two are not computed.
+	Unknown int
 }
 
 // verification is a walk over the records of a pack.
@@ -166,7 +169,7 @@ func (v *verification) recompute(r *Record, content map[string][]byte) error {
 	if damage := (*audit.Damage)(nil); errors.As(err, &damage) {
 		return fmt.Errorf("%w: %.100q: %s", ErrHashes, damage.Name, damage.Message)
 	}
-	v.report.Recomputed = int(v.deriver.Derived)
+	v.report.Recomputed, v.report.Unknown = int(v.deriver.Derived), int(v.deriver.Unknown)
 	return err
 }
 

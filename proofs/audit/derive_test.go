@@ -1,0 +1,55 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// Of a run whose versions are too long for its event, all is made anew but the cache key
+// and the digest.
+func TestRunsWithUnknownWords(t *testing.T) {
+	digits := strings.Repeat("0", 64)
+	dimensions := ""
+	for _, name := range []string{"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash"} {
+		dimensions += fmt.Sprintf(`"%s":"%s",`, name, digits)
+	}
+	for _, claim := range []string{"", `,"cache_key":"` + digits + `"`} {
+		posted := `{"question":"x","messages":[],"source_roots":["` + digits + `"],"inputs":{"answer_text":"TRUE ANSWER","audit_mode":"STRICT","verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[]},` +
+			`"cache_dimensions":{` + dimensions + `"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}` + claim + `}`
+		body, contents := eventOf(t, record.RunDAG, []byte(posted))
+		d, err := judge(body, contents)
+		require.NoError(t, err)
+		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{d.Derived, d.Confirmed, d.Unknown})
+
+		var event pyjson.Document
+		require.NoError(t, event.Parse(body))
+		key := string(event.Root().Member("record").Member("hashes").Member("cache_key").Text())
+		answer := fmt.Sprintf("%x", sha256.Sum256([]byte("TRUE ANSWER")))
+		for name, lie := range map[string][2]string{
+			"answer":          {answer, fmt.Sprintf("%x", sha256.Sum256([]byte("A LIE")))},
+			"root":            {`"root":"`, `"root":"0`},
+			"version":         {`"chunking_version":"1"`, `"chunking_version":2`},
+			"hash":            {`"source_root":"` + digits + `"},"content`, `"source_root":null},"content`},
+			"cache key":       {`"cache_key":"` + key, `"cache_key":"` + key[1:]},
+			"no cache key":    {`"cache_key":"` + key + `",`, ``},
+			"check of it":     {`"cache_key":{`, `"cache_key":{"more":1,`},
+			"no check of it":  {`"checks":{"cache_key"`, `"checks":{"cache"`},
+			"result of it":    {`"result":`, `"result":"claimed","was":`},
+			"another verdict": {`"audit_mode":"STRICT"`, `"audit_mode":"HYBRID"`},
+		} {
+			require.Contains(t, string(body), lie[0], name)
+			lied := bytes.Replace(body, []byte(lie[0]), []byte(lie[1]), 1)
+			err := NewDeriver().Check(7, lied, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
+			require.ErrorAs(t, err, new(*Damage), name)
+		}
+	}
+}
