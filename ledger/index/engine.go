@@ -22,8 +22,8 @@ const queuedTables = 2
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
 // at stopAt writes wait. Merging many at once costs least.
 const (
-	compactAt = 24
-	stopAt    = 48
+	compactAt = 12
+	stopAt    = 32
 )
 
 // oneLevelBytes: what is merged goes to the last level at once, without one in between,
