@@ -69,7 +69,7 @@ var writes = []request{
 	{route: "PUT " + ofLedger + "/visibility", path: "~/visibility", body: `{"log":"public"}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // while both keys sign
-	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 201},
+	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup waits
 	{route: "POST /v1/compute/{kind}", path: "/v1/compute/ipc_record", body: ipc, status: 200},
 }
 
