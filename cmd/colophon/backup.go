@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -43,7 +42,8 @@ index, which is derived, nor the high-water mark, which is there to notice a res
 Content that is erased later stays in the backups of before: --keep removes old ones.
 
 Exit codes: 0 there is a backup, 1 there is none, 2 bad arguments or no such folder,
-3 the folder is in use, and no server answers.`,
+3 the folder is in use, and no server answers, 4 another backup of it, or to the same
+folder, is under way.`,
 		Example: `  colophon backup --data ./data --to /backup/colophon
   colophon backup --data ./data --to /backup/colophon --keep 14`,
 		Args: cobra.NoArgs,
@@ -57,43 +57,28 @@ Exit codes: 0 there is a backup, 1 there is none, 2 bad arguments or no such fol
 	return command
 }
 
-// snapshotDir is where a server makes copies of its database: beside it, so that they
-// are made of links. Each start empties it.
-func snapshotDir(data string) string { return filepath.Join(data, "snapshots") }
-
-// snapshot makes a copy of an open database of a data folder.
-func snapshot(ctx context.Context, data string, database *pebble.Database) (name string, erasing int, err error) {
-	if err := os.MkdirAll(snapshotDir(data), 0o700); err != nil {
-		return "", 0, err
-	}
-	parent, err := os.MkdirTemp(snapshotDir(data), "db-*")
-	if err != nil {
-		return "", 0, err
-	}
-	pending, err := database.Erasing(ctx)
-	if err == nil {
-		err = database.Copy(ctx, filepath.Join(parent, "db"))
-	}
-	if err != nil {
-		return "", 0, errors.Join(err, os.RemoveAll(parent))
-	}
-	return filepath.Base(parent), pending.Pieces, nil
-}
-
-func backup(ctx context.Context, c *console, o backupOptions) error {
+func backup(ctx context.Context, c *console, o backupOptions) (err error) {
 	switch {
 	case o.to == "":
 		return exitf(exitUsage, "--to is missing: name a folder for the backups, on another disk")
 	case o.keep < 0:
 		return exitf(exitUsage, "--keep: must not be negative")
 	}
-	name, erasing, err := takeSnapshot(ctx, c, o)
+	if _, err := os.Stat(databaseDir(o.data)); err != nil {
+		return exitf(exitUsage, "there is no database in %s; name the data folder with --data: %w", o.data, err)
+	}
+	store, copies := backupStore{dir: o.to}, snapshots(o.data)
+	release, err := lockBackup(store, copies)
 	if err != nil {
 		return err
 	}
-	parent := filepath.Join(snapshotDir(o.data), filepath.Base(name))
-	made, err := writeBackup(ctx, c, o, filepath.Join(parent, "db"))
-	if err := errors.Join(err, os.RemoveAll(parent)); err != nil {
+	defer func() { err = errors.Join(err, release()) }()
+	erasing, err := takeSnapshot(ctx, c, o, copies)
+	if err != nil {
+		return err
+	}
+	made, err := writeBackup(ctx, c, o, store, copies.database())
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s: %d bytes copied, %d of %s were there\n", made.name, made.copied, made.shared, counted(uint64(len(made.manifest.Files)), "file"))
@@ -106,36 +91,59 @@ func backup(ctx context.Context, c *console, o backupOptions) error {
 	return pruneBackups(o.to, o.keep)
 }
 
-// takeSnapshot makes a copy of the database: by its server, if one runs.
-func takeSnapshot(ctx context.Context, c *console, o backupOptions) (name string, erasing int, err error) {
+// lockBackup keeps other backups out of both folders until release is called, which
+// removes the copy.
+func lockBackup(store backupStore, copies snapshotFolder) (release func() error, err error) {
+	if err := store.make(); err != nil {
+		return nil, err
+	}
+	there, err := pebble.LockFolder(store.dir)
+	if errors.Is(err, storage.ErrInUse) {
+		return nil, exitf(exitInUse, "another backup to %s is under way", store.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	here, err := copies.lock()
+	if errors.Is(err, storage.ErrInUse) {
+		err = exitf(exitInUse, "another backup of this data folder is under way")
+	}
+	if err != nil {
+		return nil, errors.Join(err, there.Close())
+	}
+	return func() error { return errors.Join(copies.remove(), here.Close(), there.Close()) }, nil
+}
+
+// takeSnapshot makes a copy of the database: by its server, if one runs. What answers
+// in its place gets nothing removed or read: the copy has one name, and was not there.
+func takeSnapshot(ctx context.Context, c *console, o backupOptions, copies snapshotFolder) (erasing int, err error) {
 	local := offlineOptions{data: o.data}
 	database, err := local.open(ctx, c)
 	if err == nil {
-		name, erasing, err = snapshot(ctx, o.data, database)
-		return name, erasing, errors.Join(err, database.Close())
+		erasing, err = copies.make(ctx, database)
+		return erasing, errors.Join(err, database.Close())
 	}
 	if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != exitInUse {
-		return "", 0, err
+		return 0, err
 	}
 	server, err := newClient(c, o.server)
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	answer, err := server.call(ctx, http.MethodPost, "/v1/snapshots", nil)
 	if err != nil {
-		return "", 0, fmt.Errorf("a server has the folder %s, and is to make the copy: %w", o.data, err)
+		return 0, fmt.Errorf("a server has the folder %s, and is to make the copy: %w", o.data, err)
 	}
 	var made struct {
-		Name    string `json:"name"`
-		Erasing int    `json:"erasing"`
+		Erasing int `json:"erasing"`
 	}
 	if err := json.Unmarshal(answer, &made); err != nil {
-		return "", 0, fmt.Errorf("reading the server's answer: %w", err)
+		return 0, fmt.Errorf("reading the server's answer: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(snapshotDir(o.data), filepath.Base(made.Name))); err != nil {
-		return "", 0, exitf(exitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
+	if _, err := os.Stat(copies.database()); err != nil {
+		return 0, exitf(exitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
 	}
-	return made.Name, made.Erasing, nil
+	return made.Erasing, nil
 }
 
 // madeBackup is what a backup came to.
@@ -148,11 +156,7 @@ type madeBackup struct {
 
 // writeBackup copies a snapshot, and what else belongs to a backup. The manifest comes
 // last: what is cut short before is no backup, and what it has copied the next one uses.
-func writeBackup(ctx context.Context, c *console, o backupOptions, snapshot string) (made madeBackup, err error) {
-	store := backupStore{dir: o.to}
-	if err := store.make(); err != nil {
-		return made, err
-	}
+func writeBackup(ctx context.Context, c *console, o backupOptions, store backupStore, snapshot string) (made madeBackup, err error) {
 	sources, err := backupSources(o, snapshot)
 	if err != nil {
 		return made, err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,7 +120,28 @@ func (b backupStore) read(name string) (*manifest, error) {
 	if m.Version != manifestVersion {
 		return nil, fmt.Errorf("%s has the format version %d, this build reads %d", name, m.Version, manifestVersion)
 	}
+	for _, f := range m.Files {
+		if !digestForm.MatchString(f.SHA256) || f.Size < 0 {
+			return nil, fmt.Errorf("%s is damaged: file %q of %d bytes and SHA-256 %q", name, f.Name, f.Size, f.SHA256)
+		}
+	}
 	return m, nil
+}
+
+// digestForm is that of a SHA-256, which is the name of a file too.
+var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// open opens a file of the store for reading. Whoever keeps the backups may have put
+// something else in its place.
+func (b backupStore) open(f storedFile) (*os.File, error) {
+	info, err := os.Lstat(b.file(f.SHA256))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("the backup is damaged: %s is no regular file", b.file(f.SHA256))
+	}
+	return os.Open(b.file(f.SHA256))
 }
 
 // known are the tables of the newest backup, which need not be read to be known again.

@@ -190,16 +190,16 @@ func TestBackupsCutShort(t *testing.T) {
 	s.colophon(exitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
 	s.backup()
 	s.restore()
-	entries, err := os.ReadDir(snapshotDir(s.data))
-	require.NoError(t, err)
-	require.Empty(t, entries, "no copy is left behind")
+	require.NoDirExists(t, snapshots(s.data).database(), "no copy is left behind")
 }
 
 // A restore that is cut short is done again; one of damaged files restores nothing.
 func TestRestoresVerify(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
+	s.colophon(exitOK, "token", "create", "--data", s.data, "--name", "reader", "--scope", "read")
 	s.backup("--with-keys")
+	data := filepath.Join(t.TempDir(), "restored")
 	for _, f := range s.manifests()[0].Files {
 		if f.Size == 0 {
 			continue
@@ -211,17 +211,19 @@ func TestRestoresVerify(t *testing.T) {
 		bad[len(bad)/2] ^= 1
 		for _, damaged := range [][]byte{bad, good[:len(good)-1], append(good[:len(good):len(good)], 0)} {
 			require.NoError(t, os.WriteFile(path, damaged, 0o600))
-			data := filepath.Join(t.TempDir(), "restored")
 			said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", data, "--newest")
 			require.Contains(t, said, "the backup is damaged", f.Name)
-			require.NoDirExists(t, databaseDir(data))
+			entries, err := os.ReadDir(data)
+			require.NoError(t, err)
+			require.Empty(t, entries, "nothing is in the way of the next")
 		}
 		require.NoError(t, os.WriteFile(path, good, 0o600))
 	}
-	data := filepath.Join(t.TempDir(), "restored")
-	require.NoError(t, os.MkdirAll(restoring(data), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(restoring(data), "000009.sst"), []byte("half"), 0o600))
+	require.NoError(t, os.MkdirAll(databaseDir(restoring(data)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(databaseDir(restoring(data)), "000009.sst"), []byte("half"), 0o600))
 	s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest")
+	require.NoDirExists(t, restoring(data))
+	require.DirExists(t, accessDir(data))
 	s.colophon(exitOK, "fsck", "--data", data)
 
 	manifest := s.manifests()[0]

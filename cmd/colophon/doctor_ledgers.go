@@ -262,7 +262,7 @@ func checkErasure(d *doctor) []diagnosis {
 	age := time.Duration(d.server.gauges("colophon_erasures_pending_age_seconds")[""]) * time.Second
 	switch n := pending[""]; {
 	case n > 0 && age > erasureLate:
-		return found(wrong, "make room on the disk if it is short; the server's log says why", "%.0f erased texts are still in the files, the first since %s", n, age)
+		return found(wrong, "let a backup that is under way end, and make room on the disk if it is short; the server's log says why", "%.0f erased texts are still in the files, the first since %s", n, age)
 	case n > 0:
 		return found(advice, "look again in a minute", "%.0f erased texts are not out of the files yet", n)
 	}

@@ -64,7 +64,7 @@ func fsck(ctx context.Context, c *console, o fsckOptions) error {
 		return exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
 	}
 	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log, Copies: snapshots(o.data).sweep})
 	if err != nil {
 		return explainOpen(err, o.data)
 	}

@@ -160,7 +160,7 @@ func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) e
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
 	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log, Copies: snapshots(k.data).sweep})
 	if err != nil {
 		return explainOpen(err, k.data)
 	}

@@ -35,7 +35,7 @@ func (o *offlineOptions) open(ctx context.Context, c *console) (*pebble.Database
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
 	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings(), Copies: snapshots(o.data).sweep})
 	if err != nil {
 		return nil, explainOpen(err, o.data)
 	}

@@ -177,6 +177,7 @@ func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *sl
 		Logger:       log.With("part", "storage"),
 		MinFreeBytes: uint64(config.MinFreeSpace),
 		CacheBytes:   int64(config.Cache),
+		Copies:       snapshots(config.Data).sweep,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
 		return nil, exitf(exitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
@@ -204,8 +205,8 @@ func (n *node) open(ctx context.Context, config serveConfig, keys ledger.Keys) (
 	if err := makeSpool(config.Data); err != nil {
 		return fmt.Errorf("making a folder for results that wait: %w", err)
 	}
-	if err := os.RemoveAll(snapshotDir(config.Data)); err != nil { // erased content may be in it
-		return fmt.Errorf("removing a copy that a backup has left: %w", err)
+	if err := snapshots(config.Data).clear(); err != nil && !errors.Is(err, storage.ErrInUse) {
+		return fmt.Errorf("making a folder for copies: %w", err)
 	}
 	if n.host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
 		return err
@@ -256,7 +257,7 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate
 		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
 		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
 		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
-		Snapshot: func(ctx context.Context) (string, int, error) { return snapshot(ctx, config.Data, n.database) },
+		Snapshot: func(ctx context.Context) (string, int, error) { return snapshots(config.Data).answer(ctx, n.database) },
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)

@@ -34,6 +34,10 @@ type Config struct {
 	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
 	// 5 % of the file system, at least 64 MiB, at most 1 GiB.
 	MinFreeBytes uint64
+	// Copies removes the copies of the database that nobody needs any more; an error says
+	// that one has to stay. Erased content counts as pending until it is nil, since it
+	// may be in them. It is called by one goroutine; nil means that there are no copies.
+	Copies func() error
 	// CacheBytes is memory for uncompressed blocks; 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of two memory tables: what they hold is

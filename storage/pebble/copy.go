@@ -11,9 +11,13 @@ import (
 // everything goes on: all commits that were answered before the call are in it, each
 // commit is in it whole or not at all. On the file system of the database it is made of
 // hard links and takes next to no room, until tables are merged: what is in it stays on
-// the disk until it is removed, erased content too.
+// the disk until it is removed, erased content too (Config.Copies). Below the mark of
+// free space none is made: storage.ErrNoSpace.
 func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.usable(ctx); err != nil {
+		return fmt.Errorf("copying the database: %w", err)
+	}
+	if err := d.space.check(); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
 	d.logs.copied.RLock()

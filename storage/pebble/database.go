@@ -237,7 +237,7 @@ func (d *Database) Close() error {
 	}
 	d.reserve.patient.Store(false)
 	d.eraser.end()
-	if err := errors.Join(d.engine.Close(), d.lock.release()); err != nil {
+	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
 		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)
 	}
 	return nil

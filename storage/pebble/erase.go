@@ -20,6 +20,7 @@ import (
 type eraser struct {
 	db     *Database
 	logger *slog.Logger
+	copies func() error // Config.Copies
 	// marked holds one item when there may be marks to work on, files one when
 	// files have been made or deleted.
 	marked, files chan struct{}
@@ -52,9 +53,9 @@ const patience = 30 * time.Second
 // passMarks bounds the marks that are worked on together.
 const passMarks = 100_000
 
-func newEraser(db *Database, logger *slog.Logger) *eraser {
+func newEraser(db *Database, cfg Config) *eraser {
 	return &eraser{
-		db: db, logger: logger,
+		db: db, logger: cfg.Logger, copies: cfg.Copies,
 		marked: make(chan struct{}, 1), files: make(chan struct{}, 1),
 		undeleted: make(map[string]bool), patience: patience,
 	}
@@ -149,6 +150,11 @@ func (e *eraser) pass(ctx context.Context) (bool, error) {
 	// are gone.
 	if err := syncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
+	}
+	if e.copies != nil {
+		if err := e.copies(); err != nil {
+			return true, fmt.Errorf("copies of the database: %w", err)
+		}
 	}
 	return true, e.db.unmark(marks)
 }

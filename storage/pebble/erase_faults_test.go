@@ -3,6 +3,7 @@ package pebble
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -68,6 +69,27 @@ func TestErasing(t *testing.T) {
 	worked, err = db.eraser.pass(t.Context())
 	require.NoError(t, err)
 	require.False(t, worked)
+}
+
+// What is erased counts as pending while a copy has to stay that may hold it.
+func TestErasingWaitsForCopies(t *testing.T) {
+	db, _, s := marked(t, vfs.NewMem())
+	held, asked := errors.New("somebody reads it"), 0
+	db.eraser.copies = func() error {
+		asked++
+		return held
+	}
+	_, err := db.eraser.pass(t.Context())
+	require.ErrorIs(t, err, held)
+	require.Equal(t, 3, pending(t, db))
+	requireNowhere(t, s, db.space.fs)
+	held = nil
+	_, err = db.eraser.pass(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, pending(t, db))
+	_, err = db.eraser.pass(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, asked, "not where nothing is erased")
 }
 
 // The check finds what is not rewritten yet.

@@ -22,6 +22,17 @@ type folderLock struct {
 	folder io.Closer // nil where there is none
 }
 
+// LockFolder keeps all others out of a folder of the operating system until the Closer
+// is closed or the process ends; storage.ErrInUse if somebody has it. A file "LOCK" is
+// made in it, and stays.
+func LockFolder(dir string) (io.Closer, error) {
+	lock, err := lockFolder(vfs.Default, dir)
+	if err != nil {
+		return nil, err // and a Closer that is nil
+	}
+	return lock, nil
+}
+
 // lockFolder takes both locks; storage.ErrInUse if somebody has one of them.
 func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
 	file, err := engine.LockDirectory(dir, files)
@@ -41,8 +52,8 @@ func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
 	return lock, nil
 }
 
-// release gives both locks back.
-func (l *folderLock) release() error {
+// Close gives both locks back.
+func (l *folderLock) Close() error {
 	err := l.file.Close()
 	if l.folder != nil {
 		err = errors.Join(err, l.folder.Close())

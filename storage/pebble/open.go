@@ -59,7 +59,7 @@ func open(cfg Config) (*Database, error) {
 	}
 	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
 	if err := room.checkOpening(); errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(err, lock.Close())
 	}
 	d := &Database{
 		lock:       lock,
@@ -69,7 +69,7 @@ func open(cfg Config) (*Database, error) {
 		ledgers:    make(map[string]*ledger),
 	}
 	d.logs = &logFS{FS: d.reserve}
-	d.eraser = newEraser(d, cfg.Logger)
+	d.eraser = newEraser(d, cfg)
 	options := cfg.options()
 	options.Lock = lock.file
 	options.FormatMajorVersion = format
@@ -77,10 +77,10 @@ func open(cfg Config) (*Database, error) {
 	options.Experimental.ValueSeparationPolicy = d.eraser.separation
 	d.eraser.listen(options.EventListener)
 	if d.engine, err = engine.Open(dir, options); err != nil {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(err, lock.Close())
 	}
 	if err := d.checkFormat(); err != nil {
-		return nil, errors.Join(err, d.engine.Close(), lock.release())
+		return nil, errors.Join(err, d.engine.Close(), lock.Close())
 	}
 	d.reserve.patient.Store(true)
 	d.eraser.start()

@@ -38,6 +38,7 @@ func TestWritable(t *testing.T) {
 		}
 		require.ErrorIs(t, err, storage.ErrNoSpace)
 		require.ErrorContains(t, err, c.want)
+		require.ErrorIs(t, db.Copy(t.Context(), "copy"), storage.ErrNoSpace)
 	}
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 1)), "Commit does not ask")
 }

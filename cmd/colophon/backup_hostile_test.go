@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/storage/pebble"
+)
+
+// opened is the database of the folder, which nobody else can open meanwhile.
+func (s *stored) opened() *pebble.Database {
+	s.Helper()
+	log := (&console{err: io.Discard}).warnings()
+	database, err := pebble.Open(s.Context(), pebble.Config{Dir: databaseDir(s.data), Logger: log})
+	require.NoError(s, err)
+	s.Cleanup(func() { require.NoError(s, database.Close()) })
+	return database
+}
+
+// Whoever answers in place of the server makes a backup neither read nor remove anything.
+func TestBackupsBelieveNoServer(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.opened()
+	for _, name := range []string{"..", ".", "", "backup", "../db", "LOCK"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprintf(w, `{"name":%q,"erasing":0}`, name)
+		}))
+		said := s.colophon(exitUsage, "backup", "--data", s.data, "--to", s.backups, "--server", server.URL)
+		require.Contains(t, said, "has another data folder")
+		server.Close()
+		require.FileExists(t, filepath.Join(databaseDir(s.data), "LOCK"))
+		require.FileExists(t, keyFiles(s.data).Path("default"))
+		require.Empty(t, s.manifests())
+	}
+}
+
+// A server makes one copy, for a backup that waits for it; what one has left behind goes.
+func TestSnapshotsAreOfOneBackup(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	database, copies := s.opened(), snapshots(s.data)
+	_, _, err := copies.answer(t.Context(), database)
+	require.ErrorIs(t, err, api.ErrNoSnapshot, "no folder")
+	require.NoError(t, copies.clear())
+	_, _, err = copies.answer(t.Context(), database)
+	require.ErrorIs(t, err, api.ErrNoSnapshot, "nobody waits")
+
+	held, err := copies.lock()
+	require.NoError(t, err)
+	require.NoError(t, copies.sweep(), "no copy yet")
+	name, _, err := copies.answer(t.Context(), database)
+	require.NoError(t, err)
+	require.DirExists(t, filepath.Join(copies.dir, name, "db"))
+	_, _, err = copies.answer(t.Context(), database)
+	require.ErrorIs(t, err, api.ErrNoSnapshot)
+	require.ErrorContains(t, err, "has its copy")
+	require.ErrorIs(t, copies.sweep(), errSnapshotHeld)
+	require.DirExists(t, copies.database())
+	require.NoError(t, held.Close()) // as when a backup is killed
+	require.NoError(t, copies.sweep())
+	require.NoDirExists(t, copies.database())
+}
+
+// Two backups of one folder, or to one, are never under way together.
+func TestBackupsOneByOne(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	for _, k := range []struct{ dir, says string }{
+		{s.backups, "another backup to"}, {snapshots(s.data).dir, "another backup of this data folder"},
+	} {
+		lock, err := pebble.LockFolder(k.dir)
+		require.NoError(t, err)
+		require.Contains(t, s.colophon(exitInUse, "backup", "--data", s.data, "--to", s.backups, "--keep", "1"), k.says)
+		require.NoError(t, lock.Close())
+	}
+	require.Len(t, s.manifests(), 1)
+	s.backup()
+}
+
+// What a manifest names is in its folder, and no longer than it says.
+func TestBackupsNameNothingElse(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	store := backupStore{s.backups}
+	names, err := store.names()
+	require.NoError(t, err)
+	good, file := s.manifests()[0], s.manifests()[0].Files[0]
+
+	require.NoError(t, os.WriteFile(store.file(file.SHA256), make([]byte, file.Size+1000), 0o600))
+	dir := t.TempDir()
+	require.ErrorContains(t, restoreFile(store, file, dir), "the backup is damaged")
+	info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file.Name)))
+	require.NoError(t, err)
+	require.Equal(t, file.Size+1, info.Size(), "the rest was not read")
+	require.NoError(t, os.Remove(store.file(file.SHA256)))
+	require.NoError(t, os.Mkdir(store.file(file.SHA256), 0o700))
+	require.ErrorContains(t, restoreFile(store, file, dir), "is no regular file")
+
+	path := filepath.Join(s.backups, names[0]+".json")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, digest := range []string{"../../x", "", strings.ToUpper(good.Files[0].SHA256), good.Files[0].SHA256 + "0"} {
+		changed := strings.Replace(string(text), good.Files[0].SHA256, digest, 1)
+		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
+		_, err := store.read(names[0])
+		require.ErrorContains(t, err, "is damaged", "%q", digest)
+	}
+}

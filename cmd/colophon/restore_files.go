@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/schollz/progressbar/v3"
+
+	"colophon/ledger"
+)
+
+// restoring is where a restore puts everything until all of it is there and verified.
+func restoring(data string) string { return filepath.Join(data, "restoring") }
+
+// restoreFiles copies what the manifest names to a folder, which it makes anew.
+func restoreFiles(ctx context.Context, c *console, store backupStore, m *manifest, dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	var total int64
+	for _, f := range m.Files {
+		total += f.Size
+	}
+	bar := newProgress(c, total, "restoring", progressbar.OptionShowBytes(true))
+	defer bar.finish()
+	for _, f := range m.Files {
+		if ctx.Err() != nil {
+			return exitf(exitFailed, "interrupted; nothing is restored")
+		}
+		if err := restoreFile(store, f, dir); err != nil {
+			return fmt.Errorf("restoring %s: %w", f.Name, err)
+		}
+		bar.add(int(f.Size))
+	}
+	return nil
+}
+
+func restoreFile(store backupStore, f storedFile, dir string) error {
+	folder, base := path.Split(f.Name)
+	switch folder {
+	case "db/", "access/", "keys/":
+	default:
+		return errors.New("no part of a data folder")
+	}
+	if base == "" || !filepath.IsLocal(base) || filepath.Base(base) != base {
+		return errors.New("no name of a file")
+	}
+	to := filepath.Join(dir, filepath.FromSlash(folder))
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	in, err := store.open(f)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	// One byte more shows that there are more.
+	digest, size, err := copyFile(filepath.Join(to, base), io.LimitReader(in, f.Size+1))
+	if err == nil && (digest != f.SHA256 || size != f.Size) {
+		err = fmt.Errorf("the backup is damaged: %s is not of %d bytes, or does not hash to its name", store.file(f.SHA256), f.Size)
+	}
+	return err
+}
+
+// placeRestored moves what was restored to where it belongs, durably. The database comes last:
+// without it there is nothing that a server would go on with.
+func placeRestored(data string) error {
+	from := restoring(data)
+	folders, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if err := ledger.SyncDir(filepath.Join(from, folder.Name())); err != nil {
+			return err
+		}
+	}
+	if err := placeKeys(filepath.Join(from, "keys"), keyFiles(data).Dir); err != nil {
+		return err
+	}
+	if err := os.Rename(accessDir(from), accessDir(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(databaseDir(from), databaseDir(data)); err != nil {
+		return err
+	}
+	return ledger.SyncDir(data)
+}
+
+// placeKeys moves the keys of a backup, if it has any, to a folder whose own stay.
+func placeKeys(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := errors.Join(err, os.MkdirAll(to, 0o700)); err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		path := filepath.Join(to, entry.Name())
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		if err := os.Rename(filepath.Join(from, entry.Name()), path); err != nil {
+			return err
+		}
+	}
+	return ledger.SyncDir(to)
+}

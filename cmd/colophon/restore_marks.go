@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// seenCheckpoint is a checkpoint that somebody has seen. Nothing of it is verified but
+// its first line.
+type seenCheckpoint struct {
+	ledger, file string
+	text         []byte
+}
+
+// readSeen reads the checkpoints of --seen.
+func (o restoreOptions) readSeen(c *console, m *manifest) (list []seenCheckpoint, err error) {
+	for _, file := range o.seen {
+		text, err := c.readFile(file)
+		if err != nil {
+			return nil, err
+		}
+		origin, _, _ := strings.Cut(string(text), "\n")
+		i := slices.IndexFunc(m.Ledgers, func(l ledgerState) bool { return l.Origin == origin })
+		if i < 0 {
+			return nil, exitf(exitUsage, "--seen: %s is no checkpoint of a ledger in the backup", file)
+		}
+		list = append(list, seenCheckpoint{m.Ledgers[i].Name, file, text})
+	}
+	return list, nil
+}
+
+// checkKnown refuses to restore where nothing says what was signed last.
+func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
+	marks := markFiles(o.data)
+	for _, l := range m.Ledgers {
+		_, err := marks.Mark(l.Name)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		known := err == nil || o.newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
+		if !known {
+			return exitf(exitUsage, "nothing says whether ledger %q has signed more than the %s of the backup: copy the old folder's marks to %s, "+
+				"give the newest checkpoint that anybody has with --seen, or say --newest if you are sure", l.Name, counted(l.Size, "event"), marks.Dir)
+		}
+	}
+	return nil
+}
+
+// verifyRestored verifies what was restored, before it has its place, and raises the
+// marks to what was seen. Older says of which ledgers more was signed.
+func verifyRestored(ctx context.Context, c *console, o restoreOptions, m *manifest, seen []seenCheckpoint) (older []string, err error) {
+	dir := databaseDir(restoring(o.data))
+	list, err := inspect(ctx, c, dir)
+	if err != nil {
+		return nil, fmt.Errorf("verifying what was restored: %w", err)
+	}
+	if !slices.Equal(list, m.Ledgers) {
+		return nil, exitf(exitFailed, "the backup is damaged: what is in it is not what it says it holds")
+	}
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, database.Close()) }()
+	for _, l := range list {
+		message, err := checkOlder(ctx, o.data, l.Name, database, seen)
+		if err != nil {
+			return nil, err
+		}
+		if message != "" {
+			older = append(older, l.Name+": "+message)
+		}
+	}
+	return older, nil
+}
+
+// checkOlder says how a ledger of a database is not what it has signed; empty if nothing
+// is known against it.
+func checkOlder(ctx context.Context, data, name string, database *pebble.Database, seen []seenCheckpoint) (string, error) {
+	store, err := database.Ledger(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	history, err := ledger.StoredKeys(ctx, store)
+	if err != nil {
+		return "", err
+	}
+	var keys []*proofs.Verifier
+	if history != nil { // nil: no event
+		keys = history.Verifiers()
+	}
+	for _, s := range seen {
+		if s.ledger != name {
+			continue
+		}
+		if err := raiseMark(markFiles(data), s, keys); err != nil {
+			return "", err
+		}
+	}
+	damage, err := checkMark(ctx, data, name, store, keys)
+	if err != nil || damage == nil {
+		return "", err
+	}
+	return damage.Message, nil
+}
+
+// raiseMark makes a checkpoint that one of the keys has signed the mark of its ledger. A
+// mark that is as high stays, and so does one that the keys do not open: it may be higher,
+// and where it is of another key or cannot be read the ledger takes no writes.
+func raiseMark(marks ledger.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
+	seen, err := proofs.OpenCheckpoint(s.text, keys...)
+	if errors.Is(err, proofs.ErrWrongKey) {
+		return exitf(exitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: it was introduced later, or is not the ledger's. Restore a newer backup. "+
+			"To have this one for reading alone, copy the checkpoint to %s, and leave --seen out", s.file, err, marks.Path(s.ledger))
+	}
+	if err != nil {
+		return exitf(exitUsage, "--seen: %s: %w", s.file, err)
+	}
+	mark, err := marks.Mark(s.ledger)
+	if errors.Is(err, storage.ErrNotFound) {
+		return marks.SetMark(s.ledger, s.text)
+	}
+	if err != nil {
+		return err
+	}
+	if known, err := proofs.OpenCheckpoint(mark, keys...); err != nil || known.Size >= seen.Size {
+		return nil
+	}
+	return marks.SetMark(s.ledger, s.text)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/storage"
+)
+
+// What somebody has seen raises a mark, and never lowers or replaces one that the keys of
+// the backup cannot judge.
+func TestRestoresKeepTheHighestMark(t *testing.T) {
+	s := newStored(t)
+	mark := func(data string) string {
+		text, err := markFiles(data).Mark(ledger.Default)
+		require.NoError(t, err)
+		return string(text)
+	}
+	s.post(5)
+	low := mark(s.data)
+	s.post(2)
+	middle := mark(s.data)
+	s.backup("--with-keys")
+	s.colophon(exitOK, "keys", "rotate", ledger.Default, "--data", s.data)
+	s.colophon(exitOK, "keys", "retire", ledger.Default, "--data", s.data)
+	s.post(3)
+	rekeyed := mark(s.data)
+	for _, k := range []struct {
+		name, mark, seen string
+		code             int
+		left             string // empty: no mark
+	}{
+		{"a later key's mark", rekeyed, low, exitDamaged, rekeyed},
+		{"a later key's mark, and none seen", rekeyed, "", exitDamaged, rekeyed},
+		{"a mark that cannot be read", "garbage", low, exitDamaged, "garbage"},
+		{"a higher mark", middle, low, exitOK, middle},
+		{"a lower mark", low, middle, exitOK, middle},
+		{"no mark", "", low, exitOK, low},
+		{"seen of a later key", "", rekeyed, exitUsage, ""},
+		{"seen of a later key beside a mark", low, rekeyed, exitUsage, low},
+		{"seen that is changed", "", middle[:len(middle)-8] + "AAAAAAA\n", exitUsage, ""},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			data := filepath.Join(t.TempDir(), "data")
+			if k.mark != "" {
+				require.NoError(t, markFiles(data).SetMark(ledger.Default, []byte(k.mark)))
+			}
+			args := []string{"restore", "--from", s.backups, "--data", data}
+			if k.seen != "" {
+				file := filepath.Join(t.TempDir(), "seen,of,all.txt") // a comma parts no names
+				require.NoError(t, os.WriteFile(file, []byte(k.seen), 0o600))
+				args = append(args, "--seen", file)
+			}
+			s.colophon(k.code, args...)
+			if k.code == exitUsage {
+				require.NoDirExists(t, databaseDir(data))
+			} else {
+				require.DirExists(t, databaseDir(data))
+			}
+			if k.left == "" {
+				require.NoFileExists(t, markFiles(data).Path(ledger.Default))
+			} else {
+				require.Equal(t, k.left, mark(data))
+			}
+		})
+	}
+}
+
+// A ledger that has no event yet hides none of the others.
+func TestRestoresJudgeEveryLedger(t *testing.T) {
+	s := newStored(t)
+	s.post(2)
+	database := s.opened()
+	_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "test.invalid/a"})
+	require.NoError(t, err)
+	held, err := snapshots(s.data).lock()
+	require.NoError(t, err)
+	_, err = snapshots(s.data).make(t.Context(), database)
+	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.MkdirAll(other, 0o700))
+	require.NoError(t, os.Rename(snapshots(s.data).database(), databaseDir(other)))
+	require.NoError(t, held.Close())
+	s.colophon(exitOK, "backup", "--data", other, "--to", s.backups)
+
+	newer := newStored(t)
+	newer.post(1)
+	data := filepath.Join(t.TempDir(), "restored")
+	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(markFiles(newer.data).Dir)))
+	said := s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", data, "--newest")
+	require.Contains(t, said, "default: ")
+}
