@@ -61,8 +61,8 @@ func newFetcher(c *client, path string, timeout time.Duration, parallel int) *fe
 	return &fetcher{client: c, path: path, timeout: timeout, pause: min(250*time.Millisecond, timeout/4)}
 }
 
-// fetched is an answer that was read to its end. why is what is wrong, where it is no
-// success.
+// fetched is an answer that was read to its end. why is what is wrong, where its status
+// is not 200.
 type fetched struct {
 	status int
 	body   []byte
@@ -89,7 +89,7 @@ func (f *fetcher) getFrom(ctx context.Context, address string, limit int64) (fet
 		if wait == 0 {
 			wait = f.pause << (try - 1)
 		}
-		wait += time.Duration(rand.Int64N(int64(f.pause))) // #nosec G404 -- so that not all come back at once
+		wait += time.Duration(rand.Int64N(int64(max(1, f.pause)))) // #nosec G404 -- so that not all come back at once
 		select {
 		case <-time.After(min(wait, auditPause)):
 		case <-ctx.Done():
@@ -125,7 +125,11 @@ func (f *fetcher) try(ctx context.Context, address string, limit int64) (answer 
 	case n > limit:
 		return fetched{}, 0, fmt.Errorf("%w: more than %d bytes", errTooMuch, limit)
 	}
-	return fetched{status: response.StatusCode, body: body.Bytes()}, 0, nil
+	answer = fetched{status: response.StatusCode, body: body.Bytes()}
+	if answer.status != http.StatusOK {
+		answer.why = fmt.Sprintf("the server answers %d %s", answer.status, http.StatusText(answer.status))
+	}
+	return answer, 0, nil
 }
 
 // refused reads an answer that is no success, as much of it as a problem can have.

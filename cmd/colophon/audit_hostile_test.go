@@ -80,6 +80,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"no bundle is answered", bundle, hang, exitUnreachable, "", 0},
 		{"a bundle without end, byte by byte", bundle, slowly, exitUnreachable, "", 0},
 		{"busy for ever", bundle, status(http.StatusServiceUnavailable), exitUnreachable, "", 0},
+		{"another success", checkpoint, status(http.StatusAccepted), 1, "", 0},
 		{"endless headers", bundle, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 2*auditHeaders))
 			w.WriteHeader(http.StatusOK)

@@ -172,12 +172,12 @@ type outcome struct {
 // commandLine runs a command line of audit or fsck, without environment.
 func commandLine(ctx context.Context, args ...string) outcome {
 	var out, stderr bytes.Buffer
-	c := &console{in: strings.NewReader(""), out: &out, err: &stderr, env: func(string) (string, bool) { return "", false }}
+	c := newConsole(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
 	var o outcome
 	if args[0] == "audit" {
 		o.code = auditCommand(ctx, c, args[1:]...)
 	} else {
-		o.code = run(ctx, args, c.in, c.out, c.err, c.env)
+		o.code = run(ctx, args, c.in, &out, &stderr, c.env)
 	}
 	o.stdout, o.stderr = out.String(), stderr.String()
 	return o

@@ -37,8 +37,9 @@ func (o *serverOptions) bind(c *console, flags *pflag.FlagSet) {
 
 // client talks to one server.
 type client struct {
-	base  string // without a slash at its end
-	token string // empty if there is none
+	base  string   // without a slash at its end
+	home  *url.URL // base; nil where there is no token
+	token string   // empty if there is none
 	http  *http.Client
 }
 
@@ -62,7 +63,7 @@ func newClient(c *console, o serverOptions) (*client, error) {
 	if err != nil {
 		return nil, exitf(exitUsage, "--ca-file: %w", err)
 	}
-	return &client{base: strings.TrimRight(o.url, "/"), token: token, http: &http.Client{
+	return &client{base: strings.TrimRight(o.url, "/"), home: u, token: token, http: &http.Client{
 		Transport: transport,
 		// Whoever answers instead of the server must not have the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -106,9 +107,10 @@ func (o serverOptions) transport() (*http.Transport, error) {
 	return transport, nil
 }
 
-// do sends a request, with the token if there is one.
+// do sends a request, with the token if there is one and the request is to the server
+// that it is for.
 func (c *client) do(request *http.Request) (*http.Response, error) {
-	if c.token != "" {
+	if c.token != "" && request.URL.Scheme == c.home.Scheme && request.URL.Host == c.home.Host {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	return c.http.Do(request)

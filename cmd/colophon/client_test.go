@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -88,4 +89,20 @@ func TestClientWarnsWhereOthersCanListen(t *testing.T) {
 			require.NotContains(t, said.String(), "secret")
 		}
 	}
+}
+
+// The token is for the server alone, whomever else its client asks.
+func TestTokenStaysAtHome(t *testing.T) {
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("it got the token")
+		}
+	}))
+	defer thief.Close()
+	c, _ := consoleWith(map[string]string{"COLOPHON_TOKEN": "secret"})
+	client, err := newClient(c, serverOptions{url: "http://localhost:1"})
+	require.NoError(t, err)
+	answer, err := newFetcher(client, "", time.Minute, 1).getFrom(t.Context(), thief.URL+"/metrics", maxNote)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.status)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -139,8 +140,8 @@ func fold(text string, width, indent int) string {
 
 // terminalWidth is the width of the terminal that something is printed on; 0 where it
 // is none.
-func terminalWidth(out any) int {
-	file, ok := out.(*os.File)
+func terminalWidth(out io.Writer) int {
+	file, ok := unfiltered(out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0
 	}

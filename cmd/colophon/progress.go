@@ -17,7 +17,7 @@ type progress struct {
 // newProgress starts a bar that is full after total steps; -1 means that their
 // number is not known.
 func newProgress(c *console, total int64, what string, options ...progressbar.Option) *progress {
-	file, ok := c.err.(*os.File)
+	file, ok := unfiltered(c.err).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return &progress{console: c}
 	}

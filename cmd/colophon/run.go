@@ -3,36 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 )
 
-// console is what a command has of the world around it.
-type console struct {
-	in       io.Reader
-	out, err io.Writer
-	// env looks up an environment variable, like os.LookupEnv.
-	env func(name string) (string, bool)
-}
-
-// environment is the value of a variable, fallback if it is unset or empty.
-func (c *console) environment(name, fallback string) string {
-	if value, set := c.env(name); set && value != "" {
-		return value
-	}
-	return fallback
-}
-
-// say writes one line to the standard error.
-func (c *console) say(format string, args ...any) {
-	fmt.Fprintf(c.err, "colophon: "+format+"\n", args...)
-}
-
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
-	c := &console{in: stdin, out: stdout, err: stderr, env: env}
+	c := newConsole(stdin, stdout, stderr, env)
 	root := newRoot(c)
 	root.SetArgs(args)
 	// What fails before a command has begun is the command line.

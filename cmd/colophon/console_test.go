@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestWhatATerminalObeysIsShown(t *testing.T) {
+	for text, shown := range map[string]string{
+		"Plain, größer\n\tand 東京 🙂\n": "Plain, größer\n\tand 東京 🙂\n",
+		"\x1b[2Jclean\r\x00\x07":      `\x1b[2Jclean\x0d\x00\x07`,
+		"\u009b2J\x7f":                `\u009b2J\u007f`,
+		"a\u202eb\u2066c\u061c":       `a\u202eb\u2066c\u061c`,
+		"\x9b2J\xff�":                 `\x9b2J\xff�`,
+		"":                            "",
+	} {
+		var out bytes.Buffer
+		c := newConsole(nil, &out, nil, nil)
+		n, err := fmt.Fprint(c.out, text)
+		require.NoError(t, err)
+		require.Equal(t, len(text), n)
+		require.Equal(t, shown, out.String())
+	}
+}
+
+// Whatever is written, nothing of it is obeyed; JSON stays what it was.
+func TestJSONKeepsItsValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		said := rapid.String().Draw(t, "said")
+		var out bytes.Buffer
+		c := newConsole(nil, &out, nil, nil)
+		require.NoError(t, writeJSON(c, said))
+		require.True(t, utf8.Valid(out.Bytes()))
+		for _, r := range out.String() {
+			require.False(t, r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r), "%q", r)
+		}
+		var again string
+		require.NoError(t, json.Unmarshal(out.Bytes(), &again))
+		require.Equal(t, said, again)
+	})
+}
+
+// What a server says is wrong reaches no terminal as it is.
+func TestProblemsAreNotObeyed(t *testing.T) {
+	w := newAuditWorld(t, 0, 0, 0)
+	url := serveRaw(t, w.data, func(answer http.ResponseWriter, _ *http.Request) bool {
+		answer.WriteHeader(http.StatusNotFound)
+		_, _ = answer.Write([]byte(`{"detail":"\u001b[2J\u009b1mdefault: clean"}`))
+		return true
+	})
+	o := commandLine(t.Context(), "audit", url, "--key", w.key)
+	require.Equal(t, exitFailed, o.code)
+	require.Contains(t, o.stderr, `\x1b[2J\u009b1mdefault: clean`)
+}
