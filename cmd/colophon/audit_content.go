@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -28,6 +31,7 @@ type contentChecker struct {
 	done    chan contentResult
 	workers sync.WaitGroup
 	pieces  *pieceCache
+	memory  *semaphore.Weighted // bytes of content that may be worked on
 
 	// Owned by the goroutine of the walk.
 	asked   int           // jobs without result
@@ -55,7 +59,7 @@ type contentResult struct {
 func newContentChecker(ctx context.Context, f *fetcher, past audit.Past, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
-	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache()}
+	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), memory: semaphore.NewWeighted(maxAuditContent)}
 	for range parallel {
 		deriver := audit.NewDeriver()
 		c.derived = append(c.derived, deriver)
@@ -143,9 +147,14 @@ func (c *contentChecker) finish(report *auditReport) error {
 		}
 	}
 	report.Contents = c.good
+	unknown := uint64(0)
 	for _, d := range c.derived {
 		report.Derived += d.Derived
 		report.Confirmed += d.Confirmed
+		unknown += d.Unknown
+	}
+	if unknown > 0 {
+		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover words that are too long for an event", counted(unknown, "record")))
 	}
 	if c.damage != nil {
 		return c.damage
@@ -161,39 +170,73 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 	if result.err = document.Parse(job.body); result.err != nil {
 		return result
 	}
-	content := document.Root().Member("record").Member("content")
+	named, size, err := namedPieces(job.seq, document.Root())
+	if err == nil {
+		size = min(size, maxAuditContent) // what is larger has the memory for itself
+		err = c.memory.Acquire(ctx, size)
+	}
+	if err != nil {
+		result.err = err
+		return result
+	}
+	defer c.memory.Release(size)
 	pieces := make(map[string][]byte)
-	for name, named := range content.Members() {
-		digest, err := proofs.ParseHash(string(named.Member("sha256").Text()))
-		if err != nil {
-			result.err = err // the walk has checked it
-			return result
-		}
-		piece, kept := c.pieces.get(digest)
-		if isLast := len(pieces) == content.Len()-1; !kept || isLast && result.asked == 0 {
+	for i, n := range named {
+		piece, kept := c.pieces.get(n.digest)
+		if isLast := i == len(named)-1; !kept || isLast && result.asked == 0 {
 			result.asked++
-			piece, result.goneBy, result.err = c.piece(ctx, job.seq, string(name.Text()), digest)
+			piece, result.goneBy, result.err = c.piece(ctx, job.seq, n)
 		}
 		if result.err != nil || result.goneBy != nil {
 			return result
 		}
-		if size := string(named.Member("size").Raw()); fmt.Sprint(len(piece)) != size {
-			result.err = contentDamage(job.seq, string(name.Text()), "it has %d bytes, the event says %s", len(piece), size)
+		if int64(len(piece)) != n.size {
+			result.err = contentDamage(job.seq, n.name, "it has %d bytes, the event says %d", len(piece), n.size)
 			return result
 		}
-		pieces[string(name.Text())] = piece
+		pieces[n.name] = piece
 	}
 	result.pieces = uint64(len(pieces))
 	result.err = deriver.Check(job.seq, job.body, func(name string, _ proofs.Hash) ([]byte, error) { return pieces[name], nil })
 	return result
 }
 
+// contentPiece is a piece of content as an event names it. Its size is in bytes.
+type contentPiece struct {
+	name   string
+	digest proofs.Hash
+	size   int64
+}
+
+// maxRecordContent bounds, in bytes, the content of one record that is audited.
+const maxRecordContent = 4 * maxAuditContent
+
+// namedPieces are the pieces of content that an event names, and their size in all. The
+// error is an exitError where that is too much.
+func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
+	for name, value := range event.Member("record").Member("content").Members() {
+		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
+		if err != nil {
+			return nil, 0, err // the walk has checked it
+		}
+		says, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
+		if err != nil || says > maxAuditContent {
+			says = maxAuditContent + 1 // no piece has that size
+		}
+		named = append(named, contentPiece{string(name.Text()), digest, int64(says)})
+		if size += int64(says); size > maxRecordContent {
+			return nil, 0, exitf(exitFailed, "the content of event %d cannot be audited: the event says that it is larger than %d bytes", seq, maxRecordContent)
+		}
+	}
+	return named, size, nil
+}
+
 // piece fetches a piece of content; goneBy is set where the server says that it was
-// redacted.
-func (c *contentChecker) piece(ctx context.Context, seq uint64, name string, digest proofs.Hash) (piece []byte, goneBy *uint64, err error) {
-	answer, err := c.fetch.get(ctx, contentPath(seq, name), maxAuditContent)
+// redacted. No more is read than the event says there is.
+func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
+	answer, err := c.fetch.get(ctx, contentPath(seq, n.name), min(n.size, maxAuditContent))
 	if errors.Is(err, errTooMuch) {
-		return nil, nil, contentDamage(seq, name, "altered: %v", err)
+		return nil, nil, contentDamage(seq, n.name, "altered: %v", err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -202,18 +245,18 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, name string, dig
 	case http.StatusOK:
 	case http.StatusGone:
 		if goneBy = redactedBy(answer.body); goneBy == nil {
-			return nil, nil, contentDamage(seq, name, "missing: %s", answer.why)
+			return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
 		}
 		return nil, goneBy, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, nil, exitf(exitFailed, "the content cannot be audited: %s", answer.why)
 	default:
-		return nil, nil, contentDamage(seq, name, "missing: %s", answer.why)
+		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
 	}
-	if sha256.Sum256(answer.body) != digest {
-		return nil, nil, contentDamage(seq, name, "altered: its bytes do not have the digest that the event names")
+	if sha256.Sum256(answer.body) != n.digest {
+		return nil, nil, contentDamage(seq, n.name, "altered: its bytes do not have the digest that the event names")
 	}
-	c.pieces.put(digest, answer.body)
+	c.pieces.put(n.digest, answer.body)
 	return answer.body, nil, nil
 }
 

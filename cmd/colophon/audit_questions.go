@@ -31,7 +31,7 @@ var rowsOnly = []answerList{{[]string{"rows"}, "next", "cursor"}}
 // asker makes the questions that a log gives rise to.
 type asker struct {
 	values    *logValues
-	pairs     int // of values whose effects are asked for, of each variable; -1 is all
+	pairs     int // of values whose effects are asked for, of each variable
 	questions []question
 }
 
@@ -139,7 +139,7 @@ func (a *asker) effects() {
 		// Neighbours in the sample first, then those farther apart.
 		for apart := 1; apart < len(values); apart++ {
 			for i := apart; i < len(values); i++ {
-				if a.pairs >= 0 && asked >= a.pairs {
+				if asked >= a.pairs {
 					break
 				}
 				asked++

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 
 	"colophon/proofs"
+	"colophon/proofs/audit"
 )
 
 // checkReceipts fetches the receipts of some entries, and proofs of consistency with
@@ -17,7 +18,7 @@ func (a *auditor) checkReceipts(ctx context.Context, log *publishedLog) error {
 	size := log.head.Size
 	random := rand.New(rand.NewPCG(a.seed, 0)) // #nosec G404 -- a sample that can be drawn again
 	for range min(uint64(a.receipts), size) {
-		if err := a.checkReceipt(ctx, random.Uint64N(size), size); err != nil {
+		if err := a.checkReceipt(ctx, log, random.Uint64N(size)); err != nil {
 			return err
 		}
 		if err := a.checkConsistency(ctx, log, 1+random.Uint64N(size)); err != nil {
@@ -30,8 +31,8 @@ func (a *auditor) checkReceipts(ctx context.Context, log *publishedLog) error {
 
 // checkReceipt verifies the receipt of an entry. Its proof is of the tree that was
 // walked.
-func (a *auditor) checkReceipt(ctx context.Context, seq, size uint64) error {
-	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, size)
+func (a *auditor) checkReceipt(ctx context.Context, log *publishedLog, seq uint64) error {
+	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, log.head.Size)
 	answer, err := a.fetch.get(ctx, query, maxAuditJSON)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (a *auditor) checkReceipt(ctx context.Context, seq, size uint64) error {
 		err = fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	if err == nil {
-		err = a.sameTree(r.Proof.Checkpoint, size)
+		err = a.sameTree(r.Proof.Checkpoint, log.head.Checkpoint)
 	}
 	if err != nil {
 		a.report.found(auditFinding{Kind: kindReceipt, Seq: &seq, Query: query, Message: err.Error()})
@@ -64,14 +65,19 @@ func (a *auditor) noReceipt(query string, answer fetched) error {
 	return nil
 }
 
-// sameTree checks that a checkpoint of the size that was walked has its root.
-func (a *auditor) sameTree(note []byte, size uint64) error {
+// sameTree checks that a checkpoint is of the tree that was walked, as that was signed. Of
+// a log that was walked on since, the report has a later one.
+func (a *auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {
 		return err
 	}
-	if root := hex.EncodeToString(checkpoint.Root[:]); checkpoint.Size != size || root != a.report.Root {
-		return fmt.Errorf("its checkpoint is of size %d with root %s, the log's is %s", checkpoint.Size, root, a.report.Root)
+	log, err := proofs.OpenCheckpoint(walked, a.keys...)
+	if err != nil {
+		return err
+	}
+	if checkpoint.Size != log.Size || checkpoint.Root != log.Root {
+		return fmt.Errorf("its checkpoint is of size %d with root %x, the log's of size %d with root %x", checkpoint.Size, checkpoint.Root, log.Size, log.Root)
 	}
 	return nil
 }
@@ -87,7 +93,11 @@ func (a *auditor) checkConsistency(ctx context.Context, log *publishedLog, first
 	if answer.status != http.StatusOK {
 		return a.noReceipt(query, answer)
 	}
-	if err := a.verifyConsistency(ctx, log, first, answer.body); err != nil {
+	err = a.verifyConsistency(ctx, log, first, answer.body)
+	if ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable) {
+		return err
+	}
+	if err != nil {
 		a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: err.Error()})
 	}
 	return nil

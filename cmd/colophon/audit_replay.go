@@ -17,6 +17,7 @@ const (
 	sizeOfSmallLog  = 2000 // entries up to which all values are asked about
 	usualSample     = 200  // values of each kind of a larger log
 	pairsOfSmallLog = 500  // pairs of values of each variable of a small log
+	mostPairs       = 5000 // of those where all values are asked about: they grow with their square
 )
 
 // scrapeFirst fetches the metrics before the log: whatever size they are as of, the log
@@ -105,11 +106,13 @@ func (a *auditor) pageSize(ctx context.Context) (int, error) {
 // valuesOf are the values of the log that is asked about, and how many pairs of them.
 func (a *auditor) valuesOf(r *replica) (values *logValues, pairs int, err error) {
 	sample := a.sample
-	if pairs = sample; sample == 0 {
+	switch pairs = sample; {
+	case sample < 0:
+		pairs = mostPairs
+	case sample == 0 && r.size <= sizeOfSmallLog:
+		sample, pairs = -1, pairsOfSmallLog
+	case sample == 0:
 		sample, pairs = usualSample, usualSample
-		if r.size <= sizeOfSmallLog {
-			sample, pairs = -1, pairsOfSmallLog
-		}
 	}
 	values = newLogValues(sample, a.seed)
 	var document pyjson.Document

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"io"
 	"os"
 
 	"colophon/ledger/record/pyjson"
@@ -56,7 +56,7 @@ type wholeWalk struct {
 func (w *wholeWalk) run(ctx context.Context) error {
 	at, err := w.walk(ctx, w.log, audit.Extension{Past: w.past, Seen: w.seen(), Each: w.each})
 	if err != nil && w.past == w.memory.past {
-		err = errors.Join(err, w.memory.rewind(), w.rememberCheckpoint(w.log, auditDamage(err)))
+		err = errors.Join(err, w.memory.rewind())
 	}
 	if err != nil {
 		return err
@@ -96,6 +96,9 @@ func (w *wholeWalk) each(e audit.Walked) error {
 // catchUp walks the log on to what it is now: records were redacted since it was
 // walked.
 func (w *wholeWalk) catchUp(ctx context.Context, at audit.Position) (audit.Position, error) {
+	if err := w.followKeys(ctx); err != nil {
+		return at, err
+	}
 	log, err := openPublishedLog(ctx, w.fetch, w.keys, w.parallel)
 	if err != nil {
 		return at, err
@@ -134,24 +137,47 @@ func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 // mustBeGone asks again for the content of a record that was served before, and that
 // an event redacts, which may have come between.
 func (w *wholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
-	for entry, err := range w.log.Entries(ctx, seq) {
+	event, err := w.eventAgain(ctx, seq)
+	if err != nil {
+		return err
+	}
+	named, _, err := namedPieces(seq, event)
+	if err != nil {
+		return err
+	}
+	for _, piece := range named {
+		_, goneBy, err := w.content.piece(ctx, seq, piece)
 		if err != nil {
 			return err
 		}
-		var document pyjson.Document
-		if err := document.Parse(entry[proofs.HashSize:]); err != nil {
-			return err
+		if goneBy == nil {
+			return contentDamage(seq, piece.name, "it is served, though an event redacts it")
 		}
-		for name := range document.Root().Member("record").Member("content").Members() {
-			answer, err := w.fetch.get(ctx, contentPath(seq, string(name.Text())), maxAuditContent)
-			if err != nil {
-				return err
-			}
-			if answer.status != http.StatusGone {
-				return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: string(name.Text()), Message: "it is served, though an event redacts it"}
-			}
-		}
-		break
 	}
 	return nil
+}
+
+// eventAgain reads an event once more that was walked.
+func (w *wholeWalk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
+	tile, err := w.past.Tile(0, seq/proofs.FullTile)
+	at := seq % proofs.FullTile * proofs.HashSize
+	if err == nil && uint64(len(tile)) < at+proofs.HashSize {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("what is remembered of entry %d: %w", seq, err)
+	}
+	entry, err := audit.EntryAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]))
+	if err != nil {
+		return pyjson.Value{}, err
+	}
+	var document pyjson.Document
+	_, body, err := proofs.SplitEntry(entry)
+	if err == nil {
+		err = document.Parse(body)
+	}
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("entry %d, which was good: %w", seq, err)
+	}
+	return document.Root(), nil
 }

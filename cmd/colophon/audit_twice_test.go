@@ -1,0 +1,249 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// bundleAgain answers the first entry bundle otherwise once it was answered so many times.
+func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
+	var times atomic.Int32
+	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
+		const first = "/log/tile/entries/000"
+		if !strings.Contains(r.URL.Path, first) || times.Add(1) <= good {
+			return false
+		}
+		path, err := proofs.ParseTilePath(r.URL.Path[strings.Index(r.URL.Path, "tile/"):])
+		if err != nil {
+			return false
+		}
+		bundle, _ := s.tile(r.Context(), path)
+		otherwise(answer, bundle)
+		return true
+	}
+}
+
+// shortened is a bundle of as many entries, each cut to so many bytes and followed by
+// the end of an event that says nothing.
+func shortened(bundle []byte, kept int, end string) (short []byte) {
+	entries, _ := proofs.ParseBundle(bundle)
+	for _, entry := range entries {
+		short, _ = proofs.AppendBundle(short, append(entry[:kept:kept], end...))
+	}
+	return short
+}
+
+// again are the ways in which a bundle that was good is answered the second time, and
+// what the audit says of each.
+func again(seq uint64) map[string]struct {
+	answer func(http.ResponseWriter, []byte)
+	code   int
+	seq    uint64
+} {
+	type way = struct {
+		answer func(http.ResponseWriter, []byte)
+		code   int
+		seq    uint64
+	}
+	return map[string]way{
+		"not there": {func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) }, 34, seq},
+		"busy":      {func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusServiceUnavailable) }, exitUnreachable, 0},
+		"empty events": {func(w http.ResponseWriter, bundle []byte) {
+			_, _ = w.Write(shortened(bundle, proofs.HashSize, "{}"))
+		}, 35, seq},
+		"entries of a byte": {func(w http.ResponseWriter, bundle []byte) { _, _ = w.Write(shortened(bundle, 1, "")) }, 35, seq},
+		"nothing":           {func(http.ResponseWriter, []byte) {}, 35, 0},
+	}
+}
+
+// An earlier event that a later one is about is read once more. What a server shows then
+// is held to the tree, and where it shows nothing the later event is not taken for true.
+func TestEventsReadAgainAreHeldToTheTree(t *testing.T) {
+	w := newAuditWorld(t, 5, 300, 5)
+	data := w.copied(t)
+	f := newForge(t, w, data)
+	f.reword(f.seq("validation"), `"project":"p"`, `"project":"q"`)
+	f.done()
+	store := openRaw(t, data)
+	report, _ := audited(t, (&rawServer{store: store}).serve(t), w.key)
+	require.Equal(t, 36, report.Code)
+	require.Equal(t, w.at["validation"], *report.Findings[0].Seq)
+	for name, way := range again(w.at["path"]) {
+		t.Run(name, func(t *testing.T) {
+			s := &rawServer{store: store}
+			bundleAgain(s, 1, way.answer)
+			report, o := audited(t, s.serve(t), w.key, "--timeout", "200ms")
+			requireNamed(t, way.code, way.seq, report, o)
+		})
+	}
+}
+
+// requireNamed requires an exit code, and the entry that the finding is about.
+func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
+	t.Helper()
+	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
+	if code >= 30 {
+		require.Len(t, report.Findings, 1)
+		require.Equal(t, seq, *report.Findings[0].Seq, "%s", o.stdout)
+	}
+}
+
+// That a redacted record is not served any more does not depend on what the server says
+// of its event when it is read again; the validation in the log has it read before.
+func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	store := openRaw(t, w.data)
+	served := func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["secret"])+"/content/") {
+			return false
+		}
+		content := `{"q":"A secret?"}`
+		if strings.HasSuffix(r.URL.Path, "/output") {
+			content = "A secret."
+		}
+		_, _ = answer.Write([]byte(content))
+		return true
+	}
+	report, _ := audited(t, (&rawServer{store, served}).serve(t), w.key, "--content")
+	require.Equal(t, audit.KindContent, report.Findings[0].Kind)
+	for name, way := range again(w.at["secret"]) {
+		t.Run(name, func(t *testing.T) {
+			s := &rawServer{store: store}
+			bundleAgain(s, 2, way.answer)
+			bundles := s.instead
+			s.instead = func(answer http.ResponseWriter, r *http.Request) bool { return served(answer, r) || bundles(answer, r) }
+			report, o := audited(t, s.serve(t), w.key, "--content", "--timeout", "200ms")
+			requireNamed(t, way.code, way.seq, report, o)
+		})
+	}
+}
+
+// Whether a record that was served is gone is not known where the token may not ask any
+// more, and then nothing is said of it.
+func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	var asked atomic.Int32
+	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["secret"])+"/content/") {
+			return false
+		}
+		switch asked.Add(1) {
+		case 1:
+			_, _ = answer.Write([]byte("A secret."))
+		case 2:
+			_, _ = answer.Write([]byte(`{"q":"A secret?"}`))
+		default:
+			answer.WriteHeader(http.StatusForbidden)
+		}
+		return true
+	})
+	report, o := audited(t, url, w.key, "--content")
+	require.Equal(t, exitFailed, o.code, "%s%s", o.stdout, o.stderr)
+	require.Empty(t, report.Findings)
+	require.Contains(t, o.stderr, "the content cannot be audited")
+}
+
+// Of a piece of content no more is read than the event says there is.
+func TestContentIsReadToItsSize(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	var sent atomic.Int64
+	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["other"])+"/content/") {
+			return false
+		}
+		for piece := make([]byte, 1<<20); sent.Load() < 2*maxAuditContent; {
+			n, err := answer.Write(piece)
+			if sent.Add(int64(n)); err != nil {
+				break
+			}
+		}
+		return true
+	})
+	report, o := audited(t, url, w.key, "--content")
+	require.Equal(t, 43, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, w.at["other"], *report.Findings[0].Seq)
+	require.Less(t, sent.Load(), int64(maxAuditContent)/2)
+}
+
+// What an event says of its content is not taken for what it takes to read it.
+func TestContentThatIsTooLargeInAll(t *testing.T) {
+	event := func(sizes ...string) pyjson.Value {
+		var pieces []string
+		for i, size := range sizes {
+			pieces = append(pieces, fmt.Sprintf(`"%d":{"sha256":"%s","size":%s}`, i, zeroHash, size))
+		}
+		var document pyjson.Document
+		require.NoError(t, document.Parse([]byte(`{"record":{"content":{`+strings.Join(pieces, ",")+`}}}`)))
+		return document.Root()
+	}
+	named, size, err := namedPieces(7, event("6", "0"))
+	require.NoError(t, err)
+	require.Len(t, named, 2)
+	require.Equal(t, int64(6), size)
+	for _, none := range []string{"-1", "1e3", "18446744073709551616", "67108865"} {
+		_, size, err = namedPieces(7, event(none))
+		require.NoError(t, err)
+		require.Equal(t, int64(maxAuditContent+1), size, "no piece has it")
+	}
+	_, _, err = namedPieces(7, event("67108864", "67108864", "67108864", "67108864", "1"))
+	require.ErrorContains(t, err, "the content of event 7 cannot be audited")
+}
+
+// A record that is redacted while a log is audited changes neither what was walked nor
+// the receipts of that.
+func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	ledgerURL, stop := serveFolder(t, w.copied(t), nil)
+	defer stop()
+	server, err := url.Parse(strings.TrimSuffix(ledgerURL, ledgerPath("default")))
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(server)
+	path := "/records/" + decimal(w.at["other"]) + "/content"
+	var redacted sync.Once
+	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, path) {
+			redacted.Do(func() {
+				status, _ := send(t, "DELETE", ledgerURL+path, `{"reason":"Asked for."}`, "application/json")
+				require.Equal(t, http.StatusCreated, status)
+			})
+		}
+		proxy.ServeHTTP(answer, r)
+	}))
+	defer front.Close()
+	report, o := audited(t, front.URL+ledgerPath("default"), w.key, "--content", "--receipts", "5")
+	require.Equal(t, exitOK, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, []uint64{w.size + 1, 5}, []uint64{report.Size, report.Receipts})
+}
+
+// That the network fails is no finding.
+func TestProofsThatCannotBeChecked(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "/proofs/") {
+			answer.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = answer.Write([]byte(`{"hashes":[]}`))
+	}))
+	defer server.Close()
+	c, err := newClient(&console{err: io.Discard, env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
+	require.NoError(t, err)
+	a := &auditor{report: &auditReport{}, fetch: newFetcher(c, ledgerPath("default"), 200*time.Millisecond, 1)}
+	log := &publishedLog{fetch: a.fetch, head: audit.Head{Size: 300}, tiles: make(map[proofs.TilePath][]byte)}
+	require.ErrorIs(t, a.checkConsistency(t.Context(), log, 200), audit.ErrUnavailable)
+	require.Empty(t, a.report.Findings)
+}
