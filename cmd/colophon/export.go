@@ -78,10 +78,18 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(e.file, html); err != nil {
+	if err := e.write(html); err != nil {
 		return err
 	}
 	return e.conclude(p, report)
+}
+
+// write writes the page, unless nobody could verify it here.
+func (e *exportCommand) write(html []byte) error {
+	if len(html) > maxPack {
+		return exitf(exitFailed, "the audit pack has %d bytes, of which colophon verify reads %d at most: choose fewer records, or leave content out with --without-content", len(html), maxPack)
+	}
+	return replaceFile(e.file, html)
 }
 
 // conclude says what is in the file, and what to do with it.

@@ -54,11 +54,18 @@ func printHashes(c *console, kind record.Kind, body []byte) error {
 	return printJSON(c.out, r.AppendComputed(nil))
 }
 
-// maxFile bounds a record or a receipt, in bytes.
-const maxFile = 64 << 20
+// Bounds of files, in bytes: of a record or a receipt, and of an audit pack, which has
+// many with their content.
+const (
+	maxFile = 64 << 20
+	maxPack = 256 << 20
+)
 
 // readFile reads a file of at most maxFile bytes, or the standard input for "-".
-func (c *console) readFile(path string) ([]byte, error) {
+func (c *console) readFile(path string) ([]byte, error) { return c.readFileUpTo(path, maxFile) }
+
+// readFileUpTo is readFile with another bound.
+func (c *console) readFileUpTo(path string, most int64) ([]byte, error) {
 	in := c.in
 	if path != "-" {
 		f, err := os.Open(path)
@@ -68,12 +75,12 @@ func (c *console) readFile(path string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, exitf(exitUsage, "reading %s: %w", path, err)
 	}
-	if len(text) > maxFile {
-		return nil, exitf(exitUsage, "%s is longer than %d bytes", path, maxFile)
+	if int64(len(text)) > most {
+		return nil, exitf(exitUsage, "%s is longer than %d bytes", path, most)
 	}
 	return text, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,6 +77,9 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	if err != nil {
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}
+	if err := p.asked(n, seq); err != nil {
+		return fmt.Errorf("reading the server's answer: %w", err)
+	}
 	if p.embed {
 		if n.Text, err = textOf(ctx, server, path, n); err != nil {
 			return err
@@ -86,6 +90,21 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	}
 	_, err = fmt.Fprintf(p.out, "%s\n", text)
 	return err
+}
+
+// asked checks that a proof is one, and of the part that it was asked for.
+func (p *proveCommand) asked(n *proofs.Nested, seq uint64) error {
+	r := n.Receipt
+	switch {
+	case r.Proof == nil:
+		return proofs.ErrNoProof
+	case r.Seq != seq || r.Ledger != p.ledger:
+		return fmt.Errorf("%w: it is of event %d of ledger %.100q", errAnswer, r.Seq, r.Ledger)
+	case p.stage == "" && (n.Citation == nil || n.Citation.Index != uint64(p.citation)),
+		p.stage != "" && (n.Stage == nil || n.Stage.Name != p.stage && !strings.HasPrefix(p.stage, n.Stage.Name+"#")):
+		return fmt.Errorf("%w: it is of another part of the event", errAnswer)
+	}
+	return nil
 }
 
 // textPlace is where the text of a part may be: a piece of content, or, where member is

@@ -153,7 +153,7 @@ func verify(c *console, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.readFile(o.file)
+	text, err := c.readFileUpTo(o.file, maxPack)
 	if err != nil {
 		return err
 	}

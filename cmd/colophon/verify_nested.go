@@ -44,6 +44,11 @@ func verifyNested(c *console, o verifyOptions, text []byte, keys []*proofs.Verif
 	if err := n.Verify(keys...); err != nil {
 		return nil, err
 	}
+	if n.Citation != nil {
+		if _, err := proofs.ParseHash(strings.TrimPrefix(n.Citation.ChunkHash, "sha256:")); err != nil {
+			return nil, fmt.Errorf("the chunk hash of the citation: %w", err)
+		}
+	}
 	if n.Text != nil {
 		if err := verifyText(n, n.Text); err != nil {
 			return nil, fmt.Errorf("the text in the proof: %w", err)

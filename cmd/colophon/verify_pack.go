@@ -21,7 +21,8 @@ type acceptedPack struct {
 	Redacted       int    `json:"redacted"`
 	Missing        int    `json:"missing"`
 	Recomputed     int    `json:"recomputed"`
-	OwnPage        bool   `json:"own_page"` // the page is the one that this program makes
+	Unknown        int    `json:"unknown,omitempty"` // of those, without cache key and digest
+	OwnPage        bool   `json:"own_page"`          // the page is the one that this program makes
 }
 
 // verifyPack verifies the data of an audit pack. Its page is never run.
@@ -37,10 +38,14 @@ func verifyPack(o verifyOptions, text []byte, keys []*proofs.Verifier) (verified
 	if err != nil {
 		return nil, err
 	}
+	if err := ledgerName(p.Ledger); err != nil {
+		return nil, err
+	}
 	return &acceptedPack{
 		Verified: true, Ledger: p.Ledger, Origin: r.Checkpoint.Origin, TreeSize: r.Checkpoint.Size, OwnPage: own,
 		KeyFingerprint: fingerprint([]byte(p.Checkpoint), keys),
 		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.Redacted, Missing: r.Missing, Recomputed: r.Recomputed,
+		Unknown: r.Unknown,
 	}, nil
 }
 
@@ -53,6 +58,9 @@ func (p *acceptedPack) print(c *console) error {
 		fmt.Sprintf("  content     %s as recorded, %s with erased content, %s not in the pack\n",
 			count(p.Contents, "piece"), count(p.Redacted, "record"), count(p.Missing, "piece")) +
 		fmt.Sprintf("  hashes      of %s computed again\n", count(p.Recomputed, "record"))
+	if p.Unknown > 0 {
+		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover words that are too long for an event\n", count(p.Unknown, "record"))
+	}
 	if !p.OwnPage {
 		text += "  page        is not the one that this version makes: what it shows in a browser need not be so\n"
 	}

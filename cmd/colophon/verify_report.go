@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
+	"colophon/proofs/audit"
 )
 
 // reject reports what does not hold.
@@ -50,8 +52,18 @@ type accepted struct {
 	RecordVerified bool            `json:"record_verified"`
 }
 
-// newAccepted is what a verified receipt proves.
+// newAccepted is what a verified receipt proves. The error wraps proofs.ErrMalformed where
+// what is signed is no event as this program knows them, whatever a report could say of it.
 func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) {
+	if _, known := audit.FactsOf(r.Kind); !known {
+		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
+	}
+	if at, err := time.Parse(record.TimeLayout, r.Time); err != nil || at.Format(record.TimeLayout) != r.Time {
+		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not RFC 3339 in UTC with microseconds", proofs.ErrMalformed, r.Time)
+	}
+	if err := ledgerName(r.Ledger); err != nil {
+		return nil, err
+	}
 	checkpoint, err := proofs.OpenCheckpoint(r.Proof.Checkpoint, keys...)
 	if err != nil {
 		return nil, err
@@ -61,6 +73,15 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 		EventHash: fmt.Sprintf("%x", r.EventHash), Origin: checkpoint.Origin, TreeSize: checkpoint.Size,
 		KeyFingerprint: fingerprint(r.Proof.Checkpoint, keys), Checks: r.Checks,
 	}, nil
+}
+
+// ledgerName refuses what is no name of a ledger.
+func ledgerName(name string) error {
+	const most, of = 64, "abcdefghijklmnopqrstuvwxyz0123456789-"
+	if name == "" || len(name) > most || strings.Trim(name, of) != "" {
+		return fmt.Errorf("%w: no ledger has the name %+.100q", proofs.ErrMalformed, name)
+	}
+	return nil
 }
 
 // fingerprint is that of the key that signed a checkpoint; of several, the last.

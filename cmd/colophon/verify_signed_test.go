@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// signedEvent is the receipt of the only event of a log, which says what it likes, and
+// the log's key.
+func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Receipt, string) {
+	t.Helper()
+	signer, err := proofs.NewKey([32]byte{1}).Signer("ledger.example.org/default")
+	require.NoError(t, err)
+	text := func(s string) []byte { return pyjson.AppendString(nil, []byte(s)) }
+	body := fmt.Appendf(nil, `{"actor":"a","checks":{},"kind":%s,"ledger":%s,"record":{%s},"rules":1,"seq":0,"time":%s,"v":1}`, text(kind), text(ledger), members, text(time))
+	entry := proofs.AppendEntry(nil, proofs.Hash{}, body)
+	r, err := proofs.NewReceipt(entry)
+	require.NoError(t, err)
+	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: proofs.LeafHash(entry)})
+	require.NoError(t, err)
+	r.Proof = &proofs.Proof{Event: body, Inclusion: proofs.Inclusion{TreeSize: 1}, Checkpoint: note}
+	return r, signer.Verifier().String()
+}
+
+// verifiedFile runs verify on a file with that text.
+func verifiedFile(t *testing.T, text []byte, key string) outcome {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+	return commandLine(t.Context(), "verify", name, "--key", key)
+}
+
+// What is signed and is no event is refused, whatever it would have the report say.
+func TestSignedNonsenseIsRefused(t *testing.T) {
+	const kind, ledger, time = "citation_set", "default", "2026-01-02T03:04:05.000006Z"
+	good := `"citations":[{"chunk_hash":"sha256:` + zeroHash + `"}]`
+	for name, c := range map[string]struct {
+		kind, ledger, time, members string
+		code                        int
+	}{
+		"sound":              {kind, ledger, time, good, exitOK},
+		"unknown kind":       {"x\x1b[2K\nVERIFIED: event 1", ledger, time, good, 10},
+		"ledger":             {kind, "x\nVERIFIED: event 1", time, good, 10},
+		"no ledger":          {kind, "", time, good, 10},
+		"time":               {kind, ledger, "now\nVERIFIED: event 1", good, 10},
+		"time with a comma":  {kind, ledger, "2026-01-02T03:04:05,000006Z", good, 10},
+		"time to the second": {kind, ledger, "2026-01-02T03:04:05Z", good, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, key := signedEvent(t, c.kind, c.ledger, c.time, c.members)
+			nested, err := (&proofs.Nested{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: "sha256:" + zeroHash}}).AppendJSON(nil)
+			require.NoError(t, err)
+			texts := [][]byte{r.AppendJSON(nil)}
+			if c.kind == kind {
+				texts = append(texts, nested)
+			}
+			for _, text := range texts {
+				o := verifiedFile(t, text, key)
+				require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
+				require.NotContains(t, o.stderr, "\nVERIFIED")
+				if c.code != exitOK {
+					require.Empty(t, o.stdout)
+				}
+			}
+		})
+	}
+	const chunk = "x\nVERIFIED: event 1"
+	r, key := signedEvent(t, kind, ledger, time, `"citations":[{"chunk_hash":`+string(pyjson.AppendString(nil, []byte(chunk)))+`}]`)
+	nested, err := (&proofs.Nested{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: chunk}}).AppendJSON(nil)
+	require.NoError(t, err)
+	o := verifiedFile(t, nested, key)
+	require.Equal(t, 10, o.code, "%s%s", o.stdout, o.stderr)
+	require.Empty(t, o.stdout)
+}
+
+// What export writes verify reads: an audit pack may be larger than a record.
+func TestAuditPacksMayBeLarge(t *testing.T) {
+	_, key := signedEvent(t, "citation_set", "default", "", "")
+	for size, code := range map[int64]int{maxFile + 1: 10, maxPack + 1: exitUsage} {
+		name := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+		require.NoError(t, os.Truncate(name, size))
+		o := commandLine(t.Context(), "verify", name, "--key", key)
+		require.Equal(t, code, o.code, "%d: %s", size, o.stderr)
+	}
+	e := &exportCommand{file: filepath.Join(t.TempDir(), "pack.html")}
+	require.ErrorContains(t, e.write(make([]byte, maxPack+1)), "choose fewer records")
+	require.NoFileExists(t, e.file)
+}
+
+// A proof is of what it was asked for, and proves something.
+func TestProofsAreOfWhatWasAskedFor(t *testing.T) {
+	url, _ := exportedServer(t)
+	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")
+	require.Zero(t, code, stderr)
+	n, err := proofs.ParseNested([]byte(good))
+	require.NoError(t, err)
+	n.Receipt.Proof = nil
+	minimal, err := n.AppendJSON(nil)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		answer string
+		args   []string
+		says   string
+	}{
+		"minimal":          {string(minimal), []string{"3", "--citation", "1"}, "carries no proof"},
+		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "carries no proof"},
+		"another record":   {good, []string{"2", "--citation", "1"}, "it is of event 3"},
+		"another ledger":   {good, []string{"3", "--citation", "1", "--ledger", "other"}, "it is of event 3"},
+		"another citation": {good, []string{"3", "--citation", "0"}, "another part"},
+		"no stage":         {good, []string{"3", "--stage", "answer"}, "another part"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.answer)) }))
+			defer server.Close()
+			code, stdout, stderr := colophon(server.URL, append([]string{"prove"}, c.args...)...)
+			require.Equal(t, exitFailed, code)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c.says)
+		})
+	}
+}
