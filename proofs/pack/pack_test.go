@@ -103,7 +103,7 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 		}
 	}
 	// What is hashed and in no event cannot be computed again; the rest can.
-	l.record(record.RunDAG, `{`+dag+`,"cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
+	l.record(record.RunDAG, `{`+dag+`,"answer_text":"a","cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
 	recomputable = len(l.entries) - 1
 	return l, recomputable
 }

@@ -131,20 +131,26 @@ func falseHashes(t testing.TB) map[string]*Pack {
 	list := make(map[string]*Pack)
 	for name, seq := range map[string]int{"input_hash": 1, "system_prompt_hash": 1, "output_hash": 1, "ipc_id": 1, "ipc_id_advanced": 1,
 		"root": 2, "conversation_hash": 2, "governance_policy_hash": 2, "nodes/4": 2, "citations/0": 4} {
-		l := example(t)
-		entry := string(l.entries[seq])
-		at := statedHash(entry, name)
-		require.NotEqual(t, entry[at:at+64], strings.Repeat("ab", 32))
-		l.entries[seq] = []byte(entry[:at] + strings.Repeat("ab", 32) + entry[at+64:])
-		list[name] = l.pack(nil, uint64(seq))
+		list[name] = falseHash(t, example(t), seq, name)
 	}
+	l, _ := allSorts(t)
+	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // of a run with words that no event holds
 	return list
+}
+
+// falseHash is a pack of an event in which a hash is another.
+func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
+	entry := string(l.entries[seq])
+	at := statedHash(entry, name)
+	require.NotEqual(t, entry[at:at+64], strings.Repeat("ab", 32))
+	l.entries[seq] = []byte(entry[:at] + strings.Repeat("ab", 32) + entry[at+64:])
+	return l.pack(nil, uint64(seq))
 }
 
 // statedHash is where a hash stands in an event.
 func statedHash(entry, name string) int {
 	switch name {
-	case "nodes/4":
+	case "nodes/1", "nodes/4":
 		return strings.Index(entry, `","stage":"answer"}`) - 64
 	case "citations/0":
 		return strings.Index(entry, `"sha256:`) + len(`"sha256:`)
