@@ -54,7 +54,7 @@ type serveConfig struct {
 	// LogLevel is the least level that is logged: debug, info, warn or error.
 	LogLevel logLevel `yaml:"log-level"`
 	// MinFreeSpace is the mark of free disk space below which writes are
-	// answered with 503; 0 means 5 % of the file system, 64 MiB to 1 GiB.
+	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
 	MinFreeSpace byteSize `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks.
 	Cache byteSize `yaml:"cache"`
@@ -167,7 +167,7 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "answer /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
-	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 64MiB to 1GiB")
+	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache")
 	flags.DurationVar(&c.IndexWait, "index-wait", c.IndexWait, "`time` that a request waits for an index that is behind; then it gets 503")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches")

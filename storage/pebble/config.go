@@ -32,7 +32,7 @@ type Config struct {
 	Fatal func(msg string)
 	// MinFreeBytes is the mark of free space below which Writable says
 	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
-	// 5 % of the file system, at least 64 MiB, at most 1 GiB.
+	// 5 % of the file system, at least 32 MiB, at most 1 GiB.
 	MinFreeBytes uint64
 	// Copies removes the copies of the database that nobody needs any more; an error says
 	// that one has to stay. Erased content counts as pending until it is nil, since it
@@ -41,7 +41,7 @@ type Config struct {
 	// CacheBytes is memory for uncompressed blocks; 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of two memory tables: what they hold is
-	// written out when one is full. 0 means 32 MiB, which is also the most.
+	// written out when one is full. 0 means 16 MiB, which is also the most.
 	MemTableBytes int64
 }
 
@@ -87,7 +87,7 @@ func (c Config) validate() error {
 // still has to be written as tables: memTables × memTableBytes is what the
 // free-space mark must have room for.
 const (
-	memTableBytes = 32 << 20
+	memTableBytes = 16 << 20
 	memTables     = 2
 )
 

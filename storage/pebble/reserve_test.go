@@ -22,8 +22,8 @@ func TestWritable(t *testing.T) {
 	}{
 		{free: gibibyte, total: 100 * gibibyte},
 		{free: gibibyte - 1, total: 100 * gibibyte, want: "1023 MiB free, 1024 MiB needed"},
-		{free: 64 * mebibyte, total: 500 * mebibyte},
-		{free: 12*mebibyte + 5, total: 500 * mebibyte, want: "12 MiB free, 64 MiB needed"},
+		{free: 32 * mebibyte, total: 500 * mebibyte},
+		{free: 12*mebibyte + 5, total: 500 * mebibyte, want: "12 MiB free, 32 MiB needed"},
 		{free: 511 * mebibyte, total: 10 * gibibyte, want: "511 MiB free, 512 MiB needed"},
 		{free: 512 * mebibyte, total: 10 * gibibyte},
 		{free: 12 * mebibyte, total: gibibyte, mark: 48*mebibyte - 1, want: "12 MiB free, 48 MiB needed"},
