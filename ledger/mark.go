@@ -105,6 +105,10 @@ func (l *Ledger) keepMark() {
 		}
 		if err := l.config.Marks.SetMark(l.info.Name, head.Checkpoint); err != nil {
 			l.config.Log.Error("the high-water mark is behind what is signed", "error", err)
+			select {
+			case l.moved <- struct{}{}: // to try again after the rest, be there a commit or not
+			default:
+			}
 		} else {
 			written = head.Size
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -141,6 +142,27 @@ func TestMarksAreNeverInTheWay(t *testing.T) {
 	marks.broken = false
 	marks.mu.Unlock()
 	require.NoError(t, l.Close())
+	mark, err := marks.Mark(ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, string(l.Head().Checkpoint), string(mark))
+}
+
+// A mark that could not be written is tried again, though nothing is written any more.
+func TestMarksCatchUp(t *testing.T) {
+	marks := &brokenMarks{MarkFiles: ledger.MarkFiles{Dir: t.TempDir()}, broken: true}
+	l := marked(t, store(t, memory.New()), marks)
+	reached := func(n *int) func() bool {
+		return func() bool {
+			marks.mu.Lock()
+			defer marks.mu.Unlock()
+			return *n > 0
+		}
+	}
+	require.Eventually(t, reached(&marks.tried), time.Minute, time.Millisecond)
+	marks.mu.Lock()
+	marks.broken = false
+	marks.mu.Unlock()
+	require.Eventually(t, reached(&marks.written), time.Minute, time.Millisecond)
 	mark, err := marks.Mark(ledger.Default)
 	require.NoError(t, err)
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
