@@ -9,14 +9,6 @@ import (
 	"colophon/proofs"
 )
 
-// replacedKey is a key of a log that another follows (2.9).
-type replacedKey struct {
-	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`
-	SignedUpTo  *uint64 `json:"signed_up_to"` // null while it still signs
-	Handover    string  `json:"handover"`
-}
-
 // key answers the verifier key of the log and those that it has replaced.
 // proofs.ParseLogKey reads it.
 func (s *Server) key(c echo.Context) error {
@@ -27,20 +19,7 @@ func (s *Server) key(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	keys := l.Keys()
-	replaced := []replacedKey{}
-	for _, k := range keys.Replaced() {
-		row := replacedKey{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAt, Handover: string(k.Handover)}
-		if size, retired := k.Verifier.SignedUpTo(); retired {
-			row.SignedUpTo = &size
-		}
-		replaced = append(replaced, row)
-	}
-	return answerJSON(c, http.StatusOK, struct {
-		Origin      string        `json:"origin"`
-		VerifierKey string        `json:"verifier_key"`
-		Retired     []replacedKey `json:"retired"`
-	}{l.Info().Origin, keys.Current().String(), replaced})
+	return answerJSON(c, http.StatusOK, l.Keys())
 }
 
 // changeKeys rotates or retires the signing key of a ledger.

@@ -25,7 +25,7 @@ func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 		}
 	}
 	if k.json {
-		return writeJSON(k.console, logKeyOf(keys))
+		return writeJSON(k.console, keys)
 	}
 	return printKeys(k.out, keys)
 }
@@ -33,33 +33,6 @@ func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 // trustsOne reports whether one of the trusted keys is one of the history.
 func trustsOne(keys *proofs.KeyHistory, trusted []*proofs.Verifier) bool {
 	return slices.ContainsFunc(trusted, keys.Trusts)
-}
-
-// logKey is what GET /log/key answers.
-type logKey struct {
-	Origin      string        `json:"origin"`
-	VerifierKey string        `json:"verifier_key"`
-	Retired     []replacedKey `json:"retired"`
-}
-
-// replacedKey is a key that another follows.
-type replacedKey struct {
-	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`
-	SignedUpTo  *uint64 `json:"signed_up_to"`
-	Handover    string  `json:"handover"`
-}
-
-func logKeyOf(keys *proofs.KeyHistory) logKey {
-	answer := logKey{Origin: keys.Current().Name(), VerifierKey: keys.Current().String(), Retired: []replacedKey{}}
-	for _, r := range keys.Replaced() {
-		row := replacedKey{VerifierKey: r.Verifier.String(), ReplacedAt: r.ReplacedAt, Handover: string(r.Handover)}
-		if size, retired := r.Verifier.SignedUpTo(); retired {
-			row.SignedUpTo = &size
-		}
-		answer.Retired = append(answer.Retired, row)
-	}
-	return answer
 }
 
 func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
