@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +57,7 @@ Exit codes:
    1  the audit could not be finished: interrupted, or the token may not
    2  bad arguments, or the state is of another log
    3  no server answers
+   4  another audit has the state
 `
 
 func newAudit(c *console) *cobra.Command {
@@ -89,9 +87,9 @@ func newAudit(c *console) *cobra.Command {
 	flags.BoolVar(&o.content, "content", false, "fetch and check all content too")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
 	flags.IntVar(&o.sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
-	flags.Uint64Var(&o.seed, "seed", 1, "`number` that chooses the sample")
+	flags.Uint64Var(&o.seed, "seed", 1, "`number` that chooses the sample, and the entries of --receipts")
 	flags.IntVar(&o.receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and as many proofs")
-	flags.StringVar(&o.metricsURL, "metrics-url", "", "`URL` of /metrics, where it has an address of its own")
+	flags.StringVar(&o.metricsURL, "metrics-url", "", "`URL` of /metrics, where it has an address of its own, which gets no token")
 	flags.BoolVar(&o.follow, "follow", false, "go on watching the ledger until interrupted or something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two looks")
 	flags.DurationVar(&o.timeout, "timeout", o.timeout, "longest `time` that one answer may take")
@@ -111,7 +109,9 @@ func (o *auditOptions) parse(text string) error {
 		at := strings.LastIndex(path, before)
 		if at >= 0 && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" {
 			o.ledger, err = url.PathUnescape(path[at+len(before):])
-			u.Path, u.RawPath = path[:at], ""
+			prefix, prefixErr := url.PathUnescape(path[:at])
+			err = errors.Join(err, prefixErr)
+			u.Path, u.RawPath = prefix, path[:at]
 			o.server.url = u.String()
 			if err == nil && o.ledger != "" && !strings.Contains(o.ledger, "/") {
 				return nil
@@ -128,8 +128,10 @@ func (o *auditOptions) validate(command *cobra.Command) error {
 		return exitf(exitUsage, "--key is missing: give the ledger's verifier key, as its operator has published it, or a file with it")
 	case o.follow && (o.replayIndex || o.content || o.receipts > 0):
 		return exitf(exitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
-	case (given("sample") || given("seed") || given("metrics-url")) && !o.replayIndex:
-		return exitf(exitUsage, "--sample, --seed and --metrics-url mean nothing without --replay-index")
+	case (given("sample") || given("metrics-url")) && !o.replayIndex:
+		return exitf(exitUsage, "--sample and --metrics-url mean nothing without --replay-index")
+	case given("seed") && !o.replayIndex && o.receipts == 0:
+		return exitf(exitUsage, "--seed means nothing without --replay-index or --receipts")
 	case o.metricsURL != "" && !strings.HasPrefix(o.metricsURL, "http://") && !strings.HasPrefix(o.metricsURL, "https://"):
 		return exitf(exitUsage, "--metrics-url %q is not a URL like %s/metrics", o.metricsURL, defaultServer)
 	case o.timeout <= 0 || o.interval <= 0 || o.parallel < 1 || o.sample < -1 || o.receipts < 0:
@@ -160,7 +162,8 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 	if a.keys, err = c.readKeys(o.key); err != nil {
 		return err
 	}
-	if err := a.readOthers(); err != nil {
+	notes, err := readAgainst(o.against)
+	if err != nil {
 		return err
 	}
 	server, err := newClient(c, o.server)
@@ -175,28 +178,19 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 	if a.memory, err = openAuditMemory(o.state, a.keys); err != nil {
 		return err
 	}
-	if o.follow {
-		err = a.watch(ctx)
-	} else {
-		err = a.once(ctx)
+	a.keys = a.memory.keys
+	if err = a.openAgainst(notes); err == nil {
+		err = a.audit(ctx)
 	}
 	return errors.Join(a.explain(ctx, err), a.memory.close())
 }
 
-// readOthers reads the checkpoints that others have seen.
-func (a *auditor) readOthers() error {
-	for _, name := range a.against {
-		note, err := os.ReadFile(name)
-		if err != nil {
-			return refused("--against: %w", err)
-		}
-		checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
-		if err != nil {
-			return refused("--against: %s: %w", name, err)
-		}
-		a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: name})
+// audit audits the ledger once, or goes on watching it.
+func (a *auditor) audit(ctx context.Context) error {
+	if a.follow {
+		return a.watch(ctx)
 	}
-	return nil
+	return a.once(ctx)
 }
 
 // once audits the ledger and reports.
@@ -256,19 +250,16 @@ func (a *auditor) checks(ctx context.Context) error {
 
 // walkOn walks the log on from where the last audit ended, and remembers.
 func (a *auditor) walkOn(ctx context.Context, log *publishedLog) error {
-	x := audit.Extension{From: a.memory.at, Past: a.memory.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.remember(log, at) }}
+	x := audit.Extension{From: a.memory.at, Past: a.memory.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.reach(ctx, log, at) }}
 	at, err := a.walk(ctx, log, x)
 	if err != nil {
-		return errors.Join(err, a.memory.rewind(), a.rememberCheckpoint(log, auditDamage(err)))
+		return errors.Join(err, a.memory.rewind())
 	}
 	return a.remember(log, at)
 }
 
-// seen are the checkpoints that the log must be an extension of.
-func (a *auditor) seen() []audit.Seen { return append(slices.Clone(a.memory.seen), a.others...) }
-
 // walk walks the log and notes in the report what it came to. The error is a
-// *audit.Damage where there is some.
+// *audit.Damage where there is some; that the checkpoint was seen is remembered all the same.
 func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension) (audit.Position, error) {
 	bar := newProgress(a.console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
 	defer bar.finish()
@@ -281,42 +272,22 @@ func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension
 	a.report.KeyUses += report.Keys
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
+		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
+			a.say("the checkpoint of the damaged log is not remembered: %v", err) // the damage comes first
+		}
 		return at, report.Damage
+	}
+	if at.Keys != nil { // what the server says of them counts no longer
+		a.keys = at.Keys.Verifiers()
+		a.memory.keys = a.keys
 	}
 	return at, nil
 }
 
-// remember notes how far the walk has come. What it has come to is signed.
-func (a *auditor) remember(log *publishedLog, at audit.Position) error {
-	a.memory.come(at)
-	return a.see(log.head.Checkpoint)
-}
-
-// rememberCheckpoint notes that a checkpoint was seen, though what it signs is
-// damaged, unless it is itself what is wrong: it stays signed.
-func (a *auditor) rememberCheckpoint(log *publishedLog, d *audit.Damage) error {
-	if d == nil {
-		return nil
-	}
-	switch d.Kind {
-	case audit.KindSignature, audit.KindCheckpoint, audit.KindRollback, audit.KindFork:
-		return nil
-	}
-	return a.see(log.head.Checkpoint)
-}
-
-// see notes a checkpoint that the keys open.
-func (a *auditor) see(note []byte) error {
-	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
-	if err != nil {
-		return fmt.Errorf("the checkpoint: %w", err)
-	}
-	a.memory.note, a.memory.seen = note, []audit.Seen{{Checkpoint: checkpoint, By: "the last audit"}}
-	return a.memory.save()
-}
-
 // followKeys takes over the keys of the log that follow from one which is trusted: each
-// was handed over by the one before. That these are the log's own, its events must say.
+// was handed over by the one before. Of a server that shows none, or older ones, those
+// that follow from what is remembered of the log's events do. Once the log was walked,
+// those are taken that its events have: one that is trusted must be among them.
 func (a *auditor) followKeys(ctx context.Context) error {
 	answer, err := a.fetch.get(ctx, "/log/key", maxNote)
 	if err != nil && !errors.Is(err, errTooMuch) {
@@ -326,11 +297,13 @@ func (a *auditor) followKeys(ctx context.Context) error {
 		return nil // the keys that are given may do
 	}
 	history, err := proofs.ParseLogKey(answer.body)
-	if err == nil && slices.ContainsFunc(a.given, history.Trusts) {
-		a.keys = history.Verifiers()
+	if err != nil || !trustsOne(history, a.given) {
+		return nil
 	}
+	a.keys = history.Verifiers()
 	if a.memory != nil {
-		a.memory.keys = a.keys
+		a.memory.trust(a.keys)
+		a.keys = a.memory.keys
 	}
 	return nil
 }

@@ -324,6 +324,8 @@ func TestAuditCommandLines(t *testing.T) {
 		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, exitUsage, "is not the URL of a ledger"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, exitUsage, "--follow watches the log alone"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, exitUsage, "without --replay-index"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, exitUsage, "without --replay-index or --receipts"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, exitUnreachable, "no answer from the server"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, exitUsage, "must be positive"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, exitUsage, "--against"},
 		{[]string{sound, "--key", w.key, "--state", filepath.Join(t.TempDir(), "nowhere", "state")}, exitUsage, "--state: mkdir"},
@@ -371,5 +373,19 @@ func TestCompactRanges(t *testing.T) {
 		for _, tile := range tree.TakeDirty() {
 			require.NoError(t, past.Keep(tile))
 		}
+	}
+}
+
+// What is before the ledgers in a URL stays as it is spelled.
+func TestAuditURLs(t *testing.T) {
+	for text, server := range map[string]string{
+		"http://h:1/a%20b/v1/ledgers/x":    "http://h:1/a%20b",
+		"https://h/a%2Fb/v1/ledgers/x%20/": "https://h/a%2Fb",
+		"https://h/v1/ledgers/x":           "https://h",
+	} {
+		var o auditOptions
+		require.NoError(t, o.parse(text))
+		require.Equal(t, server, o.server.url)
+		require.Equal(t, "x", strings.TrimSpace(o.ledger))
 	}
 }

@@ -59,3 +59,13 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 	}
 	require.NoError(t, new(auditor).explain(t.Context(), nil))
 }
+
+// Who reads the first line alone is not told more than was seen.
+func TestSummariesSayWhatWasNotChecked(t *testing.T) {
+	r := auditReport{Ledger: "default", Clean: true, Size: 3, Walked: 3}
+	require.Contains(t, r.String(), "default: clean: 3 events")
+	r.Unchecked = []string{"metrics: 404"}
+	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 3 events")
+	r.Walked = 1
+	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 3 events, 1 of them")
+}

@@ -34,7 +34,7 @@ type pastFiles struct {
 // keyFile is the uses of the keys that begin alike.
 type keyFile struct {
 	news  []byte // uses that are not in the file yet
-	used  bool   // since Uses was last called
+	used  bool   // since Uses was last called, or to be looked at again
 	dirty bool   // written since Sync was last called
 }
 
@@ -45,6 +45,9 @@ const (
 	factsBuffer  = 64 << 10
 	keyBuffer    = 256 * useBytes
 )
+
+// factsFile is the name of the file with the facts.
+const factsFile = "facts"
 
 // keyFileOf is the number of the file that a key is in.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
@@ -70,7 +73,7 @@ func lookPast(dir string) (*pastFiles, error) {
 	}
 	p := &pastFiles{dir: dir, tiles: make(map[uint8]*os.File)}
 	var err error
-	if p.facts, err = p.file("facts"); err != nil {
+	if p.facts, err = p.file(factsFile); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -309,6 +312,13 @@ func (p *pastFiles) Uses() iter.Seq2[[]audit.KeyUse, error] {
 				}
 			}
 		}
+	}
+}
+
+// recheck has Uses yield all keys once more.
+func (p *pastFiles) recheck() {
+	for number := range p.keys {
+		p.keys[number].used = true
 	}
 }
 

@@ -168,6 +168,10 @@ func (r *auditReport) print(c *console, asJSON, lines bool) error {
 // String is the report for people.
 func (r *auditReport) String() string {
 	var b strings.Builder
+	clean := "clean"
+	if len(r.Unchecked) > 0 {
+		clean = "clean but for what is NOT CHECKED"
+	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: DAMAGED: %s\n", r.Ledger, f)
 	}
@@ -175,9 +179,9 @@ func (r *auditReport) String() string {
 	case !r.Clean:
 		fmt.Fprintf(&b, "  what now  %s\n", whatNow(r.Findings[0].Kind))
 	case r.Walked == r.Size:
-		fmt.Fprintf(&b, "%s: clean: %s, %d uses of idempotency keys\n", r.Ledger, counted(r.Size, "event"), r.KeyUses)
+		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, counted(r.Size, "event"), r.KeyUses)
 	default:
-		fmt.Fprintf(&b, "%s: clean: %s, %d of them new since the last audit\n", r.Ledger, counted(r.Size, "event"), r.Walked)
+		fmt.Fprintf(&b, "%s: %s: %s, %d of them new since the last audit\n", r.Ledger, clean, counted(r.Size, "event"), r.Walked)
 	}
 	if r.Contents+r.Redacted > 0 {
 		fmt.Fprintf(&b, "  content   %d pieces, %d records made anew, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/bits"
 	"os"
@@ -28,8 +29,9 @@ type auditState struct {
 	Origin       string   `json:"origin"`
 	VerifierKeys []string `json:"verifier_keys"`
 	// Checkpoint is the last signed note that was seen and is an extension of those
-	// before.
-	Checkpoint string `json:"checkpoint"`
+	// before. Unproved are those seen since of which no such thing was shown, 63 at most.
+	Checkpoint string   `json:"checkpoint"`
+	Unproved   []string `json:"unproved,omitempty"`
 	// What was walked: so many entries, the event_hash and time of the last, and the
 	// compact range of the tree: the roots of its complete subtrees, the largest first.
 	Size         uint64   `json:"size"`
@@ -37,6 +39,8 @@ type auditState struct {
 	Time         string   `json:"time"`
 	CompactRange []string `json:"compact_range"`
 	KeyUses      uint64   `json:"key_uses"`
+	// KeysChecked is how many of the entries are known not to misuse the keys of others.
+	KeysChecked uint64 `json:"keys_checked"`
 	// Keys are those of the log as its events say, in the form of log/key; absent before
 	// the first.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
@@ -44,17 +48,18 @@ type auditState struct {
 
 // auditMemory is the state of an audit under way.
 type auditMemory struct {
-	file string // empty: nothing is kept
-	past *pastFiles
-	at   audit.Position
-	uses uint64 // of idempotency keys up to there
-	seen []audit.Seen
-	note []byte // signed, of seen
-	keys []*proofs.Verifier
+	file    string    // empty: nothing is kept
+	lock    io.Closer // keeps other audits out; nil where nothing is kept
+	past    *pastFiles
+	at      audit.Position
+	uses    uint64     // of idempotency keys up to there
+	checked uint64     // entries whose uses of keys were compared with those before
+	seen    []seenNote // each signed, the oldest first
+	keys    []*proofs.Verifier
 }
 
 // openAuditMemory reads the state file, which may be absent. One of another log is
-// refused.
+// refused, and one that another audit has.
 func openAuditMemory(file string, keys []*proofs.Verifier) (*auditMemory, error) {
 	m := &auditMemory{file: file, keys: keys}
 	if file == "" {
@@ -65,20 +70,41 @@ func openAuditMemory(file string, keys []*proofs.Verifier) (*auditMemory, error)
 		m.past, err = openPast(dir, 0, 0)
 		return m, err
 	}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if m.past, err = openPast(m.dir(), 0, 0); err != nil {
-			return nil, refused("--state: %w", err)
-		}
-		return m, nil
+	if err := m.lockState(); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, refused("--state: %w", err)
-	}
-	if err := m.read(text); err != nil {
-		return nil, refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", file, err, m.dir())
+	if err := m.open(); err != nil {
+		return nil, errors.Join(err, m.lock.Close())
 	}
 	return m, nil
+}
+
+// open reads the state file and what is beside it.
+func (m *auditMemory) open() error {
+	text, err := os.ReadFile(m.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.begin()
+	}
+	if err != nil {
+		return refused("--state: %w", err)
+	}
+	if err := m.read(text); err != nil {
+		return refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.file, err, m.dir())
+	}
+	return nil
+}
+
+// begin begins a state, where there is none of a file that was lost.
+func (m *auditMemory) begin() error {
+	if info, err := os.Stat(filepath.Join(m.dir(), factsFile)); err == nil && info.Size() > 0 {
+		return refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
+			"Put the file back, or remove the folder too to audit the log from its beginning", m.file, m.dir())
+	}
+	var err error
+	if m.past, err = openPast(m.dir(), 0, 0); err != nil {
+		return refused("--state: %w", err)
+	}
+	return nil
 }
 
 // dir is the folder beside the state file.
@@ -97,15 +123,12 @@ func (m *auditMemory) read(text []byte) error {
 	if !slices.ContainsFunc(m.keys, func(v *proofs.Verifier) bool { return slices.Contains(s.VerifierKeys, v.String()) }) {
 		return fmt.Errorf("it is the state of another log, %q: none of its verifier keys is given", s.Origin)
 	}
-	checkpoint, err := proofs.OpenCheckpoint([]byte(s.Checkpoint), m.keys...)
-	if err != nil {
-		return fmt.Errorf("its checkpoint: %w", err)
+	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses, s.KeysChecked
+	m.trust(m.keys)
+	if err := m.readSeen(&s); err != nil {
+		return err
 	}
-	if checkpoint.Origin != s.Origin {
-		return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
-	}
-	m.note, m.seen = []byte(s.Checkpoint), []audit.Seen{{Checkpoint: checkpoint, By: "the last audit"}}
-	m.at, m.uses = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses
+	var err error
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
 		return fmt.Errorf("its tip: %w", err)
 	}
@@ -113,6 +136,48 @@ func (m *auditMemory) read(text []byte) error {
 		return err
 	}
 	return m.readFolder(s.CompactRange)
+}
+
+// readSeen opens the notes that were seen.
+func (m *auditMemory) readSeen(s *auditState) error {
+	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
+		checkpoint, err := proofs.OpenCheckpoint([]byte(note), m.keys...)
+		if err != nil {
+			return fmt.Errorf("its checkpoint: %w", err)
+		}
+		if checkpoint.Origin != s.Origin {
+			return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
+		}
+		m.seen = append(m.seen, seenNote{checkpoint, []byte(note)})
+	}
+	return nil
+}
+
+// trust takes over keys that are trusted. With them come those of the log that was walked,
+// whatever its server says of them now.
+func (m *auditMemory) trust(keys []*proofs.Verifier) {
+	m.keys = nil
+	if m.at.Keys != nil && trustsOne(m.at.Keys, keys) {
+		m.keys = m.at.Keys.Verifiers()
+	}
+	for _, key := range keys {
+		if !slices.ContainsFunc(m.keys, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
+			m.keys = append(m.keys, key)
+		}
+	}
+}
+
+// checkpoints are those that were seen, and who has seen them.
+func (m *auditMemory) checkpoints() []audit.Seen {
+	var seen []audit.Seen
+	for i, s := range m.seen {
+		by := "the last audit"
+		if i > 0 {
+			by = "an audit that has not found it to be of the same log"
+		}
+		seen = append(seen, audit.Seen{Checkpoint: s.Checkpoint, By: by})
+	}
+	return seen
 }
 
 // checkKeys checks that the keys are of a log of the state's size.
@@ -146,7 +211,15 @@ func (m *auditMemory) readFolder(said []string) (err error) {
 		return fmt.Errorf("its compact range is not that of %s", m.dir())
 	}
 	m.at.Root, m.past = rootOf(subtrees), past
-	return past.cut(m.at.Size, m.uses)
+	return m.cut()
+}
+
+// cut has the folder forget what is behind the walk. Keys that were not checked are looked at again.
+func (m *auditMemory) cut() error {
+	if m.checked != m.at.Size {
+		m.past.recheck()
+	}
+	return m.past.cut(m.at.Size, m.uses)
 }
 
 // come notes how far the walk has come, which is as far as what is remembered goes.
@@ -154,7 +227,7 @@ func (m *auditMemory) come(at audit.Position) { m.at, m.uses = at, m.past.uses }
 
 // rewind forgets what was remembered beyond how far the walk has come.
 func (m *auditMemory) rewind() error {
-	if err := m.past.cut(m.at.Size, m.uses); err != nil {
+	if err := m.cut(); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil
@@ -173,8 +246,11 @@ func (m *auditMemory) save() error {
 		return fmt.Errorf("--state: %w", err)
 	}
 	s := auditState{
-		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(subtrees), KeyUses: m.uses, Keys: m.at.Keys,
+		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(subtrees), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys,
+	}
+	for _, n := range m.seen[1:] {
+		s.Unproved = append(s.Unproved, string(n.note))
 	}
 	for _, key := range m.keys {
 		s.VerifierKeys = append(s.VerifierKeys, key.String())
@@ -210,9 +286,9 @@ func writeDurably(name string, text []byte) error {
 func (m *auditMemory) close() error {
 	err := m.past.Close()
 	if m.file == "" {
-		err = errors.Join(err, os.RemoveAll(m.past.dir))
+		return errors.Join(err, os.RemoveAll(m.past.dir))
 	}
-	return err
+	return errors.Join(err, m.lock.Close())
 }
 
 // compactRange is the roots of the complete subtrees that a tree consists of, the

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// seenNote is a checkpoint that an audit has seen, as it was signed.
+type seenNote struct {
+	proofs.Checkpoint
+	note []byte
+}
+
+// maxSeen is how many checkpoints are remembered that nothing shows to be of one log. Those
+// that come when there are so many are not.
+const maxSeen = 64
+
+// readAgainst reads the notes that others have seen.
+func readAgainst(names []string) (notes [][]byte, err error) {
+	for _, name := range names {
+		note, err := os.ReadFile(name)
+		if err != nil {
+			return nil, refused("--against: %w", err)
+		}
+		notes = append(notes, note)
+	}
+	return notes, nil
+}
+
+// openAgainst opens those notes, which any key of the log may have signed.
+func (a *auditor) openAgainst(notes [][]byte) error {
+	for i, note := range notes {
+		checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
+		if err != nil {
+			return refused("--against: %s: %w", a.against[i], err)
+		}
+		a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: a.against[i]})
+	}
+	return nil
+}
+
+// seen are the checkpoints that the log must be an extension of.
+func (a *auditor) seen() []audit.Seen { return slices.Concat(a.memory.checkpoints(), a.others) }
+
+// remember notes that the whole log is good up to where the walk has come to: it is an
+// extension of all that was seen before.
+func (a *auditor) remember(log *publishedLog, at audit.Position) error {
+	now, err := a.openSeen(log)
+	if err != nil {
+		return err
+	}
+	a.memory.come(at)
+	a.memory.checked, a.memory.seen = at.Size, []seenNote{now}
+	return a.memory.save()
+}
+
+// reach notes how far a walk has come that is not at its end.
+func (a *auditor) reach(ctx context.Context, log *publishedLog, at audit.Position) error {
+	a.memory.come(at)
+	return a.see(ctx, log)
+}
+
+// rememberDamaged notes that a checkpoint was seen, though what it signs is damaged,
+// unless it is itself what is wrong: it stays signed. A fork of what is remembered is told
+// by that, and is not.
+func (a *auditor) rememberDamaged(ctx context.Context, log *publishedLog, d *audit.Damage) error {
+	switch d.Kind {
+	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
+		return nil
+	}
+	return a.see(ctx, log)
+}
+
+// see notes a checkpoint of which it is not known whether its log is the one that was
+// seen before. It takes the place of those alone that it is proved to be an extension of.
+func (a *auditor) see(ctx context.Context, log *publishedLog) error {
+	now, err := a.openSeen(log)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(a.memory.seen, func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }) {
+		return a.memory.save()
+	}
+	a.memory.seen = unproved(ctx, log, now.Checkpoint, a.memory.seen)
+	if len(a.memory.seen) < maxSeen {
+		a.memory.seen = append(a.memory.seen, now)
+	}
+	return a.memory.save()
+}
+
+func (a *auditor) openSeen(log *publishedLog) (seenNote, error) {
+	checkpoint, err := proofs.OpenCheckpoint(log.head.Checkpoint, a.keys...)
+	if err != nil {
+		return seenNote{}, fmt.Errorf("the checkpoint: %w", err)
+	}
+	return seenNote{checkpoint, log.head.Checkpoint}, nil
+}
+
+// unproved are those of the checkpoints seen that the log's tiles do not prove its own to
+// be an extension of, for whatever reason.
+func unproved(ctx context.Context, log *publishedLog, now proofs.Checkpoint, seen []seenNote) []seenNote {
+	if len(seen) == 0 {
+		return nil
+	}
+	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
+	tree, err := proofs.OpenTree(now.Size, read, nil)
+	if err != nil || tree.Root() != now.Root {
+		return seen
+	}
+	prover := proofs.NewProver(tree.Snapshot(), nil, read)
+	return slices.DeleteFunc(slices.Clone(seen), func(s seenNote) bool {
+		root, err := prover.Root(s.Size)
+		return err == nil && root == s.Root && s.Origin == now.Origin
+	})
+}
