@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -103,6 +104,32 @@ func TestExportedPacksVerify(t *testing.T) {
 		require.Contains(t, p.Text(t, `details[data-seq="`+seq+`"]`), says, seq)
 	}
 	require.Empty(t, p.Notes().Errors)
+}
+
+// Of a run whose versions are too long for its event, who audits or verifies it is told
+// what was not checked.
+func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
+	server, key := exportedServer(t)
+	var dimensions strings.Builder
+	for _, name := range []string{"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash"} {
+		fmt.Fprintf(&dimensions, `"%s":"%s",`, name, zeroHash)
+	}
+	posted := `{"run_id":"c","answer_text":"Ana.","dag":{"root":"` + zeroHash + `","nodes":[{"stage":"answer","hash":"` + zeroHash + `"}]},"cache_dimensions":{` + dimensions.String() +
+		`"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}}`
+	status, answer := send(t, "POST", server+ledgerPath(ledger.Default)+"/run-dags", posted, "application/json")
+	require.Equal(t, http.StatusCreated, status, answer)
+	const says = "cache key and digest of 1 record, "
+	report, o := audited(t, server+ledgerPath(ledger.Default), key, "--content")
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	require.Len(t, report.Unchecked, 1)
+	require.Contains(t, report.Unchecked[0], says)
+
+	name := filepath.Join(t.TempDir(), "pack.html")
+	code, _, stderr := colophon(server, "export", "--pack", name, "9")
+	require.Zero(t, code, stderr)
+	code, stdout, stderr := colophon("", "verify", name, "--key", key)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "NOT CHECKED: "+says)
 }
 
 // An export is never of something that does not verify.

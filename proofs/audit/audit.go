@@ -79,8 +79,9 @@ type Head struct {
 // Options says what to check against.
 type Options struct {
 	// Verifiers are keys that are trusted, and what follows from them: all those of the log
-	// that the caller knows, bounded where they are retired (proofs.KeyHistory). The events
-	// of the log must say the same.
+	// that the caller knows, bounded where they are retired (proofs.KeyHistory). One of
+	// them must be among those that the events of the log have, of which one must have
+	// signed the checkpoint: Position.Keys.
 	Verifiers []*proofs.Verifier
 	// Ledger is the name that events must carry; empty means that of the first.
 	Ledger string
