@@ -297,17 +297,21 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	}
 }
 
-// rouse has a follower that pauses fold, and waits until it has: nobody is to see less
-// because of that.
+// rouse has a follower that pauses fold, and waits until it has, but no longer than it
+// would have paused: nobody is to see less because of the pause, or to wait for a fold
+// that something else holds up.
 func (f *Follower) rouse() {
 	now, rested := f.published.Load(), f.resting.Load()
 	if rested == nil {
 		return
 	}
 	notify(f.hurry)
+	enough := time.NewTimer(f.store.config.pause)
+	defer enough.Stop()
 	select {
 	case <-now.superseded:
 	case <-*rested:
+	case <-enough.C:
 	}
 }
 
