@@ -76,6 +76,9 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
+// askedLines is how many records a batch has by which a ledger is filled.
+const askedLines = 2500
+
 // asked is a server with a ledger that is asked.
 type asked struct {
 	server  *server
@@ -96,8 +99,8 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 	bar := newProgress(records, fmt.Sprintf("filling %d", records))
 	defer bar.finish()
 	var lines []byte
-	for first := 0; first < records && err == nil && ctx.Err() == nil; first += fillLines {
-		count := min(fillLines, records-first)
+	for first := 0; first < records && err == nil && ctx.Err() == nil; first += askedLines {
+		count := min(askedLines, records-first)
 		lines = lines[:0]
 		for n := range count {
 			lines = appendRun(lines, seed, first+n, records)
