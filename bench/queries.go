@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/bench/load"
+	"colophon/bench/system"
 )
 
 // queries is the command that holds what a question costs in a large ledger against
@@ -60,6 +61,9 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 				return err
 			}
 			defer func() { err = errors.Join(err, sides[i].end()) }()
+			if err := sides[i].print(out); err != nil {
+				return err
+			}
 		}
 		asked, err := q.compare(sides, out)
 		if err != nil {
@@ -84,6 +88,7 @@ type asked struct {
 	server  *server
 	conn    *load.Conn
 	records int
+	took    time.Duration // to fill it
 }
 
 // askedOf fills a ledger; the index has all of it.
@@ -96,6 +101,7 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 	if a.conn, err = load.Dial(a.server.listens["server"]); err != nil {
 		return nil, errors.Join(err, a.server.stop())
 	}
+	begin := time.Now()
 	bar := newProgress(records, fmt.Sprintf("filling %d", records))
 	defer bar.finish()
 	var lines []byte
@@ -117,7 +123,19 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 	if err != nil {
 		return nil, errors.Join(err, a.end())
 	}
+	a.took = time.Since(begin)
 	return a, nil
+}
+
+// print tells how the ledger was filled, the index included.
+func (a *asked) print(out io.Writer) error {
+	use, err := system.UsageOf(a.server.pid())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs a record, at most %d MiB of memory\n", a.records,
+		float64(a.records)/a.took.Seconds(), float64(use.CPU.Microseconds())/float64(a.records), use.Peak>>20)
+	return err
 }
 
 func (a *asked) end() error { return errors.Join(a.conn.Close(), a.server.stop()) }
