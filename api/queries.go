@@ -216,9 +216,12 @@ func (a *asking) open(q *question) error {
 	}
 	if a.sizeGiven {
 		q.view, err = follower.View(a.size)
-	} else if q.view, err = follower.Latest(); err == nil && q.view.Size() < wanted {
-		// The index was replaced since: what it lacks now is no answer.
-		err = errors.Join(index.ErrAhead, q.view.Close())
+	} else {
+		a.server.settle(q.ctx, follower, size)
+		if q.view, err = follower.Latest(); err == nil && q.view.Size() < wanted {
+			// The index was replaced since: what it lacks now is no answer.
+			err = errors.Join(index.ErrAhead, q.view.Close())
+		}
 	}
 	q.head = q.ledger.Head() // the index never leads
 	return err

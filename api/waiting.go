@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -38,6 +39,25 @@ func (s *Server) waited(ctx context.Context, l *ledger.Ledger, size uint64) (fol
 		err = fmt.Errorf("waiting for the index of ledger %q: %w", l.Name(), err)
 	}
 	return follower, false, err
+}
+
+// Who writes and then asks is to see what he wrote, though he did not say after which
+// event: an answer waits grace at most for an index that lacks no more than fewEvents,
+// which is milliseconds where nothing is wrong.
+const (
+	grace     = time.Second
+	fewEvents = 10_000
+)
+
+// settle waits a little for what the log has and its index has not. The answer is that
+// of what is folded then, whatever came of it.
+func (s *Server) settle(ctx context.Context, follower *index.Follower, size uint64) {
+	if follower.Size()+fewEvents < size {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(grace, s.config.IndexWait))
+	defer cancel()
+	_ = follower.Wait(ctx, size)
 }
 
 // indexAt is the index of a ledger when it has covered the head.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -90,4 +91,17 @@ func TestIndexThatIsBehind(t *testing.T) {
 	database.walks.Unlock()
 	s.get("/records?after=1").want(http.StatusOK)
 	s.get("/events/" + receipt.EventHash).want(http.StatusOK)
+}
+
+// Who writes and then asks sees what he wrote, though he does not say after which event.
+func TestReadersSeeWhatTheyWrote(t *testing.T) {
+	s := start(t)
+	for n := range 50 {
+		s.post("/ipc-records", ipcBody(fmt.Sprint("run ", n), "x")).want(http.StatusCreated)
+		var page struct {
+			AsOf uint64 `json:"as_of"`
+		}
+		s.get("/records?limit=1").want(http.StatusOK).json(&page)
+		require.Equal(t, uint64(n+2), page.AsOf)
+	}
 }

@@ -31,9 +31,6 @@ type Follower struct {
 	// By start and the goroutine, and by who replaces the engine while neither uses it;
 	// read by all.
 	published atomic.Pointer[snapshot]
-	// resting is there from the beginning of a pause to the end of the fold after it,
-	// when it is closed.
-	resting atomic.Pointer[chan struct{}]
 
 	// Of start, then of the goroutine.
 	fold   fold
@@ -95,9 +92,6 @@ func (f *Follower) run(ctx context.Context, err error) {
 		if err = f.rest(ctx); err == nil {
 			err = f.catchUp(ctx)
 		}
-		if rested := f.resting.Swap(nil); rested != nil {
-			close(*rested)
-		}
 	}
 	if ctx.Err() != nil {
 		return // closed: what a reader says of that is no news
@@ -115,9 +109,8 @@ func (f *Follower) rest(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if left := f.store.config.pause - time.Since(f.folded); left > 0 {
-		timer, rested := time.NewTimer(left), make(chan struct{})
+		timer := time.NewTimer(left)
 		defer timer.Stop()
-		f.resting.Store(&rested)
 		select {
 		case <-timer.C:
 		case <-f.hurry:
@@ -294,24 +287,6 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 			}
 			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ErrClosed)
 		}
-	}
-}
-
-// rouse has a follower that pauses fold, and waits until it has, but no longer than it
-// would have paused: nobody is to see less because of the pause, or to wait for a fold
-// that something else holds up.
-func (f *Follower) rouse() {
-	now, rested := f.published.Load(), f.resting.Load()
-	if rested == nil {
-		return
-	}
-	notify(f.hurry)
-	enough := time.NewTimer(f.store.config.pause)
-	defer enough.Stop()
-	select {
-	case <-now.superseded:
-	case <-*rested:
-	case <-enough.C:
 	}
 }
 

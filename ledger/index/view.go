@@ -32,9 +32,8 @@ type View struct {
 	touched, bytes int
 }
 
-// Latest is the view of all that is folded, by a follower that pauses too.
+// Latest is the view of all that is folded.
 func (f *Follower) Latest() (*View, error) {
-	f.rouse()
 	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
 	}
