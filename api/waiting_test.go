@@ -89,6 +89,7 @@ func TestIndexThatIsBehind(t *testing.T) {
 		require.Equal(t, want, string(s.get(s.http.URL+path).want(http.StatusOK).body))
 	}
 	database.walks.Unlock()
+	require.NoError(t, folded.Follower(ledger.Default).Wait(t.Context(), 2))
 	s.get("/records?after=1").want(http.StatusOK)
 	s.get("/events/" + receipt.EventHash).want(http.StatusOK)
 }
