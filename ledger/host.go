@@ -191,13 +191,21 @@ type New struct {
 	Actor string
 }
 
+// CheckName is ErrName for what is no name of a ledger.
+func CheckName(name string) error {
+	if !namePattern.MatchString(name) {
+		return ErrName
+	}
+	return nil
+}
+
 // Create makes a ledger, durably. The error is ErrName, ErrOrigin, ErrKeyOrigin,
 // ErrKeyWithoutLedger or ErrExists where the request is at fault. A creation
 // that has begun is finished even if ctx is done, and one that was cut short is
 // finished by the next that asks for the same name, which gets ErrExists.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
-	if !namePattern.MatchString(n.Name) {
-		return nil, ErrName
+	if err := CheckName(n.Name); err != nil {
+		return nil, err
 	}
 	if n.Origin != "" {
 		if err := CheckOrigin(n.Origin); err != nil {

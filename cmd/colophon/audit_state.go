@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -259,27 +258,10 @@ func (m *auditMemory) save() error {
 	if err != nil {
 		return err
 	}
-	if err := writeDurably(m.file, append(text, '\n')); err != nil {
+	if err := replaceFile(m.file, append(text, '\n')); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil
-}
-
-// writeDurably replaces a file: by the new one or, whatever happens, not at all.
-func writeDurably(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // of no effect once it has its name
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return ledger.SyncDir(filepath.Dir(name))
 }
 
 // close lets go of what is remembered; what is not to be kept is removed.

@@ -117,8 +117,7 @@ func lockBackup(store backupStore, copies snapshotFolder) (release func() error,
 // takeSnapshot makes a copy of the database: by its server, if one runs. What answers
 // in its place gets nothing removed or read: the copy has one name, and was not there.
 func takeSnapshot(ctx context.Context, c *console, o backupOptions, copies snapshotFolder) (erasing int, err error) {
-	local := offlineOptions{data: o.data}
-	database, err := local.open(ctx, c)
+	database, err := openOffline(ctx, c, o.data)
 	if err == nil {
 		erasing, err = copies.make(ctx, database)
 		return erasing, errors.Join(err, database.Close())
@@ -186,7 +185,12 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 		bar.add(int(s.info.Size()))
 	}
 	// The snapshot has served: opening it changes it, and not what was copied.
-	if made.manifest.Ledgers, err = inspect(ctx, c, snapshot); err != nil {
+	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.warnings()})
+	if err != nil {
+		return made, err
+	}
+	made.manifest.Ledgers, err = inspect(ctx, database)
+	if err := errors.Join(err, database.Close()); err != nil {
 		return made, err
 	}
 	made.manifest.Version, made.manifest.Made = manifestVersion, time.Now().UTC()
@@ -195,12 +199,7 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 }
 
 // inspect verifies head, tree and signature of every ledger of a database.
-func inspect(ctx context.Context, c *console, dir string) (list []ledgerState, err error) {
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, database.Close()) }()
+func inspect(ctx context.Context, database *pebble.Database) (list []ledgerState, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (o *serverOptions) bind(c *console, flags *pflag.FlagSet) {
 // client talks to one server.
 type client struct {
 	base  string   // without a slash at its end
-	home  *url.URL // base; nil where there is no token
+	home  *url.URL // where the token is for; nil where there is none
 	token string   // empty if there is none
 	http  *http.Client
 }

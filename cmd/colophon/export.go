@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -104,24 +102,4 @@ func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
 	_, err := fmt.Fprintf(e.out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
 		e.file, counted(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
 	return err
-}
-
-// replaceFile writes a file as a whole: what was there before stays until it is.
-func replaceFile(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // nothing is lost with it
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return nil
 }

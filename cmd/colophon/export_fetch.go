@@ -137,18 +137,17 @@ func (x *exporter) content(path, digest string, size int) error {
 // prove fetches the receipts of events, all at the tree size of now, and puts the pack
 // together.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
-	var keys struct {
-		VerifierKey string `json:"verifier_key"`
-		Retired     []struct {
-			VerifierKey string `json:"verifier_key"`
-		} `json:"retired"`
-	}
-	if err := x.get(x.path+"/log/key", &keys); err != nil {
+	answer, err := x.client.call(x.ctx, http.MethodGet, x.path+"/log/key", nil)
+	if err != nil {
 		return nil, err
 	}
-	vkeys := []string{keys.VerifierKey}
-	for _, k := range keys.Retired {
-		vkeys = append(vkeys, k.VerifierKey)
+	history, err := proofs.ParseLogKey(answer)
+	if err != nil {
+		return nil, fmt.Errorf("the server's keys do not hold: %w", err)
+	}
+	var keys []string
+	for _, key := range history.Verifiers() {
+		keys = append(keys, key.String())
 	}
 	var now ledgerInfo
 	if err := x.get(x.path, &now); err != nil {
@@ -168,7 +167,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 			return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)
 		}
 		if p == nil {
-			p = pack.New(r.Ledger, time.Now().UTC().Format(time.RFC3339), vkeys, r.Proof.Checkpoint)
+			p = pack.New(r.Ledger, time.Now().UTC().Format(time.RFC3339), keys, r.Proof.Checkpoint)
 		}
 		p.Add(r, x.redacted[seq])
 		x.progress.add(1)

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +14,6 @@ import (
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // fsckOptions is the command line of fsck.
@@ -59,14 +55,9 @@ Exit codes: 0 all is as it should be, 1 something is damaged or cannot be read,
 }
 
 func fsck(ctx context.Context, c *console, o fsckOptions) error {
-	dir := databaseDir(o.data)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
-	}
-	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log, Copies: snapshots(o.data).sweep})
+	database, err := openOffline(ctx, c, o.data)
 	if err != nil {
-		return explainOpen(err, o.data)
+		return err
 	}
 	findings, err := checkLedgers(ctx, c, o, database)
 	if err := errors.Join(err, database.Close()); err != nil {

@@ -5,16 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"net/http"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"colophon/ledger"
 	"colophon/proofs"
-	"colophon/storage/pebble"
 )
 
 // keysCommand is what the commands about signing keys share.
@@ -155,16 +151,11 @@ func (k *keysCommand) listOf(host *ledger.Host, name string) error {
 
 // offline opens the ledgers of a data folder for f.
 func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) error {
-	log := slog.New(slog.NewTextHandler(k.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	dir := databaseDir(k.data)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
-	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: log, Copies: snapshots(k.data).sweep})
+	database, err := openOffline(ctx, k.console, k.data)
 	if err != nil {
-		return explainOpen(err, k.data)
+		return err
 	}
-	host, err := ledger.OpenHost(ctx, database, signingKeys(k.console, k.data), func(string) ledger.Config { return ledger.Config{Log: log, Marks: markFiles(k.data)} })
+	host, err := ledger.OpenHost(ctx, database, signingKeys(k.console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.warnings(), Marks: markFiles(k.data)} })
 	if err != nil {
 		return errors.Join(explainOpen(err, k.data), database.Close())
 	}

@@ -51,7 +51,7 @@ such folder, 4 another process uses the folder.`,
 
 // printMetrics prints those as of a size; nil is the head.
 func printMetrics(ctx context.Context, c *console, o offlineOptions, size *uint64) error {
-	database, err := o.open(ctx, c)
+	database, err := openOffline(ctx, c, o.data)
 	if err != nil {
 		return err
 	}

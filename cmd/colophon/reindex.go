@@ -29,15 +29,15 @@ func (o *offlineOptions) bind(c *console, command *cobra.Command, ledger, usage 
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
-// open opens the database of the folder, which must be there and free.
-func (o *offlineOptions) open(ctx context.Context, c *console) (*pebble.Database, error) {
-	dir := databaseDir(o.data)
+// openOffline opens the database of a data folder, which must be there and free.
+func openOffline(ctx context.Context, c *console, data string) (*pebble.Database, error) {
+	dir := databaseDir(data)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
 	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings(), Copies: snapshots(o.data).sweep})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings(), Copies: snapshots(data).sweep})
 	if err != nil {
-		return nil, explainOpen(err, o.data)
+		return nil, explainOpen(err, data)
 	}
 	return database, nil
 }
@@ -74,7 +74,7 @@ Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
 }
 
 func reindex(ctx context.Context, c *console, o offlineOptions) error {
-	database, err := o.open(ctx, c)
+	database, err := openOffline(ctx, c, o.data)
 	if err != nil {
 		return err
 	}

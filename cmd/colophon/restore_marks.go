@@ -58,18 +58,18 @@ func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
 // marks to what was seen. Older says of which ledgers more was signed.
 func verifyRestored(ctx context.Context, c *console, o restoreOptions, m *manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := databaseDir(restoring(o.data))
-	list, err := inspect(ctx, c, dir)
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
+	if err != nil {
+		return nil, fmt.Errorf("verifying what was restored: %w", err)
+	}
+	defer func() { err = errors.Join(err, database.Close()) }()
+	list, err := inspect(ctx, database)
 	if err != nil {
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
 	if !slices.Equal(list, m.Ledgers) {
 		return nil, exitf(exitFailed, "the backup is damaged: what is in it is not what it says it holds")
 	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, database.Close()) }()
 	for _, l := range list {
 		message, err := checkOlder(ctx, o.data, l.Name, database, seen)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -77,8 +78,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 
 // ledgerName refuses what is no name of a ledger.
 func ledgerName(name string) error {
-	const most, of = 64, "abcdefghijklmnopqrstuvwxyz0123456789-"
-	if name == "" || len(name) > most || strings.Trim(name, of) != "" {
+	if ledger.CheckName(name) != nil {
 		return fmt.Errorf("%w: no ledger has the name %+.100q", proofs.ErrMalformed, name)
 	}
 	return nil
