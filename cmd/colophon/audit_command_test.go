@@ -358,24 +358,6 @@ func TestAuditExitCodes(t *testing.T) {
 	}
 }
 
-// The compact range of every size leads to the root of that size.
-func TestCompactRanges(t *testing.T) {
-	tree, err := proofs.OpenTree(0, nil, nil)
-	require.NoError(t, err)
-	past, err := openPast(t.TempDir(), 0, 0)
-	require.NoError(t, err)
-	defer past.Close()
-	for size := uint64(0); size < 1100; size++ {
-		subtrees, err := compactRange(size, past.Tile)
-		require.NoError(t, err)
-		require.Equal(t, tree.Root(), rootOf(subtrees), "size %d", size)
-		tree.Append(proofs.LeafHash([]byte{byte(size), byte(size >> 8)}))
-		for _, tile := range tree.TakeDirty() {
-			require.NoError(t, past.Keep(tile))
-		}
-	}
-}
-
 // What is before the ledgers in a URL stays as it is spelled.
 func TestAuditURLs(t *testing.T) {
 	for text, server := range map[string]string{

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,14 +201,14 @@ func (m *auditMemory) readFolder(said []string) (err error) {
 			err = errors.Join(err, past.Close())
 		}
 	}()
-	subtrees, err := compactRange(m.at.Size, past.Tile)
+	tree, err := proofs.OpenTree(m.at.Size, past.Tile, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.dir(), err)
 	}
-	if !slices.Equal(said, hexHashes(subtrees)) {
+	if !slices.Equal(said, hexHashes(tree.Snapshot().CompactRange())) {
 		return fmt.Errorf("its compact range is not that of %s", m.dir())
 	}
-	m.at.Root, m.past = rootOf(subtrees), past
+	m.at.Root, m.past = tree.Root(), past
 	return m.cut()
 }
 
@@ -240,13 +239,13 @@ func (m *auditMemory) save() error {
 	if err := m.past.Sync(); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	subtrees, err := compactRange(m.at.Size, m.past.Tile)
+	tree, err := proofs.OpenTree(m.at.Size, m.past.Tile, nil)
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	s := auditState{
 		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(subtrees), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys,
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys,
 	}
 	for _, n := range m.seen[1:] {
 		s.Unproved = append(s.Unproved, string(n.note))
@@ -273,50 +272,7 @@ func (m *auditMemory) close() error {
 	return errors.Join(err, m.lock.Close())
 }
 
-// compactRange is the roots of the complete subtrees that a tree consists of, the
-// largest first.
-func compactRange(size uint64, read proofs.TileReader) ([]proofs.Hash, error) {
-	subtrees := []proofs.Hash{}
-	for before := uint64(0); before < size; {
-		height := bits.Len64(size-before) - 1
-		width := uint64(1) << (height % proofs.TileHeight) // hashes of its tile
-		first := before >> (height - height%proofs.TileHeight)
-		tile, err := read(uint8(height/proofs.TileHeight), first/proofs.FullTile)
-		if err != nil {
-			return nil, err
-		}
-		begin := first % proofs.FullTile * proofs.HashSize
-		if uint64(len(tile)) < begin+width*proofs.HashSize {
-			return nil, fmt.Errorf("tile %d/%d has %d bytes only", height/proofs.TileHeight, first/proofs.FullTile, len(tile))
-		}
-		subtrees = append(subtrees, subtreeRoot(tile[begin:begin+width*proofs.HashSize]))
-		before += 1 << height
-	}
-	return subtrees, nil
-}
-
-// subtreeRoot is the root over hashes, of which there is a power of two.
-func subtreeRoot(hashes []byte) proofs.Hash {
-	if len(hashes) == proofs.HashSize {
-		return proofs.Hash(hashes)
-	}
-	half := len(hashes) / 2
-	return proofs.NodeHash(subtreeRoot(hashes[:half]), subtreeRoot(hashes[half:]))
-}
-
-// rootOf is the root of the tree that has a compact range.
-func rootOf(subtrees []proofs.Hash) proofs.Hash {
-	if len(subtrees) == 0 {
-		return proofs.EmptyRoot()
-	}
-	last := len(subtrees) - 1
-	root := subtrees[last]
-	for _, left := range slices.Backward(subtrees[:last]) {
-		root = proofs.NodeHash(left, root)
-	}
-	return root
-}
-
+// hexHashes are hashes as the state file has them.
 func hexHashes(hashes []proofs.Hash) []string {
 	texts := make([]string, len(hashes))
 	for i, h := range hashes {
