@@ -134,6 +134,10 @@ func TestLiesAreNamed(t *testing.T) {
 			}
 			return rows
 		}), want: answer("/records?events=true", "", "the row differs")},
+		{name: "an erasure is made up", about: onPath("/records/"+decimal(w.at["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
+			want: answer("/records/"+decimal(w.at["dag"])+"?derive=true", "redacted_by", "it differs")},
+		{name: "an erasure by nobody", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
+			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a page is cut off", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { delete(a, "next") }, want: answer("/records?events=true", "rows[80]", "a row is left out")},
 		{name: "pages without end", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { a["rows"], a["next"] = []any{}, "AAAA" },
 			want: answer("/records?events=true", "", "")},

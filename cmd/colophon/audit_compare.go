@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -20,7 +22,7 @@ type comparer struct {
 	page           int    // rows of a page; 0 is what the server thinks
 }
 
-// compared is what came of a question.
+// comparedAnswer is what came of a question.
 type comparedAnswer struct {
 	rows    uint64
 	finding *auditFinding
@@ -44,7 +46,7 @@ func (c *comparer) ask(ctx context.Context, q question) (answer comparedAnswer) 
 	if got.status != http.StatusOK {
 		return comparedAnswer{}
 	}
-	if member, a, b, differ := expected.differs(got, q.lists); differ {
+	if member, a, b, differ := c.differs(expected, got, q.lists); differ {
 		return comparedAnswer{finding: c.finding(q, member, "it differs", string(a), string(b))}
 	}
 	for _, list := range q.lists {
@@ -80,7 +82,7 @@ func (c *comparer) finding(q question, row, message, expected, got string) *audi
 // errAnswer: an answer is not of the form that it has to have.
 var errAnswer = errors.New("the answer is malformed")
 
-// page is a page of an answer. It owns its memory.
+// answerPage is a page of an answer. It owns its memory.
 type answerPage struct {
 	status   int
 	why      string
@@ -124,35 +126,31 @@ func (c *comparer) fetch(ctx context.Context, from *fetcher, q question, cursor,
 	return p, nil
 }
 
-// differs finds the first member of an answer that differs, but for lists, and where
+// differs finds the first member of two answers that differs, but for lists, and where
 // they go on.
-func (p *answerPage) differs(other *answerPage, lists []answerList) (member string, a, b []byte, differ bool) {
-	paged := func(name string) bool {
-		for _, l := range lists {
-			if name == l.next {
-				return true
-			}
-			for _, m := range l.members {
-				if name == m {
-					return true
-				}
-			}
-		}
-		return name == "redacted_by"
-	}
-	for _, side := range [...]pyjson.Value{p.document.Root(), other.document.Root()} {
-		for name := range side.Members() {
+func (c *comparer) differs(expected, got *answerPage, lists []answerList) (member string, a, b []byte, differ bool) {
+	for _, side := range [...]*answerPage{expected, got} {
+		for name := range side.document.Root().Members() {
 			member = string(name.Text())
-			if paged(member) {
+			if slices.ContainsFunc(lists, func(l answerList) bool { return member == l.next || slices.Contains(l.members, member) }) {
 				continue
 			}
-			a, b = canonical(p.document.Root().Member(member)), canonical(other.document.Root().Member(member))
-			if !bytes.Equal(a, b) {
+			if a, b = c.member(expected, member), c.member(got, member); !bytes.Equal(a, b) {
 				return member, a, b, true
 			}
 		}
 	}
 	return "", nil, nil, false
+}
+
+// member is a member of an answer in canonical form; nil where there is none as of the
+// size.
+func (c *comparer) member(p *answerPage, name string) []byte {
+	v := p.document.Root().Member(name)
+	if name == redactedMember && c.isLater(v) {
+		return nil
+	}
+	return canonical(v)
 }
 
 func canonical(v pyjson.Value) []byte { return v.AppendCanonical(nil, pyjson.Compact) }
@@ -270,16 +268,24 @@ func (c *comparer) rows(ctx context.Context, from *fetcher, q question, list ans
 	}
 }
 
-// row is a row in canonical form, without what is not as of a size: that a record was
-// redacted later.
+// redactedMember is the one member of answers that is not as of a size, but live (2.6):
+// the event that has redacted the record.
+const redactedMember = "redacted_by"
+
+// isLater reports whether it names an event that is not there yet at the size.
+func (c *comparer) isLater(redactedBy pyjson.Value) bool {
+	n, err := strconv.ParseUint(string(redactedBy.Raw()), 10, 64)
+	return err == nil && n >= c.size
+}
+
+// row is a row in canonical form, without what is not as of the size.
 func (c *comparer) row(v pyjson.Value) []byte {
-	by := v.Member("redacted_by")
-	if n, err := strconv.ParseUint(string(by.Raw()), 10, 64); by.Kind() == pyjson.Absent || err == nil && n < c.size {
+	if !c.isLater(v.Member(redactedMember)) {
 		return canonical(v)
 	}
 	row := []byte{'{'}
 	for name, value := range v.Members() {
-		if string(name.Text()) != "redacted_by" {
+		if string(name.Text()) != redactedMember {
 			row = append(append(append(append(row, name.Raw()...), ':'), value.Raw()...), ',')
 		}
 	}
@@ -291,12 +297,15 @@ func (c *comparer) row(v pyjson.Value) []byte {
 }
 
 // askAll asks questions, some at once, and gives each what came of it in their order
-// until it wants no more.
+// until it wants no more. No question is under way when it returns: what answers them may
+// be closed then.
 func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparedAnswer) bool) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan chan comparedAnswer, parallel-1)
-	go func() {
+	asking.Go(func() {
 		defer close(answers)
 		for _, q := range questions {
 			answer := make(chan comparedAnswer, 1)
@@ -305,9 +314,9 @@ func (c *comparer) askAll(ctx context.Context, questions []question, parallel in
 			case <-ctx.Done():
 				return
 			}
-			go func() { answer <- c.ask(ctx, q) }()
+			asking.Go(func() { answer <- c.ask(ctx, q) })
 		}
-	}()
+	})
 	done := 0
 	for answer := range answers {
 		done++

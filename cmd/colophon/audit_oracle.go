@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,9 @@ type oracle struct {
 	server *http.Server
 	pipe   *pipeListener
 	client *client
+	// underWay is held to read during each request: closing the server does not wait for
+	// handlers, and they read the index.
+	underWay sync.RWMutex
 }
 
 // newOracle folds the first size entries of a copy into an index of its own, below dir.
@@ -51,9 +55,13 @@ func newOracle(ctx context.Context, c *console, r *replica, dir string) (*oracle
 		return nil, errors.Join(err, o.close())
 	}
 	o.server = service.HTTP()
+	o.server.Handler = locked(o.server.Handler, o.underWay.RLocker())
 	go func() { _ = o.server.Serve(o.pipe) }() // ends when it is closed
 	o.client = &client{base: "http://127.0.0.1", http: &http.Client{Transport: &http.Transport{DialContext: o.pipe.dial}}}
-	return o, o.fold(ctx, c, r)
+	if err := o.fold(ctx, c, r); err != nil {
+		return nil, errors.Join(err, o.close())
+	}
+	return o, nil
 }
 
 // fold waits until the index has all that the copy shows.
@@ -61,29 +69,32 @@ func (o *oracle) fold(ctx context.Context, c *console, r *replica) error {
 	bar := newProgress(c, int64(r.size), "indexing "+r.name)
 	defer bar.finish()
 	follower := o.index.Follower(r.name)
-	for tick := time.NewTicker(20 * time.Millisecond); ; {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		if err := follower.Err(); err != nil {
-			return errors.Join(fmt.Errorf("folding the log: %w", err), o.close())
+			return fmt.Errorf("folding the log: %w", err)
 		}
 		size := follower.Size()
 		bar.set(size)
 		if size >= r.size {
-			tick.Stop()
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			tick.Stop()
-			return errors.Join(ctx.Err(), o.close())
+			return ctx.Err()
 		}
 	}
 }
 
+// close ends the requests that are under way, waits for them, and lets go of what they
+// read. Nobody may ask afterwards.
 func (o *oracle) close() error {
 	var errs []error
 	if o.server != nil {
 		errs = append(errs, o.server.Close())
+		o.underWay.Lock()
 	}
 	return errors.Join(append(errs, o.index.Close(), o.host.Close())...)
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+)
+
+// transport is a function as an http.RoundTripper.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// Who has heard enough has nobody asking any more: what answers is closed next.
+func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asking atomic.Int64
+		slow := newFetcher(&client{base: "http://server.invalid", http: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			asking.Add(1)
+			defer asking.Add(-1)
+			<-r.Context().Done()
+			if r.URL.Path == "/later" {
+				time.Sleep(time.Second) // of the bubble: it does not take notice at once
+			}
+			return nil, r.Context().Err()
+		})}}, "", time.Hour, 4)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			synctest.Wait()
+			assert.Equal(t, int64(4), asking.Load(), "as many at once as it may")
+			cancel()
+		}()
+		c := &comparer{server: slow, copied: slow, size: 2}
+		questions := append([]question{{path: "/first", values: url.Values{}}}, slices.Repeat([]question{{path: "/later", values: url.Values{}}}, 9)...)
+		c.askAll(ctx, questions, 4, func(_ int, answer comparedAnswer) bool {
+			require.ErrorIs(t, answer.err, context.Canceled)
+			return false
+		})
+		require.Zero(t, asking.Load())
+	})
+}
+
+// lockedPast is a Past that says, whenever a tile of it is read, whether the oracle
+// could be closed at that moment.
+type lockedPast struct {
+	audit.Past
+	oracle *oracle // nil while it is opened
+	free   []bool
+}
+
+// Tile implements audit.Past.
+func (p *lockedPast) Tile(level uint8, index uint64) ([]byte, error) {
+	if p.oracle != nil {
+		free := p.oracle.underWay.TryLock()
+		if free {
+			p.oracle.underWay.Unlock()
+		}
+		p.free = append(p.free, free)
+	}
+	return p.Past.Tile(level, index)
+}
+
+// The oracle's index is not closed while a request may read it.
+func TestOracleOutlivesItsRequests(t *testing.T) {
+	w := newAuditWorld(t, 300, 0, 0)
+	dir := t.TempDir()
+	past, err := openPast(dir, 0, 0)
+	require.NoError(t, err)
+	defer past.Close()
+	r, err := newReplica(dir, ledger.Default)
+	require.NoError(t, err)
+	defer r.Close()
+	log := w.read(t, w.data)
+	keys, err := parseKeys(w.key, "the key")
+	require.NoError(t, err)
+	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{Past: past, Each: r.add})
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	watched := &lockedPast{Past: past}
+	require.NoError(t, r.seal(report.Size, watched))
+
+	c := &console{env: func(string) (string, bool) { return "", false }}
+	o, err := newOracle(t.Context(), c, r, dir)
+	require.NoError(t, err)
+	watched.oracle = o
+	answer, err := newFetcher(o.client, ledgerPath(r.name), time.Minute, 1).get(t.Context(), "/log/tile/0/000", maxNote)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.status)
+	require.Len(t, answer.body, proofs.FullTile*proofs.HashSize)
+	require.Equal(t, []bool{false}, watched.free)
+	require.NoError(t, o.close())
+	require.False(t, o.underWay.TryRLock(), "no request may begin once it is closed")
+}
