@@ -217,7 +217,7 @@ func textOrNull(text []byte) *string {
 
 // check is nil if a parameter has the form.
 func (f *form) check(name, value string) error {
-	if f.pattern.MatchString(value) {
+	if f.fits(value) {
 		return nil
 	}
 	return invalid(name, "must be %s", f.name)

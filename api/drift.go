@@ -204,7 +204,7 @@ func groupParameters(c echo.Context, group *index.RunQuery) []parameter {
 			}
 			group.Value = index.Value{Name: name, Text: value}
 			return valueForm(name).check(name, value)
-		}})
+		}, valueForm(name) == anyForm})
 	}
 	return own
 }

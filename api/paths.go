@@ -253,7 +253,7 @@ func elements(c echo.Context, first, second string) (a, b string, err error) {
 
 // optionalText is a parameter that is taken as it is, nil if it is not given.
 func optionalText(name string, to **string) parameter {
-	return parameter{name, func(value string) error {
+	return parameter{name: name, set: func(value string) error {
 		*to = &value
 		return nil
 	}}

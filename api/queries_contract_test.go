@@ -44,6 +44,53 @@ func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	require.Greater(t, queries, 25)
 }
 
+// A parameter with no value is what is left of a variable that was not set. It stands
+// neither for something without a name nor for no parameter.
+func TestEmptyParametersAreRefused(t *testing.T) {
+	s := newServer(t)
+	s.do(t, s.record(t, "complete"), http.StatusCreated)
+	asked := 0
+	nameless := []string{"model", "subject", "project", "label:{name}"}
+	for route, item := range s.Paths.Map() {
+		if item.Get == nil {
+			continue
+		}
+		k := get(route)
+		for _, p := range slices.Concat(item.Get.Parameters, item.Parameters) {
+			if p.Value.In == openapi3.ParameterInPath && p.Value.Name != "ledger" {
+				k.path[p.Value.Name] = fmt.Sprint(p.Value.Example)
+			}
+		}
+		if _, ofRecord := k.path["seq"]; ofRecord {
+			k.path["seq"] = "1"
+		}
+		for _, p := range item.Get.Parameters {
+			if p.Value.In != openapi3.ParameterInQuery || route == recordsOf && slices.Contains(nameless, p.Value.Name) ||
+				route == prefix+"/drift/timeline" && slices.Contains(nameless, p.Value.Name) {
+				continue
+			}
+			name := strings.Replace(p.Value.Name, "{name}", "answer", 1)
+			var refused struct {
+				Errors []struct{ Pointer string }
+			}
+			s.send(t, k.asking("?"+name+"="), http.StatusBadRequest).decode(t, &refused)
+			require.Equal(t, "/"+name, refused.Errors[0].Pointer, route)
+			asked++
+		}
+	}
+	require.Greater(t, asked, 150)
+	s.send(t, post(ipc, goodIPC).asking("?derive="), http.StatusBadRequest)
+	s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{"source_id":""}}`), http.StatusUnprocessableEntity)
+	// What was recorded without a name is found by none.
+	s.do(t, post(ipc, `{"labels":{"note":""},`+strings.Replace(goodIPC[1:], `"m"`, `""`, 1)), http.StatusCreated)
+	s.do(t, post(prefix+"/citation-sets", `{"subject":"","citations":[]}`), http.StatusCreated)
+	s.do(t, post(prefix+"/path-fingerprints", `{"project":"","route":["a"]}`), http.StatusCreated)
+	for name, seq := range map[string]string{"label:note": "2", "model": "2", "subject": "3", "project": "4"} {
+		require.Equal(t, seq, s.records(t, get(recordsOf).asking("?"+name+"=")).seqs(), name)
+	}
+	s.do(t, get(prefix+"/drift/timeline").asking("?model="), http.StatusOK)
+}
+
 // A time before all others is a bound like any other.
 func TestBoundsOfTheYearOne(t *testing.T) {
 	s := newServer(t)

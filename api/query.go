@@ -15,8 +15,9 @@ import (
 
 // parameter is one query parameter that a route knows.
 type parameter struct {
-	name string
-	set  func(value string) error
+	name     string
+	set      func(value string) error
+	canEmpty bool // it may have no value: what is asked for can have been recorded so
 }
 
 // query reads the query parameters. One that the route does not know, or that
@@ -43,11 +44,20 @@ func query(c echo.Context, known ...parameter) error {
 		if !utf8.ValidString(values[0]) {
 			return invalid(name, "must be valid UTF-8")
 		}
-		if err := p.set(values[0]); err != nil {
+		if err := p.read(values[0]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// read reads the parameter's value. An empty one is mostly a variable that a script has
+// not set: it is neither taken for the name of something nor for no parameter.
+func (p *parameter) read(value string) error {
+	if value == "" && !p.canEmpty {
+		return invalid(p.name, "must not be empty; leave it out if nothing is meant")
+	}
+	return p.set(value)
 }
 
 // unknown says which parameters a route knows.
@@ -74,7 +84,7 @@ func lookup(known []parameter, name string) *parameter {
 
 // text is a parameter that is taken as it is.
 func text(name string, to *string) parameter {
-	return parameter{name, func(value string) error {
+	return parameter{name: name, set: func(value string) error {
 		*to = value
 		return nil
 	}}
@@ -82,7 +92,7 @@ func text(name string, to *string) parameter {
 
 // count is a parameter that is a number from 0 to 2^64-1.
 func count(name string, to *uint64, given *bool) parameter {
-	return parameter{name, func(value string) error {
+	return parameter{name: name, set: func(value string) error {
 		n, err := parseCount(name, value)
 		if err == nil {
 			*to = n
@@ -105,7 +115,7 @@ func parseCount(name, value string) (uint64, error) {
 // limit is the parameter that bounds the rows of a page, by maxPage at most.
 func limit(to *uint64, maxPage int) parameter {
 	const name = "limit"
-	return parameter{name, func(value string) error {
+	return parameter{name: name, set: func(value string) error {
 		n, err := parseCount(name, value)
 		if err != nil || n < 1 || n > uint64(maxPage) {
 			return invalid(name, "must be a number from 1 to %d", maxPage)

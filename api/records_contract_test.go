@@ -164,6 +164,42 @@ func TestRecordsAreFoundByAllTheyHave(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
+// Whoever sees the metric of mismatches rise finds the records, by the names that it has
+// for fields.
+func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
+	s := recorded(t)
+	zero := strings.Repeat("0", 64)
+	for _, k := range []call{
+		post(prefix+"/citation-sets", `{"subject":"s","citations":[{"source_id":"x","text":"t","weight":1,"chunk_hash":"sha256:`+zero+`"},
+			{"source_id":"x","text":"u","weight":1,"chunk_hash":"sha256:`+zero+`"}]}`), // 8
+		post(prefix+"/run-dags", `{"dag":{"root":"`+zero+`","nodes":[{"stage":"mine","hash":"`+zero+`"},{"stage":"answer","hash":"`+zero+`"}]},
+			"inputs":{"answer_text":"a","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[],
+			"question_hash":"`+zero+`","conversation_hash":"`+zero+`","context_root":"`+zero+`"}}`), // 9
+		post(ipc, `{"input_hash":"`+zero+`","output_hash":"`+zero+`","output":"o",`+goodIPC[1:]), // 10
+	} {
+		s.do(t, k, http.StatusCreated)
+	}
+	fields := make(map[string]string)
+	for _, row := range s.records(t, get(recordsOf)).Rows {
+		for _, field := range row.Mismatches {
+			fields[field] += fmt.Sprint(" ", row.Seq)
+		}
+	}
+	require.Equal(t, "10 9 8 5", s.records(t, get(recordsOf).asking("?flag=mismatch")).seqs())
+	require.Equal(t, "5", s.records(t, get(recordsOf).asking("?flag=mismatch&as_of=8")).seqs())
+	require.Equal(t, "10", s.records(t, get(recordsOf).asking("?mismatch=input_hash&kind=ipc_record&state=live")).seqs())
+	require.Equal(t, "8", s.records(t, get(recordsOf).asking("?mismatch=chunk_hash&flag=mismatch")).seqs())
+	for field, seqs := range fields {
+		if field == "stage:mine" {
+			field = "stage:other"
+		}
+		if !strings.Contains(field, "/") { // those of single citations
+			require.Equal(t, seqs[1:], s.records(t, get(recordsOf).asking("?mismatch="+url.QueryEscape(field))).seqs(), field)
+		}
+	}
+	require.Greater(t, len(fields), 4)
+}
+
 // The pages of a list are of one size, whatever is written between them, and can be
 // proved.
 func TestPagesOfRecords(t *testing.T) {
@@ -258,6 +294,7 @@ func TestRefusedLists(t *testing.T) {
 		"?until=2026-01-01T00:00:00+02:00": "until", "?events=1": "events", "?producer_seq=3": "producer_seq",
 		"?producer=p&producer_seq=-1": "producer_seq", "?ipc_id=ABC": "ipc_id", "?path_id=1": "path_id",
 		"?chunk_hash=" + strings.Repeat("0", 64): "chunk_hash", "?content_fingerprint=x": "content_fingerprint",
+		"?flag=red": "flag", "?mismatch=output": "mismatch", "?mismatch=stage:mine": "mismatch",
 		"?nonsense=1": "nonsense", "?stage:prompt=x": "stage:prompt", "?cursor=AA": "cursor", "?cursor=CAAA": "cursor",
 		"?clock=occurred&cursor=CAAA": "cursor", "?limit=0": "limit", "?as_of=9": "as_of", "?model=a&model=b": "model",
 		"?label:a=&label:b=&label:c=&label:d=&label:e=&label:f=&label:g=&model=m&run_id=r": "",

@@ -42,12 +42,12 @@ func (f *recordFilter) parameters(given []string) []parameter {
 	for _, name := range names {
 		form := valueForm(name)
 		own = append(own, parameter{name, func(value string) error {
-			if !form.pattern.MatchString(value) {
-				return invalid(name, "must be %s", form.name)
+			if err := form.check(name, value); err != nil {
+				return err
 			}
 			f.Values = append(f.Values, index.Value{Name: name, Text: value})
 			return nil
-		}})
+		}, form == anyForm})
 	}
 	return own
 }
@@ -146,23 +146,26 @@ func parseTime(name, value string) (*time.Time, error) {
 
 // form is what values of a name look like.
 type form struct {
-	pattern *regexp.Regexp
-	name    string
+	fits func(value string) bool
+	name string
 }
 
 var (
-	anyForm   = &form{regexp.MustCompile(`(?s)^.*$`), "text"}
-	flagForm  = &form{regexp.MustCompile(`^unregistered_source$`), `"unregistered_source"`}
-	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`), "64 lower-case hexadecimal digits"}
-	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), `"sha256:" and 64 lower-case hexadecimal digits`}
-	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`), "8 lower-case hexadecimal digits, or 16 and more where those are held"}
-	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`), "8 lower-case hexadecimal digits"}
+	anyForm   = &form{func(string) bool { return true }, "text"}
+	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
+	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
+	fieldForm = &form{index.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
+	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
+	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
+	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
+	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
 )
 
 // valueForms are the names that records are found by, labels and stages apart.
 var valueForms = map[string]*form{
-	"run_id": anyForm, "subject": anyForm, "project": anyForm, "source_id": anyForm, "model": anyForm, "producer": anyForm,
-	"flag":       flagForm,
+	"run_id": idForm, "source_id": idForm, "producer": idForm,
+	"subject": anyForm, "project": anyForm, "model": anyForm,
+	"flag": flagForm, "mismatch": fieldForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
 	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,

@@ -213,7 +213,7 @@ func bodyFilter(members map[string]string) (*recordFilter, error) {
 			problem := unknown(name, known)
 			return nil, inFilter(problem, problem.Status)
 		}
-		if err := p.set(members[name]); err != nil {
+		if err := p.read(members[name]); err != nil {
 			return nil, inFilter(err, http.StatusUnprocessableEntity)
 		}
 	}

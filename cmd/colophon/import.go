@@ -43,7 +43,7 @@ server has no room, import waits, connects again and goes on.
 
 In the end it prints how many lines of each kind were accepted, replayed (the
 ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
-computes) and refused.
+computes; GET /records?flag=mismatch lists them) and refused.
 
 Exit codes: 1 a line was refused or could not be read, 2 bad arguments or no such
 file, 3 the server cannot be reached.`,

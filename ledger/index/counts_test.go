@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,5 +113,24 @@ func TestRealInputTampered(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got)
+
+	// The lists have just these records.
+	v, err := f.Latest()
+	require.NoError(t, err)
+	listed := func(name, text string) (runs []string) {
+		for _, row := range allRecords(t, v, (*View).Records, Filter{Values: []Value{{name, text}}}, 30) {
+			runs = append(runs, *row.RunID)
+		}
+		return runs
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(expected.Mismatches)), listed("flag", "mismatch"))
+	for field, n := range want {
+		runs := listed("mismatch", field)
+		require.Len(t, runs, int(n), field)
+		for _, run := range runs {
+			require.Contains(t, expected.Mismatches[run], field)
+		}
+	}
+	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())
 }

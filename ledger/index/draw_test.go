@@ -40,6 +40,7 @@ func drawAnyIPC(t *rapid.T) string {
 	return "{" + drawCommon(t) +
 		maybe(t, "system_prompt", fmt.Sprintf(`"system_prompt":%q`, few(t, "prompt", "be kind", "be brief"))) +
 		maybe(t, "output", fmt.Sprintf(`"output":%q`, few(t, "output", "yes", "no", "maybe"))) +
+		few(t, "claim", "", "", `"input_hash":"`+zeros+`",`) +
 		maybe(t, "environment", fmt.Sprintf(`"environment":{"ollama_build_hash":"o","model_digest":%q,"host_platform":"h"}`, few(t, "digest", "d1", "d2"))) +
 		fmt.Sprintf(`"payload":{"q":%q},"seed":%d,"model":%q,"temperature":%s,"max_tokens":%d}`,
 			few(t, "input", "why?", "how?"), rapid.IntRange(0, 1).Draw(t, "seed"), few(t, "model", "m1", "m2"),
@@ -68,8 +69,8 @@ func drawAnyDAG(t *rapid.T) string {
 func drawAnyCitations(t *rapid.T) string {
 	var citations []string
 	for range rapid.IntRange(0, 4).Draw(t, "citations") {
-		citations = append(citations, fmt.Sprintf(`{"source_id":%q,"text":%q,%s"weight":%s}`, few(t, "source", "s1", "s2", "s3"),
-			few(t, "text", "one", "two", "three", "four"), maybe(t, "section", `"section":"intro"`), few(t, "weight", "1", "0.5")))
+		citations = append(citations, fmt.Sprintf(`{"source_id":%q,"text":%q,%s%s"weight":%s}`, few(t, "source", "s1", "s2", "s3"),
+			few(t, "text", "one", "two", "three", "four"), few(t, "claim", "", "", `"chunk_hash":"sha256:`+zeros+`",`), maybe(t, "section", `"section":"intro"`), few(t, "weight", "1", "0.5")))
 	}
 	return "{" + drawCommon(t) + fmt.Sprintf(`"subject":%q,"citations":[%s]}`, few(t, "subject", "x", "y"), strings.Join(citations, ","))
 }

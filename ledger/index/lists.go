@@ -23,8 +23,8 @@ type Filter struct {
 }
 
 // Value is something that records are found by. The names are run_id, subject,
-// project, chunk_hash, source_id, model, producer, those of effective hashes, and
-// label: and stage: with the name of a label or a run-DAG's stage behind.
+// project, chunk_hash, source_id, model, producer, flag, mismatch, those of effective
+// hashes, and label: and stage: with the name of a label or a run-DAG's stage behind.
 type Value struct{ Name, Text string }
 
 // ProducerSeq is the value of a record that its producer has that number for.

@@ -85,6 +85,11 @@ func (e *listedEvent) values() []Value {
 		add("producer", &r.Producer.ID)
 		values = append(values, ProducerSeq(r.Producer.ID, r.Producer.Seq))
 	}
+	for field, check := range e.Checks {
+		if check.Result == string(record.Mismatch) {
+			values = append(values, Value{"flag", "mismatch"}, Value{"mismatch", record.Check{Field: field}.MetricField()})
+		}
+	}
 	slices.SortFunc(values, func(a, b Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text)) })
 	return values
 }

@@ -147,6 +147,7 @@ func (k *identities) posting(at int, name string, value []byte) posting {
 // to its producer, and when it occurred. run is nil unless the record is an IPC run.
 func (f *fold) writePostings(e *event.Event, run *run) {
 	f.producer(e)
+	f.values.addMismatches(e)
 	f.occurred(e)
 	flags := []byte{isRecord}
 	for i, p := range f.values.postings {
