@@ -18,51 +18,73 @@ func (a *auditor) checkReceipts(ctx context.Context, log *publishedLog) error {
 	size := log.head.Size
 	random := rand.New(rand.NewPCG(a.seed, 0)) // #nosec G404 -- a sample that can be drawn again
 	for range min(uint64(a.receipts), size) {
-		if err := a.checkReceipt(ctx, log, random.Uint64N(size)); err != nil {
-			return err
+		more, err := a.checkReceipt(ctx, log, random.Uint64N(size))
+		if err == nil && more {
+			more, err = a.checkConsistency(ctx, log, 1+random.Uint64N(size))
 		}
-		if err := a.checkConsistency(ctx, log, 1+random.Uint64N(size)); err != nil {
+		if err != nil {
 			return err
 		}
 		a.report.Receipts++
+		if !more {
+			return nil
+		}
 	}
 	return nil
 }
 
-// checkReceipt verifies the receipt of an entry. Its proof is of the tree that was
-// walked.
-func (a *auditor) checkReceipt(ctx context.Context, log *publishedLog, seq uint64) error {
+// checkReceipt checks the receipt of an entry; false if that is enough.
+func (a *auditor) checkReceipt(ctx context.Context, log *publishedLog, seq uint64) (more bool, err error) {
 	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, log.head.Size)
+	return a.checkProof(ctx, query, &seq, func(body []byte) error { return a.verifyReceipt(log, seq, body) })
+}
+
+// checkConsistency checks the proof that the tree of a size is the beginning of the one
+// that was walked; false if that is enough.
+func (a *auditor) checkConsistency(ctx context.Context, log *publishedLog, first uint64) (more bool, err error) {
+	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.head.Size)
+	return a.checkProof(ctx, query, nil, func(body []byte) error { return verifyConsistency(ctx, log, first, body) })
+}
+
+// checkProof fetches a receipt or a proof, and has it verified; false if that is enough.
+// seq is the entry that it is about, nil where it is about none. The error says why it
+// could not be verified.
+func (a *auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
 	answer, err := a.fetch.get(ctx, query, maxAuditJSON)
+	switch {
+	case errors.Is(err, errTooMuch):
+		return a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: err.Error()}), nil
+	case err != nil:
+		return false, err
+	case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
+		return false, exitf(exitFailed, "receipts cannot be audited: %s", answer.why)
+	case answer.status != http.StatusOK:
+		return a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: answer.why}), nil
+	}
+	err = verify(answer.body)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable):
+		return false, err
+	}
+	return a.report.found(auditFinding{Kind: kindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
+}
+
+// verifyReceipt verifies the receipt of an entry. Its proof is of the tree that was
+// walked.
+func (a *auditor) verifyReceipt(log *publishedLog, seq uint64, body []byte) error {
+	r, err := proofs.ParseReceipt(body)
 	if err != nil {
 		return err
 	}
-	if answer.status != http.StatusOK {
-		return a.noReceipt(query, answer)
+	if err := r.Verify(a.keys...); err != nil {
+		return err
 	}
-	r, err := proofs.ParseReceipt(answer.body)
-	if err == nil {
-		err = r.Verify(a.keys...)
+	if r.Seq != seq || r.Ledger != a.ledger {
+		return fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
-	if err == nil && (r.Seq != seq || r.Ledger != a.ledger) {
-		err = fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
-	}
-	if err == nil {
-		err = a.sameTree(r.Proof.Checkpoint, log.head.Checkpoint)
-	}
-	if err != nil {
-		a.report.found(auditFinding{Kind: kindReceipt, Seq: &seq, Query: query, Message: err.Error()})
-	}
-	return nil
-}
-
-// noReceipt is a receipt or proof that is not answered.
-func (a *auditor) noReceipt(query string, answer fetched) error {
-	if answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden {
-		return exitf(exitFailed, "receipts cannot be audited: %s", answer.why)
-	}
-	a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: answer.why})
-	return nil
+	return a.sameTree(r.Proof.Checkpoint, log.head.Checkpoint)
 }
 
 // sameTree checks that a checkpoint is of the tree that was walked, as that was signed. Of
@@ -82,28 +104,8 @@ func (a *auditor) sameTree(note, walked []byte) error {
 	return nil
 }
 
-// checkConsistency verifies the proof that the tree of a size is the beginning of the
-// one that was walked.
-func (a *auditor) checkConsistency(ctx context.Context, log *publishedLog, first uint64) error {
-	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.head.Size)
-	answer, err := a.fetch.get(ctx, query, maxAuditJSON)
-	if err != nil {
-		return err
-	}
-	if answer.status != http.StatusOK {
-		return a.noReceipt(query, answer)
-	}
-	err = a.verifyConsistency(ctx, log, first, answer.body)
-	if ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable) {
-		return err
-	}
-	if err != nil {
-		a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: err.Error()})
-	}
-	return nil
-}
-
-func (a *auditor) verifyConsistency(ctx context.Context, log *publishedLog, first uint64, body []byte) error {
+// verifyConsistency verifies such a proof with what the tiles of the log say.
+func verifyConsistency(ctx context.Context, log *publishedLog, first uint64, body []byte) error {
 	var answer struct {
 		Hashes []string `json:"hashes"`
 	}

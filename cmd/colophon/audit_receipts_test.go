@@ -1,0 +1,43 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Of a server that has no receipts, or endless ones, no more is told than of one whose
+// answers are wrong, and it is told.
+func TestReceiptsThatAreNotServed(t *testing.T) {
+	w := newAuditWorld(t, 110, 0, 0)
+	for _, c := range []struct {
+		name     string
+		answer   func(http.ResponseWriter)
+		asked    string
+		findings int
+		message  string
+	}{
+		{"none", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "200", maxFindings, "404"},
+		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, "1", 2, errTooMuch.Error()},
+		{"no JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", maxFindings, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+				proof := strings.HasSuffix(r.URL.Path, "/receipt") || strings.HasSuffix(r.URL.Path, "/proofs/consistency")
+				if proof {
+					c.answer(answer)
+				}
+				return proof
+			})
+			report, o := audited(t, url, w.key, "--receipts", c.asked)
+			require.Equal(t, 46, o.code, "%s%s", o.stdout, o.stderr)
+			require.Equal(t, c.findings, len(report.Findings))
+			for _, f := range report.Findings {
+				require.Equal(t, kindReceipt, f.Kind)
+				require.Contains(t, f.Message, c.message)
+			}
+		})
+	}
+}
