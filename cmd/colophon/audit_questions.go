@@ -88,6 +88,7 @@ func (a *asker) records() {
 	a.ask("/records", rowsOnly, "events", "true")
 	a.ask("/records", rowsOnly, "clock", "occurred")
 	a.ask("/records", rowsOnly, "flag", "unregistered_source")
+	a.ask("/records", rowsOnly, "flag", "mismatch")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
 		a.ask("/records", rowsOnly, "kind", string(kind))
 		for _, seq := range a.values.of(seqsOf + string(kind)) {
@@ -189,7 +190,7 @@ func (a *asker) paths() {
 	for _, project := range a.values.of(findable("project")) {
 		path := "/paths/" + url.PathEscape(project)
 		a.ask(path, rowsOnly)
-		a.ask(path, rowsOnly, "status", string(index.Categories[1]))
+		a.ask(path, rowsOnly, "status", string(index.Modified))
 		a.ask(path, rowsOnly, "validated", "true")
 		a.ask(path+"/builds", rowsOnly)
 		a.ask(path+"/collisions", rowsOnly)

@@ -118,6 +118,11 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	for name, value := range r.Member("hashes").Members() {
 		v.text(findable(string(name.Text())), value)
 	}
+	for name, check := range event.Member("checks").Members() {
+		if string(check.Member("result").Text()) == string(record.Mismatch) {
+			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricField())
+		}
+	}
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
 	}
