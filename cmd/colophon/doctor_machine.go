@@ -69,7 +69,8 @@ func wantedMemory(c serveConfig) uint64 {
 // checkMemory: what caches and bodies may take is there, and the garbage collector
 // knows how much.
 func checkMemory(d *doctor) []diagnosis {
-	m, wanted := d.machine, wantedMemory(d.settings.config)
+	m := d.machine
+	wanted := wantedMemory(d.settings.config.withCaches(m))
 	have := m.memory
 	if m.memoryLimit != 0 && (have == 0 || m.memoryLimit < have) {
 		have = m.memoryLimit

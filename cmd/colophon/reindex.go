@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
 	"time"
 
@@ -84,25 +83,6 @@ func reindex(ctx context.Context, c *console, o offlineOptions) error {
 	}
 	err = reindexLedgers(ctx, c, o, database, folded)
 	return errors.Join(err, folded.Close(), database.Close())
-}
-
-// mostFoldMemory is what building an index anew takes at most, in bytes: from there on
-// more is of little use.
-const mostFoldMemory = 1 << 30
-
-// foldMemory is what building an index anew may take, in bytes: a quarter of what there
-// is, for no server runs beside it, but no less than a server's index takes.
-func foldMemory(m machine) int64 {
-	have := uint64(m.goMemory)
-	for _, limit := range [...]uint64{m.memory, m.memoryLimit} {
-		if limit != 0 {
-			have = min(have, limit)
-		}
-	}
-	if have == math.MaxInt64 { // nothing is known
-		return index.DefaultMemory
-	}
-	return int64(max(index.DefaultMemory, min(mostFoldMemory, have/4)))
 }
 
 func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database storage.Database, folded *index.Store) error {

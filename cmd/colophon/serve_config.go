@@ -56,9 +56,11 @@ type serveConfig struct {
 	// MinFreeSpace is the mark of free disk space below which writes are
 	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
 	MinFreeSpace byteSize `yaml:"min-free-space"`
-	// Cache is the memory of the database for uncompressed blocks.
+	// Cache is the memory of the database for uncompressed blocks; 0 means a sixteenth of
+	// what the process may use, 64 MiB to 1 GiB.
 	Cache byteSize `yaml:"cache"`
-	// IndexCache is the memory of the index: its blocks, rows and batches.
+	// IndexCache is the memory of the index: its blocks, rows and batches; 0 means a
+	// sixteenth of what the process may use, 256 MiB to 1 GiB.
 	IndexCache byteSize `yaml:"index-cache"`
 	// IndexWait is how long a request waits for an index that is behind.
 	IndexWait time.Duration `yaml:"index-wait"`
@@ -83,8 +85,6 @@ func (c serveConfig) withDefaults() serveConfig {
 	setDefault(&c.Data, "data")
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
-	setDefault(&c.Cache, 64<<20)
-	setDefault(&c.IndexCache, index.DefaultMemory)
 	setDefault(&c.IndexWait, 5*time.Second)
 	setDefault(&c.MaxBody, 8<<20)
 	setDefault(&c.MaxLine, 8<<20)
@@ -118,7 +118,7 @@ func (c serveConfig) validate() error {
 		return errors.New("tls-client-ca: it needs tls-cert and tls-key")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
-	case c.IndexCache < index.LeastMemory:
+	case c.IndexCache != 0 && c.IndexCache < index.LeastMemory:
 		return fmt.Errorf("index-cache: %d bytes are too few; the index needs %dMiB", c.IndexCache, index.LeastMemory>>20)
 	case c.MaxPage < 1:
 		return fmt.Errorf("max-page: %d: a page has at least one row", c.MaxPage)
@@ -168,9 +168,9 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
-	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache")
+	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 1GiB")
 	flags.DurationVar(&c.IndexWait, "index-wait", c.IndexWait, "`time` that a request waits for an index that is behind; then it gets 503")
-	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches")
+	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 1GiB")
 	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
 	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")
 	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
