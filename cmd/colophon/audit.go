@@ -103,22 +103,25 @@ func newAudit(c *console) *cobra.Command {
 // parse takes the URL of a ledger apart.
 func (o *auditOptions) parse(text string) error {
 	const before = "/v1/ledgers/"
+	refusal := exitf(exitUsage, "%q is not the URL of a ledger like %s%sdefault", text, defaultServer, before)
 	u, err := url.Parse(text)
-	if err == nil {
-		path := strings.TrimRight(u.EscapedPath(), "/")
-		at := strings.LastIndex(path, before)
-		if at >= 0 && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" {
-			o.ledger, err = url.PathUnescape(path[at+len(before):])
-			prefix, prefixErr := url.PathUnescape(path[:at])
-			err = errors.Join(err, prefixErr)
-			u.Path, u.RawPath = prefix, path[:at]
-			o.server.url = u.String()
-			if err == nil && o.ledger != "" && !strings.Contains(o.ledger, "/") {
-				return nil
-			}
-		}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		return refusal
 	}
-	return exitf(exitUsage, "%q is not the URL of a ledger like %s%sdefault", text, defaultServer, before)
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	at := strings.LastIndex(path, before)
+	if at < 0 {
+		return refusal
+	}
+	name, err := url.PathUnescape(path[at+len(before):])
+	prefix, prefixErr := url.PathUnescape(path[:at])
+	if err != nil || prefixErr != nil || name == "" || strings.Contains(name, "/") {
+		return refusal
+	}
+	// Nothing of the URL but what is before the ledgers: not its fragment either.
+	server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
+	o.ledger, o.server.url = name, server.String()
+	return nil
 }
 
 func (o *auditOptions) validate(command *cobra.Command) error {
@@ -198,7 +201,7 @@ func (a *auditor) once(ctx context.Context) error {
 	if err := a.round(ctx); err != nil {
 		return err
 	}
-	if err := a.report.print(a.console, a.json, a.follow); err != nil {
+	if err := a.report.print(a.console, a.json, false); err != nil {
 		return err
 	}
 	if !a.report.Clean {

@@ -138,6 +138,8 @@ func TestLiesAreNamed(t *testing.T) {
 			want: answer("/records/"+decimal(w.at["dag"])+"?derive=true", "redacted_by", "it differs")},
 		{name: "an erasure by nobody", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
+		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
+		{name: "all mismatches are hidden", about: onPath("/records", "flag=mismatch"), change: changeRows(func(answerRows) answerRows { return answerRows{} }), want: answer("/records?flag=mismatch", "rows[0]", "a row is left out")},
 		{name: "a page is cut off", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { delete(a, "next") }, want: answer("/records?events=true", "rows[80]", "a row is left out")},
 		{name: "pages without end", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { a["rows"], a["next"] = []any{}, "AAAA" },
 			want: answer("/records?events=true", "", "")},

@@ -142,13 +142,13 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"another tip":           {w.key, changeState(func(s *auditState) { s.Tip = "x" }), "its tip"},
 		"no JSON":               {w.key, writeState("x"), "no state of an audit"},
 		"more members":          {w.key, writeState(`{"version":1,"more":1}`), "no state of an audit"},
-		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "tile 0/0 has 0 bytes only"},
+		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "tile/0/000.p/26 has 0 bytes"},
 		"without some of its own": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
 		}, "remembers 3 events"},
 		"with other tiles": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
-		}, "tile 0/0"},
+		}, "tile/0/000.p/26 has 64 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
@@ -364,6 +364,8 @@ func TestAuditURLs(t *testing.T) {
 		"http://h:1/a%20b/v1/ledgers/x":    "http://h:1/a%20b",
 		"https://h/a%2Fb/v1/ledgers/x%20/": "https://h/a%2Fb",
 		"https://h/v1/ledgers/x":           "https://h",
+		"https://h/v1/ledgers/x#top":       "https://h",
+		"https://h/v1/ledgers/x?":          "https://h",
 	} {
 		var o auditOptions
 		require.NoError(t, o.parse(text))

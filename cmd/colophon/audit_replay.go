@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -96,7 +97,7 @@ func (a *auditor) replay(ctx context.Context, r *replica, past *pastFiles, dir s
 // than usual.
 func (a *auditor) pageSize(ctx context.Context) (int, error) {
 	const most = 1000
-	answer, err := a.fetch.get(ctx, fmt.Sprintf("/records?limit=%d&kind=%s", most, "content_redacted"), maxAuditJSON)
+	answer, err := a.fetch.get(ctx, fmt.Sprintf("/records?limit=%d&kind=%s", most, record.ContentRedacted), maxAuditJSON)
 	if err != nil || answer.status == http.StatusOK {
 		return most, err
 	}
@@ -135,8 +136,11 @@ func (a *auditor) compareMetrics(ctx context.Context, c *comparer) error {
 		return nil
 	}
 	expected, unseen, err := fetchMetrics(ctx, c.copied, c.copied.client.base+"/metrics", a.ledger)
-	if err != nil || unseen != "" {
-		return errors.Join(err, errors.New(unseen))
+	if err == nil && unseen != "" {
+		err = errors.New(unseen)
+	}
+	if err != nil {
+		return fmt.Errorf("asking the copy of the log: /metrics: %w", err)
 	}
 	all := maps.Clone(expected.series)
 	maps.Copy(all, a.metrics.series)
