@@ -167,17 +167,6 @@ func (w *wholeWalk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, e
 	if err != nil {
 		return pyjson.Value{}, fmt.Errorf("what is remembered of entry %d: %w", seq, err)
 	}
-	entry, err := audit.EntryAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]))
-	if err != nil {
-		return pyjson.Value{}, err
-	}
 	var document pyjson.Document
-	_, body, err := proofs.SplitEntry(entry)
-	if err == nil {
-		err = document.Parse(body)
-	}
-	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("entry %d, which was good: %w", seq, err)
-	}
-	return document.Root(), nil
+	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)
 }

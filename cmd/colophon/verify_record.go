@@ -11,6 +11,7 @@ import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
+	"colophon/proofs/audit"
 )
 
 // verifyRecord checks that a record is the one that an event is about, and that
@@ -49,11 +50,11 @@ func verifyRecord(event, posted []byte) error {
 	if err := recomputed.Parse(expected); err != nil {
 		return fmt.Errorf("recomputing the event: %w", err)
 	}
-	pointer, says, computed, found := difference("", root, recomputed.Root())
+	pointer, says, computed, found := audit.Difference(root, recomputed.Root(), func(pointer string, _, _ pyjson.Value) bool { return pointer == contentPointer })
 	if !found {
 		return nil // the same JSON, posted in another spelling
 	}
-	return fmt.Errorf("%w: %s: the event says %s, computed %s", errRecomputed, pointer, says, computed)
+	return fmt.Errorf("%w: %s: the event says %s, computed %s", errRecomputed, pointer, shown(says), shown(computed))
 }
 
 // parsePosted reads a record of a kind, or a line with one.
@@ -122,28 +123,6 @@ func recomputeRefusal(r *record.Record, members pyjson.Value, e record.Event) ([
 // posted. The record's own digest is over its canonical form, so those of JSON
 // that was posted in another spelling may differ though the record is the same.
 const contentPointer = "/record/content"
-
-// difference finds the first place where two values differ, and both values
-// there. Members are in canonical order.
-func difference(pointer string, event, recomputed pyjson.Value) (at string, says, computed []byte, found bool) {
-	if event.Kind() != pyjson.Object || recomputed.Kind() != pyjson.Object {
-		return pointer, shown(event), shown(recomputed), true
-	}
-	for _, side := range []pyjson.Value{event, recomputed} {
-		for name := range side.Members() {
-			text := string(name.Text())
-			a, b := event.Member(text), recomputed.Member(text)
-			next := string(pyjson.AppendPointer([]byte(pointer), name.Text()))
-			if bytes.Equal(a.Raw(), b.Raw()) || next == contentPointer {
-				continue
-			}
-			if at, says, computed, found = difference(next, a, b); found {
-				return at, says, computed, true
-			}
-		}
-	}
-	return "", nil, nil, false
-}
 
 // shown is a value as messages show it.
 func shown(v pyjson.Value) []byte {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"colophon/ledger"
 	"colophon/ledger/record"
@@ -59,7 +58,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 	if _, known := audit.FactsOf(r.Kind); !known {
 		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
 	}
-	if at, err := time.Parse(record.TimeLayout, r.Time); err != nil || at.Format(record.TimeLayout) != r.Time {
+	if !audit.IsTime(r.Time) {
 		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not RFC 3339 in UTC with microseconds", proofs.ErrMalformed, r.Time)
 	}
 	if err := ledgerName(r.Ledger); err != nil {

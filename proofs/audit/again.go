@@ -9,10 +9,25 @@ import (
 	"colophon/proofs"
 )
 
-// EntryAt reads an entry once more that has, as a walk has found, that leaf hash. The
-// error is a *Damage where the entry is another one by now or is not there, or why the
-// log cannot be asked.
-func EntryAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash) ([]byte, error) {
+// EventAt reads an event once more whose entry has, as a walk has found, that leaf hash.
+// It is valid until document is used again. The error is a *Damage where the entry is
+// another one by now or is not there, or why the log cannot be asked.
+func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
+	entry, err := entryAgain(ctx, log, seq, leaf)
+	if err != nil {
+		return pyjson.Value{}, err
+	}
+	_, body, err := proofs.SplitEntry(entry)
+	if err == nil {
+		err = document.Parse(body)
+	}
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("entry %d, which was good: %w", seq, err)
+	}
+	return document.Root(), nil
+}
+
+func entryAgain(ctx context.Context, log Published, seq uint64, leaf proofs.Hash) ([]byte, error) {
 	for entry, err := range log.Entries(ctx, seq) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -35,18 +50,7 @@ func (w *walk) walkedEvent(seq uint64) (pyjson.Value, error) {
 	if err != nil {
 		return pyjson.Value{}, err
 	}
-	entry, err := EntryAt(w.ctx, w.source, seq, leaf)
-	if err != nil {
-		return pyjson.Value{}, err
-	}
-	_, body, err := proofs.SplitEntry(entry)
-	if err == nil {
-		err = w.ahead.Parse(body)
-	}
-	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("entry %d, which was good: %w", seq, err)
-	}
-	return w.ahead.Root(), nil
+	return EventAt(w.ctx, w.source, seq, leaf, &w.ahead)
 }
 
 // walkedLeaf is the leaf hash of an entry before, shown to be in the tree so far.

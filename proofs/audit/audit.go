@@ -113,7 +113,7 @@ func Log(ctx context.Context, source Source, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.stored, w.past = source, NewMemory()
+	w.stored, w.past = source, newRemembered()
 	return w.finished(w.run())
 }
 

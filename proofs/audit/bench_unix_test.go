@@ -119,7 +119,7 @@ func BenchmarkExtend(b *testing.B) {
 	var walking, hashing time.Duration
 	for b.Loop() {
 		begin := processor(b)
-		report, position, err := Extend(b.Context(), log, options, Extension{Past: NewMemory()})
+		report, position, err := Extend(b.Context(), log, options, Extension{Past: newRemembered()})
 		walked := processor(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)

@@ -132,8 +132,8 @@ func (d *Deriver) compare(seq uint64, event pyjson.Value, p *poster) error {
 	if p.unknown && !keyFits(event) {
 		return checkDamaged(seq, "cache_key", "its check and its hash do not say the same")
 	}
-	if pointer, says, makes, found := p.difference("", event, d.again.Root()); found {
-		return checkDamaged(seq, pointer, "the event says %.200s, the record makes it %.200s", says, makes)
+	if pointer, says, makes, found := Difference(event, d.again.Root(), p.otherwise); found {
+		return checkDamaged(seq, pointer, "the event says %.200s, the record makes it %.200s", orNothing(says), orNothing(makes))
 	}
 	return nil
 }
@@ -147,9 +147,14 @@ const (
 	cacheCheckPointer = "/checks/cache_key"
 )
 
-// otherwise reports whether what stands at a place is not compared, if both have it.
-func (p *poster) otherwise(pointer string) bool {
-	return strings.HasPrefix(pointer, contentPointer) || p.unknown && (pointer == cacheKeyPointer || pointer == cacheCheckPointer)
+// otherwise reports whether what stands at a place is not compared: the digest, and the
+// others if both have it.
+func (p *poster) otherwise(pointer string, event, again pyjson.Value) bool {
+	if pointer == digestPointer {
+		return true
+	}
+	unknown := p.unknown && (pointer == cacheKeyPointer || pointer == cacheCheckPointer)
+	return event.Kind() == again.Kind() && (unknown || strings.HasPrefix(pointer, contentPointer))
 }
 
 // keyFits reports whether the cache key of an event is one, and the one that the check
@@ -164,26 +169,6 @@ func keyFits(event pyjson.Value) bool {
 		return isDigest(key.Text()) && check.Len() == 3 && bytes.Equal(shown.Raw(), key.Raw()) && isDigest(claimed.Text()) && !bytes.Equal(claimed.Raw(), key.Raw())
 	}
 	return false
-}
-
-// difference is the first place where two values differ, and what stands there.
-func (p *poster) difference(pointer string, event, again pyjson.Value) (at string, says, makes []byte, found bool) {
-	if event.Kind() != pyjson.Object || again.Kind() != pyjson.Object {
-		return pointer, orNothing(event), orNothing(again), true
-	}
-	for _, side := range [...]pyjson.Value{event, again} {
-		for name := range side.Members() {
-			next := string(pyjson.AppendPointer([]byte(pointer), name.Text()))
-			a, b := event.Member(string(name.Text())), again.Member(string(name.Text()))
-			if next == digestPointer || bytes.Equal(a.Raw(), b.Raw()) || a.Kind() == b.Kind() && p.otherwise(next) {
-				continue
-			}
-			if at, says, makes, found = p.difference(next, a, b); found {
-				return at, says, makes, found
-			}
-		}
-	}
-	return "", nil, nil, false
 }
 
 func orNothing(v pyjson.Value) []byte {

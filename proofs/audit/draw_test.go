@@ -217,7 +217,7 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 
 // judge checks an event as a walk does, and derives its record.
 func judge(body []byte, contents map[proofs.Hash][]byte) (*Deriver, error) {
-	w := &walk{past: NewMemory(), ledger: "default"}
+	w := &walk{past: newRemembered(), ledger: "default"}
 	if err := w.checkEvent(7, body); err != nil {
 		return nil, err
 	}

@@ -110,8 +110,12 @@ func (w *walk) checkTime(e *event, text []byte) error {
 	return nil
 }
 
-// isTime reports whether a text is a time as events have it. Most events come within a
-// second of the one before, and that second is known to be one.
+// IsTime reports whether a text is a time as events have it: RFC 3339 in UTC with
+// microseconds (2.2).
+func IsTime(text string) bool { return isTime([]byte(text), nil) }
+
+// isTime is IsTime of an event that comes after another, whose time is one: most come
+// within the same second, which is known to be one then.
 func isTime(text, before []byte) bool {
 	if len(text) != len(record.TimeLayout) || text[secondsOf] != '.' || text[len(text)-1] != 'Z' {
 		return false

@@ -29,7 +29,7 @@ type auditor struct {
 	seen []Seen
 }
 
-func newAuditor() *auditor { return &auditor{past: NewMemory()} }
+func newAuditor() *auditor { return &auditor{past: newRemembered()} }
 
 func optionsFor(m *memory) Options {
 	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
@@ -291,7 +291,7 @@ func TestForgottenPast(t *testing.T) {
 	a := newAuditor()
 	require.Nil(t, a.walk(t, m).Damage)
 	for name, x := range map[string]Extension{
-		"nothing":      {From: a.at, Past: NewMemory()},
+		"nothing":      {From: a.at, Past: newRemembered()},
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
 		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), x)
@@ -313,7 +313,7 @@ func TestNobodyAnswers(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := Extend(t.Context(), public{c}, optionsFor(c), Extension{Past: NewMemory()})
+			_, _, err := Extend(t.Context(), public{c}, optionsFor(c), Extension{Past: newRemembered()})
 			if left >= 0 {
 				require.NoError(t, err)
 				break
@@ -326,7 +326,7 @@ func TestNobodyAnswers(t *testing.T) {
 // What is remembered of an event is looked at before it is believed.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
-	for _, facts := range []Facts{0, Facts(len(eventKinds)) + 1, 0x0f | HasContent} {
+	for _, facts := range []Facts{0, Facts(len(eventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
 		a.past.(*remembered).facts[114] = facts // event 120 redacts it

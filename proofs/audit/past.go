@@ -17,7 +17,7 @@ type Facts uint8
 
 // The flags. The last two are for whoever walks; no walk sets them.
 const (
-	HasContent Facts = 1 << (4 + iota) // its record names content
+	hasContent Facts = 1 << (4 + iota) // its record names content
 	IsRedacted                         // a later event redacts it
 	WasServed                          // the content was there when it was asked for
 	WasGone                            // it was said to be erased when it was asked for
@@ -98,8 +98,8 @@ type place struct {
 	index uint64
 }
 
-// NewMemory is an empty Past that keeps everything in memory.
-func NewMemory() Past { return &remembered{tiles: make(map[place][]byte)} }
+// newRemembered is one of nothing yet.
+func newRemembered() *remembered { return &remembered{tiles: make(map[place][]byte)} }
 
 // Add implements Past.
 func (r *remembered) Add(f Facts) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (1.6)
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
@@ -24,7 +25,7 @@ func (w *walk) checkCommon(e *event, c common) error {
 		if _, ok := count(m[1]); !ok || !isDigest(m[0].Text()) {
 			return e.damaged("its content %.100q has no digest and size", name.Text())
 		}
-		e.facts |= HasContent
+		e.facts |= hasContent
 	}
 	for name, value := range c.labels.Members() {
 		if value.Kind() != pyjson.String || len(name.Text()) == 0 {
@@ -239,7 +240,7 @@ func (w *walk) checkPath(e *event) error {
 func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	covered := []byte{'{'}
 	for name, value := range r.Members() {
-		if !isOneOf(name.Text(), but) {
+		if !slices.Contains(but, string(name.Text())) {
 			covered = append(append(append(append(covered, name.Raw()...), ':'), value.Raw()...), ',')
 		}
 	}
@@ -247,13 +248,4 @@ func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 		covered = covered[:len(covered)-1]
 	}
 	return sha256.Sum256(append(covered, '}'))
-}
-
-func isOneOf(name []byte, names []string) bool {
-	for _, n := range names {
-		if string(name) == n {
-			return true
-		}
-	}
-	return false
 }

@@ -135,7 +135,7 @@ func TestWalkForgetsRedactions(t *testing.T) {
 	m := newMemory(t, 60*(2*listsLimit+1))
 	w, err := newWalk(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
 	require.NoError(t, err)
-	w.stored, w.past = m, NewMemory()
+	w.stored, w.past = m, newRemembered()
 	require.NoError(t, w.run())
 	require.Equal(t, uint64(2*2*2*listsLimit), w.report.Redacted)
 	require.LessOrEqual(t, len(w.lists), listsLimit)

@@ -30,7 +30,7 @@ func (w *walk) checkStored(e *event, body []byte) error {
 		good, wrong := &w.report.Contents, ""
 		if redacted {
 			good = &w.report.Redacted
-			wrong, err = w.notErased(e.seq, digest)
+			wrong, err = w.notErased(digest)
 		} else {
 			wrong, err = w.wrongContent(e.seq, digest, size)
 		}
@@ -162,7 +162,7 @@ func (w *walk) notCounted(seq uint64, digest proofs.Hash) (string, error) {
 
 // notErased says why a piece of content that a redacted record names should not be
 // there, if it should not.
-func (w *walk) notErased(seq uint64, digest proofs.Hash) (string, error) {
+func (w *walk) notErased(digest proofs.Hash) (string, error) {
 	if w.needed[digest] {
 		return "", nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -109,11 +110,7 @@ func (w *walk) checkVerb(e *event) error {
 // checkStateChange checks that a state is one, and is given to a record that has one.
 func (w *walk) checkStateChange(e *event) error {
 	state := e.record.Member("state").Text()
-	known := false
-	for _, s := range record.States {
-		known = known || string(s) == string(state)
-	}
-	if !known || len(e.record.Member("reason").Text()) == 0 {
+	if !slices.Contains(record.States[:], record.State(state)) || len(e.record.Member("reason").Text()) == 0 {
 		return e.damaged("it changes a record's state to %.100q, for the reason %.100q", state, e.record.Member("reason").Text())
 	}
 	target, err := w.target(e)
@@ -182,7 +179,7 @@ func (w *walk) checkList(e *event) error {
 		if err != nil {
 			return err
 		}
-		if facts&HasContent == 0 {
+		if facts&hasContent == 0 {
 			return damaged(KindRedaction, e.seq, "it redacts event %d, a %s that names no content", seq, facts.Kind())
 		}
 		if err := w.past.Mark(seq, IsRedacted); err != nil {
