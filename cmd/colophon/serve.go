@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,6 +95,11 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 		return err
 	}
 	defer g.who.Close()
+	at, busy := openAddresses(config)
+	defer at.close()
+	if busy != nil && !hasDatabase(config.Data) {
+		return busy // before anything is made
+	}
 	// The folder first: a second server on it is told so, be the address free or not.
 	node, err := openNode(ctx, config, signingKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
@@ -106,46 +108,14 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	if err != nil {
 		return err
 	}
-	if err := node.listenAndServe(ctx, c, config, g); err != nil {
-		return errors.Join(err, node.close())
+	if err = busy; err == nil {
+		err = node.serve(ctx, c, config, g, at)
 	}
-	if err := node.close(); err != nil {
+	if err := errors.Join(err, node.close()); err != nil {
 		return err
 	}
 	log.Info("ended")
 	return nil
-}
-
-// listenAndServe opens the addresses and answers there until ctx is done.
-func (n *node) listenAndServe(ctx context.Context, c *console, config serveConfig, g gate) error {
-	listener, err := listen(config.Listen, "listen")
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	if config.MetricsListen != "" {
-		if n.forMetrics, err = listen(config.MetricsListen, "metrics-listen"); err != nil {
-			return err
-		}
-		defer n.forMetrics.Close()
-	}
-	return n.serve(ctx, c, config, g, listener)
-}
-
-// listen opens an address, host:port, that a flag has set. One of IPv4 is of IPv4
-// alone: 0.0.0.0 does not mean all addresses of IPv6 too.
-func listen(address, flag string) (net.Listener, error) {
-	network := "tcp"
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
-			network = "tcp4"
-		}
-	}
-	listener, err := net.Listen(network, address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --%s", address, flag)
-	}
-	return listener, err
 }
 
 func newLogger(c *console, config serveConfig) *slog.Logger {
@@ -162,14 +132,14 @@ type node struct {
 	host     *ledger.Host
 	index    *index.Store
 	log      *slog.Logger
-	// forMetrics is nil where metrics are on the server's own address.
-	forMetrics net.Listener
 }
 
 // openNode opens the data folder; the first time it makes it, and the ledger
-// "default".
+// "default". Where that is refused nothing is left that was not there before.
 func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *slog.Logger) (*node, error) {
-	if err := os.MkdirAll(config.Data, 0o700); err != nil {
+	config = config.withCaches(lookAtMachine(0))
+	made, err := makeFolder(config.Data)
+	if err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
@@ -182,12 +152,20 @@ func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *sl
 	if errors.Is(err, storage.ErrDamaged) {
 		return nil, exitf(exitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
 	}
+	if errors.Is(err, storage.ErrNoSpace) {
+		return nil, errors.Join(explainOpen(err, config.Data), made.remove())
+	}
 	if err != nil {
 		return nil, explainOpen(err, config.Data)
 	}
 	n := &node{database: database, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
-		return nil, errors.Join(explainOpen(err, config.Data), n.close())
+		unused := n.host == nil || len(n.host.Ledgers()) == 0
+		err = errors.Join(explainOpen(err, config.Data), n.close())
+		if unused {
+			err = errors.Join(err, made.remove())
+		}
+		return nil, err
 	}
 	return n, nil
 }
@@ -248,7 +226,7 @@ func explainOpen(err error, data string) error {
 }
 
 // serve answers requests until ctx is done, then finishes those under way.
-func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate, listener net.Listener) error {
+func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	metrics.Register(storageCollector{n.database, n.log})
 	service, err := api.New(api.Config{
@@ -267,14 +245,14 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate
 	var underWay sync.RWMutex // read-locked by every request
 	server.Handler = locked(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
-	go func() { ended <- g.serve(server, service.Listen(listener)) }()
+	go func() { ended <- g.serve(server, service.Listen(at.server)) }()
 	// Close does not wait for handlers, and they read the database: nobody may
 	// close it before they have ended.
 	defer underWay.Lock()
-	if n.forMetrics != nil {
-		defer serveMetrics(config, n.log, n.forMetrics, metrics, underWay.RLocker()).Close()
+	if at.metrics != nil {
+		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
 	}
-	if err := n.welcome(c, config, g, listener.Addr()); err != nil {
+	if err := n.welcome(c, config, g, at); err != nil {
 		return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
 	}
 	select {
@@ -302,7 +280,7 @@ func locked(handler http.Handler, lock sync.Locker) http.Handler {
 }
 
 // welcome says on stdout where everything is, once the server answers.
-func (n *node) welcome(c *console, config serveConfig, g gate, address net.Addr) error {
+func (n *node) welcome(c *console, config serveConfig, g gate, at addresses) error {
 	l, err := n.host.Ledger(ledger.Default)
 	if err != nil {
 		return err
@@ -311,13 +289,13 @@ func (n *node) welcome(c *console, config serveConfig, g gate, address net.Addr)
 	if err != nil {
 		return err
 	}
-	url := urlOf(g.scheme(), address.String())
+	url := urlOf(g.scheme(), at.server.Addr().String())
 	fmt.Fprintf(c.out, "Colophon %s is ready.\n\n", buildVersion())
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "  server\t%s\n", url)
 	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
-	if n.forMetrics != nil {
-		fmt.Fprintf(table, "  metrics\t%s/metrics\n", urlOf("http", n.forMetrics.Addr().String()))
+	if at.metrics != nil {
+		fmt.Fprintf(table, "  metrics\t%s/metrics\n", urlOf("http", at.metrics.Addr().String()))
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
 	fmt.Fprintf(table, "  data\t%s\n", data)
@@ -330,7 +308,7 @@ func (n *node) welcome(c *console, config serveConfig, g gate, address net.Addr)
 	if _, err = fmt.Fprintf(c.out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
 		return err
 	}
-	g.warn(config, n.log, address)
+	g.warn(config, n.log, at.server.Addr())
 	return nil
 }
 
