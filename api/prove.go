@@ -85,7 +85,7 @@ func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, fault(http.StatusNotFound, "event %d has no stage of that name; of several the second is %q", e.Seq, name+"#2")
+		return nil, noStage(e.Seq, stages)
 	}
 	stage := &proofs.NestedStage{Name: stages[found.Index].Name, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
 	for _, step := range found.Path {

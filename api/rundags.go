@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -181,12 +182,13 @@ func (s *Server) stageProof(c echo.Context) error {
 	if err != nil {
 		return missing(err, "no run-DAG has that seq")
 	}
-	proof, found, err := record.ProveStage(stagesOf(run.Stages), stage)
+	stages := stagesOf(run.Stages)
+	proof, found, err := record.ProveStage(stages, stage)
 	if err != nil {
 		return err
 	}
 	if !found {
-		return fault(http.StatusNotFound, "the run has no stage of that name; of several the second is %q", stage+"#2")
+		return noStage(seq, stages)
 	}
 	receipt, err := s.receiptAt(q.ctx, q.ledger, seq, q.head, q.view.Size(), false)
 	if err != nil {
@@ -198,6 +200,22 @@ func (s *Server) stageProof(c echo.Context) error {
 		answer.Path = append(answer.Path, pathStep{hex.EncodeToString(step.Sibling[:]), step.IsLeft})
 	}
 	return answerOne(q, answer)
+}
+
+// maxNamed bounds the stages that a problem names: no known shape has more than ten.
+const maxNamed = 16
+
+// noStage says which stages a run-DAG has.
+func noStage(seq uint64, stages []record.Stage) *problem {
+	var names []string
+	for _, s := range stages[:min(len(stages), maxNamed)] {
+		names = append(names, s.Name)
+	}
+	if len(stages) > maxNamed {
+		names = append(names, "…")
+	}
+	return fault(http.StatusNotFound, "event %d has no stage of that name; there are %s; of several with one name the second has #2 behind it",
+		seq, strings.Join(names, ", "))
 }
 
 func stagesOf(stages []event.Stage) []record.Stage {

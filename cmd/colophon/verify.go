@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ Exit codes:
    0  verified
    2  bad arguments, or a file cannot be read
   10  malformed: none of these files
-  11  wrong key: signed with another key, or for another log
+  11  wrong key: signed with another key (by a rotation: docs/keys.md), or for another log
   12  bad signature
   13  broken chain link: event, prev_event_hash, event_hash and leaf_hash disagree
   14  broken inclusion: the event is not in the signed tree
@@ -168,11 +169,20 @@ func verify(c *console, o verifyOptions) error {
 	}
 	switch {
 	case err != nil:
-		return reject(c, o, err)
+		return reject(c, o, afterRotation(err))
 	case o.json:
 		return writeJSON(c, proved)
 	}
 	return proved.print(c)
+}
+
+// afterRotation says what a reader needs whose key may have been followed by another.
+func afterRotation(err error) error {
+	if !errors.Is(err, proofs.ErrWrongKey) {
+		return err
+	}
+	return fmt.Errorf(`%w
+If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that KEY, which you trust, has named those after it; then verify with --key keys.json`, err)
 }
 
 // readKeys reads the verifier key that is given, or the keys in the file named.
