@@ -42,6 +42,11 @@ func (f *fold) writeConditions(seq uint64, ipc *event.IPC) {
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
 		id := f.conditions.posting(at, variable.name, variable.value).id
+		if !f.known().has(id) { // most seeds are new
+			f.known().add(id)
+			f.rows.start(conditions, id[:], seq, []byte{1})
+			continue
+		}
 		_, value, _ := f.rows.newest(conditions, id[:])
 		members, _ := binary.Uvarint(value) // 0 of nothing
 		f.value = binary.AppendUvarint(f.value[:0], members+1)

@@ -8,12 +8,13 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// knownGroups tells most groups that have no run yet from those that have, without
-// reading: a filter that has all that were added, and about one in a hundred that
-// were not. Most outputs are new, and looking for what is not there costs most.
+// knownGroups tells most groups that have no run yet from those that have, and most
+// conditions, without reading: a filter that has all that were added, and about one in a
+// hundred that were not. Most outputs and seeds are new, and looking for what is not there
+// costs most.
 //
-// Its memory is bounded. Groups that find no room any more are looked for all the same:
-// then it says of every group that it may be there.
+// Its memory is bounded. What finds no room any more is looked for all the same: then it
+// says of everything that it may be there.
 type knownGroups struct {
 	spare  *atomic.Int64 // bytes that may still be taken
 	layers []knownLayer  // each for four times as many as the one before, if there is room
@@ -106,26 +107,21 @@ func (l *knownLayer) has(id identity) bool {
 	return true
 }
 
-// known are the groups that have runs. They are read from the index when they are
-// first wanted: before anything is folded.
+// known are the groups that have runs, and the conditions. They are read from the index
+// when they are first wanted: before anything is folded.
 func (f *fold) known() *knownGroups {
 	if f.runs.known == nil {
 		f.runs.known = &knownGroups{spare: f.runs.spare}
-		if err := f.loadKnown(); err != nil {
+		if err := errors.Join(f.loadGroups(), f.loadConditions()); err != nil {
 			f.rows.fail("%w", err)
 		}
 	}
 	return f.runs.known
 }
 
-func (f *fold) loadKnown() (err error) {
-	first := f.rows.keys.key(nil, families)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: f.rows.keys.key(nil, families+1)})
-	if err != nil {
-		return wrapRead(err)
-	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
-	for ok := it.First(); ok; ok = it.Next() {
+// loadGroups adds the groups that the lists of their families have.
+func (f *fold) loadGroups() error {
+	return f.each(families, func(it *engine.Iterator) error {
 		encoded, err := it.ValueAndErr()
 		if err != nil {
 			return wrapRead(err)
@@ -138,8 +134,33 @@ func (f *fold) loadKnown() (err error) {
 			}
 			f.runs.known.add(id)
 		}
-		if s.err != nil {
-			return s.err
+		return s.err
+	})
+}
+
+// loadConditions adds the conditions, each of which is a row.
+func (f *fold) loadConditions() error {
+	var last identity
+	return f.each(conditions, func(it *engine.Iterator) error {
+		key := it.Key()
+		if id := identity(key[len(key)-versionBytes-len(last) : len(key)-versionBytes]); id != last {
+			f.runs.known.add(id)
+			last = id
+		}
+		return nil
+	})
+}
+
+// each goes through the keys of a dimension that are stored.
+func (f *fold) each(d dimension, do func(it *engine.Iterator) error) (err error) {
+	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: f.rows.keys.key(nil, d), UpperBound: f.rows.keys.key(nil, d+1)})
+	if err != nil {
+		return wrapRead(err)
+	}
+	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := do(it); err != nil {
+			return err
 		}
 	}
 	return wrapRead(it.Error())
