@@ -27,10 +27,24 @@ func (e *event) damaged(format string, args ...any) error {
 	return damaged(KindEvent, e.seq, format, args...)
 }
 
+// Places in eventMembers.
+const (
+	eventActor = iota
+	eventChecks
+	eventKind
+	eventLedger
+	eventRecord
+	eventRules
+	eventSeq
+	eventTime
+	eventV
+)
+
 // eventMembers are the members of every body (2.2).
 var eventMembers = [...]member{
-	{"actor", text, always}, {"checks", object, always}, {"kind", text, always}, {"ledger", text, always},
-	{"record", object, always}, {"rules", integer, always}, {"seq", integer, always}, {"time", text, always}, {"v", integer, always},
+	eventActor: {"actor", text, always}, eventChecks: {"checks", object, always}, eventKind: {"kind", text, always},
+	eventLedger: {"ledger", text, always}, eventRecord: {"record", object, always}, eventRules: {"rules", integer, always},
+	eventSeq: {"seq", integer, always}, eventTime: {"time", text, always}, eventV: {"v", integer, always},
 }
 
 // checkEvent checks the body of an event (2.2), what it says, and what it names beside
@@ -53,7 +67,7 @@ func (w *walk) checkEvent(seq uint64, body []byte) error {
 	if err := e.members("its body", root, eventMembers[:], m[:]); err != nil {
 		return err
 	}
-	e.checks, e.record = m[1], m[4]
+	e.checks, e.record = m[eventChecks], m[eventRecord]
 	if err := w.checkFrame(e, &m); err != nil {
 		return err
 	}
@@ -70,28 +84,28 @@ func (w *walk) checkEvent(seq uint64, body []byte) error {
 
 // checkFrame checks what every event says.
 func (w *walk) checkFrame(e *event, m *[len(eventMembers)]pyjson.Value) error {
-	if n, ok := count(m[6]); !ok || n != e.seq {
-		return e.damaged("its seq is %.100s", m[6].Raw())
+	if n, ok := count(m[eventSeq]); !ok || n != e.seq {
+		return e.damaged("its seq is %.100s", m[eventSeq].Raw())
 	}
-	if n, ok := count(m[8]); !ok || n != eventVersion {
-		return e.damaged("its v is %.100s, known is %d", m[8].Raw(), eventVersion)
+	if n, ok := count(m[eventV]); !ok || n != eventVersion {
+		return e.damaged("its v is %.100s, known is %d", m[eventV].Raw(), eventVersion)
 	}
-	if n, ok := count(m[5]); !ok || n != record.Rules {
-		return e.damaged("its rules are %.100s, known are %d", m[5].Raw(), record.Rules)
+	if n, ok := count(m[eventRules]); !ok || n != record.Rules {
+		return e.damaged("its rules are %.100s, known are %d", m[eventRules].Raw(), record.Rules)
 	}
-	facts, known := FactsOf(string(m[2].Text()))
+	facts, known := FactsOf(string(m[eventKind].Text()))
 	if !known {
-		return e.damaged("its kind is %.100q, which is unknown", m[2].Text())
+		return e.damaged("its kind is %.100q, which is unknown", m[eventKind].Text())
 	}
 	e.kind, e.facts = facts.Kind(), facts
-	ledger := m[3].Text()
+	ledger := m[eventLedger].Text()
 	if e.seq == 0 && w.ledger == "" {
 		w.ledger = string(ledger)
 	}
 	if len(ledger) == 0 || string(ledger) != w.ledger {
 		return e.damaged("its ledger is %.100q, this one is %.100q", ledger, w.ledger)
 	}
-	return w.checkTime(e, m[7].Text())
+	return w.checkTime(e, m[eventTime].Text())
 }
 
 // secondsOf is the part of an event's time that ends with the seconds.

@@ -40,8 +40,8 @@ type member struct {
 }
 
 // members takes an object apart, whose members stand in canonical order: those that it
-// may have are known, in that order. found gets their values, Absent for those that are
-// left out. what names the object in messages.
+// may have are known, in that order. found, unless it is nil, gets their values, Absent for
+// those that are left out. what names the object in messages.
 func (e *event) members(what string, o pyjson.Value, known []member, found []pyjson.Value) error {
 	if o.Kind() != pyjson.Object {
 		return e.damaged("%s is not an object", what)
@@ -60,7 +60,9 @@ func (e *event) members(what string, o pyjson.Value, known []member, found []pyj
 		if known[next].kinds&(1<<value.Kind()) == 0 {
 			return e.damaged("%s has as %q the value %.100s, which is of another type", what, known[next].name, value.Raw())
 		}
-		found[next] = value
+		if found != nil {
+			found[next] = value
+		}
 		next++
 	}
 	for ; next < len(known); next++ {

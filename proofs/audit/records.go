@@ -15,6 +15,13 @@ import (
 // common is what the records of all kinds have.
 type common struct{ content, digest, key, labels, producer, runID pyjson.Value }
 
+func commonOf(r pyjson.Value) common {
+	return common{
+		content: r.Member("content"), digest: r.Member("digest"), key: r.Member("idempotency_key"),
+		labels: r.Member("labels"), producer: r.Member("producer"), runID: r.Member("run_id"),
+	}
+}
+
 // checkCommon checks that, notes whether the record names content, and notes its key.
 func (w *walk) checkCommon(e *event, c common) error {
 	for name, named := range c.content.Members() {
@@ -52,93 +59,6 @@ var (
 	producerMembers = [...]member{{"id", text, always}, {"seq", integer, always}}
 )
 
-// ipcMembers are the members of an IPC record.
-var ipcMembers = [...]member{
-	{"content", object, sometimes}, {"digest", text, always}, {"environment", object, sometimes}, {"hashes", object, always},
-	{"idempotency_key", text, sometimes}, {"labels", object, sometimes}, {"max_tokens", integer, always}, {"model", text, always},
-	{"payload_schema", text, sometimes}, {"producer", object, sometimes}, {"run_id", text, sometimes}, {"seed", integer, sometimes},
-	{"temperature", float, always}, {"timestamp", text, sometimes}, {"usage", object, sometimes},
-}
-
-var (
-	ipcHashes = [...]member{{"input_hash", text, always}, {"ipc_id", nullable, always}, {"ipc_id_advanced", nullable, sometimes},
-		{"output_hash", nullable, always}, {"system_prompt_hash", nullable, always}}
-	environmentMembers = [...]member{{"host_platform", text, sometimes}, {"model_digest", text, sometimes}, {"ollama_build_hash", text, sometimes}}
-)
-
-// checkIPC checks an IPC record (1.3).
-func (w *walk) checkIPC(e *event) error {
-	var m [len(ipcMembers)]pyjson.Value
-	if err := e.members("its record", e.record, ipcMembers[:], m[:]); err != nil {
-		return err
-	}
-	content, hashes := m[0], m[3]
-	var h [len(ipcHashes)]pyjson.Value
-	var env [len(environmentMembers)]pyjson.Value
-	err := e.members("its hashes", hashes, ipcHashes[:], h[:])
-	if err == nil && m[2].Kind() != pyjson.Absent {
-		err = e.members("its environment", m[2], environmentMembers[:], env[:])
-	}
-	if err == nil {
-		err = e.hashForms(h[:]...)
-	}
-	if err == nil {
-		err = w.checkCommon(e, common{m[0], m[1], m[4], m[5], m[9], m[10]})
-	}
-	if err != nil {
-		return err
-	}
-	if tokens := m[6].Raw(); tokens[0] == '-' {
-		return e.damaged("its max_tokens are %.100s", tokens)
-	}
-	c := claims{e: e}
-	for _, f := range [...]field{
-		{name: "input_hash", effective: hash(h[0]), from: has(content, "payload")},
-		{name: "system_prompt_hash", effective: hash(h[4]), from: has(content, "system_prompt")},
-		{name: "output_hash", effective: hash(h[3]), from: has(content, "output")},
-	} {
-		if err := c.check(f); err != nil {
-			return err
-		}
-	}
-	if err := c.check(w.ipcID(m, h, "ipc_id", h[1])); err != nil {
-		return err
-	}
-	if err := c.check(w.ipcID(m, h, "ipc_id_advanced", h[2], env[2], env[1], env[0])); err != nil {
-		return err
-	}
-	return c.done()
-}
-
-// ipcID is the field of an ipc_id, or of one that covers more, until the next is made. It is withheld where
-// the chain is incomplete, and a claim where not all that it covers is known.
-func (w *walk) ipcID(m [len(ipcMembers)]pyjson.Value, h [len(ipcHashes)]pyjson.Value, name string, effective pyjson.Value, more ...pyjson.Value) field {
-	f := field{name: name, effective: hash(effective), from: claimed}
-	if h[3].Kind() == pyjson.Null || h[4].Kind() == pyjson.Null {
-		f.withheld = true
-		return f
-	}
-	model, temperature, tokens, seed := m[7], m[12], m[6], m[11]
-	if seed.Kind() == pyjson.Absent {
-		return f
-	}
-	joined := append(w.joined[:0], h[0].Text()...)
-	for _, part := range [...][]byte{h[4].Text(), model.Text(), temperature.Raw(), tokens.Raw(), seed.Raw()} {
-		joined = append(append(joined, ':'), part...)
-	}
-	for _, v := range more {
-		if v.Kind() == pyjson.Absent {
-			return f
-		}
-		joined = append(append(joined, ':'), v.Text()...)
-	}
-	sum := sha256.Sum256(joined)
-	begin := len(joined)
-	w.joined = hex.AppendEncode(joined, sum[:])
-	f.from, f.recomputed = computed, w.joined[begin:]
-	return f
-}
-
 // setMembers are the members of a citation set, citationMembers those of a citation.
 var (
 	setMembers = [...]member{{"citations", array, always}, {"content", object, sometimes}, {"digest", text, always},
@@ -149,29 +69,29 @@ var (
 
 // checkCitations checks a citation set (1.5).
 func (w *walk) checkCitations(e *event) error {
-	var m [len(setMembers)]pyjson.Value
-	if err := e.members("its record", e.record, setMembers[:], m[:]); err != nil {
+	if err := e.members("its record", e.record, setMembers[:], nil); err != nil {
 		return err
 	}
-	if err := w.checkCommon(e, common{m[1], m[2], m[3], m[4], m[5], m[6]}); err != nil {
+	known := commonOf(e.record)
+	if err := w.checkCommon(e, known); err != nil {
 		return err
 	}
 	c, i := claims{e: e}, 0
-	for citation := range m[0].Elements() {
-		var m1 [len(citationMembers)]pyjson.Value
-		if err := e.members("a citation", citation, citationMembers[:], m1[:]); err != nil {
+	for citation := range e.record.Member("citations").Elements() {
+		if err := e.members("a citation", citation, citationMembers[:], nil); err != nil {
 			return err
 		}
 		name := "citations/" + strconv.Itoa(i)
 		i++
-		chunk := m1[0].Text()
+		chunk := citation.Member("chunk_hash").Text()
 		if digits, ok := bytes.CutPrefix(chunk, []byte("sha256:")); !ok || !isDigest(digits) {
 			return e.damaged("its %s has the chunk hash %.100q", name, chunk)
 		}
-		if weight, ok := m1[3].Float(); !ok || weight < 0 || weight > 1 {
-			return e.damaged("its %s has the weight %.100s", name, m1[3].Raw())
+		said := citation.Member("weight")
+		if weight, ok := said.Float(); !ok || weight < 0 || weight > 1 {
+			return e.damaged("its %s has the weight %.100s", name, said.Raw())
 		}
-		if err := c.check(field{name: name + "/chunk_hash", effective: chunk, from: has(m[1], name+"/text")}); err != nil {
+		if err := c.check(field{name: name + "/chunk_hash", effective: chunk, from: has(known.content, name+"/text")}); err != nil {
 			return err
 		}
 	}
@@ -194,29 +114,30 @@ const (
 
 // checkPath checks a path fingerprint (1.6).
 func (w *walk) checkPath(e *event) error {
-	var m [len(pathMembers)]pyjson.Value
-	if err := e.members("its record", e.record, pathMembers[:], m[:]); err != nil {
+	if err := e.members("its record", e.record, pathMembers[:], nil); err != nil {
 		return err
 	}
-	var h [len(pathHashes)]pyjson.Value
-	if err := e.members("its hashes", m[4], pathHashes[:], h[:]); err != nil {
+	hashes := e.record.Member("hashes")
+	if err := e.members("its hashes", hashes, pathHashes[:], nil); err != nil {
 		return err
 	}
-	if err := w.checkCommon(e, common{m[1], m[2], m[5], m[6], m[7], m[10]}); err != nil {
+	known := commonOf(e.record)
+	if err := w.checkCommon(e, known); err != nil {
 		return err
 	}
 	var route [][]byte
-	for passage := range m[9].Elements() {
+	for passage := range e.record.Member("route").Elements() {
 		if passage.Kind() != pyjson.String {
 			return e.damaged("its route has the passage %.100s", passage.Raw())
 		}
 		route = append(route, passage.Text())
 	}
-	id := h[1].Text()
-	if string(m[3].Text()) != "adr-004" || !isDigits(id, shortID) && !isDigits(id, longID) {
-		return e.damaged("its hash_version is %.100q, its path_id %.100q", m[3].Text(), id)
+	id, version := hashes.Member("path_id").Text(), e.record.Member("hash_version").Text()
+	if string(version) != "adr-004" || !isDigits(id, shortID) && !isDigits(id, longID) {
+		return e.damaged("its hash_version is %.100q, its path_id %.100q", version, id)
 	}
-	for _, v := range [...]pyjson.Value{h[0], h[2]} {
+	content, raw := hashes.Member("content_fingerprint"), hashes.Member("raw_content_fingerprint")
+	for _, v := range [...]pyjson.Value{content, raw} {
 		if v.Kind() == pyjson.String && !isDigits(v.Text(), shortID) {
 			return e.damaged("its fingerprint is %.100q", v.Text())
 		}
@@ -225,8 +146,8 @@ func (w *walk) checkPath(e *event) error {
 	c := claims{e: e}
 	for _, f := range [...]field{
 		{name: "path_id", effective: id, from: computed, recomputed: hex.AppendEncode(nil, sum[:])[:len(id)]},
-		{name: "content_fingerprint", effective: hash(h[0]), from: has(m[1], "content")},
-		{name: "raw_content_fingerprint", effective: hash(h[2]), from: has(m[1], "content")},
+		{name: "content_fingerprint", effective: hash(content), from: has(known.content, "content")},
+		{name: "raw_content_fingerprint", effective: hash(raw), from: has(known.content, "content")},
 	} {
 		if err := c.check(f); err != nil {
 			return err

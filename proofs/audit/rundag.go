@@ -60,29 +60,26 @@ type run struct {
 
 // checkRunDAG checks a run-DAG (1.4).
 func (w *walk) checkRunDAG(e *event) error {
-	var m [len(runMembers)]pyjson.Value
-	if err := e.members("its record", e.record, runMembers[:], m[:]); err != nil {
+	if err := e.members("its record", e.record, runMembers[:], nil); err != nil {
 		return err
 	}
+	r := run{claims: &claims{e: e}, content: e.record.Member("content"), hashes: e.record.Member("hashes"), dimensions: e.record.Member("cache_dimensions")}
 	var h [len(runHashes)]pyjson.Value
-	err := e.members("its hashes", m[6], runHashes[:], h[:])
+	err := e.members("its hashes", r.hashes, runHashes[:], h[:])
 	if err == nil {
 		err = e.hashForms(h[:]...)
 	}
 	if err == nil {
-		err = w.checkCommon(e, common{m[3], m[4], m[7], m[8], m[15], m[17]})
+		err = w.checkCommon(e, commonOf(e.record))
 	}
 	if err != nil {
 		return err
 	}
-	r := run{claims: &claims{e: e}, content: m[3], hashes: m[6], dimensions: m[2]}
 	r.given = has(r.content, "dag") == computed
 	r.built = has(r.content, "inputs") == computed
 	r.rejected = has(r.content, "reject_inputs") == computed
 	for _, check := range [...]func() error{
-		func() error { return r.readStages(m[13]) },
-		func() error { return r.checkWords(m) },
-		r.checkRoot, r.checkStages, r.checkBases, r.checkDimensions, r.checkCacheKey, r.done,
+		r.readStages, r.checkWords, r.checkRoot, r.checkStages, r.checkBases, r.checkDimensions, r.checkCacheKey, r.done,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -93,8 +90,8 @@ func (w *walk) checkRunDAG(e *event) error {
 
 var nodeMembers = [...]member{{"hash", text, always}, {"stage", text, always}}
 
-func (r *run) readStages(nodes pyjson.Value) error {
-	for v := range nodes.Elements() {
+func (r *run) readStages() error {
+	for v := range r.e.record.Member("nodes").Elements() {
 		var m [len(nodeMembers)]pyjson.Value
 		if err := r.e.members("a stage", v, nodeMembers[:], m[:]); err != nil {
 			return err
@@ -122,25 +119,27 @@ func (r *run) find(name string) []byte {
 
 // checkWords checks what the event says of the run in words: they follow from its
 // stages and numbers.
-func (r *run) checkWords(m [len(runMembers)]pyjson.Value) error {
+func (r *run) checkWords() error {
+	said := r.e.record
 	preflight := "unavailable_legacy_run"
 	if r.find(preflightStage) != nil {
 		preflight = "available"
 	}
-	if got := m[14].Text(); string(got) != preflight {
+	if got := said.Member("preflight").Text(); string(got) != preflight {
 		return checkDamaged(r.e.seq, "preflight", "it is %.100q, the stages make it %q", got, preflight)
 	}
-	if got, want := m[18].Text(), r.shape(); string(got) != want {
+	if got, want := said.Member("shape").Text(), r.shape(); string(got) != want {
 		return checkDamaged(r.e.seq, "shape", "it is %.100q, the stages make it %q", got, want)
 	}
 	var failed []byte
 	if r.built {
-		if m[10].Kind() == pyjson.Absent || m[11].Kind() == pyjson.Absent || m[12].Kind() == pyjson.Absent {
+		quotes, sources := said.Member("n_quotes"), said.Member("n_sources")
+		if quotes.Kind() == pyjson.Absent || sources.Kind() == pyjson.Absent || said.Member("n_verified").Kind() == pyjson.Absent {
 			return r.e.damaged("it is a run that was made of inputs, and lacks n_quotes, n_sources or n_verified")
 		}
-		failed = failureStage(m[1].Text(), m[11].Raw(), m[10].Raw())
+		failed = failureStage(said.Member("audit_mode").Text(), sources.Raw(), quotes.Raw())
 	}
-	if got := hash(m[5]); !bytes.Equal(got, failed) {
+	if got := hash(said.Member("failure_stage")); !bytes.Equal(got, failed) {
 		return checkDamaged(r.e.seq, "failure_stage", "it is %.100s, the event's other fields make it %s", orNull(got), orNull(failed))
 	}
 	return nil

@@ -81,7 +81,7 @@ func (w *walk) checkVerb(e *event) error {
 	case record.KeyRotated:
 		known = rotationMembers[:]
 	}
-	if err := e.members("its record", e.record, known, make([]pyjson.Value, len(known))); err != nil {
+	if err := e.members("its record", e.record, known, nil); err != nil {
 		return err
 	}
 	if err := e.noChecks(); err != nil {

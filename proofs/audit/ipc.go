@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Places in ipcMembers.
+const (
+	ipcContent = iota
+	ipcDigest
+	ipcEnvironment
+	ipcHashes
+	ipcKey
+	ipcLabels
+	ipcMaxTokens
+	ipcModel
+	ipcPayloadSchema
+	ipcProducer
+	ipcRunID
+	ipcSeed
+	ipcTemperature
+	ipcTimestamp
+	ipcUsage
+)
+
+// ipcMembers are the members of an IPC record.
+var ipcMembers = [...]member{
+	ipcContent: {"content", object, sometimes}, ipcDigest: {"digest", text, always}, ipcEnvironment: {"environment", object, sometimes},
+	ipcHashes: {"hashes", object, always}, ipcKey: {"idempotency_key", text, sometimes}, ipcLabels: {"labels", object, sometimes},
+	ipcMaxTokens: {"max_tokens", integer, always}, ipcModel: {"model", text, always}, ipcPayloadSchema: {"payload_schema", text, sometimes},
+	ipcProducer: {"producer", object, sometimes}, ipcRunID: {"run_id", text, sometimes}, ipcSeed: {"seed", integer, sometimes},
+	ipcTemperature: {"temperature", float, always}, ipcTimestamp: {"timestamp", text, sometimes}, ipcUsage: {"usage", object, sometimes},
+}
+
+// Places in ipcHashMembers.
+const (
+	inputHash = iota
+	idHash
+	advancedHash
+	outputHash
+	systemPromptHash
+)
+
+// Places in environmentMembers.
+const (
+	hostPlatform = iota
+	modelDigest
+	buildHash
+)
+
+var (
+	ipcHashMembers = [...]member{inputHash: {"input_hash", text, always}, idHash: {"ipc_id", nullable, always}, advancedHash: {"ipc_id_advanced", nullable, sometimes},
+		outputHash: {"output_hash", nullable, always}, systemPromptHash: {"system_prompt_hash", nullable, always}}
+	environmentMembers = [...]member{hostPlatform: {"host_platform", text, sometimes}, modelDigest: {"model_digest", text, sometimes},
+		buildHash: {"ollama_build_hash", text, sometimes}}
+)
+
+// checkIPC checks an IPC record (1.3).
+func (w *walk) checkIPC(e *event) error {
+	var m [len(ipcMembers)]pyjson.Value
+	if err := e.members("its record", e.record, ipcMembers[:], m[:]); err != nil {
+		return err
+	}
+	content, hashes := m[ipcContent], m[ipcHashes]
+	var h [len(ipcHashMembers)]pyjson.Value
+	var env [len(environmentMembers)]pyjson.Value
+	err := e.members("its hashes", hashes, ipcHashMembers[:], h[:])
+	if err == nil && m[ipcEnvironment].Kind() != pyjson.Absent {
+		err = e.members("its environment", m[ipcEnvironment], environmentMembers[:], env[:])
+	}
+	if err == nil {
+		err = e.hashForms(h[:]...)
+	}
+	if err == nil {
+		err = w.checkCommon(e, common{m[ipcContent], m[ipcDigest], m[ipcKey], m[ipcLabels], m[ipcProducer], m[ipcRunID]})
+	}
+	if err != nil {
+		return err
+	}
+	if tokens := m[ipcMaxTokens].Raw(); tokens[0] == '-' {
+		return e.damaged("its max_tokens are %.100s", tokens)
+	}
+	c := claims{e: e}
+	for _, f := range [...]field{
+		{name: "input_hash", effective: hash(h[inputHash]), from: has(content, "payload")},
+		{name: "system_prompt_hash", effective: hash(h[systemPromptHash]), from: has(content, "system_prompt")},
+		{name: "output_hash", effective: hash(h[outputHash]), from: has(content, "output")},
+	} {
+		if err := c.check(f); err != nil {
+			return err
+		}
+	}
+	if err := c.check(w.ipcID(m, h, "ipc_id", h[idHash])); err != nil {
+		return err
+	}
+	if err := c.check(w.ipcID(m, h, "ipc_id_advanced", h[advancedHash], env[buildHash], env[modelDigest], env[hostPlatform])); err != nil {
+		return err
+	}
+	return c.done()
+}
+
+// ipcID is the field of an ipc_id, or of one that covers more, until the next is made. It is withheld where
+// the chain is incomplete, and a claim where not all that it covers is known.
+func (w *walk) ipcID(m [len(ipcMembers)]pyjson.Value, h [len(ipcHashMembers)]pyjson.Value, name string, effective pyjson.Value, more ...pyjson.Value) field {
+	f := field{name: name, effective: hash(effective), from: claimed}
+	if h[outputHash].Kind() == pyjson.Null || h[systemPromptHash].Kind() == pyjson.Null {
+		f.withheld = true
+		return f
+	}
+	model, temperature, tokens, seed := m[ipcModel], m[ipcTemperature], m[ipcMaxTokens], m[ipcSeed]
+	if seed.Kind() == pyjson.Absent {
+		return f
+	}
+	joined := append(w.joined[:0], h[inputHash].Text()...)
+	for _, part := range [...][]byte{h[systemPromptHash].Text(), model.Text(), temperature.Raw(), tokens.Raw(), seed.Raw()} {
+		joined = append(append(joined, ':'), part...)
+	}
+	for _, v := range more {
+		if v.Kind() == pyjson.Absent {
+			return f
+		}
+		joined = append(append(joined, ':'), v.Text()...)
+	}
+	sum := sha256.Sum256(joined)
+	begin := len(joined)
+	w.joined = hex.AppendEncode(joined, sum[:])
+	f.from, f.recomputed = computed, w.joined[begin:]
+	return f
+}
