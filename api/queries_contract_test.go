@@ -80,7 +80,9 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	}
 	require.Greater(t, asked, 150)
 	s.send(t, post(ipc, goodIPC).asking("?derive="), http.StatusBadRequest)
-	s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{"source_id":""}}`), http.StatusUnprocessableEntity)
+	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // the second would be without bound
+		s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{`+filter+`}}`), http.StatusUnprocessableEntity)
+	}
 	// What was recorded without a name is found by none.
 	s.do(t, post(ipc, `{"labels":{"note":""},`+strings.Replace(goodIPC[1:], `"m"`, `""`, 1)), http.StatusCreated)
 	s.do(t, post(prefix+"/citation-sets", `{"subject":"","citations":[]}`), http.StatusCreated)

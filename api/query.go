@@ -55,7 +55,7 @@ func query(c echo.Context, known ...parameter) error {
 // not set: it is neither taken for the name of something nor for no parameter.
 func (p *parameter) read(value string) error {
 	if value == "" && !p.canEmpty {
-		return invalid(p.name, "must not be empty; leave it out if nothing is meant")
+		return invalid(p.name, "must not be empty")
 	}
 	return p.set(value)
 }
