@@ -162,6 +162,8 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has another status")},
 		{name: "no JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
+		{name: "pages that are too long", about: onPath("/records", "limit=1000", "kind=content_redacted"), status: http.StatusOK, text: func(string) string { return strings.Repeat(" ", maxAuditJSON+1) }},
+		{name: "an answer that is too long", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", maxAuditJSON+1) }, want: answer("/sources", "", "")},
 		{name: "no list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
