@@ -123,8 +123,8 @@ func effectValue(variable, name string, value *string) (string, error) {
 // keptTotals bounds how many totals are kept.
 const keptTotals = 256
 
-// effectTotals keeps the totals of effects, which cost as much as all their pages,
-// by ledger, size and query. They never change.
+// effectTotals keeps the totals of effects, which cost as much as all their pages, each
+// as of the last size that it was asked for. They never change.
 type effectTotals struct {
 	mu   sync.Mutex // held briefly, for what follows
 	kept map[totalsKey]index.EffectTotals
@@ -133,44 +133,46 @@ type effectTotals struct {
 
 type totalsKey struct {
 	ledger string
-	size   uint64
 	query  index.EffectQuery
 }
 
-// of counts the pairs of a query, unless that was done lately.
+// of counts the pairs of a query: from those of another size, if they are near.
 func (t *effectTotals) of(q *question, query index.EffectQuery) (index.EffectTotals, error) {
-	key := totalsKey{q.ledger.Name(), q.view.Size(), query}
-	if totals, ok := t.find(key); ok {
-		return totals, nil
+	key := totalsKey{q.ledger.Name(), query}
+	known := t.find(key)
+	if known != nil && known.AsOf == q.view.Size() {
+		return *known, nil
 	}
-	totals, err := q.view.EffectTotals(q.ctx, query)
+	totals, err := q.view.EffectTotals(q.ctx, query, known)
 	if err == nil {
 		t.keep(key, totals)
 	}
 	return totals, err
 }
 
-func (t *effectTotals) find(key totalsKey) (index.EffectTotals, bool) {
+// find is nil where none are kept.
+func (t *effectTotals) find(key totalsKey) *index.EffectTotals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	totals, ok := t.kept[key]
-	return totals, ok
+	if totals, ok := t.kept[key]; ok {
+		return &totals
+	}
+	return nil
 }
 
 // keep keeps totals, in place of the oldest when there are many.
 func (t *effectTotals) keep(key totalsKey, totals index.EffectTotals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.kept[key]; ok {
-		return
-	}
 	if t.kept == nil {
 		t.kept = make(map[totalsKey]index.EffectTotals)
 	}
-	if len(t.keys) == keptTotals {
-		delete(t.kept, t.keys[0])
-		t.keys = t.keys[1:]
+	if _, ok := t.kept[key]; !ok {
+		if len(t.keys) == keptTotals {
+			delete(t.kept, t.keys[0])
+			t.keys = t.keys[1:]
+		}
+		t.keys = append(t.keys, key)
 	}
-	t.keys = append(t.keys, key)
 	t.kept[key] = totals
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,29 +10,62 @@ import (
 	"colophon/ledger/index"
 )
 
-// The latest totals are kept, each under its own ledger, size and query.
+// The latest totals are kept, each under its own ledger and query.
 func TestEffectTotalsAreKept(t *testing.T) {
 	var kept effectTotals
-	keyOf := func(size int) totalsKey {
-		return totalsKey{"default", uint64(size), index.EffectQuery{Variable: "model", A: "a", B: "b"}}
+	keyOf := func(n int) totalsKey {
+		return totalsKey{"default", index.EffectQuery{Variable: "model", A: "a", B: fmt.Sprint(n)}}
 	}
-	for size := range keptTotals + 2 {
-		_, found := kept.find(keyOf(size))
-		require.False(t, found)
-		kept.keep(keyOf(size), index.EffectTotals{Pairs: uint64(size)})
-		kept.keep(keyOf(size), index.EffectTotals{Pairs: uint64(size)})
+	for n := range keptTotals + 2 {
+		require.Nil(t, kept.find(keyOf(n)))
+		kept.keep(keyOf(n), index.EffectTotals{Pairs: 1, AsOf: 7})
+		kept.keep(keyOf(n), index.EffectTotals{Pairs: uint64(n), AsOf: 8})
 	}
 	require.Len(t, kept.kept, keptTotals)
 	require.Len(t, kept.keys, keptTotals)
-	for size := range keptTotals + 2 {
-		totals, found := kept.find(keyOf(size))
-		require.Equal(t, size >= 2, found)
-		if found {
-			require.Equal(t, uint64(size), totals.Pairs)
+	for n := range keptTotals + 2 {
+		totals := kept.find(keyOf(n))
+		require.Equal(t, n >= 2, totals != nil)
+		if totals != nil {
+			require.Equal(t, index.EffectTotals{Pairs: uint64(n), AsOf: 8}, *totals)
 		}
 	}
 	other := keyOf(keptTotals)
 	other.query.Any = true
-	_, found := kept.find(other)
-	require.False(t, found)
+	require.Nil(t, kept.find(other))
+}
+
+// Totals follow the log, forwards and backwards.
+func TestEffectTotalsFollowTheLog(t *testing.T) {
+	s := start(t)
+	asked := func(query string) (answer struct {
+		AsOf      uint64 `json:"as_of"`
+		Pairs     uint64 `json:"pairs"`
+		Changed   uint64 `json:"changed"`
+		Unchanged uint64 `json:"unchanged"`
+	}) {
+		s.get("/drift/effects?variable=model&a=one&b=two" + query).want(http.StatusOK).json(&answer)
+		return answer
+	}
+	var sizes []uint64
+	for n := range 12 {
+		for _, model := range []string{"one", "two"} {
+			output := "the same"
+			if n%3 == 0 {
+				output = model
+			}
+			s.post("/ipc-records", fmt.Sprintf(`{"payload":{"n":%d},"system_prompt":"s","output":%q,"model":%q,"temperature":0,"max_tokens":1,"seed":1}`, n/2, output, model)).
+				want(http.StatusCreated)
+		}
+		got := asked("")
+		require.Equal(t, uint64(n+1), got.Pairs)
+		require.Equal(t, uint64(n/3+1), got.Changed)
+		require.Equal(t, got.Pairs, got.Changed+got.Unchanged)
+		sizes = append(sizes, got.AsOf)
+	}
+	for n := len(sizes) - 1; n >= 0; n-- {
+		require.Equal(t, uint64(n+1), asked(fmt.Sprint("&as_of=", sizes[n])).Pairs)
+	}
+	s.post("/records/1/state", `{"state":"stale","reason":"r"}`).want(http.StatusCreated)
+	require.Equal(t, uint64(11), asked("").Pairs)
 }

@@ -32,7 +32,7 @@ func newQueries() *cobra.Command {
 		Use:   "queries",
 		Short: "Ask a large ledger and a small one the same, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
-all, and ask both servers in turns: each kind of question about records drawn from all,
+all, and ask both servers in turns, question by question, about records drawn from all:
 pages of ten rows, one connection. Then hold the large one's proofs against its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
@@ -226,11 +226,13 @@ type comparison struct {
 // compare asks either ledger each question, in turns.
 func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, err error) {
 	fmt.Fprintf(out, "%-20s %12s %12s %7s %12s %12s %7s %7s\n", "question", "p50 µs small", "large", "ratio", "p99 µs small", "large", "ratio", "bytes")
-	for _, question := range questions {
-		var results [2]load.Result
-		c := comparison{Name: question.name}
-		random := rand.New(rand.NewPCG(q.seed, 7))
-		for range q.asks {
+	list = make([]comparison, len(questions))
+	results := make([][2]load.Result, len(questions))
+	random := rand.New(rand.NewPCG(q.seed, 7))
+	bar := newProgress(q.asks, "asking")
+	defer bar.finish()
+	for range q.asks {
+		for n, question := range questions {
 			for i, a := range sides {
 				d, err := a.draw(random)
 				if err != nil {
@@ -241,15 +243,19 @@ func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, er
 				if err != nil {
 					return nil, err
 				}
-				results[i].Done(begin, 1)
-				c.Bytes[i] += len(answer)
+				results[n][i].Done(begin, 1)
+				list[n].Bytes[i] += len(answer)
 			}
 		}
-		for i := range results {
-			slices.Sort(results[i].Latencies)
-			c.P50[i], c.P99[i] = results[i].Quantile(0.5), results[i].Quantile(0.99)
+		bar.add(1)
+	}
+	for n, question := range questions {
+		c := &list[n]
+		c.Name = question.name
+		for i := range sides {
+			slices.Sort(results[n][i].Latencies)
+			c.P50[i], c.P99[i] = results[n][i].Quantile(0.5), results[n][i].Quantile(0.99)
 		}
-		list = append(list, c)
 		c.print(out)
 	}
 	return list, nil

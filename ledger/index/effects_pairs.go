@@ -20,14 +20,19 @@ type ipcPair struct {
 
 // pair is the ipc_id that the run at condition shows first, and its partner.
 func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
-	p := ipcPair{view: e.view}
 	run, err := e.view.IPCRecord(ctx, condition)
 	if err != nil {
-		return p, err
+		return ipcPair{}, err
 	}
-	p.leading = identify([]byte(ipcIDName), run.IPCID)
+	ids := ipcIDs{leading: identify([]byte(ipcIDName), run.IPCID)}
 	*effectVariable(&run.IPC, e.query.Variable) = e.partner
-	p.other = identify([]byte(ipcIDName), appendIPCID(nil, &run.IPC))
+	ids.other = identify([]byte(ipcIDName), appendIPCID(nil, &run.IPC))
+	return e.pairOf(ids)
+}
+
+// pairOf is two ipc_ids, of which either may have no run.
+func (e *effects) pairOf(ids ipcIDs) (ipcPair, error) {
+	p := ipcPair{view: e.view, leading: ids.leading, other: ids.other}
 	other, err := e.view.group(p.other)
 	if err != nil || other.conditions == 0 {
 		p.none = true

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 )
@@ -24,9 +23,6 @@ type EffectPair struct {
 	A, B    IPCRecord
 	Changed bool // the output
 }
-
-// EffectTotals counts pairs.
-type EffectTotals struct{ Pairs, Changed, Unchanged uint64 }
 
 // Effects lists pairs. Runs take part whose ipc_id is the hash of what they say
 // they were made of: that is how its partner is found. A page may have fewer
@@ -73,55 +69,22 @@ func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []Effec
 	return rows, nil, nil
 }
 
-// EffectTotals counts all pairs. It reads about as much as all pages together, but
-// for the log.
-func (v *View) EffectTotals(ctx context.Context, q EffectQuery) (t EffectTotals, err error) {
-	e, err := v.effects(q)
-	if err != nil {
-		return t, err
-	}
-	for at := (effectPosition{condition: e.last}); at.condition != 0; {
-		if err := ctx.Err(); err != nil {
-			return t, err
-		}
-		pair, err := e.pair(ctx, at.condition)
-		if err != nil {
-			return t, err
-		}
-		for one, err := range pair.walk(&at) {
-			switch err := cmp.Or(err, ctx.Err()); {
-			case err != nil:
-				return t, err
-			case !one.found:
-			case one.changed():
-				t.Pairs++
-				t.Changed++
-			default:
-				t.Pairs++
-				t.Unchanged++
-			}
-		}
-		if at, err = e.before(at.condition); err != nil {
-			return t, err
-		}
-	}
-	return t, nil
-}
-
 // effects walks the ipc_ids that have one of the two values, whichever fewer have:
 // the leading side.
 type effects struct {
 	view     *View
 	query    EffectQuery
 	id       identity // of the leading value
-	partner  []byte   // the other value
-	last     uint64   // newest of the leading ipc_ids' first runs; 0 if there is none
+	leading  []byte   // that value
+	partner  []byte   // the other one
+	count    uint64   // of ipc_ids with the leading value
+	last     uint64   // newest of their first runs; 0 if there is none
 	reversed bool     // the leading side is B
 }
 
 func (v *View) effects(q EffectQuery) (*effects, error) {
 	a, b := identify([]byte(q.Variable), []byte(q.A)), identify([]byte(q.Variable), []byte(q.B))
-	e := &effects{view: v, query: q, id: a, partner: []byte(q.B)}
+	e := &effects{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := v.conditions(q.Variable, a)
 	if err != nil {
 		return nil, err
@@ -130,8 +93,8 @@ func (v *View) effects(q EffectQuery) (*effects, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.last = last; more < fewer {
-		e.id, e.partner, e.last, e.reversed = b, []byte(q.A), lastB, true
+	if e.count, e.last = fewer, last; more < fewer {
+		e.id, e.leading, e.partner, e.count, e.last, e.reversed = b, e.partner, e.leading, more, lastB, true
 	}
 	return e, nil
 }

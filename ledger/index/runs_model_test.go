@@ -333,7 +333,7 @@ func TestEffectsEqualModel(t *testing.T) {
 				require.Equal(t, pair.Changed, string(pair.A.OutputHash) != string(pair.B.OutputHash))
 			}
 			require.Equal(t, want, got)
-			var totals EffectTotals
+			totals := EffectTotals{AsOf: u.size}
 			for _, changed := range want {
 				totals.Pairs++
 				if changed {
@@ -342,9 +342,20 @@ func TestEffectsEqualModel(t *testing.T) {
 					totals.Unchanged++
 				}
 			}
-			gotTotals, err := u.view.EffectTotals(t.Context(), q)
+			gotTotals, err := u.view.EffectTotals(t.Context(), q, nil)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
+			other, err := u.view.follower.View(drawSize(t, u.log))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, other.Close()) }()
+			known, err := other.EffectTotals(t.Context(), q, nil)
+			require.NoError(t, err)
+			e, err := u.view.effects(q)
+			require.NoError(t, err)
+			gotTotals, err = e.countFrom(t.Context(), known)
+			require.NoError(t, err)
+			require.Equal(t, totals, gotTotals)
+			require.Equal(t, u.size, u.view.Size())
 		})
 	})
 }

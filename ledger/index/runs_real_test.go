@@ -62,9 +62,9 @@ func TestRealInputEffects(t *testing.T) {
 		{EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
 		{EffectQuery{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
 	} {
-		totals, err := view.EffectTotals(t.Context(), c.query)
+		totals, err := view.EffectTotals(t.Context(), c.query, nil)
 		require.NoError(t, err)
-		require.Equal(t, EffectTotals{c.pairs, c.changed, c.pairs - c.changed}, totals, c.query)
+		require.Equal(t, EffectTotals{c.pairs, c.changed, c.pairs - c.changed, view.Size()}, totals, c.query)
 		c.query.A, c.query.B = c.query.B, c.query.A
 		pairs := pages(t, 100, func(p Page) ([]EffectPair, []byte, error) { return view.Effects(t.Context(), c.query, p) })
 		require.Len(t, pairs, int(c.pairs))

@@ -183,9 +183,9 @@ func TestEffectsSkipMereClaims(t *testing.T) {
 		return found
 	}
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 8}}, pairs())
-	totals, err := v.EffectTotals(t.Context(), q)
+	totals, err := v.EffectTotals(t.Context(), q, nil)
 	require.NoError(t, err)
-	require.Equal(t, EffectTotals{Pairs: 2, Changed: 1, Unchanged: 1}, totals)
+	require.Equal(t, EffectTotals{Pairs: 2, Changed: 1, Unchanged: 1, AsOf: v.Size()}, totals)
 	q.Any = true
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }

@@ -1,0 +1,154 @@
+package index
+
+import (
+	"cmp"
+	"context"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// EffectTotals counts pairs, as of a size.
+type EffectTotals struct {
+	Pairs, Changed, Unchanged uint64
+	AsOf                      uint64
+}
+
+// EffectTotals counts all pairs. That reads about as much as all pages together, but for
+// the log. Where known, the totals of the same query as of another size, is not nil, and
+// fewer events lie between than there are ipc_ids to look at, only those are looked at
+// which had an event since: by both sizes, and the difference counts.
+func (v *View) EffectTotals(ctx context.Context, q EffectQuery, known *EffectTotals) (EffectTotals, error) {
+	e, err := v.effects(q)
+	if err != nil {
+		return EffectTotals{}, err
+	}
+	if known == nil || max(v.size, known.AsOf)-min(v.size, known.AsOf) > e.count {
+		return e.countAll(ctx)
+	}
+	return e.countFrom(ctx, *known)
+}
+
+// countAll counts the pairs of all ipc_ids.
+func (e *effects) countAll(ctx context.Context) (EffectTotals, error) {
+	t := EffectTotals{AsOf: e.view.size}
+	for at := (effectPosition{condition: e.last}); at.condition != 0; {
+		pair, err := e.pair(ctx, at.condition)
+		if err != nil {
+			return t, err
+		}
+		if err := t.add(ctx, &pair); err != nil {
+			return t, err
+		}
+		if at, err = e.before(at.condition); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// add counts the pairs of two ipc_ids.
+func (t *EffectTotals) add(ctx context.Context, p *ipcPair) error {
+	var at effectPosition
+	for one, err := range p.walk(&at) {
+		switch err := cmp.Or(err, ctx.Err()); {
+		case err != nil:
+			return err
+		case !one.found:
+		case one.changed():
+			t.Pairs++
+			t.Changed++
+		default:
+			t.Pairs++
+			t.Unchanged++
+		}
+	}
+	return nil
+}
+
+// countFrom counts from the totals of another size.
+func (e *effects) countFrom(ctx context.Context, known EffectTotals) (EffectTotals, error) {
+	touched, err := e.touched(ctx, min(known.AsOf, e.view.size), max(known.AsOf, e.view.size))
+	if err != nil {
+		return EffectTotals{}, err
+	}
+	now, then := EffectTotals{AsOf: e.view.size}, EffectTotals{AsOf: known.AsOf}
+	for _, t := range [...]*EffectTotals{&now, &then} {
+		if err := e.countThese(ctx, touched, t); err != nil {
+			return EffectTotals{}, err
+		}
+	}
+	now.Pairs += known.Pairs - then.Pairs
+	now.Changed += known.Changed - then.Changed
+	now.Unchanged += known.Unchanged - then.Unchanged
+	return now, nil
+}
+
+// ipcIDs are an ipc_id with the leading value and the one that differs in it alone.
+type ipcIDs struct{ leading, other identity }
+
+// touched are the ipc_ids with either value that had a run, or one whose state changed,
+// from one size to another.
+func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
+	touched := make(map[ipcIDs]bool)
+	var decoder event.Decoder
+	for entry, err := range e.view.follower.log.Entries(ctx, from) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Seq >= to {
+			break
+		}
+		e.view.touched++
+		said, err := decoder.Decode(entry.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		switch said.Kind {
+		case record.IPCRecord:
+			ipc := said.IPC()
+			e.touch(touched, &ipc)
+		case record.RecordStateChanged:
+			changed, err := e.view.event(ctx, said.StateChange().RecordSeq)
+			if err != nil {
+				return nil, err
+			}
+			if changed.Kind == record.IPCRecord {
+				ipc := changed.IPC()
+				e.touch(touched, &ipc)
+			}
+		}
+	}
+	return touched, nil
+}
+
+// touch adds the ipc_ids of a run, if it has one of the two values.
+func (e *effects) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
+	variable := effectVariable(ipc, e.query.Variable)
+	if value := string(*variable); value != e.query.A && value != e.query.B {
+		return
+	}
+	var ids ipcIDs
+	*variable = e.leading
+	ids.leading = identify([]byte(ipcIDName), appendIPCID(nil, ipc))
+	*variable = e.partner
+	ids.other = identify([]byte(ipcIDName), appendIPCID(nil, ipc))
+	touched[ids] = true
+}
+
+// countThese counts the pairs of some ipc_ids, as of the size that t is of.
+func (e *effects) countThese(ctx context.Context, these map[ipcIDs]bool, t *EffectTotals) error {
+	view := e.view
+	defer func(size uint64) { view.size = size }(view.size)
+	view.size = t.AsOf
+	for ids := range these {
+		pair, err := e.pairOf(ids)
+		if err != nil {
+			return err
+		}
+		if err := t.add(ctx, &pair); err != nil {
+			return err
+		}
+	}
+	return nil
+}
