@@ -32,7 +32,7 @@ func newQueries() *cobra.Command {
 		Use:   "queries",
 		Short: "Ask a large ledger and a small one the same, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
-all, and ask both servers in turns, question by question, about records drawn from all:
+all, wait until both servers rest, and ask them in turns, question by question, about records drawn from all:
 pages of ten rows, one connection. Then hold the large one's proofs against its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
@@ -62,6 +62,11 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 			}
 			defer func() { err = errors.Join(err, sides[i].end()) }()
 			if err := sides[i].print(out); err != nil {
+				return err
+			}
+		}
+		for _, a := range sides {
+			if err := a.rest(ctx); err != nil {
 				return err
 			}
 		}
@@ -136,6 +141,26 @@ func (a *asked) print(out io.Writer) error {
 	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs a record, at most %d MiB of memory\n", a.records,
 		float64(a.records)/a.took.Seconds(), float64(use.CPU.Microseconds())/float64(a.records), use.Peak>>20)
 	return err
+}
+
+// rest waits until the server has nothing left to merge: for a second it takes less than a
+// twentieth of a processor.
+func (a *asked) rest(ctx context.Context) error {
+	for {
+		before, err := system.UsageOf(a.server.pid())
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		after, err := system.UsageOf(a.server.pid())
+		if err != nil || after.CPU-before.CPU < 50*time.Millisecond {
+			return err
+		}
+	}
 }
 
 func (a *asked) end() error { return errors.Join(a.conn.Close(), a.server.stop()) }

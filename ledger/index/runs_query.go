@@ -22,9 +22,27 @@ type IPCRecord struct {
 	schema []byte
 }
 
+// mostRecords is how many records a view keeps: more than most pages have.
+const mostRecords = 128
+
 // IPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
-// event, or one that the view does not see.
+// event, or one that the view does not see. What it refers to must not be changed.
 func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
+	if r, ok := v.records[seq]; ok {
+		return r, nil
+	}
+	r, err := v.readIPCRecord(ctx, seq)
+	if err != nil {
+		return IPCRecord{}, err
+	}
+	if v.records == nil || len(v.records) == mostRecords {
+		v.records = make(map[uint64]IPCRecord)
+	}
+	v.records[seq] = r
+	return r, nil
+}
+
+func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
 	if seq >= v.size {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}

@@ -28,6 +28,8 @@ type View struct {
 	points *engine.Iterator // for point reads; made when it is first needed
 	key    []byte           // scratch
 	events event.Decoder
+	// records are the last that were read: outputs of a group are mostly those of its runs.
+	records map[uint64]IPCRecord
 	// touched counts the keys that were read, of the log too, and bytes those of events.
 	touched, bytes int
 }

@@ -150,7 +150,24 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.remember(keys.Ledger(number), info, head), nil
+	redacted, err := d.redacted(keys.Ledger(number))
+	if err != nil {
+		return nil, err
+	}
+	l := d.remember(keys.Ledger(number), info, head)
+	l.redacted.Store(redacted)
+	return l, nil
+}
+
+// redacted reports whether any record of a ledger is redacted.
+func (d *Database) redacted(number keys.Ledger) (bool, error) {
+	start, end := keys.Redactions(number, 0)
+	rows, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return false, fmt.Errorf("looking for redactions: %w", err)
+	}
+	found := rows.First()
+	return found, errors.Join(rows.Error(), rows.Close())
 }
 
 // remember makes the one handle on a ledger. The caller holds d.mu.

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,6 +192,9 @@ func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 }
 
 func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
+	if !l.redacted.Load() {
+		return 0, cmp.Or(l.db.usable(ctx), storage.ErrNotFound)
+	}
 	stored, err := l.fetch(ctx, keys.AppendRedaction(nil, l.number, seq))
 	if err != nil {
 		return 0, err

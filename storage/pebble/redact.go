@@ -21,6 +21,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	if len(b.Redactions) == 0 {
 		return nil, nil
 	}
+	l.redacted.Store(true) // before any reader can see the commit
 	withdrawn, err := l.withdrawn(c, b.Redactions)
 	if err != nil {
 		return nil, err
