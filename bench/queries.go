@@ -23,6 +23,7 @@ type queries struct {
 	options
 	small, large int
 	asks         int
+	mixed        bool
 	time         time.Duration
 }
 
@@ -32,7 +33,7 @@ func newQueries() *cobra.Command {
 		Use:   "queries",
 		Short: "Ask a large ledger and a small one the same, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
-all, wait until both servers rest, and ask them in turns, question by question, about records drawn from all:
+all, wait until both servers rest, and ask them in turns, one kind after the other, about records drawn from all:
 pages of ten rows, one connection. Then hold the large one's proofs against its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
@@ -42,6 +43,7 @@ pages of ten rows, one connection. Then hold the large one's proofs against its 
 	command.Flags().IntVar(&q.small, "small", 10_000, "`number` of records of the small ledger")
 	command.Flags().IntVar(&q.large, "records", 1_000_000, "`number` of records of the large ledger")
 	command.Flags().IntVar(&q.asks, "asks", 2000, "`number` of times that each question is asked")
+	command.Flags().BoolVar(&q.mixed, "mixed", false, "ask all kinds in turns, so that none finds the processor's caches as it left them")
 	command.Flags().DurationVar(&q.time, "time", 2*time.Second, "`time` of each round of proofs")
 	return command
 }
@@ -254,23 +256,31 @@ func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, er
 	list = make([]comparison, len(questions))
 	results := make([][2]load.Result, len(questions))
 	random := rand.New(rand.NewPCG(q.seed, 7))
-	bar := newProgress(q.asks, "asking")
-	defer bar.finish()
-	for range q.asks {
-		for n, question := range questions {
-			for i, a := range sides {
-				d, err := a.draw(random)
-				if err != nil {
-					return nil, err
-				}
-				begin := time.Now()
-				answer, err := get(a.conn, ledgerPath+question.path(d))
-				if err != nil {
-					return nil, err
-				}
-				results[n][i].Done(begin, 1)
-				list[n].Bytes[i] += len(answer)
+	ask := func(n int) error {
+		for i, a := range sides {
+			d, err := a.draw(random)
+			if err != nil {
+				return err
 			}
+			begin := time.Now()
+			answer, err := get(a.conn, ledgerPath+questions[n].path(d))
+			if err != nil {
+				return err
+			}
+			results[n][i].Done(begin, 1)
+			list[n].Bytes[i] += len(answer)
+		}
+		return nil
+	}
+	bar := newProgress(q.asks*len(questions), "asking")
+	defer bar.finish()
+	for turn := range q.asks * len(questions) {
+		n := turn / q.asks
+		if q.mixed {
+			n = turn % len(questions)
+		}
+		if err := ask(n); err != nil {
+			return nil, err
 		}
 		bar.add(1)
 	}
