@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -23,9 +24,30 @@ func (f *fold) stateOf(seq uint64) string {
 // State is the state of the IPC record or run-DAG that is event seq, as the view
 // sees it.
 func (v *View) State(seq uint64) (string, error) {
+	if restated, err := v.hasRestated(); err != nil || !restated {
+		return string(record.Live), err
+	}
 	var row [8]byte
 	_, value, found, err := v.newest(recordStates, appendSeq(row[:0], seq))
 	return stateText(value, found), err
+}
+
+// hasRestated reports whether the state of any record has changed. In most ledgers none
+// has, and looking for what is not there costs as much as the rest of a row.
+func (v *View) hasRestated() (bool, error) {
+	if v.restated == nil {
+		if err := v.point(); err != nil {
+			return false, err
+		}
+		v.touched++
+		first := v.keys.key(nil, recordStates)
+		found := v.points.SeekGE(first) && bytes.HasPrefix(v.points.Key(), first)
+		if err := v.points.Error(); err != nil {
+			return false, wrapRead(err)
+		}
+		v.restated = &found
+	}
+	return *v.restated, nil
 }
 
 func stateText(value []byte, found bool) string {

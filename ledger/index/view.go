@@ -29,7 +29,8 @@ type View struct {
 	key    []byte           // scratch
 	events event.Decoder
 	// records are the last that were read: outputs of a group are mostly those of its runs.
-	records map[uint64]IPCRecord
+	records  map[uint64]IPCRecord
+	restated *bool // nil: not known
 	// touched counts the keys that were read, of the log too, and bytes those of events.
 	touched, bytes int
 }
