@@ -23,7 +23,7 @@ type queries struct {
 	options
 	small, large int
 	asks         int
-	mixed        bool
+	mixed, cold  bool
 	time         time.Duration
 }
 
@@ -33,7 +33,8 @@ func newQueries() *cobra.Command {
 		Use:   "queries",
 		Short: "Ask a large ledger and a small one the same, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
-all, wait until both servers rest, and ask them in turns, one kind after the other, about records drawn from all:
+all, wait until both servers rest, read all events and all groups of either once, as a
+server has that runs for a while, and ask them in turns, one kind after the other, about records drawn from all:
 pages of ten rows, one connection. Then hold the large one's proofs against its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
@@ -43,6 +44,7 @@ pages of ten rows, one connection. Then hold the large one's proofs against its 
 	command.Flags().IntVar(&q.small, "small", 10_000, "`number` of records of the small ledger")
 	command.Flags().IntVar(&q.large, "records", 1_000_000, "`number` of records of the large ledger")
 	command.Flags().IntVar(&q.asks, "asks", 2000, "`number` of times that each question is asked")
+	command.Flags().BoolVar(&q.cold, "cold", false, "do not have both ledgers read once before")
 	command.Flags().BoolVar(&q.mixed, "mixed", false, "ask all kinds in turns, so that none finds the processor's caches as it left them")
 	command.Flags().DurationVar(&q.time, "time", 2*time.Second, "`time` of each round of proofs")
 	return command
@@ -69,6 +71,12 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 		}
 		for _, a := range sides {
 			if err := a.rest(ctx); err != nil {
+				return err
+			}
+			if q.cold {
+				continue
+			}
+			if err := a.walk(ctx); err != nil {
 				return err
 			}
 		}
@@ -163,6 +171,35 @@ func (a *asked) rest(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// nextForm finds the cursor of the next page.
+var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
+
+// walk reads all events and all groups of inputs, so that caches hold what they can.
+func (a *asked) walk(ctx context.Context) error {
+	const page = 1000
+	bar := newProgress(a.records, fmt.Sprintf("reading %d", a.records))
+	defer bar.finish()
+	for from := 0; from < a.records && ctx.Err() == nil; from += page {
+		if _, err := get(a.conn, fmt.Sprintf("%s/events?from=%d&limit=%d", ledgerPath, from, page)); err != nil {
+			return err
+		}
+		bar.add(page)
+	}
+	groups := fmt.Sprintf("%s/drift/groups?by=input_hash&limit=%d", ledgerPath, page)
+	for cursor := ""; ctx.Err() == nil; {
+		answer, err := get(a.conn, groups+cursor)
+		if err != nil {
+			return err
+		}
+		next := nextForm.FindSubmatch(answer)
+		if next == nil {
+			return nil
+		}
+		cursor = "&cursor=" + string(next[1])
+	}
+	return ctx.Err()
 }
 
 func (a *asked) end() error { return errors.Join(a.conn.Close(), a.server.stop()) }
