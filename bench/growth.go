@@ -19,6 +19,8 @@ type growth struct {
 	records int
 	limit   time.Duration
 	window  int
+	memory  string
+	rest    bool
 }
 
 func newGrowth() *cobra.Command {
@@ -28,7 +30,8 @@ func newGrowth() *cobra.Command {
 		Short: "Fill one ledger and tell what that does to it",
 		Long: `Fill one ledger of a server that may use 1 GiB of memory (GOMEMLIMIT) by batches. At
 10,000 records, and at ten times as many again and again, measure what comes through and
-what it costs.`,
+what it costs: at once, while what was filled in is still being merged, or with --rest
+after that.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return g.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -37,6 +40,8 @@ what it costs.`,
 	command.Flags().IntVar(&g.records, "records", 1_000_000, "`number` of records to fill the ledger with")
 	command.Flags().DurationVar(&g.limit, "for", 30*time.Minute, "`time` after which no more are posted")
 	command.Flags().IntVar(&g.window, "window", 50_000, "`number` of records that are posted in batches for a measurement, and half as many singly")
+	command.Flags().StringVar(&g.memory, "memory", "1GiB", "`limit` of the server's memory, as GOMEMLIMIT has it; off for none")
+	command.Flags().BoolVar(&g.rest, "rest", false, "wait before each measurement until nothing is merged any more")
 	return command
 }
 
@@ -63,7 +68,7 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		f := &filling{dir: filepath.Join(scratch, "growth"), corpus: corpus.New(g.seed), began: time.Now(),
-			service: colophonService{binary: binaries[0].file, environment: []string{"GOMEMLIMIT=1GiB"}}}
+			service: colophonService{binary: binaries[0].file, environment: []string{"GOMEMLIMIT=" + g.memory}}, rests: g.rest}
 		if f.server, err = f.service.start(ctx, f.dir); err != nil {
 			return err
 		}

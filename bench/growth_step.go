@@ -21,6 +21,7 @@ type filling struct {
 	dir     string
 	corpus  *corpus.Corpus
 	began   time.Time
+	rests   bool // before each measurement
 
 	taken         int   // records
 	bytes, unique int64 // of them
@@ -145,6 +146,11 @@ func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 // measureWindow posts so many records and measures that, until the index has them, and
 // how far that was behind when all were acknowledged.
 func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
+	if f.rests {
+		if err := f.server.rest(ctx); err != nil {
+			return m, 0, err
+		}
+	}
 	meter, err := system.Watch(f.server.pid(), f.dir)
 	if err != nil {
 		return m, 0, err

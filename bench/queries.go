@@ -70,7 +70,7 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 			}
 		}
 		for _, a := range sides {
-			if err := a.rest(ctx); err != nil {
+			if err := a.server.rest(ctx); err != nil {
 				return err
 			}
 			if q.cold {
@@ -151,26 +151,6 @@ func (a *asked) print(out io.Writer) error {
 	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs a record, at most %d MiB of memory\n", a.records,
 		float64(a.records)/a.took.Seconds(), float64(use.CPU.Microseconds())/float64(a.records), use.Peak>>20)
 	return err
-}
-
-// rest waits until the server has nothing left to merge: for a second it takes less than a
-// twentieth of a processor.
-func (a *asked) rest(ctx context.Context) error {
-	for {
-		before, err := system.UsageOf(a.server.pid())
-		if err != nil {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		after, err := system.UsageOf(a.server.pid())
-		if err != nil || after.CPU-before.CPU < 50*time.Millisecond {
-			return err
-		}
-	}
 }
 
 // nextForm finds the cursor of the next page.

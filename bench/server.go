@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"colophon/bench/system"
 )
 
 // server is a contestant in a process of its own that listens.
@@ -77,4 +79,24 @@ func (s *server) stop() error {
 		return fmt.Errorf("%s: %w: %s", s.command.Path, err, s.log.String())
 	}
 	return nil
+}
+
+// rest waits until the server has nothing left to merge: for a second it takes less than a
+// twentieth of a processor.
+func (s *server) rest(ctx context.Context) error {
+	for {
+		before, err := system.UsageOf(s.pid())
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		after, err := system.UsageOf(s.pid())
+		if err != nil || after.CPU-before.CPU < 50*time.Millisecond {
+			return err
+		}
+	}
 }
