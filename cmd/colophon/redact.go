@@ -64,9 +64,8 @@ into the reason that will have to be erased. The log, receipts and proofs stay a
 they are; content that another record needs is kept for that one.
 
 First the server says what it would do. Then the command asks, on a terminal, and
-does just that; elsewhere it wants --yes. This cannot be undone. A filter that no
-record fits is an error. If it is cut short,
-the same command goes on with what is left.
+does just that; elsewhere it wants --yes. This cannot be undone. A filter that no record
+fits is an error. If it is cut short, the same command goes on with what is left.
 
 With --json the server's answers are printed instead, one JSON document a line: of
 the dry run, and then of what was done, with its receipts.`,
