@@ -96,3 +96,13 @@ func BenchmarkReceiptVerify(b *testing.B) {
 		require.NoError(b, r.Verify(l.signer.Verifier()))
 	}
 }
+
+func BenchmarkNewReceipt(b *testing.B) {
+	entry := newTestLog(b, 9).entries[4]
+	b.SetBytes(int64(len(entry)))
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := NewReceipt(entry)
+		require.NoError(b, err)
+	}
+}

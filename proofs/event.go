@@ -30,7 +30,7 @@ func readEvent(body []byte) (event, error) {
 	if pointer, found := root.LoneSurrogate(); found {
 		return event{}, fmt.Errorf("%w: event has a lone surrogate at %q", ErrMalformed, pointer)
 	}
-	if !bytes.Equal(root.AppendCanonical(nil, pyjson.Compact), body) {
+	if !bytes.Equal(root.AppendCanonical(make([]byte, 0, len(body)), pyjson.Compact), body) {
 		return event{}, fmt.Errorf("%w: event is not in canonical form", ErrMalformed)
 	}
 	var r reader
