@@ -73,6 +73,9 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 			if err := a.server.rest(ctx); err != nil {
 				return err
 			}
+			if err := a.redial(); err != nil {
+				return err
+			}
 			if q.cold {
 				continue
 			}
@@ -180,6 +183,19 @@ func (a *asked) walk(ctx context.Context) error {
 		cursor = "&cursor=" + string(next[1])
 	}
 	return ctx.Err()
+}
+
+// redial takes a new connection: a server closes those on which nothing comes, as while
+// the other ledger is filled.
+func (a *asked) redial() error {
+	if err := a.conn.Close(); err != nil {
+		return err
+	}
+	conn, err := load.Dial(a.server.listens["server"])
+	if err == nil {
+		a.conn = conn
+	}
+	return err
 }
 
 func (a *asked) end() error { return errors.Join(a.conn.Close(), a.server.stop()) }
