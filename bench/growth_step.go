@@ -26,6 +26,7 @@ type filling struct {
 	taken         int   // records
 	bytes, unique int64 // of them
 	fillRate      float64
+	fillCPU       float64 // µs a record, of the server
 }
 
 // step is what was measured at a size of the ledger.
@@ -34,6 +35,8 @@ type step struct {
 	// FillRate is the records a second by which the ledger came here from the step
 	// before.
 	FillRate float64 `json:"fill_records_per_second"`
+	// FillCPU is the processor time of the server for each of them, in µs.
+	FillCPU float64 `json:"fill_cpu_us_per_record"`
 	// Batches and Singles are measurements of batches and of single posts.
 	Batches contestant.Measurement `json:"batches"`
 	Singles contestant.Measurement `json:"singles"`
@@ -56,6 +59,10 @@ type step struct {
 // growTo fills the ledger up to a size; inTime is false when the deadline came first.
 func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *progress) (inTime bool, err error) {
 	before, took := f.taken, time.Duration(0)
+	began, err := system.UsageOf(f.server.pid())
+	if err != nil {
+		return false, err
+	}
 	for inTime = true; f.taken < size && inTime; {
 		begin := f.taken
 		posted, err := f.post(ctx, min(fillRecords, size-f.taken), fillConnections, fillLines)
@@ -66,9 +73,12 @@ func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar 
 		bar.add(f.taken - begin)
 		inTime = time.Now().Before(deadline)
 	}
-	if took > 0 {
-		f.fillRate = float64(f.taken-before) / took.Seconds()
+	ended, err := system.UsageOf(f.server.pid())
+	if err != nil || took == 0 {
+		return inTime, err
 	}
+	f.fillRate = float64(f.taken-before) / took.Seconds()
+	f.fillCPU = float64((ended.CPU - began.CPU).Microseconds()) / float64(f.taken-before)
 	return inTime, nil
 }
 
@@ -113,7 +123,7 @@ func (f *filling) catchUp() error {
 // measure posts some records in batches and half as many singly, and looks at what the
 // ledger takes.
 func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
-	s = step{Records: f.taken, FillRate: f.fillRate}
+	s = step{Records: f.taken, FillRate: f.fillRate, FillCPU: f.fillCPU}
 	if err := f.catchUp(); err != nil {
 		return s, err
 	}
@@ -183,6 +193,7 @@ var stepColumns = []struct {
 }{
 	{"records", func(s *step) float64 { return float64(s.Records) }, "%.0f"},
 	{"filled/s", func(s *step) float64 { return s.FillRate }, "%.0f"},
+	{"CPU µs", func(s *step) float64 { return s.FillCPU }, "%.1f"},
 	{"batch/s", func(s *step) float64 { return s.Batches.Rate }, "%.0f"},
 	{"CPU µs", func(s *step) float64 { return s.Batches.CPU }, "%.1f"},
 	{"lag", func(s *step) float64 { return s.Lag }, "%.0f"},
