@@ -42,8 +42,8 @@ func (f *fold) writeConditions(seq uint64, ipc *event.IPC) {
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
 		id := f.conditions.posting(at, variable.name, variable.value).id
-		if !f.known().has(id) { // most seeds are new
-			f.known().add(id)
+		if !f.known().MayHave(id) { // most seeds are new
+			f.known().Add(id)
 			f.rows.start(conditions, id[:], seq, []byte{1})
 			continue
 		}

@@ -158,7 +158,7 @@ func (f *Follower) renew() error {
 // forgetKnown gives back the memory of a filter that is not needed any more.
 func (f *Follower) forgetKnown() {
 	if f.fold.runs.known != nil {
-		f.fold.runs.known.release()
+		f.fold.runs.known.Release()
 	}
 }
 

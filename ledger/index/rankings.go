@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"colophon/internal/bloom"
 	"colophon/ledger/event"
 )
 
@@ -59,7 +60,7 @@ type runsFold struct {
 	// changed are the groups that the batch has changed, which begins with an event.
 	changed []change
 	since   uint64
-	known   *knownGroups  // nil until it is first wanted
+	known   *bloom.Filter // nil until it is first wanted
 	spare   *atomic.Int64 // of the store: bytes that known may take
 	decoder event.Decoder
 	run     run // scratch

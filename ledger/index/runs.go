@@ -67,7 +67,7 @@ func (f *fold) prepare(ctx context.Context, r *run, seq uint64, ipc *event.IPC) 
 // newestGroup is the newest version of a group; of one that has no runs it may be
 // nothing.
 func (f *fold) newestGroup(id identity) group {
-	if !f.known().has(id) {
+	if !f.known().MayHave(id) {
 		return group{}
 	}
 	seq, value, found := f.rows.newest(postings, id[:])
@@ -112,7 +112,7 @@ func (f *fold) putGroup(p posting, g *group) {
 		f.rows.put(postings, p.id[:], g.seq, f.value)
 		return
 	}
-	f.known().add(p.id)
+	f.known().Add(p.id)
 	f.rows.start(postings, p.id[:], g.seq, f.value)
 	f.rows.put(families, p.family[:], g.seq, p.id[:])
 }

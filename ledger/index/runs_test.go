@@ -3,9 +3,7 @@ package index
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -374,53 +372,4 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 		}
 		require.Equal(t, drift.CauseOf(&a.IPC, &b.IPC), drift.CauseOf(&a.decoded, &b.decoded))
 	})
-}
-
-// All that were added are known, and few others.
-func TestKnownGroups(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	draw := func() (id identity) {
-		for i := range id {
-			id[i] = byte(random.Uint32())
-		}
-		return id
-	}
-	const count = 4 * knownFirst * knownEach
-	var spare atomic.Int64
-	spare.Store(1 << 20)
-	k := knownGroups{spare: &spare}
-	var added []identity
-	for range count {
-		id := draw()
-		k.add(id)
-		added = append(added, id)
-	}
-	for _, id := range added {
-		require.True(t, k.has(id))
-	}
-	strange := 0
-	for range count {
-		if k.has(draw()) {
-			strange++
-		}
-	}
-	require.Less(t, strange, count/20)
-}
-
-// A filter that has no room for more groups says of all that they may be there, and
-// gives back what it took.
-func TestKnownGroupsAreBounded(t *testing.T) {
-	const bytes = 3 * knownFirst * knownBlockBytes
-	var spare atomic.Int64
-	spare.Store(bytes)
-	k := knownGroups{spare: &spare}
-	added := 0
-	for ; !k.blind; added++ {
-		k.add(identify(fmt.Append(nil, added)))
-		require.GreaterOrEqual(t, spare.Load(), int64(0))
-	}
-	require.Greater(t, added, 3*knownFirst*knownEach)
-	require.True(t, k.has(identify([]byte("never added"))))
-	k.release()
-	require.Equal(t, int64(bytes), spare.Load())
 }

@@ -1,0 +1,71 @@
+package bloom
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func key(n int) Key {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(n)))
+	return Key(sum[:])
+}
+
+// All that were added may be there, and few others.
+func TestFilter(t *testing.T) {
+	const count = 4 * first * blockKeys
+	var spare atomic.Int64
+	spare.Store(1 << 20)
+	f := New(&spare)
+	require.False(t, f.MayHave(key(0)))
+	for n := range count {
+		f.Add(key(n))
+	}
+	strange := 0
+	for n := range count {
+		require.True(t, f.MayHave(key(n)))
+		if f.MayHave(key(count + n)) {
+			strange++
+		}
+	}
+	require.Less(t, strange, count/20)
+}
+
+// A filter that has no room for more says of every key that it may be there, and gives
+// back what it took.
+func TestFilterIsBounded(t *testing.T) {
+	const bytes = 3 * first * blockBytes
+	var spare atomic.Int64
+	spare.Store(bytes)
+	f := New(&spare)
+	added := 0
+	for ; !f.blind; added++ {
+		f.Add(key(added))
+		require.GreaterOrEqual(t, spare.Load(), int64(0))
+	}
+	require.Greater(t, added, 3*first*blockKeys)
+	require.Equal(t, int64(bytes), spare.Load())
+	f.Add(key(added))
+	require.True(t, f.MayHave(key(-1)))
+	require.Equal(t, int64(bytes), spare.Load())
+}
+
+func BenchmarkMayHave(b *testing.B) {
+	var spare atomic.Int64
+	spare.Store(1 << 30)
+	f := New(&spare)
+	for n := range 1_000_000 {
+		f.Add(key(n))
+	}
+	strange := make([]Key, 1<<12)
+	for n := range strange {
+		strange[n] = key(-1 - n)
+	}
+	b.ResetTimer()
+	for n := range b.N {
+		f.MayHave(strange[n%len(strange)])
+	}
+}
