@@ -97,6 +97,7 @@ func (l *ledger) setLog(c *change, old storage.Head, b storage.Batch) {
 		key = keys.AppendClaim(key[:0], l.number, k.Key)
 		value = keys.AppendClaimValue(value[:0], k)
 		c.set(key, value)
+		l.sought.add(k.Key)
 	}
 	c.set(keys.Head(l.number), keys.AppendHead(value[:0], b.Head))
 }

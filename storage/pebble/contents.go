@@ -61,9 +61,16 @@ func (l *ledger) setContents(c *change, contents []storage.Content, erased map[s
 // given by index, in the order of their digests.
 func (l *ledger) lookUp(contents []storage.Content, pieces []int, erased map[storage.Hash]bool) ([]bool, error) {
 	held := make([]bool, len(pieces))
-	err := l.find(keys.Places, len(pieces), func(key []byte, i int) []byte {
-		return keys.AppendPlace(key, l.number, contents[pieces[i]].Digest)
+	var possible []int // by index of pieces
+	for i, piece := range pieces {
+		if l.sought.mayBeThere(contents[piece].Digest) {
+			possible = append(possible, i)
+		}
+	}
+	err := l.find(keys.Places, len(possible), func(key []byte, i int) []byte {
+		return keys.AppendPlace(key, l.number, contents[pieces[possible[i]]].Digest)
 	}, func(i int, _ []byte) error {
+		i = possible[i]
 		digest := contents[pieces[i]].Digest
 		if held[i] = !erased[digest]; held[i] {
 			l.recent.add(digest)
@@ -77,6 +84,7 @@ func (l *ledger) lookUp(contents []storage.Content, pieces []int, erased map[sto
 }
 
 func (l *ledger) setPlace(c *change, content *storage.Content) {
+	l.sought.add(content.Digest)
 	var key, value [keys.MaxLength]byte
 	c.set(keys.AppendPlace(key[:0], l.number, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
 }

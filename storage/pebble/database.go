@@ -28,6 +28,8 @@ type Database struct {
 
 	closed atomic.Bool
 
+	fillers *fillers
+
 	mu      sync.Mutex
 	ledgers map[string]*ledger // opened so far, by name; under mu
 }
@@ -172,7 +174,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 
 // remember makes the one handle on a ledger. The caller holds d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
-	l := &ledger{db: d, number: number, recent: newRecent(recentDigests)}
+	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), sought: d.fillers.newSought(number)}
 	l.info.Store(&info)
 	l.head.Store(&head)
 	d.ledgers[info.Name] = l
@@ -254,6 +256,7 @@ func (d *Database) Close() error {
 	}
 	d.reserve.patient.Store(false)
 	d.eraser.end()
+	d.fillers.end()
 	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
 		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)
 	}

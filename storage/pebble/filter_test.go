@@ -11,11 +11,12 @@ import (
 	"colophon/storage"
 )
 
-// To learn that a key is new takes filters, and hardly ever a block of a table;
-// what is there is found through them.
+// Where memory does not say what is there, to learn that a key is new takes filters of
+// tables, and hardly ever a block of one; what is there is found through them.
 func TestFreshKeysAreFiltered(t *testing.T) {
 	const records, asked = 4000, 1000
 	db, l := one(t, vfs.NewMem())
+	db.fillers.spare.Store(0)
 	text := prose(1 << 20)
 	ctx := t.Context()
 	var head storage.Head

@@ -70,6 +70,7 @@ func open(cfg Config) (*Database, error) {
 	}
 	d.logs = &logFS{FS: d.reserve}
 	d.eraser = newEraser(d, cfg)
+	d.fillers = newFillers(d, cfg)
 	options := cfg.options()
 	options.Lock = lock.file
 	options.FormatMajorVersion = format

@@ -20,6 +20,7 @@ type ledger struct {
 	info   atomic.Pointer[storage.Info] // written under mu, read by all
 	head   atomic.Pointer[storage.Head] // written under mu once durable, read by all
 	recent *recent                      // under mu
+	sought *sought
 	// redacted: some record is, or a commit that says so has begun. Most ledgers have none,
 	// and looking for what is not there costs as much as reading an entry.
 	redacted atomic.Bool

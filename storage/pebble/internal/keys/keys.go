@@ -83,6 +83,9 @@ func Sought(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
 }
 
+// Digest is what is looked for by a key that is Sought.
+func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
+
 // Format is the key of the database's format version. It is the same in every
 // version, so that each build can say which one it has met.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }

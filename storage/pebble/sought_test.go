@@ -1,0 +1,85 @@
+package pebble
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// asks is how often the filters of tables were asked while something was done.
+func asks(db *Database, do func()) int64 {
+	before := db.engine.Metrics().Filter
+	do()
+	after := db.engine.Metrics().Filter
+	return after.Hits + after.Misses - before.Hits - before.Misses
+}
+
+// What was written by this process, and what an earlier one has left once that was read,
+// is found; what was never written is not looked for.
+func TestNewKeysAreNotLookedFor(t *testing.T) {
+	const records, asked = 4000, 1000
+	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
+	db, l := one(t, files)
+	fill := func(l *ledger, old storage.Head) storage.Head {
+		b := benchmarkBatch(old, records/2, text)
+		require.NoError(t, l.Commit(ctx, old, b))
+		require.NoError(t, l.db.engine.Flush())
+		return b.Head
+	}
+	head := fill(l, storage.Head{})
+	require.NoError(t, db.Close())
+
+	db = openOn(t, files)
+	defer func() { require.NoError(t, db.Close()) }()
+	reopened, err := db.Ledger(ctx, "default")
+	require.NoError(t, err)
+	l = reopened.(*ledger)
+	fill(l, head)
+	db.fillers.under.Wait()
+
+	var all []storage.Hash
+	for seq := range uint64(records) {
+		require.True(t, l.sought.mayBeThere(digestOf(seq)))
+		require.True(t, l.sought.mayBeThere(digestOf(1<<62+seq)))
+		all = append(all, digestOf(^seq))
+	}
+	held, err := l.Keys(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, held, records)
+	fresh := make([]storage.Hash, asked)
+	for i := range fresh {
+		fresh[i] = digestOf(uint64(records + i))
+	}
+	require.Less(t, asks(db, func() {
+		held, err := l.Keys(ctx, fresh)
+		require.NoError(t, err)
+		require.Empty(t, held)
+	}), int64(asked/10))
+}
+
+// Until what there was is read, and when that does not fit into memory or cannot be
+// read, everything may be there.
+func TestWhatIsNotKnownMayBeThere(t *testing.T) {
+	db, l := one(t, vfs.NewMem())
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, 100, prose(1<<20))))
+
+	never := digestOf(1 << 50)
+	require.True(t, (&sought{fillers: db.fillers, number: l.number}).mayBeThere(never))
+	db.fillers.under.Wait()
+	require.False(t, l.sought.mayBeThere(never))
+
+	db.fillers.spare.Store(0)
+	small := db.fillers.newSought(l.number)
+	small.mayBeThere(never)
+	db.fillers.under.Wait()
+	require.True(t, small.mayBeThere(never))
+
+	db.fillers.stop()
+	ended := db.fillers.newSought(l.number)
+	ended.mayBeThere(never)
+	db.fillers.under.Wait()
+	require.True(t, ended.mayBeThere(never))
+}
