@@ -24,10 +24,20 @@ func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 	if err != nil {
 		return ipcPair{}, err
 	}
-	ids := ipcIDs{leading: identify([]byte(ipcIDName), run.IPCID)}
-	*effectVariable(&run.IPC, e.query.Variable) = e.partner
-	ids.other = identify([]byte(ipcIDName), appendIPCID(nil, &run.IPC))
-	return e.pairOf(ids)
+	return e.pairOf(e.ids(run.IPC))
+}
+
+// ipcIDs are an ipc_id with the leading value and the one that differs in it alone.
+type ipcIDs struct{ leading, other identity }
+
+// ids are the ipc_ids that a run would have with the leading value and with the other.
+func (e *effects) ids(ipc event.IPC) (ids ipcIDs) {
+	variable := effectVariable(&ipc, e.query.Variable)
+	*variable = e.leading
+	ids.leading = identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
+	*variable = e.partner
+	ids.other = identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
+	return ids
 }
 
 // pairOf is two ipc_ids, of which either may have no run.

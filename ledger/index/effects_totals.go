@@ -3,9 +3,11 @@ package index
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/storage"
 )
 
 // EffectTotals counts pairs, as of a size.
@@ -84,9 +86,6 @@ func (e *effects) countFrom(ctx context.Context, known EffectTotals) (EffectTota
 	return now, nil
 }
 
-// ipcIDs are an ipc_id with the leading value and the one that differs in it alone.
-type ipcIDs struct{ leading, other identity }
-
 // touched are the ipc_ids with either value that had a run, or one whose state changed,
 // from one size to another.
 func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
@@ -109,13 +108,14 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 			ipc := said.IPC()
 			e.touch(touched, &ipc)
 		case record.RecordStateChanged:
-			changed, err := e.view.event(ctx, said.StateChange().RecordSeq)
-			if err != nil {
+			// What is not found is no run, or not there (the fold passes over it too), or
+			// one from the view's size on: that is between the sizes itself.
+			run, err := e.view.IPCRecord(ctx, said.StateChange().RecordSeq)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
-			if changed.Kind == record.IPCRecord {
-				ipc := changed.IPC()
-				e.touch(touched, &ipc)
+			if err == nil {
+				e.touch(touched, &run.IPC)
 			}
 		}
 	}
@@ -124,16 +124,9 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 
 // touch adds the ipc_ids of a run, if it has one of the two values.
 func (e *effects) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
-	variable := effectVariable(ipc, e.query.Variable)
-	if value := string(*variable); value != e.query.A && value != e.query.B {
-		return
+	if value := string(*effectVariable(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+		touched[e.ids(*ipc)] = true
 	}
-	var ids ipcIDs
-	*variable = e.leading
-	ids.leading = identify([]byte(ipcIDName), appendIPCID(nil, ipc))
-	*variable = e.partner
-	ids.other = identify([]byte(ipcIDName), appendIPCID(nil, ipc))
-	touched[ids] = true
 }
 
 // countThese counts the pairs of some ipc_ids, as of the size that t is of.
