@@ -33,6 +33,9 @@ func (s snapshotFolder) database() string { return filepath.Join(s.dir, snapshot
 // errSnapshotHeld: a copy stays, since a backup reads it.
 var errSnapshotHeld = errors.New("a backup that is under way reads a copy, in which erased content may be until it ends")
 
+// errNoBackup: nobody would remove the copy that is asked for.
+var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine waits for one", api.ErrNoSnapshot)
+
 // lock takes the folder for a backup, made if absent, without what others have left.
 // storage.ErrInUse if another backup has it.
 func (s snapshotFolder) lock() (io.Closer, error) {
@@ -97,14 +100,14 @@ func (s snapshotFolder) make(ctx context.Context, database *pebble.Database) (er
 }
 
 // answer makes the copy that a backup of another process asks its server for.
-// api.ErrNoSnapshot if none waits for one: nobody would remove it.
+// api.ErrNoSnapshot if none waits for one, or the one that does has it.
 func (s snapshotFolder) answer(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := pebble.LockFolder(s.dir)
 	switch {
 	case err == nil:
-		return "", 0, errors.Join(fmt.Errorf("%w: no colophon backup on this machine waits for one", api.ErrNoSnapshot), held.Close())
+		return "", 0, errors.Join(errNoBackup, held.Close())
 	case errors.Is(err, fs.ErrNotExist):
-		return "", 0, fmt.Errorf("%w: no colophon backup on this machine waits for one", api.ErrNoSnapshot)
+		return "", 0, errNoBackup
 	case !errors.Is(err, storage.ErrInUse):
 		return "", 0, err
 	}
