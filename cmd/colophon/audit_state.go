@@ -65,8 +65,10 @@ func openAuditMemory(file string, keys []*proofs.Verifier) (*auditMemory, error)
 		if err != nil {
 			return nil, fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
 		}
-		m.past, err = openPast(dir, 0, 0)
-		return m, err
+		if m.past, err = openPast(dir, 0, 0); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		return m, nil
 	}
 	if err := m.lockState(); err != nil {
 		return nil, err

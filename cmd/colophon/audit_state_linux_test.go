@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An audit without a state that cannot begin leaves no temporary folder: here it can make
+// the folder, but no file in it, whose path would be too long.
+func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
+	const (
+		longest = syscall.PathMax - 1 // of a path; the system counts the zero behind it
+		name    = len("/colophon-audit-") + 10
+	)
+	temporary := t.TempDir()
+	for missing := longest - name - len(temporary); missing > 1; missing = longest - name - len(temporary) {
+		temporary = filepath.Join(temporary, strings.Repeat("d", min(missing-1, 200)))
+	}
+	require.NoError(t, os.MkdirAll(temporary, 0o700))
+	t.Setenv("TMPDIR", temporary)
+	_, err := openAuditMemory("", nil)
+	require.ErrorIs(t, err, syscall.ENAMETOOLONG)
+	require.ErrorContains(t, err, factsFile)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
