@@ -7,14 +7,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"colophon/bench/load"
-	"colophon/bench/system"
 )
 
 // queries is the command that holds what a question costs in a large ledger against
@@ -34,8 +32,9 @@ func newQueries() *cobra.Command {
 		Short: "Ask a large ledger and a small one the same, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
 all, wait until both servers rest, read all events and all groups of either once, as a
-server has that runs for a while, and ask them in turns, one kind after the other, about records drawn from all:
-pages of ten rows, one connection. Then hold the large one's proofs against its /healthz.`,
+server has that runs for a while, and ask them in turns, one kind after the other, about
+records drawn from all: pages of ten rows, one connection. Then hold the large one's
+proofs against its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -73,9 +72,6 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 			if err := a.server.rest(ctx); err != nil {
 				return err
 			}
-			if err := a.redial(); err != nil {
-				return err
-			}
 			if q.cold {
 				continue
 			}
@@ -96,166 +92,6 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 			Proofs    []readRate   `json:"proofs"`
 		}{asked, proofs})
 	})
-}
-
-// askedLines is how many records a batch has by which a ledger is filled.
-const askedLines = 2500
-
-// asked is a server with a ledger that is asked.
-type asked struct {
-	server  *server
-	conn    *load.Conn
-	records int
-	took    time.Duration // to fill it
-}
-
-// askedOf fills a ledger; the index has all of it.
-func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) (a *asked, err error) {
-	a = &asked{records: records}
-	service := colophonService{binary: binary}
-	if a.server, err = service.start(ctx, dir); err != nil {
-		return nil, err
-	}
-	if a.conn, err = load.Dial(a.server.listens["server"]); err != nil {
-		return nil, errors.Join(err, a.server.stop())
-	}
-	begin := time.Now()
-	bar := newProgress(records, fmt.Sprintf("filling %d", records))
-	defer bar.finish()
-	var lines []byte
-	for first := 0; first < records && err == nil && ctx.Err() == nil; first += askedLines {
-		count := min(askedLines, records-first)
-		lines = lines[:0]
-		for n := range count {
-			lines = appendRun(lines, seed, first+n, records)
-		}
-		err = a.batch(service.target(count).Head, lines)
-		bar.add(count)
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = service.caughtUp(a.conn, records)
-	}
-	if err != nil {
-		return nil, errors.Join(err, a.end())
-	}
-	a.took = time.Since(begin)
-	return a, nil
-}
-
-// print tells how the ledger was filled, the index included.
-func (a *asked) print(out io.Writer) error {
-	use, err := system.UsageOf(a.server.pid())
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs a record, at most %d MiB of memory\n", a.records,
-		float64(a.records)/a.took.Seconds(), float64(use.CPU.Microseconds())/float64(a.records), use.Peak>>20)
-	return err
-}
-
-// nextForm finds the cursor of the next page.
-var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
-
-// walk reads all events and all groups of inputs, so that caches hold what they can.
-func (a *asked) walk(ctx context.Context) error {
-	const page = 1000
-	bar := newProgress(a.records, fmt.Sprintf("reading %d", a.records))
-	defer bar.finish()
-	for from := 0; from < a.records && ctx.Err() == nil; from += page {
-		if _, err := get(a.conn, fmt.Sprintf("%s/events?from=%d&limit=%d", ledgerPath, from, page)); err != nil {
-			return err
-		}
-		bar.add(page)
-	}
-	groups := fmt.Sprintf("%s/drift/groups?by=input_hash&limit=%d", ledgerPath, page)
-	for cursor := ""; ctx.Err() == nil; {
-		answer, err := get(a.conn, groups+cursor)
-		if err != nil {
-			return err
-		}
-		next := nextForm.FindSubmatch(answer)
-		if next == nil {
-			return nil
-		}
-		cursor = "&cursor=" + string(next[1])
-	}
-	return ctx.Err()
-}
-
-// redial takes a new connection: a server closes those on which nothing comes, as while
-// the other ledger is filled.
-func (a *asked) redial() error {
-	if err := a.conn.Close(); err != nil {
-		return err
-	}
-	conn, err := load.Dial(a.server.listens["server"])
-	if err == nil {
-		a.conn = conn
-	}
-	return err
-}
-
-func (a *asked) end() error { return errors.Join(a.conn.Close(), a.server.stop()) }
-
-// batch posts records of which none must be refused.
-func (a *asked) batch(head, lines []byte) error {
-	if err := a.conn.Send(head, lines); err != nil {
-		return err
-	}
-	status, answer, err := a.conn.Receive(nil)
-	if err != nil {
-		return err
-	}
-	if refused := regexp.MustCompile(`"status":4\d\d`).Find(answer); status != 200 || refused != nil {
-		return fmt.Errorf("filling: status %d, %s: %.300s", status, refused, answer)
-	}
-	return nil
-}
-
-// appendRun appends the line of the n-th of all runs: each input has about ten, but for
-// one that has every twentieth. A third of the outputs comes again.
-func appendRun(dst []byte, seed uint64, n, all int) []byte {
-	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
-	if n%20 == 0 {
-		input = -1
-	}
-	output := fmt.Sprintf("because %d, and some more words to make a sentence of it", n)
-	if n%3 == 0 {
-		output = fmt.Sprintf("because of %d", input%1000)
-	}
-	return fmt.Appendf(dst, `{"kind":"ipc_record","record":{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?"},"system_prompt":"Be kind.",`+
-		`"output":%q,"model":"model-%d","temperature":%s,"max_tokens":512,"labels":{"experiment":"e-%d"}}}`+"\n",
-		n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000)
-}
-
-// inputForm finds a record's input_hash.
-var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
-
-// timeForm finds the time of an event.
-var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
-
-// drawn is what a question is about.
-type drawn struct {
-	seq, other  int
-	input, time string
-}
-
-// draw draws a record.
-func (a *asked) draw(random *rand.Rand) (drawn, error) {
-	d := drawn{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
-	text, err := get(a.conn, fmt.Sprintf("%s/records/%d", ledgerPath, d.seq))
-	if err != nil {
-		return d, err
-	}
-	input, at := inputForm.FindSubmatch(text), timeForm.FindSubmatch(text)
-	if input == nil || at == nil {
-		return d, fmt.Errorf("record %d has no input_hash or no time: %.300s", d.seq, text)
-	}
-	d.input, d.time = string(input[1]), string(at[1])
-	return d, nil
 }
 
 // questions are the kinds that are compared.
@@ -286,17 +122,24 @@ type comparison struct {
 // compare asks either ledger each question, in turns.
 func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, err error) {
 	fmt.Fprintf(out, "%-20s %12s %12s %7s %12s %12s %7s %7s\n", "question", "p50 µs small", "large", "ratio", "p99 µs small", "large", "ratio", "bytes")
+	var connections [2]*load.Conn
+	for i, a := range sides {
+		if connections[i], err = a.dial(); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, connections[i].Close()) }()
+	}
 	list = make([]comparison, len(questions))
 	results := make([][2]load.Result, len(questions))
 	random := rand.New(rand.NewPCG(q.seed, 7))
 	ask := func(n int) error {
 		for i, a := range sides {
-			d, err := a.draw(random)
+			d, err := a.draw(connections[i], random)
 			if err != nil {
 				return err
 			}
 			begin := time.Now()
-			answer, err := get(a.conn, ledgerPath+questions[n].path(d))
+			answer, err := get(connections[i], ledgerPath+questions[n].path(d))
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"time"
+
+	"colophon/bench/load"
+	"colophon/bench/system"
+)
+
+// askedLines is how many records a batch has by which a ledger is filled.
+const askedLines = 2500
+
+// asked is a server with a ledger that is asked.
+type asked struct {
+	server  *server
+	records int
+	took    time.Duration // to fill it
+}
+
+// askedOf fills a ledger; the index has all of it.
+func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) (*asked, error) {
+	service := colophonService{binary: binary}
+	server, err := service.start(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	a := &asked{server: server, records: records}
+	begin := time.Now()
+	if err := a.fill(ctx, service, seed); err != nil {
+		return nil, errors.Join(err, a.end())
+	}
+	a.took = time.Since(begin)
+	return a, nil
+}
+
+// dial makes a connection for one use: a server closes those on which nothing comes, as
+// while the other ledger is filled or read.
+func (a *asked) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
+
+func (a *asked) end() error { return a.server.stop() }
+
+// fill posts the records and waits for the index.
+func (a *asked) fill(ctx context.Context, service colophonService, seed uint64) (err error) {
+	conn, err := a.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	bar := newProgress(a.records, fmt.Sprintf("filling %d", a.records))
+	defer bar.finish()
+	var lines []byte
+	for first := 0; first < a.records; first += askedLines {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		count := min(askedLines, a.records-first)
+		lines = lines[:0]
+		for n := range count {
+			lines = appendRun(lines, seed, first+n, a.records)
+		}
+		if err := batch(conn, service.target(count).Head, lines); err != nil {
+			return err
+		}
+		bar.add(count)
+	}
+	return service.caughtUp(conn, a.records)
+}
+
+// refusedForm finds a refusal in the answer to a batch.
+var refusedForm = regexp.MustCompile(`"status":4\d\d`)
+
+// batch posts records of which none must be refused.
+func batch(conn *load.Conn, head, lines []byte) error {
+	if err := conn.Send(head, lines); err != nil {
+		return err
+	}
+	status, answer, err := conn.Receive(nil)
+	if err != nil {
+		return err
+	}
+	if refused := refusedForm.Find(answer); status != 200 || refused != nil {
+		return fmt.Errorf("filling: status %d, %s: %.300s", status, refused, answer)
+	}
+	return nil
+}
+
+// appendRun appends the line of the n-th of all runs: each input has about ten, but for
+// one that has every twentieth. A third of the outputs comes again.
+func appendRun(dst []byte, seed uint64, n, all int) []byte {
+	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
+	if n%20 == 0 {
+		input = -1
+	}
+	output := fmt.Sprintf("because %d, and some more words to make a sentence of it", n)
+	if n%3 == 0 {
+		output = fmt.Sprintf("because of %d", input%1000)
+	}
+	return fmt.Appendf(dst, `{"kind":"ipc_record","record":{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?"},"system_prompt":"Be kind.",`+
+		`"output":%q,"model":"model-%d","temperature":%s,"max_tokens":512,"labels":{"experiment":"e-%d"}}}`+"\n",
+		n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000)
+}
+
+// print tells how the ledger was filled, the index included.
+func (a *asked) print(out io.Writer) error {
+	use, err := system.UsageOf(a.server.pid())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs a record, at most %d MiB of memory\n", a.records,
+		float64(a.records)/a.took.Seconds(), float64(use.CPU.Microseconds())/float64(a.records), use.Peak>>20)
+	return err
+}
+
+// nextForm finds the cursor of the next page.
+var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
+
+// walk reads all events and all groups of inputs, so that caches hold what they can.
+func (a *asked) walk(ctx context.Context) (err error) {
+	conn, err := a.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	const page = 1000
+	bar := newProgress(a.records, fmt.Sprintf("reading %d", a.records))
+	defer bar.finish()
+	for from := 0; from < a.records && ctx.Err() == nil; from += page {
+		if _, err := get(conn, fmt.Sprintf("%s/events?from=%d&limit=%d", ledgerPath, from, page)); err != nil {
+			return err
+		}
+		bar.add(page)
+	}
+	groups := fmt.Sprintf("%s/drift/groups?by=input_hash&limit=%d", ledgerPath, page)
+	for cursor := ""; ctx.Err() == nil; {
+		answer, err := get(conn, groups+cursor)
+		if err != nil {
+			return err
+		}
+		next := nextForm.FindSubmatch(answer)
+		if next == nil {
+			return nil
+		}
+		cursor = "&cursor=" + string(next[1])
+	}
+	return ctx.Err()
+}
+
+// inputForm finds a record's input_hash.
+var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
+
+// timeForm finds the time of an event.
+var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
+
+// drawn is what a question is about.
+type drawn struct {
+	seq, other  int
+	input, time string
+}
+
+// draw draws a record.
+func (a *asked) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
+	d := drawn{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
+	text, err := get(conn, fmt.Sprintf("%s/records/%d", ledgerPath, d.seq))
+	if err != nil {
+		return d, err
+	}
+	input, at := inputForm.FindSubmatch(text), timeForm.FindSubmatch(text)
+	if input == nil || at == nil {
+		return d, fmt.Errorf("record %d has no input_hash or no time: %.300s", d.seq, text)
+	}
+	d.input, d.time = string(input[1]), string(at[1])
+	return d, nil
+}
