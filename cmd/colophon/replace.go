@@ -16,6 +16,8 @@ func replaceFile(name string, text []byte) (err error) {
 			err = fmt.Errorf("writing %s: %w", name, err)
 		}
 	}()
+	// A new name each time: two may write the same file at once, and in a folder of the
+	// user's no name is ours to take.
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
