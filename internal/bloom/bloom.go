@@ -10,7 +10,7 @@ import (
 // Key is half a SHA-256: as good as random, so that it serves as its own hash.
 type Key = [16]byte
 
-// Filter has all keys that were added, and about one in a hundred that were not. It
+// Filter has all keys that were added, and some four in a thousand that were not. It
 // grows with them, and its memory is bounded: when there is no room for more it gives
 // back what it has, and says of every key that it may be there. It is not safe for
 // concurrent use.
@@ -30,7 +30,7 @@ type block [8]uint64
 
 const (
 	blockBytes = 64
-	blockKeys  = 40     // 1.6 bytes for each
+	blockKeys  = 32     // 2 bytes for each
 	first      = 1 << 9 // blocks of the first layer
 	placeBits  = 9      // of the place of a bit in a block
 )
