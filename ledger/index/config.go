@@ -76,7 +76,7 @@ func (c Config) internal() (config, error) {
 		log:           c.Log,
 		exit:          os.Exit,
 		cacheBytes:    memory / 2,
-		memTableBytes: min(memory/16, mostTable),
+		memTableBytes: min(memory/8, mostTable),
 		batchEvents:   1 << 16,
 		batchSteps:    1 << 14,
 		batchBytes:    min(memory/20, mostTable),

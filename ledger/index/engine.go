@@ -22,9 +22,13 @@ const queuedTables = 2
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
 // at stopAt writes wait. Merging many at once costs least.
 const (
-	compactAt = 12
-	stopAt    = 32
+	compactAt = 16
+	stopAt    = 64
 )
+
+// tableBytes is about the size of a table. Rows are read at random: in few and large
+// tables each read finds its table open.
+const tableBytes = 64 << 20
 
 // oneLevelBytes: what is merged goes to the last level at once, without one in between,
 // while that has no more bytes.
@@ -60,6 +64,9 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 	// A stretch is not an older version of the one after it.
 	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
 		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
+	}
+	for i := range o.TargetFileSizes {
+		o.TargetFileSizes[i] = tableBytes
 	}
 	for i := range o.Levels {
 		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }

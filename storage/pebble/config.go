@@ -105,6 +105,14 @@ const (
 	baseBytes   = 64 << 20 // in the first level below level 0, their values included
 )
 
+// Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
+// at stopAt writes wait. Merging many at once costs least, and what is new is not looked
+// for in them (see sought).
+const (
+	compactAt = 64
+	stopAt    = 128
+)
+
 // spanPolicy gives each kind of key whose values are apart tables of its own: its
 // keys only grow, so these tables are moved down the levels, never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
@@ -126,8 +134,8 @@ func (c Config) options() *engine.Options {
 		MaxOpenFiles:                512,
 		MemTableSize:                uint64(c.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
-		L0CompactionThreshold:       24, // merging many at once costs least
-		L0StopWritesThreshold:       48,
+		L0CompactionThreshold:       compactAt,
+		L0StopWritesThreshold:       stopAt,
 		LBaseMaxBytes:               baseBytes,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		WALBytesPerSync:             1 << 20,
