@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -151,10 +150,9 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 }
 
 // read cuts the body into lines and has them parsed. What it sends on, it sends
-// in order; parsing goes on in parallel, at most one chunk a core.
+// in order; parsing goes on in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
-	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
 	lines := newLineReader(ctx, b.open, b.body, b.server.config.MaxLine)
 	lines.most = b.server.limits.rates.bite(chunkLines)
 	defer func() {
@@ -170,14 +168,14 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 		}
 		if len(c.lines) > 0 {
 			select {
-			case cores <- struct{}{}:
+			case b.server.parsing <- struct{}{}:
 			case <-ctx.Done():
 				c.release()
 				return
 			}
 			go func() {
 				b.parse(c)
-				<-cores
+				<-b.server.parsing
 			}()
 			select {
 			case chunks <- c:
