@@ -10,88 +10,96 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// setContents writes the pieces of content that the ledger will not hold
-// otherwise, each once, and of the others who needs them. erased are those that
-// the ledger holds no longer once c is committed.
-func (l *ledger) setContents(c *change, contents []storage.Content, erased map[storage.Hash]bool) error {
-	pieces := make([]int, 0, len(contents)) // by index, those that are not remembered
-	for i := range contents {
-		if content := &contents[i]; erased[content.Digest] || !l.recent.has(content.Digest) {
-			pieces = append(pieces, i)
-		} else {
-			l.setReference(c, content)
-		}
-	}
-	// In the order of the keys, neighbours are found in the same blocks. Equal
-	// digests follow one another as their events do.
-	slices.SortFunc(pieces, func(a, b int) int {
-		return cmp.Or(bytes.Compare(contents[a].Digest[:], contents[b].Digest[:]), cmp.Compare(a, b))
-	})
-	firsts := slices.CompactFunc(slices.Clone(pieces), func(a, b int) bool {
-		return contents[a].Digest == contents[b].Digest
-	})
-	held, err := l.lookUp(contents, firsts, erased)
-	if err != nil {
-		return err
-	}
-	fresh := make([]bool, len(contents)) // by index
-	group := -1                          // of equal digests
-	for _, i := range pieces {
-		content := &contents[i]
-		if group+1 < len(firsts) && i == firsts[group+1] {
-			group++
-			if fresh[i] = !held[group]; fresh[i] {
-				l.setPlace(c, content)
-				continue
-			}
-		} else if content.Seq == contents[firsts[group]].Seq {
-			continue // one event needs it once
-		}
-		l.setReference(c, content)
-	}
-	for i := range contents { // in the order of their keys
-		if fresh[i] {
-			l.setBytes(c, &contents[i])
-		}
-	}
-	return nil
+// pieces is the content that a commit brings: which of it the ledger has to keep, and
+// who needs what.
+type pieces struct {
+	contents []storage.Content
+	sorted   []int  // all of them by index, in the order of their digests, equal ones in that of their events
+	firsts   []int  // places in sorted at which another digest begins
+	held     []bool // by index of firsts: the ledger holds it already
 }
 
-// lookUp says which of the pieces the ledger holds, and remembers those. They are
-// given by index, in the order of their digests.
-func (l *ledger) lookUp(contents []storage.Content, pieces []int, erased map[storage.Hash]bool) ([]bool, error) {
-	held := make([]bool, len(pieces))
-	var possible []int // by index of pieces
-	for i, piece := range pieces {
-		if l.sought.mayBeThere(contents[piece].Digest) {
+// pieces looks which of some content the ledger holds. erased are those that it holds no
+// longer once the commit is done.
+func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
+	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
+	for i := range p.sorted {
+		p.sorted[i] = i
+	}
+	slices.SortFunc(p.sorted, func(a, b int) int {
+		return cmp.Or(bytes.Compare(contents[a].Digest[:], contents[b].Digest[:]), cmp.Compare(a, b))
+	})
+	for at := range p.sorted {
+		if at == 0 || p.digest(at) != p.digest(at-1) {
+			p.firsts = append(p.firsts, at)
+		}
+	}
+	p.held = make([]bool, len(p.firsts))
+	var possible []int // by index of firsts, those that have to be looked for
+	for i, first := range p.firsts {
+		switch digest := p.digest(first); {
+		case erased[digest]:
+		case l.recent.has(digest):
+			p.held[i] = true
+		case l.sought.mayBeThere(digest):
 			possible = append(possible, i)
 		}
 	}
 	err := l.find(keys.Places, len(possible), func(key []byte, i int) []byte {
-		return keys.AppendPlace(key, l.number, contents[pieces[possible[i]]].Digest)
+		return keys.AppendPlace(key, l.number, p.digest(p.firsts[possible[i]]))
 	}, func(i int, _ []byte) error {
-		i = possible[i]
-		digest := contents[pieces[i]].Digest
-		if held[i] = !erased[digest]; held[i] {
-			l.recent.add(digest)
-		}
+		p.held[possible[i]] = true
+		l.recent.add(p.digest(p.firsts[possible[i]]))
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("looking for content: %w", err)
 	}
-	return held, nil
+	return p, nil
+}
+
+// digest is that of a piece by its place in sorted.
+func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].Digest }
+
+// setContents writes the pieces that the ledger does not hold, each once.
+func (l *ledger) setContents(c *change, p *pieces) {
+	fresh := make([]bool, len(p.contents)) // by index
+	for i, first := range p.firsts {
+		fresh[p.sorted[first]] = !p.held[i]
+	}
+	var key [keys.MaxLength]byte
+	for i := range p.contents {
+		if fresh[i] {
+			c.set(keys.AppendContent(key[:0], l.number, placeOf(&p.contents[i])), p.contents[i].Bytes)
+		}
+	}
+}
+
+// setHoldings writes where what is new is found, and of all else who needs it.
+func (l *ledger) setHoldings(c *change, p *pieces) {
+	for i, first := range p.firsts {
+		end := len(p.sorted)
+		if i+1 < len(p.firsts) {
+			end = p.firsts[i+1]
+		}
+		content := &p.contents[p.sorted[first]]
+		if p.held[i] {
+			l.setReference(c, content)
+		} else {
+			l.setPlace(c, content)
+		}
+		for _, other := range p.sorted[first+1 : end] {
+			if p.contents[other].Seq != content.Seq { // one event needs it once
+				l.setReference(c, &p.contents[other])
+			}
+		}
+	}
 }
 
 func (l *ledger) setPlace(c *change, content *storage.Content) {
 	l.sought.add(content.Digest)
 	var key, value [keys.MaxLength]byte
 	c.set(keys.AppendPlace(key[:0], l.number, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
-}
-
-func (l *ledger) setBytes(c *change, content *storage.Content) {
-	var key [keys.MaxLength]byte
-	c.set(keys.AppendContent(key[:0], l.number, placeOf(content)), content.Bytes)
 }
 
 func placeOf(content *storage.Content) keys.Place {
