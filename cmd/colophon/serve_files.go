@@ -7,8 +7,8 @@ import (
 )
 
 // otherFiles is how many files a server opens at the most beside connections and
-// what batches spool: two databases with 512 tables each, their logs, and some more.
-const otherFiles = 1200
+// what batches spool: two databases with 2,048 and 512 tables, their logs, and some more.
+const otherFiles = 2750
 
 // filesNeeded is how many files and connections a server may have open.
 func filesNeeded(c loadConfig) uint64 {

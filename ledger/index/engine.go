@@ -49,7 +49,7 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 		CacheSize:                   int64(c.cacheBytes),
 		MemTableSize:                uint64(c.memTableBytes),
 		MemTableStopWritesThreshold: queuedTables,
-		MaxOpenFiles:                1024,
+		MaxOpenFiles:                512,
 		L0CompactionThreshold:       compactAt,
 		L0StopWritesThreshold:       stopAt,
 		LBaseMaxBytes:               oneLevelBytes,

@@ -95,6 +95,10 @@ const (
 	memTables     = 2
 )
 
+// openFiles bounds the files that are kept open to be read. A flush leaves two of
+// entries and two of contents, for some 8,000 records, which are never merged.
+const openFiles = 2048
+
 // Files. Values that are kept apart go into files of their own when a memory table
 // is written out, and stay there: merging tables moves only where they are to be
 // found.
@@ -131,7 +135,7 @@ func (c Config) options() *engine.Options {
 	o := &engine.Options{
 		// The engine takes the memory tables out of the cache.
 		CacheSize:                   c.CacheBytes - c.filterBytes() + memTables*c.MemTableBytes,
-		MaxOpenFiles:                512,
+		MaxOpenFiles:                openFiles,
 		MemTableSize:                uint64(c.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       compactAt,
