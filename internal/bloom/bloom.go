@@ -10,20 +10,36 @@ import (
 // Key is half a SHA-256: as good as random, so that it serves as its own hash.
 type Key = [16]byte
 
+// Memory is what filters take theirs from: so many bytes, until they are released, or
+// nothing if there are not as many.
+type Memory func(bytes int64) (release func(), ok bool)
+
+// Within is memory out of spare bytes, which others may take from too.
+func Within(spare *atomic.Int64) Memory {
+	return func(bytes int64) (func(), bool) {
+		if spare.Add(-bytes) < 0 {
+			spare.Add(bytes)
+			return nil, false
+		}
+		return func() { spare.Add(bytes) }, true
+	}
+}
+
 // Filter has all keys that were added, and some four in a thousand that were not. It
 // grows with them, and its memory is bounded: when there is no room for more it gives
 // back what it has, and says of every key that it may be there. It is not safe for
 // concurrent use.
 type Filter struct {
-	spare  *atomic.Int64
+	memory Memory
 	layers []layer // each for four times as many as the one before, if there is room
 	blind  bool    // keys were left out
 }
 
 // layer is a Bloom filter in blocks: all bits of a key are in one of them.
 type layer struct {
-	blocks []block // a power of two
-	room   int     // keys that may still be added
+	blocks  []block // a power of two
+	room    int     // keys that may still be added
+	release func()  // of the memory
 }
 
 type block [8]uint64
@@ -35,9 +51,8 @@ const (
 	placeBits  = 9      // of the place of a bit in a block
 )
 
-// New makes an empty filter, which takes its memory out of spare: the bytes that it and
-// others may still take. That is safe for concurrent use.
-func New(spare *atomic.Int64) *Filter { return &Filter{spare: spare} }
+// New makes an empty filter.
+func New(memory Memory) *Filter { return &Filter{memory: memory} }
 
 // Add adds a key.
 func (f *Filter) Add(k Key) {
@@ -46,12 +61,10 @@ func (f *Filter) Add(k Key) {
 	}
 	last := len(f.layers) - 1
 	if last < 0 || f.layers[last].room == 0 {
-		blocks := f.take(first << (2 * len(f.layers)))
-		if blocks == 0 {
+		if !f.grow(first << (2 * len(f.layers))) {
 			f.Release()
 			return
 		}
-		f.layers = append(f.layers, layer{make([]block, blocks), blocks * blockKeys})
 		last++
 	}
 	f.layers[last].room--
@@ -61,23 +74,22 @@ func (f *Filter) Add(k Key) {
 	}
 }
 
-// take takes room for so many blocks, or half of them or less if there is no more; 0 if
-// not even for the fewest.
-func (f *Filter) take(blocks int) int {
+// grow adds a layer of so many blocks, or half of them or less if there is no room for
+// more; false if there is not even for the fewest.
+func (f *Filter) grow(blocks int) bool {
 	for ; blocks >= first; blocks /= 2 {
-		bytes := int64(blocks) * blockBytes
-		if f.spare.Add(-bytes) >= 0 {
-			return blocks
+		if release, ok := f.memory(int64(blocks) * blockBytes); ok {
+			f.layers = append(f.layers, layer{make([]block, blocks), blocks * blockKeys, release})
+			return true
 		}
-		f.spare.Add(bytes)
 	}
-	return 0
+	return false
 }
 
 // Release gives back the memory. From now on every key may be there.
 func (f *Filter) Release() {
 	for _, l := range f.layers {
-		f.spare.Add(int64(len(l.blocks)) * blockBytes)
+		l.release()
 	}
 	f.layers, f.blind = nil, true
 }

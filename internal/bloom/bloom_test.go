@@ -19,7 +19,7 @@ func TestFilter(t *testing.T) {
 	const count = 4 * first * blockKeys
 	var spare atomic.Int64
 	spare.Store(1 << 20)
-	f := New(&spare)
+	f := New(Within(&spare))
 	require.False(t, f.MayHave(key(0)))
 	for n := range count {
 		f.Add(key(n))
@@ -40,7 +40,7 @@ func TestFilterIsBounded(t *testing.T) {
 	const bytes = 3 * first * blockBytes
 	var spare atomic.Int64
 	spare.Store(bytes)
-	f := New(&spare)
+	f := New(Within(&spare))
 	added := 0
 	for ; !f.blind; added++ {
 		f.Add(key(added))
@@ -56,7 +56,7 @@ func TestFilterIsBounded(t *testing.T) {
 func BenchmarkMayHave(b *testing.B) {
 	var spare atomic.Int64
 	spare.Store(1 << 30)
-	f := New(&spare)
+	f := New(Within(&spare))
 	for n := range 1_000_000 {
 		f.Add(key(n))
 	}

@@ -12,7 +12,7 @@ import (
 // when they are first wanted: before anything is folded. Most outputs and seeds are new.
 func (f *fold) known() *bloom.Filter {
 	if f.runs.known == nil {
-		f.runs.known = bloom.New(f.runs.spare)
+		f.runs.known = bloom.New(bloom.Within(f.runs.spare))
 		if err := errors.Join(f.loadGroups(), f.loadConditions()); err != nil {
 			f.rows.fail("%w", err)
 		}

@@ -38,8 +38,8 @@ type Config struct {
 	// that one has to stay. Erased content counts as pending until it is nil, since it
 	// may be in them. It is called by one goroutine; nil means that there are no copies.
 	Copies func() error
-	// CacheBytes is memory for uncompressed blocks, and a quarter of it for filters of
-	// what is there; 0 means 64 MiB.
+	// CacheBytes is memory for uncompressed blocks, and up to a quarter of it for filters
+	// of what is there; 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of two memory tables: what they hold is
 	// written out when one is full. 0 means 16 MiB, which is also the most.
@@ -47,6 +47,11 @@ type Config struct {
 }
 
 const defaultCacheBytes = 64 << 20
+
+// newCache makes the cache of blocks, out of which the engine takes the memory tables.
+func (c Config) newCache() *engine.Cache {
+	return engine.NewCache(c.CacheBytes + memTables*c.MemTableBytes)
+}
 
 // filterBytes is the share of the cache that filters of what is there may take.
 func (c Config) filterBytes() int64 { return c.CacheBytes / 4 }
@@ -133,8 +138,6 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 // claims arrive in random order, are small and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
-		// The engine takes the memory tables out of the cache.
-		CacheSize:                   c.CacheBytes - c.filterBytes() + memTables*c.MemTableBytes,
 		MaxOpenFiles:                openFiles,
 		MemTableSize:                uint64(c.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,

@@ -70,8 +70,11 @@ func open(cfg Config) (*Database, error) {
 	}
 	d.logs = &logFS{FS: d.reserve}
 	d.eraser = newEraser(d, cfg)
-	d.fillers = newFillers(d, cfg)
+	cache := cfg.newCache()
+	defer cache.Unref() // the engine holds on to it
+	d.fillers = newFillers(d, cache, cfg)
 	options := cfg.options()
+	options.Cache = cache
 	options.Lock = lock.file
 	options.FormatMajorVersion = format
 	options.FS = frames.Files{FS: markerFS{d.logs}}

@@ -49,7 +49,7 @@ func (s *sought) add(digest storage.Hash) {
 // added to it. The caller holds s.mu.
 func (s *sought) begin() {
 	if s.filter == nil {
-		s.filter = bloom.New(&s.fillers.spare)
+		s.filter = bloom.New(s.fillers.take)
 		s.fillers.begin(s)
 	}
 }
@@ -110,20 +110,31 @@ func (s *sought) fillSome(db *engine.DB, start, end []byte) (next []byte, err er
 type fillers struct {
 	db     *Database
 	logger *slog.Logger
-	spare  atomic.Int64 // bytes that the filters may still take
+	cache  *engine.Cache // of the database, which has so much less of what filters take
+	spare  atomic.Int64  // bytes that the filters may still take
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx
 	under  sync.WaitGroup
 }
 
-func newFillers(db *Database, cfg Config) *fillers {
-	f := &fillers{db: db, logger: cfg.Logger}
+func newFillers(db *Database, cache *engine.Cache, cfg Config) *fillers {
+	f := &fillers{db: db, logger: cfg.Logger, cache: cache}
 	f.spare.Store(cfg.filterBytes())
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	return f
 }
 
 func (f *fillers) newSought(number keys.Ledger) *sought { return &sought{fillers: f, number: number} }
+
+// take implements bloom.Memory.
+func (f *fillers) take(bytes int64) (release func(), ok bool) {
+	give, ok := bloom.Within(&f.spare)(bytes)
+	if !ok {
+		return nil, false
+	}
+	reserved := f.cache.Reserve(int(bytes))
+	return func() { reserved(); give() }, true
+}
 
 // begin fills a filter in the background. Whoever looks meanwhile looks in the database.
 func (f *fillers) begin(s *sought) {
@@ -135,7 +146,7 @@ func (f *fillers) begin(s *sought) {
 	})
 }
 
-// end stops what is under way and waits for that.
+// end stops what is under way and waits for that. No filter is used any more.
 func (f *fillers) end() {
 	f.stop()
 	f.under.Wait()
