@@ -33,8 +33,8 @@ var (
 	// ErrFormat: the database was written in a format that this build does
 	// not know.
 	ErrFormat = errors.New("storage: unknown format version")
-	// ErrDamaged: files of the database are not as they were written, and it cannot
-	// be opened. Nothing was changed.
+	// ErrDamaged: files of the database are not as they were written, so that it cannot
+	// be opened, or not all of it be read. Nothing was changed.
 	ErrDamaged = errors.New("storage: damaged")
 )
 

@@ -34,7 +34,9 @@ their chain, the hash tiles, the signed root, the content that events name and n
 event has redacted, that it is kept for each of them, that what was to be erased is
 gone, that nothing else is taken for redacted, and the idempotency keys; and that the
 ledger has not signed more than it holds, as its high-water mark in the folder says.
-What is damaged first is named. Nothing is changed.
+What is damaged first in each is named. No ledger is changed; but like a start of the
+server, fsck carries out an erasure that is pending, and the database's engine may
+write its files anew.
 
 No server may use the folder meanwhile.
 
@@ -55,15 +57,25 @@ Exit codes: 0 all is as it should be, 1 something is damaged or cannot be read,
 }
 
 func fsck(ctx context.Context, c *console, o fsckOptions) error {
-	database, err := openOffline(ctx, c, o.data)
+	findings, err := checkData(ctx, c, o)
+	if errors.Is(err, storage.ErrDamaged) {
+		return reportFindings(c, o, findings, unreadable(err))
+	}
 	if err != nil {
 		return err
 	}
-	findings, err := checkLedgers(ctx, c, o, database)
-	if err := errors.Join(err, database.Close()); err != nil {
-		return err
+	return reportFindings(c, o, findings, nil)
+}
+
+// checkData checks the ledgers of a data folder. An error that wraps
+// storage.ErrDamaged is about the folder as a whole.
+func checkData(ctx context.Context, c *console, o fsckOptions) ([]finding, error) {
+	database, err := openOffline(ctx, c, o.data)
+	if err != nil {
+		return nil, err
 	}
-	return reportFindings(c, o, findings)
+	findings, err := checkLedgers(ctx, c, o, database)
+	return findings, errors.Join(err, database.Close())
 }
 
 // finding is what was found in one ledger.
@@ -76,7 +88,12 @@ type finding struct {
 	Damage   *damage `json:"damage"`
 }
 
-// damage is the first damaged thing of a ledger.
+// kindStorage is the kind of damage to files of the database that keeps a ledger, or the
+// list of them, from being read. The walk of a ledger names what it cannot read by its
+// own kinds.
+const kindStorage = "storage"
+
+// damage is the first damaged thing of a ledger, or of the folder.
 type damage struct {
 	Kind    string `json:"kind"`
 	Seq     uint64 `json:"seq"`
@@ -84,6 +101,12 @@ type damage struct {
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
 	text    string // all of it, for people
+}
+
+// unreadable is the damage that an error of the storage is about.
+func unreadable(err error) *damage {
+	message := err.Error() + "; restore the folder from a backup"
+	return &damage{Kind: kindStorage, Message: message, text: kindStorage + ": " + message}
 }
 
 func checkLedgers(ctx context.Context, c *console, o fsckOptions, database storage.Database) ([]finding, error) {
@@ -102,6 +125,9 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 		found, err := checkLedger(ctx, c, o, database, infos, info)
 		if ctx.Err() != nil {
 			return nil, exitf(exitFailed, "interrupted while checking ledger %q", info.Name)
+		}
+		if errors.Is(err, storage.ErrDamaged) {
+			found, err = finding{Ledger: info.Name, Damage: unreadable(err)}, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("checking ledger %q: %w", info.Name, err)
@@ -204,22 +230,27 @@ func ledgerKeys(c *console, o fsckOptions, infos []storage.Info, info storage.In
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
-func reportFindings(c *console, o fsckOptions, findings []finding) error {
-	clean := true
-	for _, f := range findings {
-		clean = clean && f.Damage == nil
-	}
+// reportFindings prints what was found in each ledger, and what keeps the folder from
+// being read if anything does.
+func reportFindings(c *console, o fsckOptions, findings []finding, folder *damage) error {
+	clean := folder == nil && !slices.ContainsFunc(findings, func(f finding) bool { return f.Damage != nil })
 	if o.json {
 		report := struct {
 			Clean   bool      `json:"clean"`
 			Ledgers []finding `json:"ledgers"`
-		}{clean, findings}
+			Damage  *damage   `json:"damage,omitempty"` // of the folder
+		}{clean, append([]finding{}, findings...), folder}
 		if err := writeJSON(c, report); err != nil {
 			return err
 		}
 	} else {
 		for _, f := range findings {
 			if _, err := fmt.Fprintln(c.out, f); err != nil {
+				return err
+			}
+		}
+		if folder != nil {
+			if _, err := fmt.Fprintf(c.out, "%s: DAMAGED: %s\n", o.data, folder.text); err != nil {
 				return err
 			}
 		}

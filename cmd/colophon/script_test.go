@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"head":        scriptHead,
 			"long-line":   scriptLongLine,
 			"damage":      scriptDamage,
+			"flip":        scriptFlip,
 			"forge":       scriptForge,
 			"mismatches":  scriptMismatches,
 			"mode":        scriptMode,

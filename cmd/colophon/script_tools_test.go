@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -125,6 +126,24 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(change(tamper))
 	ts.Check(tamper.Close())
+}
+
+// scriptFlip flips a bit of every file that matches, as a disk does:
+//
+//	flip PATTERN BYTE
+func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	names, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(names) == 0 {
+		ts.Fatalf("there is no %s", args[0])
+	}
+	for _, name := range names {
+		text := []byte(ts.ReadFile(name))
+		text[at] ^= 1
+		writeFile(ts, name, text)
+	}
 }
 
 // damageOf reads what is to be changed and returns the change.

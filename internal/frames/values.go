@@ -17,6 +17,11 @@ const (
 	footerBytes  = 38
 )
 
+// ErrFooter is wrapped by the error of a file of values whose footer is not as it was
+// written. engine.IsCorruptionError does not know it: it is what the engine panics at,
+// since it has no description of the file to hand on.
+var ErrFooter = errors.New("damaged")
+
 // valuesFile is a file of values whose footer is sound.
 type valuesFile struct {
 	vfs.File
@@ -25,8 +30,6 @@ type valuesFile struct {
 }
 
 // openValues looks at the footer of a file of values, which it closes if that is damaged.
-// The error is none that engine.IsCorruptionError knows: it is that which the engine
-// panics at, since it has no description of the file to hand on.
 func openValues(f vfs.File, name string) (vfs.File, error) {
 	v, err := readFooter(f)
 	if err != nil {
@@ -42,14 +45,14 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	}
 	v := &valuesFile{f, make([]byte, footerBytes), info.Size() - footerBytes}
 	if v.at < 0 {
-		return nil, fmt.Errorf("damaged: the file has %d bytes", info.Size())
+		return nil, fmt.Errorf("%w: the file has %d bytes", ErrFooter, info.Size())
 	}
 	if _, err := f.ReadAt(v.footer, v.at); err != nil {
 		return nil, err
 	}
 	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + delta
 	if stored := binary.LittleEndian.Uint32(v.footer); stored != sum {
-		return nil, fmt.Errorf("damaged: its checksum is %08x, that of its bytes %08x", stored, sum)
+		return nil, fmt.Errorf("%w: its checksum is %08x, that of its bytes %08x", ErrFooter, stored, sum)
 	}
 	return v, nil
 }

@@ -151,7 +151,7 @@ func (c Config) options() *engine.Options {
 	o.EventListener = &engine.EventListener{
 		// Damage is the answer of the read that met it, not the end of the process.
 		DataCorruption: func(info engine.DataCorruptionInfo) {
-			c.Logger.Error("storage is damaged", "detail", info.String())
+			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},
 		WriteStallBegin: func(info engine.WriteStallBeginInfo) {
 			c.Logger.Info("writes wait for tables to be written", "reason", info.Reason)

@@ -108,12 +108,14 @@ func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	}
 }
 
-// readDamaged counts the reads of a batch that fail; the others must be right.
+// readDamaged counts the reads of a batch that fail, and say that it is damage; the
+// others must be right.
 func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b storage.Batch) int {
 	failed := 0
 	right := func(got []byte, err error, want []byte) {
 		if err != nil {
-			require.NotErrorIs(t, err, storage.ErrNotFound)
+			require.ErrorIs(t, err, storage.ErrDamaged)
+			require.NotContains(t, err.Error(), "\n")
 			failed++
 			return
 		}

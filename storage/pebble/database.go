@@ -51,11 +51,12 @@ func (d *Database) get(key []byte) ([]byte, error) {
 		return nil, storage.ErrNotFound
 	}
 	if err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
 	kept := append([]byte{}, value...)
+	// The engine says only now that the value could not be read.
 	if err := closer.Close(); err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
 	return kept, nil
 }
@@ -65,12 +66,20 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
+	infos, err := d.infos()
+	if err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", damaged(err))
+	}
+	return infos, nil
+}
+
+func (d *Database) infos() (infos []storage.Info, err error) {
 	start, end := keys.Names()
 	names, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
-		return nil, fmt.Errorf("listing ledgers: %w", err)
+		return nil, err
 	}
-	var infos []storage.Info
+	defer func() { err = errors.Join(err, names.Close()) }()
 	for ok := names.First(); ok; ok = names.Next() {
 		name := string(names.Key()[len(start):])
 		var number uint32
@@ -84,11 +93,8 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 			infos = append(infos, info)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("listing ledger %q: %w", name, err), names.Close())
+			return nil, fmt.Errorf("ledger %q: %w", name, err)
 		}
-	}
-	if err := names.Close(); err != nil {
-		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
 	return infos, nil
 }
@@ -97,7 +103,7 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Info{}, errors.New("its description is missing")
+		return storage.Info{}, fmt.Errorf("%w: its description is missing", storage.ErrDamaged)
 	}
 	if err != nil {
 		return storage.Info{}, err
@@ -109,7 +115,7 @@ func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Head{}, errors.New("its head is missing")
+		return storage.Head{}, fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
 	}
 	if err != nil {
 		return storage.Head{}, err
@@ -166,10 +172,10 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	start, end := keys.Redactions(number, 0)
 	rows, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
-		return false, fmt.Errorf("looking for redactions: %w", err)
+		return false, fmt.Errorf("looking for redactions: %w", damaged(err))
 	}
 	found := rows.First()
-	return found, errors.Join(rows.Error(), rows.Close())
+	return found, damaged(errors.Join(rows.Error(), rows.Close()))
 }
 
 // remember makes the one handle on a ledger. The caller holds d.mu.

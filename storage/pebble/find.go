@@ -26,7 +26,7 @@ func (l *ledger) find(
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, values.Close()) }()
+	defer func() { err = damaged(errors.Join(err, values.Close())) }()
 	var at []byte
 	for i := range n {
 		at = key(at[:0], i)

@@ -35,11 +35,8 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 		return nil, err
 	}
 	db, err := open(cfg)
-	if engine.IsCorruptionError(err) {
-		err = fmt.Errorf("%w: %w", storage.ErrDamaged, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the database in %s: %w", cfg.Dir, err)
+		return nil, fmt.Errorf("opening the database in %s: %w", cfg.Dir, damaged(err))
 	}
 	return db, nil
 }

@@ -57,7 +57,7 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 		// The engine shows a commit before it is durable; the head does not.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
-		err = fmt.Errorf("damaged: entry %d of %d is missing", seq, size)
+		err = fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name(), err)
@@ -139,7 +139,7 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 		}
 		missing := place
 		if place, err = l.place(digest); err == nil && place == missing {
-			return nil, fmt.Errorf("damaged: the bytes in slot %d of event %d are missing", place.Slot, place.Seq)
+			return nil, fmt.Errorf("%w: the bytes in slot %d of event %d are missing", storage.ErrDamaged, place.Slot, place.Seq)
 		}
 	}
 	return nil, err

@@ -70,11 +70,11 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, entries.Close()) }()
+	defer func() { err = damaged(errors.Join(err, entries.Close())) }()
 	next := from
 	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < pieceBytes; ok = entries.Next() {
 		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
-			return fmt.Errorf("damaged: entry %d of %d is missing", next, end)
+			return fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, next, end)
 		}
 		entry, err := entries.ValueAndErr()
 		if err != nil {
@@ -88,7 +88,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 		return fmt.Errorf("entry %d: %w", next, err)
 	}
 	if next < end && len(p.stops) < most && len(p.bytes) < pieceBytes {
-		return fmt.Errorf("damaged: entry %d of %d is missing", next, end)
+		return fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, next, end)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (l *ledger) references(
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, holding.Close()) }()
+	defer func() { err = damaged(errors.Join(err, holding.Close())) }()
 	if !holding.First() || !bytes.Equal(holding.Key(), place) {
 		return nil, holding.Error() // not held
 	}
@@ -147,7 +147,7 @@ func (l *ledger) references(
 	for ok := holding.SeekGE(at); ok && len(seqs) < most; ok = holding.Next() {
 		seq, ok := keys.ReferenceSeq(holding.Key())
 		if !ok {
-			return nil, fmt.Errorf("damaged: a key of %d bytes among its references", len(holding.Key()))
+			return nil, fmt.Errorf("%w: a key of %d bytes among its references", storage.ErrDamaged, len(holding.Key()))
 		}
 		if seq >= end {
 			break

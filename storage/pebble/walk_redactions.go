@@ -54,7 +54,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		return redactionPiece{}, err
 	}
 	moment := l.db.engine.NewSnapshot()
-	defer func() { err = errors.Join(err, moment.Close()) }()
+	defer func() { err = damaged(errors.Join(err, moment.Close())) }()
 	if p.size, err = sizeAt(moment, l.number); err != nil {
 		return redactionPiece{}, fmt.Errorf("the head stored with them: %w", err)
 	}
@@ -67,7 +67,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	for ok := rows.First(); ok && len(p.rows) < most; ok = rows.Next() {
 		seq, ok := keys.RedactionSeq(rows.Key())
 		if !ok {
-			return redactionPiece{}, fmt.Errorf("damaged: a key of %d bytes among them", len(rows.Key()))
+			return redactionPiece{}, fmt.Errorf("%w: a key of %d bytes among them", storage.ErrDamaged, len(rows.Key()))
 		}
 		value, err := rows.ValueAndErr()
 		if err != nil {
@@ -75,7 +75,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		}
 		by, err := keys.DecodeSeq(value)
 		if err != nil {
-			return redactionPiece{}, fmt.Errorf("damaged: record %d: %w", seq, err)
+			return redactionPiece{}, fmt.Errorf("%w: record %d: %w", storage.ErrDamaged, seq, err)
 		}
 		p.rows = append(p.rows, storage.Redaction{Seq: seq, By: by})
 	}
