@@ -25,7 +25,7 @@ func Within(spare *atomic.Int64) Memory {
 	}
 }
 
-// Filter has all keys that were added, and some four in a thousand that were not. It
+// Filter has all keys that were added, and at most seven in a thousand that were not. It
 // grows with them, and its memory is bounded: when there is no room for more it gives
 // back what it has, and says of every key that it may be there. It is not safe for
 // concurrent use.

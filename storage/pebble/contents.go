@@ -16,7 +16,7 @@ type pieces struct {
 	contents []storage.Content
 	sorted   []int  // all of them by index, in the order of their digests, equal ones in that of their events
 	firsts   []int  // places in sorted at which another digest begins
-	held     []bool // by index of firsts: the ledger holds it already
+	fresh    []bool // by index of contents: it is the first of its digest, and the ledger does not hold it
 }
 
 // pieces looks which of some content the ledger holds. erased are those that it holds no
@@ -34,22 +34,20 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 			p.firsts = append(p.firsts, at)
 		}
 	}
-	p.held = make([]bool, len(p.firsts))
-	var possible []int // by index of firsts, those that have to be looked for
-	for i, first := range p.firsts {
-		switch digest := p.digest(first); {
-		case erased[digest]:
-		case l.recent.has(digest):
-			p.held[i] = true
-		case l.sought.mayBeThere(digest):
-			possible = append(possible, i)
+	p.fresh = make([]bool, len(contents))
+	var possible []int // firsts that have to be looked for
+	for _, first := range p.firsts {
+		digest := p.digest(first)
+		held := !erased[digest] && l.recent.has(digest)
+		if p.fresh[p.sorted[first]] = !held; !held && !erased[digest] && l.sought.mayBeThere(digest) {
+			possible = append(possible, first)
 		}
 	}
 	err := l.find(keys.Places, len(possible), func(key []byte, i int) []byte {
-		return keys.AppendPlace(key, l.number, p.digest(p.firsts[possible[i]]))
+		return keys.AppendPlace(key, l.number, p.digest(possible[i]))
 	}, func(i int, _ []byte) error {
-		p.held[possible[i]] = true
-		l.recent.add(p.digest(p.firsts[possible[i]]))
+		p.fresh[p.sorted[possible[i]]] = false
+		l.recent.add(p.digest(possible[i]))
 		return nil
 	})
 	if err != nil {
@@ -63,13 +61,9 @@ func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].D
 
 // setContents writes the pieces that the ledger does not hold, each once.
 func (l *ledger) setContents(c *change, p *pieces) {
-	fresh := make([]bool, len(p.contents)) // by index
-	for i, first := range p.firsts {
-		fresh[p.sorted[first]] = !p.held[i]
-	}
 	var key [keys.MaxLength]byte
 	for i := range p.contents {
-		if fresh[i] {
+		if p.fresh[i] {
 			c.set(keys.AppendContent(key[:0], l.number, placeOf(&p.contents[i])), p.contents[i].Bytes)
 		}
 	}
@@ -83,10 +77,10 @@ func (l *ledger) setHoldings(c *change, p *pieces) {
 			end = p.firsts[i+1]
 		}
 		content := &p.contents[p.sorted[first]]
-		if p.held[i] {
-			l.setReference(c, content)
-		} else {
+		if p.fresh[p.sorted[first]] {
 			l.setPlace(c, content)
+		} else {
+			l.setReference(c, content)
 		}
 		for _, other := range p.sorted[first+1 : end] {
 			if p.contents[other].Seq != content.Seq { // one event needs it once

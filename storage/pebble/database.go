@@ -180,7 +180,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 
 // remember makes the one handle on a ledger. The caller holds d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
-	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), sought: d.fillers.newSought(number)}
+	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), sought: d.fillers.newSought(info.Name, number)}
 	l.info.Store(&info)
 	l.head.Store(&head)
 	d.ledgers[info.Name] = l

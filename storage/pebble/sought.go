@@ -21,6 +21,7 @@ import (
 // is done, and when there is no memory for more, everything may be there.
 type sought struct {
 	fillers *fillers
+	name    string
 	number  keys.Ledger
 
 	mu     sync.Mutex    // held briefly, for what follows
@@ -54,28 +55,45 @@ func (s *sought) begin() {
 	}
 }
 
-// fill adds the places and claims that the ledger has.
+// fill adds the places and claims that the ledger has, until ctx is done or there is no
+// memory for more. After an error the filter is of no use, and gives its memory back.
 func (s *sought) fill(ctx context.Context, db *engine.DB) error {
 	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.Places, keys.Claims} {
 		start, end := kind(s.number)
-		for start != nil && ctx.Err() == nil {
+		for start != nil {
+			if ctx.Err() != nil || s.blind() {
+				return nil
+			}
 			var err error
 			if start, err = s.fillSome(db, start, end); err != nil {
+				s.giveUp()
 				return err
 			}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.filled = ctx.Err() == nil
+	s.filled = true
 	return nil
+}
+
+func (s *sought) blind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.filter.Blind()
+}
+
+func (s *sought) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.filter.Release()
 }
 
 // fillKeys bounds the keys that are read at a time: an open iterator keeps files.
 const fillKeys = 1 << 14
 
 // fillSome adds what some keys from start on say, and returns where to go on; nil if
-// there is nothing left to do.
+// there are no more.
 func (s *sought) fillSome(db *engine.DB, start, end []byte) (next []byte, err error) {
 	it, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -92,16 +110,13 @@ func (s *sought) fillSome(db *engine.DB, start, end []byte) (next []byte, err er
 			digests = append(digests, keys.Digest(it.Key()))
 		}
 	}
-	if err := it.Close(); err != nil {
+	if err := it.Close(); err != nil { // of reading, too
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range digests {
 		s.filter.Add(bloom.Key(digests[i][:]))
-	}
-	if s.filter.Blind() {
-		next = nil
 	}
 	return next, nil
 }
@@ -111,7 +126,7 @@ type fillers struct {
 	db     *Database
 	logger *slog.Logger
 	cache  *engine.Cache // of the database, which has so much less of what filters take
-	spare  atomic.Int64  // bytes that the filters may still take
+	spare  atomic.Int64  // bytes that the filters may still take, first come, first served
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx
 	under  sync.WaitGroup
@@ -124,7 +139,9 @@ func newFillers(db *Database, cache *engine.Cache, cfg Config) *fillers {
 	return f
 }
 
-func (f *fillers) newSought(number keys.Ledger) *sought { return &sought{fillers: f, number: number} }
+func (f *fillers) newSought(name string, number keys.Ledger) *sought {
+	return &sought{fillers: f, name: name, number: number}
+}
 
 // take implements bloom.Memory.
 func (f *fillers) take(bytes int64) (release func(), ok bool) {
@@ -141,7 +158,7 @@ func (f *fillers) begin(s *sought) {
 	f.under.Go(func() {
 		if err := s.fill(f.ctx, f.db.engine); err != nil {
 			f.logger.Warn("what a ledger has could not be read: until the next start all that is written is looked for first",
-				"ledger_number", s.number, "error", err)
+				"ledger", s.name, "error", err)
 		}
 	})
 }

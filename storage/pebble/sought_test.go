@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/faulty"
 )
 
 // asks is how often the filters of tables were asked while something was done.
@@ -20,7 +21,7 @@ func asks(db *Database, do func()) int64 {
 // What was written by this process, and what an earlier one has left once that was read,
 // is found; what was never written is not looked for.
 func TestNewKeysAreNotLookedFor(t *testing.T) {
-	const records, asked = 4000, 1000
+	const records, asked = 2*fillKeys + 2000, 1000 // more keys than are read at a time
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
 	db, l := one(t, files)
 	fill := func(l *ledger, old storage.Head) storage.Head {
@@ -72,14 +73,54 @@ func TestWhatIsNotKnownMayBeThere(t *testing.T) {
 	require.False(t, l.sought.mayBeThere(never))
 
 	db.fillers.spare.Store(0)
-	small := db.fillers.newSought(l.number)
+	small := db.fillers.newSought("default", l.number)
 	small.mayBeThere(never)
 	db.fillers.under.Wait()
 	require.True(t, small.mayBeThere(never))
 
 	db.fillers.stop()
-	ended := db.fillers.newSought(l.number)
+	ended := db.fillers.newSought("default", l.number)
 	ended.mayBeThere(never)
 	db.fillers.under.Wait()
 	require.True(t, ended.mayBeThere(never))
+}
+
+// Where something cannot be read while a filter is filled, it says of nothing that it is
+// not there, and takes no memory.
+func TestBrokenFillKnowsNothing(t *testing.T) {
+	const records = 4000
+	files := vfs.NewMem()
+	db, l := one(t, files)
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, records, prose(1<<20))))
+	require.NoError(t, db.engine.Flush())
+	require.NoError(t, db.Close())
+	broken := 0
+	for skip := range 60 {
+		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst", Skip: skip})
+		copied := vfs.NewMem()
+		_, err := vfs.Clone(files, copied, testDir, testDir)
+		require.NoError(t, err)
+		db, err := Open(t.Context(), testConfig(faulty.NewFiles(copied, faults)))
+		if err != nil {
+			continue
+		}
+		store, err := db.Ledger(t.Context(), "default")
+		if err != nil {
+			require.NoError(t, db.Close())
+			continue
+		}
+		l := store.(*ledger)
+		l.sought.mayBeThere(digestOf(0))
+		db.fillers.under.Wait()
+		if !l.sought.filled {
+			broken++
+			require.Equal(t, testConfig(copied).filterBytes(), db.fillers.spare.Load())
+		}
+		for seq := range uint64(records) {
+			require.True(t, l.sought.mayBeThere(digestOf(seq)))
+			require.True(t, l.sought.mayBeThere(digestOf(^seq)))
+		}
+		require.NoError(t, db.Close())
+	}
+	require.Positive(t, broken)
 }
