@@ -99,6 +99,23 @@ func newChunk(memory *bodyMemory) *chunk {
 	return c
 }
 
+// parsing holds a token for each chunk that is parsed, of all batches: one a core, so that
+// whoever works on what is parsed already, and the index, waits for few. Long chunks, of
+// one long line each, have half the cores, so that others need not wait for them.
+type parsing struct{ short, long chan struct{} }
+
+func newParsing(cores int) parsing {
+	return parsing{make(chan struct{}, cores), make(chan struct{}, max(1, cores/2))}
+}
+
+// core is where a chunk waits for one.
+func (p parsing) core(c *chunk) chan struct{} {
+	if len(c.buffer) > 2*chunkBytes {
+		return p.long
+	}
+	return p.short
+}
+
 // lineSpan is a line in chunk.buffer, or what is wrong with it.
 type lineSpan struct {
 	start, end int
@@ -167,15 +184,16 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 			return
 		}
 		if len(c.lines) > 0 {
+			core := b.server.parsing.core(c)
 			select {
-			case b.server.parsing <- struct{}{}:
+			case core <- struct{}{}:
 			case <-ctx.Done():
 				c.release()
 				return
 			}
 			go func() {
 				b.parse(c)
-				<-b.server.parsing
+				<-core
 			}()
 			select {
 			case chunks <- c:

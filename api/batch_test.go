@@ -240,3 +240,30 @@ func TestClientThatReadsLast(t *testing.T) {
 		return err == nil && len(left) == 0
 	}, patience, time.Millisecond)
 }
+
+// A batch is parsed when a core is free, of those that all batches share; a long line waits
+// for others than short ones do.
+func TestBatchesShareTheCores(t *testing.T) {
+	s := start(t)
+	for range cap(s.server().parsing.short) {
+		s.server().parsing.short <- struct{}{}
+	}
+	answered := make(chan answer, 1)
+	go func() { answered <- s.batch(ipcLine("a", "short")) }()
+	require.Len(t, s.batch(ipcLine("b", strings.Repeat("long", chunkBytes))).parsed(), 1)
+	require.Empty(t, answered)
+	<-s.server().parsing.short
+	require.Len(t, (<-answered).parsed(), 1)
+	for range cap(s.server().parsing.short) - 1 {
+		<-s.server().parsing.short
+	}
+
+	for range cap(s.server().parsing.long) {
+		s.server().parsing.long <- struct{}{}
+	}
+	go func() { answered <- s.batch(ipcLine("c", strings.Repeat("long", chunkBytes))) }()
+	require.Len(t, s.batch(ipcLine("d", "short")).parsed(), 1)
+	require.Empty(t, answered)
+	<-s.server().parsing.long
+	require.Len(t, (<-answered).parsed(), 1)
+}

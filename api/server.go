@@ -102,16 +102,14 @@ type Server struct {
 	totals    effectTotals
 	limits    *bounds
 	streams   *streams
-	// parsing has a token for each chunk of a batch that is parsed: one a core, so that
-	// whoever works on what is parsed already, and the index, waits for few.
-	parsing chan struct{}
+	parsing   parsing
 }
 
 // New makes a server over a host and an index that are open. It follows every
 // ledger of the host; the index is closed before the host.
 func New(config Config) (*Server, error) {
 	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(),
-		parsing: make(chan struct{}, runtime.GOMAXPROCS(0))}
+		parsing: newParsing(runtime.GOMAXPROCS(0))}
 	s.limits, s.streams = newBounds(s.config.Load), newStreams()
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	s.everybody = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
