@@ -38,7 +38,7 @@ type Config struct {
 	// that one has to stay. Erased content counts as pending until it is nil, since it
 	// may be in them. It is called by one goroutine; nil means that there are no copies.
 	Copies func() error
-	// CacheBytes is memory for uncompressed blocks, and up to a quarter of it for filters
+	// CacheBytes is memory for uncompressed blocks, and up to a half of it for filters
 	// of what is there; 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of two memory tables: what they hold is
@@ -54,7 +54,7 @@ func (c Config) newCache() *engine.Cache {
 }
 
 // filterBytes is the share of the cache that filters of what is there may take.
-func (c Config) filterBytes() int64 { return c.CacheBytes / 4 }
+func (c Config) filterBytes() int64 { return c.CacheBytes / 2 }
 
 func (c Config) withDefaults() Config {
 	if c.FS == nil {
