@@ -76,7 +76,7 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 //	server kill NAME                 kill -9
 //	server stop NAME                 SIGTERM; it must end with exit code 0
 //
-// Its log is in NAME.log.
+// Its log is in NAME.log, what it says at its start in NAME.said.
 func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: server start|kill|stop NAME ...")
@@ -120,13 +120,16 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Check(output.Close())
 	found := make(map[string]string)
 	lines := bufio.NewScanner(banner)
+	var said strings.Builder
 	for found["key"] == "" && lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
 		name, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "  ")
 		found[name[strings.LastIndex(name, " ")+1:]] = strings.TrimSpace(value)
 	}
 	if found["key"] == "" {
 		ts.Fatalf("no verifier key in the server's output; its log:\n%s", ts.ReadFile(name+".log"))
 	}
+	writeFile(ts, name+".said", []byte(said.String()))
 	go func() { // so that it never waits for a reader
 		_, _ = io.Copy(io.Discard, banner)
 		_ = banner.Close()

@@ -55,7 +55,8 @@ requests, finishes those under way, and commits what it accepted. A second
 signal ends it at once; nothing that was acknowledged is lost by that either.
 
 The first start makes the data folder, a signing key (keys/default.key: keep a
-copy of it) and the ledger "default". Every flag can also be set by an
+copy of it) and the ledger "default", and says so; a folder that holds other things
+and no ledger is refused. Every flag can also be set by an
 environment variable (COLOPHON_LISTEN for --listen) and by name in a YAML file.
 
 Who may do what is said by tokens (colophon token create), and for tokens of OpenID
@@ -89,6 +90,9 @@ Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
 }
 
 func serve(ctx context.Context, c *console, config serveConfig) error {
+	if err := checkForeign(config.Data); err != nil {
+		return err
+	}
 	log := newLogger(c, config)
 	g, err := openGate(config, log)
 	if err != nil {
@@ -132,6 +136,9 @@ type node struct {
 	host     *ledger.Host
 	index    *index.Store
 	log      *slog.Logger
+	made     madeFolder
+	// madeDefault: the ledger "default" was made by this start.
+	madeDefault bool
 }
 
 // openNode opens the data folder; the first time it makes it, and the ledger
@@ -158,7 +165,7 @@ func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *sl
 	if err != nil {
 		return nil, explainOpen(err, config.Data)
 	}
-	n := &node{database: database, log: log}
+	n := &node{database: database, log: log, made: made}
 	if err := n.open(ctx, config, keys); err != nil {
 		unused := n.host == nil || len(n.host.Ledgers()) == 0
 		err = errors.Join(explainOpen(err, config.Data), n.close())
@@ -200,6 +207,7 @@ func (n *node) makeDefault(ctx context.Context) error {
 	_, err := n.host.Ledger(ledger.Default)
 	if errors.Is(err, ledger.ErrUnknown) {
 		_, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
+		n.madeDefault = err == nil
 	}
 	return err
 }
@@ -298,7 +306,10 @@ func (n *node) welcome(c *console, config serveConfig, g gate, at addresses) err
 		fmt.Fprintf(table, "  metrics\t%s/metrics\n", urlOf("http", at.metrics.Addr().String()))
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
-	fmt.Fprintf(table, "  data\t%s\n", data)
+	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.note())
+	if n.madeDefault {
+		fmt.Fprintf(table, "  made\ta new ledger%s\n", newKeyNote(data))
+	}
 	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
 	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
 	fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
