@@ -138,10 +138,14 @@ func parseTime(name, value string) (*time.Time, error) {
 		return nil, nil
 	}
 	at, ok := record.ParseTime([]byte(value))
-	if !ok {
-		return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z; write + as %%2B")
+	if ok {
+		return &at, nil
 	}
-	return &at, nil
+	hint := ""
+	if _, ok := record.ParseTime([]byte(strings.Replace(value, " ", "+", 1))); ok {
+		hint = "; write + as %2B" // a + in a query is a space
+	}
+	return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z%s", hint)
 }
 
 // form is what values of a name look like.

@@ -1,0 +1,28 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// That a + must be written as %2B is said of the times that lack nothing else.
+func TestHintAtPlus(t *testing.T) {
+	s := newServer(t)
+	const hint = "write + as %2B"
+	for query, hinted := range map[string]bool{
+		"?since=2026-01-02T15:04:05+01:00": true,
+		"?until=2026-01-02T15:04:05+01:00": true,
+		"?since=2026-01-02+15:04:05":       false,
+		"?since=yesterday":                 false,
+	} {
+		a := s.send(t, get(recordsOf).asking(query), http.StatusBadRequest)
+		require.Contains(t, string(a.body), "must be a time as in RFC 3339", query)
+		if hinted {
+			require.Contains(t, string(a.body), hint, query)
+		} else {
+			require.NotContains(t, string(a.body), hint, query)
+		}
+	}
+}
