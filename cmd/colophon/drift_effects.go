@@ -68,12 +68,21 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			return err
 		}
 		if done {
-			d.conclude(t, answer.Next, "no two runs differ in that variable alone")
+			d.conclude(t, answer.Next, d.noPairs(variable, a, b))
 			return nil
 		}
 		query.Set("cursor", answer.Next)
 		query.Del("as_of") // the cursor has it
 	}
+}
+
+// noPairs says what there is none of, and what was left out.
+func (d *driftCommand) noPairs(variable, a, b string) string {
+	runs, others := "live runs", "; --any-state takes the others too"
+	if d.anyState {
+		runs, others = "runs of any state", ""
+	}
+	return fmt.Sprintf("no two %s differ in %s alone, between these two values: %s and %s%s", runs, plain(variable), plain(a), plain(b), others)
 }
 
 // printEffect prints the totals, which are those of all pages.
