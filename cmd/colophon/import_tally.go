@@ -53,9 +53,22 @@ func lineProblem(root pyjson.Value) *problem {
 		Detail: string(root.Member("detail").Text()),
 	}
 	for e := range root.Member("errors").Elements() {
-		p.Errors = append(p.Errors, place{string(e.Member("pointer").Text()), string(e.Member("detail").Text())})
+		p.Errors = append(p.Errors, place{string(e.Member("pointer").Text()), string(e.Member("detail").Text()) + hashesOf(e)})
 	}
 	return p
+}
+
+// hashesOf are the two hashes of an error that is about a claim, with a colon; empty of
+// others. A stage may have been claimed that the ledger does not build.
+func hashesOf(e pyjson.Value) string {
+	claimed, computed := e.Member("claimed"), e.Member("computed")
+	switch {
+	case !claimed.Given():
+		return ""
+	case !computed.Given():
+		return fmt.Sprintf(": claimed %s, computed none", claimed.Text())
+	}
+	return fmt.Sprintf(": claimed %s, computed %s", claimed.Text(), computed.Text())
 }
 
 // counts is how many lines came out how.
