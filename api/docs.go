@@ -38,6 +38,7 @@ type (
 		Parameters                []docsRow
 		Request                   *docsBody
 		Responses                 []docsResponse
+		Irreversible              bool
 		Curl                      string
 	}
 	docsResponse struct {
@@ -148,7 +149,8 @@ func withToken(page []byte) []byte {
 func slug(name string) string { return strings.ReplaceAll(strings.ToLower(name), " ", "-") }
 
 func (c *contract) operation(path string, item pathItem, o operation) (docsOperation, error) {
-	view := docsOperation{ID: o.OperationID, Method: o.method, Path: path, Summary: o.Summary, Description: markdown(o.Description)}
+	view := docsOperation{ID: o.OperationID, Method: o.method, Path: path, Summary: o.Summary,
+		Description: markdown(o.Description), Irreversible: o.Irreversible}
 	parameters := append(item.Parameters[:len(item.Parameters):len(item.Parameters)], o.Parameters...)
 	for _, q := range parameters {
 		view.Parameters = append(view.Parameters, docsRow{Name: q.Name, Where: q.In, Required: q.Required,

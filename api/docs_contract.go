@@ -36,11 +36,13 @@ type operation struct {
 	method      string
 	Tags        []string
 	OperationID string `yaml:"operationId"`
-	Summary     string
-	Description string
-	Parameters  []docParameter
-	RequestBody *struct{ Content ordered[media] } `yaml:"requestBody"`
-	Responses   ordered[response]
+	// Irreversible: what it does, or what others see by it, cannot be taken back.
+	Irreversible bool `yaml:"x-irreversible"`
+	Summary      string
+	Description  string
+	Parameters   []docParameter
+	RequestBody  *struct{ Content ordered[media] } `yaml:"requestBody"`
+	Responses    ordered[response]
 }
 
 type docParameter struct {

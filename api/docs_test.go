@@ -33,6 +33,27 @@ func TestDocsShowTheWholeContract(t *testing.T) {
 	}
 }
 
+// What cannot be undone is marked beside its command, and the command to erase many
+// records only says what it would do.
+func TestDocsWarn(t *testing.T) {
+	html, err := renderDocs()
+	require.NoError(t, err)
+	var marked []string
+	for _, section := range strings.Split(string(html), `<section class="operation" id="`)[1:] {
+		id, rest, _ := strings.Cut(section, `"`)
+		_, try, _ := strings.Cut(rest, "<h4>Try it</h4>")
+		try, _, _ = strings.Cut(try, "<h4>Responses</h4>")
+		if strings.Contains(try, `<p class="warning">`) {
+			marked = append(marked, id)
+		}
+		if id == "postRedactions" {
+			require.Contains(t, try, "&#34;dry_run&#34;: true")
+			require.NotContains(t, try, "&#34;dry_run&#34;: false")
+		}
+	}
+	require.ElementsMatch(t, []string{"deleteContent", "postRedactions", "freezeLedger", "putVisibility", "changeKeys"}, marked)
+}
+
 func TestDocsAreOnePageInThemselves(t *testing.T) {
 	page, err := renderDocs()
 	require.NoError(t, err)
