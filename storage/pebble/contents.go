@@ -38,8 +38,11 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 	var possible []int // firsts that have to be looked for
 	for _, first := range p.firsts {
 		digest := p.digest(first)
-		held := !erased[digest] && l.recent.has(digest)
-		if p.fresh[p.sorted[first]] = !held; !held && !erased[digest] && l.sought.mayBeThere(digest) {
+		if !erased[digest] && l.recent.has(digest) {
+			continue
+		}
+		p.fresh[p.sorted[first]] = true
+		if !erased[digest] && l.sought.mayBeThere(digest) {
 			possible = append(possible, first)
 		}
 	}
