@@ -3,17 +3,16 @@ package index
 import (
 	"context"
 
-	"colophon/ledger/event"
 	"colophon/storage"
 )
 
-// How far the log is read and decoded ahead of the fold, which is the one thing
+// How far the log is read and drawn from ahead of the fold, which is the one thing
 // that cannot be done by two. A chunk ends with the event that brings it to so many
 // bytes, if it does not end before.
 const (
 	chunkEvents = 64
 	chunkBytes  = 128 << 10
-	chunksAhead = 4
+	chunksAhead = 8
 )
 
 // largeEntry is the length of an entry, in bytes, that is far beyond the usual.
@@ -21,20 +20,20 @@ const largeEntry = 8 << 10
 
 // chunk is some events that follow one another.
 type chunk struct {
-	entries  []byte // their bytes
-	decoders [chunkEvents]event.Decoder
-	events   []event.Event
-	large    bool  // some decoder has parsed a large entry
-	err      error // what ended the chunk: that of the event behind the last
+	entries []byte // their bytes
+	events  [chunkEvents]drawn
+	count   int   // events that there are
+	large   bool  // some event was drawn from a large entry
+	err     error // what ended the chunk: that of the event behind the last
 }
 
-// reset empties a chunk. Decoders keep what memory their longest entry took, which
+// reset empties a chunk. Events keep what memory their longest entry took, which
 // hundreds of them do not where that was much.
 func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
 	}
-	c.entries, c.events, c.err = c.entries[:0], c.events[:0], nil
+	c.entries, c.count, c.err = c.entries[:0], 0, nil
 }
 
 // newChunks holds as many chunks as are in use at once.
@@ -46,7 +45,7 @@ func newChunks() chan *chunk {
 	return free
 }
 
-// ahead reads the log from a seq to its head and decodes it in a goroutine of its
+// ahead reads the log from a seq to its head and draws from it in a goroutine of its
 // own. Each chunk that was received is given back through free when it is done
 // with; the goroutine ends with the log, after an error, or when ctx is done.
 func ahead(ctx context.Context, log storage.Reader, from uint64, free chan *chunk) <-chan *chunk {
@@ -70,6 +69,7 @@ type reader struct {
 	free  <-chan *chunk
 	ready chan<- *chunk
 	chunk *chunk // being filled; nil when there is none
+	known identities
 }
 
 // take adds an event, and reports whether more are wanted.
@@ -86,19 +86,18 @@ func (r *reader) take(entry []byte, err error) bool {
 		r.chunk.reset()
 	}
 	c := r.chunk
-	var e event.Event
 	if err == nil {
 		start := len(c.entries)
 		c.large = c.large || len(entry) > largeEntry
 		c.entries = append(c.entries, entry...)
-		e, err = c.decoders[len(c.events)].Decode(c.entries[start:len(c.entries):len(c.entries)])
+		err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], &r.known)
 	}
 	if err != nil {
 		c.err = err
 		r.send()
 		return false
 	}
-	if c.events = append(c.events, e); len(c.events) == chunkEvents || len(c.entries) >= chunkBytes {
+	if c.count++; c.count == chunkEvents || len(c.entries) >= chunkBytes {
 		r.send()
 	}
 	return true

@@ -24,12 +24,10 @@ const (
 const unregisteredSource = "unregistered_source"
 
 // citationSet folds a citation set.
-func (f *fold) citationSet(_ context.Context, e *event.Event) error {
+func (f *fold) citationSet(_ context.Context, e *drawn) error {
 	set := e.CitationSet()
-	f.values.collect(e)
-	f.values.add(subjectName, set.Subject)
 	if f.citesUnregistered(&set) {
-		f.values.add(flagName, []byte(unregisteredSource))
+		e.values.add(flagName, []byte(unregisteredSource))
 	}
 	f.writePostings(e, nil)
 	s := superseding{fold: f, seq: e.Seq}

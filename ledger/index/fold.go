@@ -30,10 +30,10 @@ type fold struct {
 	touched int
 
 	// Scratch of one event.
-	values     values     // of the event's record
-	others     values     // of another record
-	conditions identities // of the variables of an ipc_id
-	value      []byte
+	others      values     // of another record
+	othersKnown identities // of them
+	conditions  identities // of the variables of an ipc_id
+	value       []byte
 }
 
 // errUnsettled: the event must be the first of its batch.
@@ -150,7 +150,7 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 // chunk folds the events of a chunk, and reports whether the batch, which began at an
 // event, ends with them.
 func (f *fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
-	for i := range c.events {
+	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
 		if errors.Is(err, errUnsettled) || errors.Is(err, errUnfinished) {
 			return true, nil
@@ -212,7 +212,7 @@ func (f *Follower) land() error {
 
 // event folds the next event of the log. After an error nothing of it is folded,
 // or, if the error came in the midst of it, rows says so and the batch is lost.
-func (f *fold) event(ctx context.Context, e *event.Event) error {
+func (f *fold) event(ctx context.Context, e *drawn) error {
 	if e.Prev != f.state.tip {
 		return fmt.Errorf("it follows %x, the event before it is %x", e.Prev, f.state.tip)
 	}
@@ -225,15 +225,15 @@ func (f *fold) event(ctx context.Context, e *event.Event) error {
 	}
 	f.value = appendSeq(f.rows.keys.eventHash(f.value[:0], e.Hash), e.Seq)
 	f.rows.set(f.value, nil)
-	f.mark(e)
-	f.countEvent(e)
+	f.mark(&e.Event)
+	f.countEvent(&e.Event)
 	f.state.size++
 	f.state.tip = e.Hash
 	return f.rows.err
 }
 
 // derive writes the rows that an event brings, by its kind.
-func (f *fold) derive(ctx context.Context, e *event.Event) error {
+func (f *fold) derive(ctx context.Context, e *drawn) error {
 	switch e.Kind {
 	case record.IPCRecord:
 		return f.ipcRecord(ctx, e)
@@ -244,13 +244,13 @@ func (f *fold) derive(ctx context.Context, e *event.Event) error {
 	case record.PathFingerprint:
 		return f.pathFingerprint(ctx, e)
 	case record.RecordStateChanged:
-		return f.stateChanged(ctx, e)
+		return f.stateChanged(ctx, &e.Event)
 	case record.PathValidated:
-		return f.pathValidated(ctx, e)
+		return f.pathValidated(ctx, &e.Event)
 	case record.SourceRegistered, record.SourceRevoked:
-		return f.sourceChanged(ctx, e)
+		return f.sourceChanged(ctx, &e.Event)
 	case record.ContentRedacted:
-		f.redacted(e)
+		f.redacted(&e.Event)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/drift"
-	"colophon/ledger/event"
 	"colophon/ledger/record"
 )
 
@@ -88,9 +87,8 @@ func FuzzEvent(f *testing.F) {
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
 	log, known := newJournal(f, "default"), knownLabels()
 	f.Fuzz(func(t *testing.T, body string) {
-		var decoder event.Decoder
-		e, err := decoder.Decode(append(make([]byte, 32), body...))
-		if err != nil {
+		var e drawn
+		if e.draw(append(make([]byte, 32), body...), new(identities)) != nil {
 			return
 		}
 		f := newFollower(s, log.name, log.store)

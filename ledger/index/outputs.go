@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"colophon/ledger/event"
 )
@@ -51,18 +52,35 @@ func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
 		return outputCount{}
 	}
 	row := outputRowOf(p.id, r.output)
-	if g.all.runs == 0 {
+	var same outputCount
+	found := g.all.runs > 0 && (g.all.outputs > 1 || g.all.output == r.output) // or need not be looked for
+	if found {
+		same, found = f.countOutput(row)
+	}
+	if !found {
 		f.startOutput(row, g.seq)
 		return outputCount{}
 	}
-	same, _ := f.countOutput(row)
 	f.moveOutput(g, p.id, same.live, same.live+1)
 	f.putOutput(row, g.seq, outputCount{same.live + 1, same.all + 1})
 	return same
 }
 
+// key is what known has of the row.
+func (row outputRow) key() (key identity) {
+	copy(key[:], row[:])
+	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // any odd number with many bits
+	low, high := key[8:], key[:8]
+	binary.BigEndian.PutUint64(high, binary.BigEndian.Uint64(high)^mixed)
+	binary.BigEndian.PutUint64(low, binary.BigEndian.Uint64(low)^bits.ReverseBytes64(mixed))
+	return key
+}
+
 // countOutput reads the row of an output; 0 if there is none.
 func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
+	if known := f.known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
+		return outputCount{}, false
+	}
 	_, value, found := f.rows.newest(outputs, row[:])
 	if !found {
 		return outputCount{}, false
@@ -74,8 +92,16 @@ func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
 	return same, true
 }
 
+// knowOutput notes that an output comes to have a row.
+func (f *fold) knowOutput(row outputRow) {
+	if known := f.known(); f.runs.knowsOutputs {
+		known.Add(row.key())
+	}
+}
+
 // startOutput writes that one run has an output: the first version of its row.
 func (f *fold) startOutput(row outputRow, seq uint64) {
+	f.knowOutput(row)
 	f.value = onlyOne.append(f.value[:0])
 	f.rows.start(outputs, row[:], seq, f.value)
 }
@@ -93,8 +119,7 @@ func (f *fold) spellOutput(ctx context.Context, first uint64) error {
 		return err
 	}
 	ipc := e.IPC()
-	f.others.collect(e)
-	f.others.add(modelName, ipc.Model)
+	f.others.collectIPC(&f.othersKnown, e, &ipc)
 	for p := range f.others.grouped() {
 		if p.family != outputFamily {
 			f.startOutput(outputRowOf(p.id, first), first)

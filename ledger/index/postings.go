@@ -59,16 +59,16 @@ const (
 	isRun
 )
 
-// values gathers what a record is found by. They belong to a fold and hold until the
-// next record's are gathered.
+// values gathers what a record is found by. They hold until the next record's are
+// gathered.
 type values struct {
 	postings []posting
-	known    identities
+	known    *identities // may be nil
 }
 
 // collect begins a record, with the values that every kind can have.
-func (v *values) collect(e *event.Event) {
-	v.postings = v.postings[:0]
+func (v *values) collect(known *identities, e *event.Event) {
+	v.postings, v.known = v.postings[:0], known
 	v.addRecurring(kindName, []byte(e.Kind))
 	v.add(runIDName, e.RunID())
 	// These are Labels and Hashes: they are ranged over here, where that allocates nothing.
@@ -86,6 +86,9 @@ func (v *values) add(name string, value []byte) {
 		v.postings = append(v.postings, v.known.posting(len(v.postings), name, value))
 	}
 }
+
+// settle leaves the values to another goroutine, which may add more.
+func (v *values) settle() { v.known = nil }
 
 // addRecurring is add for a value that many records have.
 func (v *values) addRecurring(name string, value []byte) {
@@ -129,6 +132,9 @@ type identified struct {
 
 // posting is postingOf for a value at a place, which is at most one behind the last.
 func (k *identities) posting(at int, name string, value []byte) posting {
+	if k == nil {
+		return postingOf(name, value)
+	}
 	if at == len(k.last) {
 		k.last = append(k.last, identified{})
 	}
@@ -143,18 +149,23 @@ func (k *identities) posting(at int, name string, value []byte) posting {
 	return last.posting
 }
 
+// collectIPC begins an IPC record.
+func (v *values) collectIPC(known *identities, e *event.Event, ipc *event.IPC) {
+	v.collect(known, e)
+	v.add(modelName, ipc.Model)
+}
+
 // writePostings writes a row for every value collected, once, what the record is
 // to its producer, and when it occurred. run is nil unless the record is an IPC run.
-func (f *fold) writePostings(e *event.Event, run *run) {
-	f.producer(e)
-	f.values.addMismatches(e)
-	f.occurred(e)
+func (f *fold) writePostings(e *drawn, run *run) {
+	f.producer(&e.Event)
+	f.occurred(&e.Event)
 	flags := []byte{isRecord}
-	for i, p := range f.values.postings {
+	for i, p := range e.values.postings {
 		switch {
-		case slices.Contains(f.values.postings[:i], p):
+		case slices.Contains(e.values.postings[:i], p):
 		case p.family != (identity{}):
-			f.group(e, p, run)
+			f.group(e.Seq, p, run)
 		case p.recurs:
 			f.rows.put(postings, p.id[:], e.Seq, flags)
 		default:

@@ -35,15 +35,20 @@ func decodeProducerState(value []byte) (producerState, error) {
 // onlyRow is the row of dimensions that have one only.
 var onlyRow = []byte{0}
 
-// producer collects who produced a record, and folds which of its numbers that
-// delivers.
+// addProducer adds who produced a record.
+func (v *values) addProducer(e *event.Event) {
+	if id, number := e.Producer(); id != nil {
+		v.addRecurring(producerName, id)
+		v.add(producerSeqName, producerSeqText(id, number))
+	}
+}
+
+// producer folds which of its producer's numbers a record delivers.
 func (f *fold) producer(e *event.Event) {
 	id, number := e.Producer()
 	if id == nil {
 		return
 	}
-	f.values.addRecurring(producerName, id)
-	f.values.add(producerSeqName, producerSeqText(id, number))
 	producer := identify(id)
 	state := producerState{next: 1}
 	if _, value, found := f.rows.newest(producerStates, producer[:]); found {

@@ -61,9 +61,12 @@ type runsFold struct {
 	changed []change
 	since   uint64
 	known   *bloom.Filter // nil until it is first wanted
-	spare   *atomic.Int64 // of the store: bytes that known may take
-	decoder event.Decoder
-	run     run // scratch
+	// knowsOutputs: the rows of outputs are among what is known, for there was no group when
+	// the fold began. They are too many to be read.
+	knowsOutputs bool
+	spare        *atomic.Int64 // of the store: bytes that known may take
+	decoder      event.Decoder
+	run          run // scratch
 }
 
 // change is a group before a batch, and the scores that it had.

@@ -18,12 +18,8 @@ const (
 )
 
 // runDAG folds a run-DAG.
-func (f *fold) runDAG(ctx context.Context, e *event.Event) error {
+func (f *fold) runDAG(ctx context.Context, e *drawn) error {
 	dag := e.DAG()
-	f.values.collect(e)
-	for _, stage := range dag.Stages {
-		f.values.add(stagePrefix+string(stage.Name), stage.Hash)
-	}
 	if err := f.diverge(ctx, e.Seq, &dag); err != nil {
 		return err
 	}

@@ -2,10 +2,8 @@ package index
 
 import (
 	"context"
-	"crypto/sha256"
 
 	"colophon/ledger/drift"
-	"colophon/ledger/event"
 )
 
 // run is what a run brings to each of its groups. The fold makes one for each
@@ -16,8 +14,8 @@ type run struct {
 	output uint64
 	// repeats: another run of the ledger has that output.
 	repeats bool
-	// shows: the run shows what its ipc_id stands for, for that is the hash of its
-	// other fields; showsFirst: it is the first run that does.
+	// shows: the run shows what its ipc_id stands for; showsFirst: it is the first that
+	// does.
 	shows, showsFirst bool
 	facts             []byte
 	// The groups of its output_hash and its ipc_id before it.
@@ -25,29 +23,26 @@ type run struct {
 }
 
 // ipcRecord folds an IPC record.
-func (f *fold) ipcRecord(ctx context.Context, e *event.Event) error {
-	ipc := e.IPC()
-	f.values.collect(e)
-	f.values.add(modelName, ipc.Model)
+func (f *fold) ipcRecord(ctx context.Context, e *drawn) error {
 	var r *run
-	if ipc.IsRun() {
+	if e.ipc.IsRun() {
 		r = &f.runs.run
-		if err := f.prepare(ctx, r, e.Seq, &ipc); err != nil {
+		if err := f.prepare(ctx, r, e); err != nil {
 			return err
 		}
 	}
 	f.writePostings(e, r)
 	if r != nil && r.showsFirst {
-		f.writeConditions(e.Seq, &ipc)
+		f.writeConditions(e.Seq, &e.ipc)
 	}
 	return nil
 }
 
 // prepare finds out what a run brings, before anything of it is written.
-func (f *fold) prepare(ctx context.Context, r *run, seq uint64, ipc *event.IPC) error {
-	r.sameOutput = f.newestGroup(f.values.of(outputFamily).id)
+func (f *fold) prepare(ctx context.Context, r *run, e *drawn) error {
+	r.sameOutput = f.newestGroup(e.values.of(outputFamily).id)
 	same := &r.sameOutput
-	r.output, r.repeats = seq, same.all.runs > 0
+	r.output, r.repeats = e.Seq, same.all.runs > 0
 	if r.repeats {
 		r.output = same.all.first
 	}
@@ -56,11 +51,9 @@ func (f *fold) prepare(ctx context.Context, r *run, seq uint64, ipc *event.IPC) 
 			return err
 		}
 	}
-	r.sameID = f.newestGroup(f.values.of(ipcFamily).id)
-	var scratch [2 * sha256.Size]byte
-	r.shows = string(appendIPCID(scratch[:0], ipc)) == string(ipc.IPCID)
-	r.showsFirst = r.shows && r.sameID.conditions == 0
-	r.facts = appendFacts(r.facts[:0], ipc)
+	r.sameID = f.newestGroup(e.values.of(ipcFamily).id)
+	r.shows, r.showsFirst = e.shows, e.shows && r.sameID.conditions == 0
+	r.facts = e.facts
 	return f.rows.err
 }
 
@@ -83,7 +76,7 @@ func (f *fold) newestGroup(id identity) group {
 
 // group writes the version of a group that a record makes; r is nil unless it is
 // a run.
-func (f *fold) group(e *event.Event, p posting, r *run) {
+func (f *fold) group(seq uint64, p posting, r *run) {
 	var g group
 	switch {
 	case r != nil && p.family == outputFamily:
@@ -94,7 +87,7 @@ func (f *fold) group(e *event.Event, p posting, r *run) {
 		g = f.newestGroup(p.id)
 	}
 	f.runs.changes(p, &g)
-	g.follow(e.Seq, isRecord)
+	g.follow(seq, isRecord)
 	if r != nil {
 		f.join(&g, p, r)
 	}

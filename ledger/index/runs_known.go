@@ -8,11 +8,13 @@ import (
 	"colophon/internal/bloom"
 )
 
-// known are the groups that have runs, and the conditions. They are read from the index
-// when they are first wanted: before anything is folded. Most outputs and seeds are new.
+// known are the groups that have runs, and the conditions, and the rows of outputs if
+// knowsOutputs. They are read from the index when they are first wanted: before anything
+// is folded. Most outputs and seeds are new.
 func (f *fold) known() *bloom.Filter {
 	if f.runs.known == nil {
 		f.runs.known = bloom.New(bloom.Within(f.runs.spare))
+		f.runs.knowsOutputs = true // until there is a group
 		if err := errors.Join(f.loadGroups(), f.loadConditions()); err != nil {
 			f.rows.fail("%w", err)
 		}
@@ -34,6 +36,7 @@ func (f *fold) loadGroups() error {
 				return err
 			}
 			f.runs.known.Add(id)
+			f.runs.knowsOutputs = false
 		}
 		return s.err
 	})

@@ -22,8 +22,7 @@ func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to 
 	}
 	same := f.newestGroup(identify([]byte(outputName), ipc.OutputHash))
 	r := restated{seq: e.Seq, run: target.Seq, output: same.all.first, comes: to == live}
-	f.others.collect(target)
-	f.others.add(modelName, ipc.Model)
+	f.others.collectIPC(&f.othersKnown, target, &ipc)
 	for p := range f.others.grouped() {
 		if err := f.restate(ctx, p, r); err != nil {
 			return err
@@ -98,6 +97,7 @@ func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
 	same, found := f.countOutput(row)
 	if !found {
 		same = onlyOne
+		f.knowOutput(row)
 	}
 	next := outputCount{same.live - 1, same.all}
 	if r.comes {
