@@ -23,7 +23,7 @@ func (c *rowCache) turn(limit int) {
 	switch {
 	case c.young.heads == nil:
 		c.seed = maphash.MakeSeed()
-	case c.young.used < limit/4:
+	case c.young.used < limit/8*3: // there is room for another batch
 		return
 	}
 	c.young, c.old = c.old, c.young
@@ -72,9 +72,13 @@ type entry struct {
 	next       place // the entry behind it in its chain, 0 for none
 	block, at  uint32
 	size, room uint32 // the length of the stretch, and what it can be without moving
+	tag        uint16 // some bits of the name's hash
 	name       uint8  // the length of the name
 	changed    bool   // the stretch differs from what was written
 }
+
+// tagOf are bits of a hash that have no part in what chain it leads to.
+func tagOf(hash uint64) uint16 { return uint16(hash >> 48) }
 
 // span is what a stretch spans: nothing if the row has no version.
 type span struct {
@@ -126,10 +130,12 @@ func (g *generation) find(hash uint64, name []byte) place {
 	if len(g.entries) < 2 {
 		return 0
 	}
-	for at := g.heads[hash&uint64(len(g.heads)-1)]; at != 0; at = g.entries[at].next {
-		if string(g.nameOf(&g.entries[at])) == string(name) {
+	for at := g.heads[hash&uint64(len(g.heads)-1)]; at != 0; {
+		e := &g.entries[at]
+		if e.tag == tagOf(hash) && string(g.nameOf(e)) == string(name) {
 			return at
 		}
+		at = e.next
 	}
 	return 0
 }
@@ -163,7 +169,7 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 // keep adds a row, before one of that name if that is there.
 func (g *generation) keep(hash uint64, name []byte, s span, stretch []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
-	g.entries = append(g.entries, entry{next: *head, name: uint8(len(name)), span: s})
+	g.entries = append(g.entries, entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s})
 	g.used += entryBytes
 	at := place(len(g.entries) - 1)
 	*head = at

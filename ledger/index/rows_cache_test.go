@@ -63,7 +63,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 		young, old := make(map[string]modelStretch), make(map[string]modelStretch)
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if few(t, "step", "use", "use", "use", "turn") == "turn" {
-				if cache.young.used >= limit/4 {
+				if cache.young.used >= limit/8*3 {
 					young, old = make(map[string]modelStretch), young
 				}
 				cache.turn(limit)

@@ -21,8 +21,8 @@ type writes struct {
 
 // write is one of them.
 type write struct {
-	// order is the key behind the beginning of its keyspace, as far as it goes, with
-	// zeros behind it.
+	// order is what orderOf has of the key, behind the beginning of its keyspace or, while
+	// it is sorted, further behind.
 	order      uint64
 	at         uint32 // where the key stands; the value stands behind it
 	key, value uint32 // lengths
@@ -45,12 +45,28 @@ func (w *writes) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
 // add adds one; of several to one key the last counts.
 func (w *writes) add(kind writeKind, key, value []byte) {
-	var order [8]byte
-	copy(order[:], key[len(keyspace{}):])
-	w.list = append(w.list, write{
-		order: binary.BigEndian.Uint64(order[:]), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
+	w.list = append(roomFor(w.list, 1), write{
+		order: orderOf(key, len(keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
 	})
-	w.bytes = append(append(w.bytes, key...), value...)
+	w.bytes = append(append(roomFor(w.bytes, len(key)+len(value)), key...), value...)
+}
+
+const orderBytes = 8
+
+// orderOf is the next bytes of a key behind a place, with zeros behind its end.
+func orderOf(key []byte, place int) uint64 {
+	var order [orderBytes]byte
+	copy(order[:], key[min(place, len(key)):])
+	return binary.BigEndian.Uint64(order[:])
+}
+
+// roomFor is a slice with room for so many more. One that is full is doubled, where append
+// would copy large ones for every quarter that they grow.
+func roomFor[T any](s []T, more int) []T {
+	if cap(s)-len(s) < more {
+		s = slices.Grow(s, max(more, len(s)))
+	}
+	return s
 }
 
 // reset empties it. Memory that is far beyond the usual is not kept.
@@ -63,47 +79,76 @@ func (w *writes) reset(usual int) {
 
 func (w *writes) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.key] }
 
+// fewWrites are so few that they are compared one by one, and no key is so long as
+// longKey but where few share so much of it.
+const (
+	fewWrites = 64
+	longKey   = 64
+)
+
 // sort sorts by key, those to one key in the order in which they were added.
 func (w *writes) sort() {
-	w.sortByOrder()
-	for from := 0; from < len(w.list); {
+	w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
+	w.sortBehind(len(keyspace{}), w.list, w.spare)
+}
+
+// sortBehind sorts writes whose keys are the same up to a place, behind which their order
+// is taken.
+func (w *writes) sortBehind(place int, list, spare []write) {
+	sortByOrder(list, spare)
+	for from := 0; from < len(list); {
 		to := from + 1
-		for to < len(w.list) && w.list[to].order == w.list[from].order {
+		for to < len(list) && list[to].order == list[from].order {
 			to++
 		}
 		if to-from > 1 {
-			slices.SortFunc(w.list[from:to], func(a, b write) int {
-				return cmp.Or(bytes.Compare(w.keyOf(&a), w.keyOf(&b)), cmp.Compare(a.at, b.at))
-			})
+			w.sortAlike(place+orderBytes, list[from:to], spare[from:to])
 		}
 		from = to
 	}
 }
 
-// sortByOrder sorts by the order alone, byte by byte from the last on.
-func (w *writes) sortByOrder() {
-	var counts [8][256]uint32
-	for i := range w.list {
+// sortAlike sorts writes whose order is the same, and their keys with it, up to a place
+// or to where they end.
+func (w *writes) sortAlike(place int, list, spare []write) {
+	if len(list) <= fewWrites || place >= longKey {
+		slices.SortFunc(list, func(a, b write) int {
+			return cmp.Or(bytes.Compare(w.keyOf(&a), w.keyOf(&b)), cmp.Compare(a.at, b.at))
+		})
+		return
+	}
+	for i := range list {
+		list[i].order = orderOf(w.keyOf(&list[i]), place)
+	}
+	w.sortBehind(place, list, spare)
+}
+
+// sortByOrder sorts by the order alone, byte by byte from the last on; what has the same
+// order stays as it was.
+func sortByOrder(list, spare []write) {
+	var counts [orderBytes][256]uint32
+	for i := range list {
 		for digit := range counts {
-			counts[digit][byte(w.list[i].order>>(8*digit))]++
+			counts[digit][byte(list[i].order>>(8*digit))]++
 		}
 	}
+	from, to := list, spare
 	for digit := range counts {
-		if slices.Contains(counts[digit][:], uint32(len(w.list))) {
+		if slices.Contains(counts[digit][:], uint32(len(list))) {
 			continue // one byte for all
 		}
 		places, next := &counts[digit], uint32(0)
 		for b, count := range places {
 			places[b], next = next, next+count
 		}
-		w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
-		for i := range w.list {
-			place := &places[byte(w.list[i].order>>(8*digit))]
-			w.spare[*place] = w.list[i]
+		for i := range from {
+			place := &places[byte(from[i].order>>(8*digit))]
+			to[*place] = from[i]
 			*place++
 		}
-		w.list, w.spare = w.spare, w.list
+		from, to = to, from
 	}
+	copy(list, from) // nothing to do where it is there
 }
 
 // commit sorts the writes and has the engine take them.

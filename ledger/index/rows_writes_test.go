@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"testing"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -21,10 +22,11 @@ func TestWritesEqualModel(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "batches") {
 			w.reset(1 << 20)
 			undone := make(map[string]bool)
-			for range rapid.IntRange(0, 60).Draw(t, "writes") {
-				length := rapid.IntRange(0, 40).Draw(t, "length")
+			shared := make([]byte, rapid.SampledFrom([]int{0, 7, 8, 20, longKey}).Draw(t, "shared"))
+			for range rapid.SampledFrom([]int{0, 1, 10, fewWrites + 1, 4 * fewWrites}).Draw(t, "writes") {
+				length := rapid.IntRange(0, 20).Draw(t, "length")
 				text := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), length, length).Draw(t, "key")
-				key := append(space[:], text...)
+				key := slices.Concat(space[:], shared, text)
 				value := rapid.StringN(0, 5, -1).Draw(t, "value")
 				name := string(key)
 				switch kind := rapid.SampledFrom([]writeKind{setKey, setKey, deleteKey, undoKey}).Draw(t, "kind"); {
