@@ -77,7 +77,9 @@ func reindex(ctx context.Context, c *console, o offlineOptions) error {
 	if err != nil {
 		return err
 	}
-	folded, err := index.Open(index.Config{Dir: indexDir(o.data), Log: c.warnings(), Memory: foldMemory(lookAtMachine(0))})
+	folded, err := index.Open(index.Config{
+		Dir: indexDir(o.data), Log: c.warnings(), Memory: foldMemory(lookAtMachine(0)), Anew: o.ledger == "",
+	})
 	if err != nil {
 		return errors.Join(err, database.Close())
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	// use; 0 means DefaultMemory, the least is LeastMemory. More makes a fold of a
 	// large log faster.
 	Memory int64
+	// Anew: an index that is there is emptied.
+	Anew bool
 }
 
 // Memory of an index, in bytes.
@@ -37,6 +39,7 @@ const mostTable = 64 << 20
 // config is a Config with its memory shared out, in bytes.
 type config struct {
 	folder folder
+	anew   bool
 	log    *slog.Logger
 	// exit ends the process with a status.
 	exit func(status int)
@@ -71,16 +74,21 @@ func (c Config) internal() (config, error) {
 	if memory < LeastMemory {
 		return config{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
 	}
+	cache, kept := memory/2, memory/16*3
+	if c.Anew { // nobody asks, and the rows that are kept need no blocks
+		cache, kept = memory/4, memory/16*7
+	}
 	return config{
 		folder:        folder{c.FS, c.Dir},
+		anew:          c.Anew,
 		log:           c.Log,
 		exit:          os.Exit,
-		cacheBytes:    memory / 2,
-		memTableBytes: min(memory/8, mostTable),
+		cacheBytes:    cache,
+		memTableBytes: min(cache/4, mostTable),
 		batchEvents:   1 << 16,
 		batchSteps:    1 << 14,
 		batchBytes:    min(memory/20, mostTable),
-		keptBytes:     memory / 16 * 3,
+		keptBytes:     kept,
 		knownBytes:    memory / 16 * 3,
 		pause:         50 * time.Millisecond,
 	}, nil

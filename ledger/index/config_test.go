@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"log/slog"
 	"testing"
 
@@ -10,13 +11,13 @@ import (
 // What the parts of an index take is no more than what all of it may.
 func TestMemoryIsSharedOut(t *testing.T) {
 	for _, memory := range []int64{0, LeastMemory, 1 << 30, 64 << 30} {
-		c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory}.internal()
-		require.NoError(t, err)
-		if memory == 0 {
-			memory = DefaultMemory
+		for _, anew := range []bool{false, true} {
+			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Anew: anew}.internal()
+			require.NoError(t, err)
+			require.LessOrEqual(t, c.cacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes, int(cmp.Or(memory, DefaultMemory)))
+			require.GreaterOrEqual(t, c.memTableBytes, 256<<10)
+			require.Less(t, queuedTables*c.memTableBytes, c.cacheBytes)
 		}
-		require.LessOrEqual(t, c.cacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes, int(memory))
-		require.GreaterOrEqual(t, c.memTableBytes, 256<<10)
 	}
 	_, err := Config{Dir: "x", Memory: LeastMemory - 1}.internal()
 	require.ErrorContains(t, err, "it needs 16777216")

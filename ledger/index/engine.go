@@ -20,10 +20,12 @@ const engineFormat = engine.FormatValueSeparation
 const queuedTables = 2
 
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
-// at stopAt writes wait. Merging many at once costs least.
+// at stopAt writes wait. Merging many at once costs least, and an index that is built anew
+// is hardly read meanwhile.
 const (
-	compactAt = 16
-	stopAt    = 64
+	compactAt     = 16
+	anewCompactAt = 64
+	stopAt        = 64
 )
 
 // tableBytes is about the size of a table. Rows are read at random: in few and large
@@ -71,6 +73,11 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 	for i := range o.Levels {
 		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	if c.anew {
+		o.L0CompactionThreshold = anewCompactAt
+		// Nor is anything rewritten for keys that were removed: rankings have many.
+		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
 	// What is rewritten on its way down is compressed in the end. Filters of the last
 	// level would be asked by nobody: the fold has its own.

@@ -70,6 +70,9 @@ func (s *Store) open() error {
 		return err
 	}
 	emptied, err := folder.prepare()
+	if err == nil && s.config.anew {
+		err = folder.empty()
+	}
 	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
