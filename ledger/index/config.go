@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"time"
+	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -55,6 +56,9 @@ type config struct {
 	keptBytes int
 	// knownBytes bounds the filters of groups of all ledgers.
 	knownBytes int
+	// mostChanged is how many groups change before they are ranked, in a fold that ranks
+	// them late.
+	mostChanged int
 	// pause is how long a follower gathers events that nobody waits for: from one fold
 	// to the next.
 	pause time.Duration
@@ -90,6 +94,7 @@ func (c Config) internal() (config, error) {
 		batchBytes:    min(memory/20, mostTable),
 		keptBytes:     kept,
 		knownBytes:    memory / 16 * 3,
+		mostChanged:   memory / 40 / int(unsafe.Sizeof(change{})),
 		pause:         50 * time.Millisecond,
 	}, nil
 }

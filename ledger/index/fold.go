@@ -103,9 +103,15 @@ func (f *Follower) starve(starved bool) {
 // Before an event that cannot be folded those that precede it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	f.fold.rows.begin(f.limits())
-	f.fold.runs.since = f.fold.state.size
+	runs := &f.fold.runs
+	if !runs.rankedLate {
+		runs.since = f.fold.state.size
+	}
 	more, err = f.gather(ctx)
 	if more && f.fold.rows.err == nil {
+		if !runs.rankedLate {
+			f.fold.rank(len(runs.changed))
+		}
 		err = errors.Join(err, f.commit())
 	}
 	return more, errors.Join(err, f.fold.rows.end())
@@ -180,11 +186,10 @@ type flight struct {
 // is in flight at a time.
 func (f *Follower) commit() error {
 	rows := &f.fold.rows
-	f.fold.rank()
 	f.fold.writeRecorded()
 	f.fold.countAlike()
 	f.fold.writeCounters()
-	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil))
+	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil, f.fold.runs.rankedLate))
 	if err := errors.Join(f.land(), rows.err); err != nil {
 		return err
 	}

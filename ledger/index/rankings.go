@@ -57,10 +57,12 @@ func (g *group) scores() scores {
 // runsFold is what the fold of runs keeps in memory. It belongs to the follower's
 // goroutine.
 type runsFold struct {
-	// changed are the groups that the batch has changed, which begins with an event.
-	changed []change
-	since   uint64
-	known   *bloom.Filter // nil until it is first wanted
+	// changed are the groups that have changed since an event, and are not ranked yet: by
+	// the batch, which begins there, or by many, if they are ranked later.
+	changed    []change
+	since      uint64
+	rankedLate bool
+	known      *bloom.Filter // nil until it is first wanted
 	// knowsOutputs: the rows of outputs are among what is known, for there was no group when
 	// the fold began. They are too many to be read.
 	knowsOutputs bool
@@ -69,14 +71,14 @@ type runsFold struct {
 	run          run // scratch
 }
 
-// change is a group before a batch, and the scores that it had.
+// change is a group as it is ranked, and the scores that it has there.
 type change struct {
 	posting
 	before scores
 }
 
-// changes notes what a group is before the first change that a batch makes, but for
-// one that it brings, while that has one run: it is in no ranking then.
+// changes notes what a group is before the first change since it was ranked, but for one
+// that is new since, while that has one run: it is in no ranking then.
 func (r *runsFold) changes(p posting, g *group) {
 	switch {
 	case g.all.runs == 0:
@@ -85,9 +87,10 @@ func (r *runsFold) changes(p posting, g *group) {
 	}
 }
 
-// rank brings the rankings to where the batch leads.
-func (f *fold) rank() {
-	for _, c := range f.runs.changed {
+// rank brings so many of the groups that have changed to where they stand now.
+func (f *fold) rank(count int) {
+	left := len(f.runs.changed) - count
+	for _, c := range f.runs.changed[left:] {
 		g := f.newestGroup(c.id)
 		for i, score := range g.scores() {
 			if score == c.before[i] {
@@ -103,7 +106,7 @@ func (f *fold) rank() {
 			}
 		}
 	}
-	f.runs.changed = f.runs.changed[:0]
+	f.runs.changed = f.runs.changed[:left]
 }
 
 // ranking is the beginning of the keys of a family's groups in one order.

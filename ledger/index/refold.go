@@ -17,8 +17,7 @@ const noLimit = math.MaxUint64
 // its log into it; progress is called with their number as it grows. The follower
 // is not running: it answers queries until it is closed or the store is, and the
 // ledger can be followed on from there when it is closed. Short of disk space it
-// fails with storage.ErrNoSpace. Cut short at any point, the next start folds on
-// from there.
+// fails with storage.ErrNoSpace. Cut short at any point, the next start begins again.
 func (s *Store) Refold(ctx context.Context, name string, log storage.Reader, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -71,6 +70,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, f.land()) }()
+	f.fold.runs.rankedLate = true
 	for f.fold.state.size < f.limit {
 		room, err := f.store.config.folder.roomy()
 		if err != nil {
@@ -86,7 +86,46 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		if !more {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
+		if len(f.fold.runs.changed) >= f.store.config.mostChanged {
+			if err := f.rankChanged(); err != nil {
+				return err
+			}
+		}
 		progress(f.fold.state.size)
 	}
+	if err := f.rankChanged(); err != nil {
+		return err
+	}
+	f.fold.runs.rankedLate = false
+	if f.fold.state.size == 0 {
+		return nil
+	}
+	return f.storeRanked() // with the cursor of an index that is finished
+}
+
+// rankedAtOnce is how many groups are ranked in a batch that does nothing else.
+const rankedAtOnce = 1 << 16
+
+// rankChanged ranks all groups that have changed. That is done seldom while an index is
+// built anew: most places in the rankings would be left again at once.
+func (f *Follower) rankChanged() error {
+	for len(f.fold.runs.changed) > 0 {
+		if err := f.storeRanked(); err != nil {
+			return err
+		}
+	}
+	f.fold.runs.since = f.fold.state.size
 	return nil
+}
+
+// storeRanked ranks as many groups as one batch takes, and has it stored.
+func (f *Follower) storeRanked() error {
+	rows, runs := &f.fold.rows, &f.fold.runs
+	rows.begin(f.limits())
+	f.fold.rank(min(rankedAtOnce, len(runs.changed)))
+	err := rows.err
+	if err == nil {
+		err = f.commit()
+	}
+	return errors.Join(err, rows.end())
 }

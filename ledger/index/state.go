@@ -18,14 +18,23 @@ type cursor struct {
 	tip  storage.Hash // event_hash of the last; zero bytes when there is none
 }
 
-func (c cursor) append(dst []byte) []byte {
-	return append(appendSeq(dst, c.size), c.tip[:]...)
+// append encodes a cursor. An index that is unfinished has none that can be decoded.
+func (c cursor) append(dst []byte, unfinished bool) []byte {
+	dst = append(appendSeq(dst, c.size), c.tip[:]...)
+	if unfinished {
+		dst = append(dst, 1)
+	}
+	return dst
 }
 
 // decodeCursor decodes what append wrote of a cursor that has events.
 func decodeCursor(value []byte) (cursor, error) {
 	var c cursor
-	if len(value) != 8+len(c.tip) {
+	switch len(value) {
+	case 8 + len(c.tip):
+	case 8 + len(c.tip) + 1:
+		return cursor{}, errors.New("building it anew was cut short")
+	default:
 		return cursor{}, fmt.Errorf("%d bytes", len(value))
 	}
 	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
