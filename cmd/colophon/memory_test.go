@@ -17,7 +17,7 @@ func TestFoldMemory(t *testing.T) {
 	}{
 		"nothing is known":       {machine{goMemory: math.MaxInt64}, index.DefaultMemory},
 		"a quarter":              {machine{memory: 2 * gib, goMemory: math.MaxInt64}, gib / 2},
-		"enough is enough":       {machine{memory: 64 * gib, goMemory: math.MaxInt64}, mostMemory},
+		"enough is enough":       {machine{memory: 64 * gib, goMemory: math.MaxInt64}, 2 * gib},
 		"no less than a server":  {machine{memory: gib / 2, goMemory: math.MaxInt64}, index.DefaultMemory},
 		"of the control group":   {machine{memory: 64 * gib, memoryLimit: 3 * gib, goMemory: math.MaxInt64}, 3 * gib / 4},
 		"of the runtime's limit": {machine{memory: 64 * gib, memoryLimit: 3 * gib, goMemory: 2 * gib}, gib / 2},
@@ -37,7 +37,7 @@ func TestCachesOfAServer(t *testing.T) {
 	}{
 		"nothing is known": {serveConfig{}, machine{goMemory: unset}, leastCache, index.DefaultMemory},
 		"a small machine":  {serveConfig{}, machine{memory: 2 * gib, goMemory: unset}, 2 * gib / 16, index.DefaultMemory},
-		"a large machine":  {serveConfig{}, machine{memory: 64 * gib, goMemory: unset}, gib, gib},
+		"a large machine":  {serveConfig{}, machine{memory: 128 * gib, goMemory: unset}, 2 * gib, 2 * gib},
 		"a limit":          {serveConfig{}, machine{memory: 64 * gib, goMemory: gib}, leastCache, index.DefaultMemory},
 		"a control group":  {serveConfig{}, machine{memory: 64 * gib, memoryLimit: 8 * gib, goMemory: unset}, gib / 2, gib / 2},
 		"what is set":      {serveConfig{Cache: 1 << 20, IndexCache: 300 << 20}, machine{memory: 64 * gib, goMemory: unset}, 1 << 20, 300 << 20},

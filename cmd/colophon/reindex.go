@@ -53,11 +53,11 @@ func newReindex(c *console) *cobra.Command {
 		Short: "Build the index anew",
 		Long: `Empty the index and build it anew from the log: from the events alone, so that
 afterwards it answers what it did before, or what it should have. The ledgers are
-not changed. Cut short, the next start of the server builds the rest.
+not changed. Cut short, the next start of the server builds it anew.
 
 No server may use the folder meanwhile. A server builds its index by itself where
 none is; this command is for an index that is suspected to be wrong, and takes more
-memory than a server does: up to 1 GiB, but no more than a quarter of what there is.
+memory than a server does: up to 2 GiB, but no more than a quarter of what there is.
 
 Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
 4 another process uses the folder.`,

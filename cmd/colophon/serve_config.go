@@ -57,10 +57,10 @@ type serveConfig struct {
 	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
 	MinFreeSpace byteSize `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks; 0 means a sixteenth of
-	// what the process may use, 64 MiB to 1 GiB.
+	// what the process may use, 64 MiB to 2 GiB.
 	Cache byteSize `yaml:"cache"`
 	// IndexCache is the memory of the index: its blocks, rows and batches; 0 means a
-	// sixteenth of what the process may use, 256 MiB to 1 GiB.
+	// sixteenth of what the process may use, 256 MiB to 2 GiB.
 	IndexCache byteSize `yaml:"index-cache"`
 	// IndexWait is how long a request waits for an index that is behind.
 	IndexWait time.Duration `yaml:"index-wait"`
@@ -168,9 +168,9 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
-	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 1GiB")
+	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.DurationVar(&c.IndexWait, "index-wait", c.IndexWait, "`time` that a request waits for an index that is behind; then it gets 503")
-	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 1GiB")
+	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
 	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
 	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")
 	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
