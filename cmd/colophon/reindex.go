@@ -119,12 +119,13 @@ func reindexLedger(ctx context.Context, c *console, database storage.Database, f
 	}
 	bar := newProgress(c, int64(head.Size), "indexing "+name)
 	begin := time.Now()
-	_, err = folded.Refold(ctx, name, log, head.Size, bar.set)
+	f, err := folded.Refold(ctx, name, log, head.Size, bar.set)
 	took := time.Since(begin)
 	bar.finish()
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
+	f.Close() // its memory is for the next ledger
 	rate := ""
 	if head.Size >= leastRated {
 		rate = fmt.Sprintf(", %.0f a second", float64(head.Size)/took.Seconds())

@@ -77,12 +77,12 @@ type change struct {
 	before scores
 }
 
-// changes notes what a group is before the first change since it was ranked, but for one
-// that is new since, while that has one run: it is in no ranking then.
-func (r *runsFold) changes(p posting, g *group) {
+// changes notes, once, what a group is before the first change since it was ranked; one
+// that is new since, when its second run joins: until then it is in no ranking.
+func (r *runsFold) changes(p posting, g *group, joins bool) {
 	switch {
 	case g.all.runs == 0:
-	case g.seq < r.since, g.all.runs == 1 && g.all.first >= r.since:
+	case g.seq < r.since, joins && g.all.runs == 1 && g.all.first >= r.since:
 		r.changed = append(r.changed, change{p, g.scores()})
 	}
 }

@@ -103,9 +103,6 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	return f.storeRanked() // with the cursor of an index that is finished
 }
 
-// rankedAtOnce is how many groups are ranked in a batch that does nothing else.
-const rankedAtOnce = 1 << 16
-
 // rankChanged ranks all groups that have changed. That is done seldom while an index is
 // built anew: most places in the rankings would be left again at once.
 func (f *Follower) rankChanged() error {
@@ -118,11 +115,12 @@ func (f *Follower) rankChanged() error {
 	return nil
 }
 
-// storeRanked ranks as many groups as one batch takes, and has it stored.
+// storeRanked ranks an eighth of the groups that can have changed, or as many as there
+// are, and has them stored.
 func (f *Follower) storeRanked() error {
-	rows, runs := &f.fold.rows, &f.fold.runs
+	rows := &f.fold.rows
 	rows.begin(f.limits())
-	f.fold.rank(min(rankedAtOnce, len(runs.changed)))
+	f.fold.rank(min(1+f.store.config.mostChanged/8, len(f.fold.runs.changed)))
 	err := rows.err
 	if err == nil {
 		err = f.commit()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble/pebbletest"
 )
@@ -126,6 +127,39 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 		requireSame(t, whole, dump(t, s))
 		require.NoError(t, s.Close())
 	}
+}
+
+// No group is ranked twice: the engine forgets a key that it removes only if that was set
+// once.
+func TestGroupsAreRankedOnce(t *testing.T) {
+	log := newJournal(t, "default")
+	asked := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
+	log.append(
+		plain(t, 0),
+		ran(t, "m", "yes", ""), restating(1, "failed"), restating(1, "live"),
+		ran(t, "m", "no", ""), restating(4, "failed"), restating(4, "live"), ran(t, "m", "no", ""),
+		ran(t, "n", "yes", ""), asked, asked, ran(t, "n", "yes", ""),
+	)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	defer func() { require.NoError(t, s.Close()) }()
+	f, err := s.addStopped(log.name, log.store)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.reset())
+	f.fold.runs.rankedLate = true
+	for f.fold.state.size < log.head.Size { // changes of state end batches
+		more, err := f.foldBatch(t.Context())
+		require.NoError(t, err)
+		require.True(t, more)
+	}
+	require.NoError(t, f.land())
+	changed := make(map[identity]int)
+	for _, c := range f.fold.runs.changed {
+		changed[c.id]++
+	}
+	require.Len(t, changed, len(f.fold.runs.changed))
+	require.Contains(t, changed, identify([]byte(modelName), []byte("m")))
+	require.Contains(t, changed, identify([]byte(modelName), []byte("n")))
 }
 
 // The fold stops at the size that is wanted, however its batches fall.

@@ -86,7 +86,7 @@ func (f *fold) group(seq uint64, p posting, r *run) {
 	default:
 		g = f.newestGroup(p.id)
 	}
-	f.runs.changes(p, &g)
+	f.runs.changes(p, &g, r != nil)
 	g.follow(seq, isRecord)
 	if r != nil {
 		f.join(&g, p, r)

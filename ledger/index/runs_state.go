@@ -42,7 +42,7 @@ type restated struct {
 // restate writes the version of one of the run's groups.
 func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 	g := f.newestGroup(p.id)
-	f.runs.changes(p, &g)
+	f.runs.changes(p, &g, false)
 	g.follow(r.seq, 0)
 	before, after, err := f.liveNeighbours(p.id, r)
 	if err != nil {
