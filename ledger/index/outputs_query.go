@@ -1,6 +1,9 @@
 package index
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Output is one of the outputs of a group.
 type Output struct {
@@ -23,15 +26,18 @@ func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, 
 			return nil, nil, ErrPosition
 		}
 	}
+	versions := v.descent(postings, id[:])
+	defer func() { err = errors.Join(err, versions.close()) }()
+	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.all.runs - g.all.outputs}
 	for b := v.budget(p); at != 0; {
 		if b.spent(len(rows)) {
 			return rows, appendSeq(nil, at), nil
 		}
-		version, err := v.groupAt(id, at, bringsOutput)
+		version, err := versions.groupAt(at, bringsOutput)
 		if err != nil {
 			return nil, nil, err
 		}
-		count, err := v.countOutput(q.Name, id, &g, version.output)
+		count, err := counts.of(version.output)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -51,6 +57,19 @@ func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, 
 	return rows, nil, nil
 }
 
+// groupAt is the version of a group that event seq made, which is below that of the one
+// before; ErrPosition if it made none with those flags.
+func (w *descent) groupAt(seq uint64, flags byte) (group, error) {
+	found, ok, err := w.seek(seq)
+	if err != nil {
+		return group{}, err
+	}
+	if !ok || found.seq != seq {
+		return group{}, ErrPosition
+	}
+	return groupWith(flags, found)
+}
+
 // groupAt is the version of a group that event seq made; ErrPosition if it made
 // none with those flags.
 func (v *View) groupAt(id identity, seq uint64, flags byte) (group, error) {
@@ -61,22 +80,43 @@ func (v *View) groupAt(id identity, seq uint64, flags byte) (group, error) {
 	if !found || at != seq {
 		return group{}, ErrPosition
 	}
-	g, err := decodeGroup(at, value)
+	return groupWith(flags, row{at, value})
+}
+
+// groupWith decodes a version of a group; ErrPosition if it lacks one of those flags.
+func groupWith(flags byte, r row) (group, error) {
+	g, err := decodeGroup(r.seq, r.value)
 	if err == nil && g.flags&flags != flags {
 		err = ErrPosition
 	}
 	return g, err
 }
 
-// countOutput is how many runs of a group have an output, which some have.
-func (v *View) countOutput(by string, id identity, g *group, output uint64) (outputCount, error) {
-	if by == outputName {
-		return outputCount{g.live.runs, g.all.runs}, nil
+// outputCounts counts the runs that a group has of its outputs.
+type outputCounts struct {
+	view  *View
+	by    string // the group's name, and
+	id    identity
+	group *group
+	// repeats are the runs, beside the first of each output, that have not been counted:
+	// when there are none, all that is left are single.
+	repeats uint64
+}
+
+// of is how many runs have an output, which some have, and which was not asked for before.
+func (c *outputCounts) of(output uint64) (outputCount, error) {
+	switch {
+	case c.by == outputName:
+		return outputCount{c.group.live.runs, c.group.all.runs}, nil
+	case c.repeats == 0 && !c.group.parted():
+		return onlyOne, nil
 	}
-	row := outputRowOf(id, output)
-	_, value, found, err := v.newest(outputs, row[:])
+	row := outputRowOf(c.id, output)
+	_, value, found, err := c.view.newest(outputs, row[:])
 	if err != nil || !found {
 		return onlyOne, err
 	}
-	return decodeOutputCount(value)
+	count, err := decodeOutputCount(value)
+	c.repeats -= min(c.repeats, count.all-1)
+	return count, err
 }
