@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Key is half a SHA-256: as good as random, so that it serves as its own hash.
+// Key is half a SHA-256, or one that was mixed with a number: as good as random, so that it
+// serves as its own hash.
 type Key = [16]byte
 
 // Memory is what filters take theirs from: so many bytes, until they are released, or

@@ -40,19 +40,20 @@ func (c *chunk) reset() {
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
-		free <- new(chunk)
+		free <- nil // made when it is first used: most ledgers are at rest
 	}
 	return free
 }
 
 // ahead reads the log from a seq to its head and draws from it in a goroutine of its
-// own. Each chunk that was received is given back through free when it is done
-// with; the goroutine ends with the log, after an error, or when ctx is done.
-func ahead(ctx context.Context, log storage.Reader, from uint64, free chan *chunk) <-chan *chunk {
+// own, which has known to itself. Each chunk that was received is given back through free
+// when it is done with; the goroutine ends with the log, after an error, or when ctx is
+// done.
+func ahead(ctx context.Context, log storage.Reader, from uint64, free chan *chunk, known *identities) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
 	go func() {
 		defer close(ready)
-		r := reader{ctx: ctx, free: free, ready: ready}
+		r := reader{ctx: ctx, free: free, ready: ready, known: known}
 		for entry, err := range log.Entries(ctx, from) {
 			if !r.take(entry.Bytes, err) {
 				return
@@ -69,7 +70,7 @@ type reader struct {
 	free  <-chan *chunk
 	ready chan<- *chunk
 	chunk *chunk // being filled; nil when there is none
-	known identities
+	known *identities
 }
 
 // take adds an event, and reports whether more are wanted.
@@ -83,6 +84,9 @@ func (r *reader) take(entry []byte, err error) bool {
 		case <-r.ctx.Done():
 			return false
 		}
+		if r.chunk == nil {
+			r.chunk = new(chunk)
+		}
 		r.chunk.reset()
 	}
 	c := r.chunk
@@ -90,7 +94,7 @@ func (r *reader) take(entry []byte, err error) bool {
 		start := len(c.entries)
 		c.large = c.large || len(entry) > largeEntry
 		c.entries = append(c.entries, entry...)
-		err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], &r.known)
+		err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], r.known)
 	}
 	if err != nil {
 		c.err = err

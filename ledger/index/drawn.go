@@ -8,7 +8,8 @@ import (
 )
 
 // drawn is an event with what follows from it alone. That is drawn from it ahead of the
-// fold, by the goroutine that reads the log. It holds until its place is used again.
+// fold, by the goroutine that reads the log. It holds until its place is used again; what
+// an event does not have is that of the one before in its place.
 type drawn struct {
 	event.Event
 	values values // what a record is found by, but for what depends on other events

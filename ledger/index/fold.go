@@ -23,7 +23,8 @@ type fold struct {
 
 	starved bool // the disk was too full the last time
 
-	chunks chan *chunk  // for reading ahead
+	chunks chan *chunk  // for reading ahead, and
+	drawn  identities   // of what was read last: of the goroutine that does, while there is one
 	land   func() error // that of the follower
 	runs   runsFold
 	// touched counts the keys that were read beside rows.
@@ -135,7 +136,7 @@ func (f *Follower) limits() limits {
 // whether there is anything in it.
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	ready := ahead(ctx, f.log, f.fold.state.size, f.fold.chunks)
+	ready := ahead(ctx, f.log, f.fold.state.size, f.fold.chunks, &f.fold.drawn)
 	defer func() { // all chunks are back when the goroutine has ended
 		cancel()
 		for c := range ready {

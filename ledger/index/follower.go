@@ -185,7 +185,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.log.Warn("the index is not one of this log, it is built anew", "ledger", f.name, "reason", why)
+		f.store.config.log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.counters = stored, newCounters(kept)

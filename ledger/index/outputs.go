@@ -92,7 +92,8 @@ func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
 	return same, true
 }
 
-// knowOutput notes that an output comes to have a row.
+// knowOutput notes that an output comes to have a row: whoever writes the first version of
+// one must, or later ones do not find it.
 func (f *fold) knowOutput(row outputRow) {
 	if known := f.known(); f.runs.knowsOutputs {
 		known.Add(row.key())
@@ -106,6 +107,7 @@ func (f *fold) startOutput(row outputRow, seq uint64) {
 	f.rows.start(outputs, row[:], seq, f.value)
 }
 
+// putOutput writes another version of the row of an output.
 func (f *fold) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
 	f.rows.put(outputs, row[:], seq, f.value)

@@ -69,15 +69,15 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.reset(); err != nil {
 		return err
 	}
+	// What was there must not come back, whatever happens from here on.
+	if err := f.engine.Flush(); err != nil {
+		return fmt.Errorf("emptying the index: %w", err)
+	}
 	defer func() { err = errors.Join(err, f.land()) }()
 	f.fold.runs.rankedLate = true
 	for f.fold.state.size < f.limit {
-		room, err := f.store.config.folder.roomy()
-		if err != nil {
+		if err := f.hasRoom(); err != nil {
 			return err
-		}
-		if !room {
-			return fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, minFreeBytes)
 		}
 		more, err := f.foldBatch(ctx)
 		if err != nil {
@@ -87,13 +87,13 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
 		if len(f.fold.runs.changed) >= f.store.config.mostChanged {
-			if err := f.rankChanged(); err != nil {
+			if err := f.rankChanged(ctx); err != nil {
 				return err
 			}
 		}
 		progress(f.fold.state.size)
 	}
-	if err := f.rankChanged(); err != nil {
+	if err := f.rankChanged(ctx); err != nil {
 		return err
 	}
 	f.fold.runs.rankedLate = false
@@ -103,10 +103,22 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	return f.storeRanked() // with the cursor of an index that is finished
 }
 
+// hasRoom is storage.ErrNoSpace if the disk is too full to go on.
+func (f *Follower) hasRoom() error {
+	room, err := f.store.config.folder.roomy()
+	if err == nil && !room {
+		err = fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, minFreeBytes)
+	}
+	return err
+}
+
 // rankChanged ranks all groups that have changed. That is done seldom while an index is
 // built anew: most places in the rankings would be left again at once.
-func (f *Follower) rankChanged() error {
+func (f *Follower) rankChanged(ctx context.Context) error {
 	for len(f.fold.runs.changed) > 0 {
+		if err := errors.Join(ctx.Err(), f.hasRoom()); err != nil {
+			return err
+		}
 		if err := f.storeRanked(); err != nil {
 			return err
 		}

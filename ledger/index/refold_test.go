@@ -129,6 +129,32 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 }
 
+// What a fold anew has begun to replace never comes back, though nothing that it writes
+// itself may be stored yet.
+func TestRefoldReplacesAtOnce(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	files := pebbletest.NewCrashable()
+	c := testConfig(files.FS())
+	s := openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	row := append(testKeys.key(nil, postings), make([]byte, rowBytes[postings])...)
+	require.NoError(t, s.engine.Set(appendVersion(row, 3), []byte("poison"), engine.NoSync))
+	require.NoError(t, s.Close())
+
+	s = openTest(t, c)
+	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {})
+	require.NoError(t, err)
+	f.Close()
+	cut := files.PowerCut(0, 1)
+	require.NoError(t, s.Close())
+	c.folder.files = cut.FS()
+	s = openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	requireSame(t, log.refold(), dump(t, s))
+	require.NoError(t, s.Close())
+}
+
 // No group is ranked twice: the engine forgets a key that it removes only if that was set
 // once.
 func TestGroupsAreRankedOnce(t *testing.T) {

@@ -17,13 +17,13 @@ type rowCache struct {
 	young, old generation
 }
 
-// turn makes the young generation the old one, and forgets what was old, unless there
-// is little in it. limit is the bytes that both may take.
+// turn makes the young generation the old one, and forgets what was old, unless a quarter
+// of its memory is left for the next batch. limit is the bytes that both may take.
 func (c *rowCache) turn(limit int) {
 	switch {
 	case c.young.heads == nil:
 		c.seed = maphash.MakeSeed()
-	case c.young.used < limit/8*3: // there is room for another batch
+	case c.young.used < limit/8*3:
 		return
 	}
 	c.young, c.old = c.old, c.young

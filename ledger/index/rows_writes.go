@@ -63,10 +63,10 @@ func orderOf(key []byte, place int) uint64 {
 // roomFor is a slice with room for so many more. One that is full is doubled, where append
 // would copy large ones for every quarter that they grow.
 func roomFor[T any](s []T, more int) []T {
-	if cap(s)-len(s) < more {
-		s = slices.Grow(s, max(more, len(s)))
+	if cap(s)-len(s) >= more {
+		return s
 	}
-	return s
+	return append(make([]T, 0, max(2*cap(s), len(s)+more)), s...)
 }
 
 // reset empties it. Memory that is far beyond the usual is not kept.
