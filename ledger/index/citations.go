@@ -25,14 +25,14 @@ const unregisteredSource = "unregistered_source"
 
 // citationSet folds a citation set.
 func (f *fold) citationSet(_ context.Context, e *drawn) error {
-	set := e.CitationSet()
-	if f.citesUnregistered(&set) {
+	set := &e.set
+	if f.citesUnregistered(set) {
 		e.values.add(flagName, []byte(unregisteredSource))
 	}
 	f.writePostings(e, nil)
 	s := superseding{fold: f, seq: e.Seq}
-	s.recite(&set)
-	f.cite(e.Seq, &set, &s)
+	s.recite(set)
+	f.cite(e.Seq, set, &s)
 	return nil
 }
 

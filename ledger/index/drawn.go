@@ -13,7 +13,11 @@ import (
 type drawn struct {
 	event.Event
 	values values // what a record is found by, but for what depends on other events
-	ipc    event.IPC
+	// What it says, by its kind.
+	ipc  event.IPC
+	dag  event.DAG
+	set  event.CitationSet
+	path event.Path
 	// Of an IPC record that is a run. shows: it shows what its ipc_id stands for, for that
 	// is the hash of its other fields.
 	shows bool
@@ -36,19 +40,19 @@ func (d *drawn) draw(entry []byte, known *identities) (err error) {
 		d.drawRun()
 	case record.RunDAG:
 		v.collect(known, e)
-		dag := e.DAG()
-		for _, stage := range dag.Stages {
+		d.dag = e.DAG()
+		for _, stage := range d.dag.Stages {
 			v.add(stagePrefix+string(stage.Name), stage.Hash)
 		}
 	case record.CitationSet:
 		v.collect(known, e)
-		set := e.CitationSet()
-		v.add(subjectName, set.Subject)
+		d.set = e.CitationSet()
+		v.add(subjectName, d.set.Subject)
 	case record.PathFingerprint:
 		v.collect(known, e)
-		path := e.Path()
-		v.addRecurring(projectName, path.Project)
-		v.addRecurring(buildName, path.Build)
+		d.path = e.Path()
+		v.addRecurring(projectName, d.path.Project)
+		v.addRecurring(buildName, d.path.Build)
 	default: // no record
 		return nil
 	}

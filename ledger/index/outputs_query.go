@@ -64,10 +64,7 @@ func (w *descent) groupAt(seq uint64, flags byte) (group, error) {
 	if err != nil {
 		return group{}, err
 	}
-	if !ok || found.seq != seq {
-		return group{}, ErrPosition
-	}
-	return groupWith(flags, found)
+	return groupOf(seq, flags, found, ok)
 }
 
 // groupAt is the version of a group that event seq made; ErrPosition if it made
@@ -77,14 +74,15 @@ func (v *View) groupAt(id identity, seq uint64, flags byte) (group, error) {
 	if err != nil {
 		return group{}, err
 	}
-	if !found || at != seq {
-		return group{}, ErrPosition
-	}
-	return groupWith(flags, row{at, value})
+	return groupOf(seq, flags, row{at, value}, found)
 }
 
-// groupWith decodes a version of a group; ErrPosition if it lacks one of those flags.
-func groupWith(flags byte, r row) (group, error) {
+// groupOf decodes the version of a group that was found; ErrPosition if there is none, or
+// another event made it, or it lacks one of those flags.
+func groupOf(seq uint64, flags byte, r row, found bool) (group, error) {
+	if !found || r.seq != seq {
+		return group{}, ErrPosition
+	}
 	g, err := decodeGroup(r.seq, r.value)
 	if err == nil && g.flags&flags != flags {
 		err = ErrPosition

@@ -18,16 +18,16 @@ const (
 // pathFingerprint folds a path fingerprint: what it says of its path, of the path's
 // project and of its build (1.6, 4.4).
 func (f *fold) pathFingerprint(_ context.Context, e *drawn) error {
-	p := e.Path()
+	p := &e.path
 	project, path := identify(p.Project), identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
 	if before, known := f.pathState(path); known {
 		next.succeed(&before)
 	} else {
-		next.id = f.newPath(&e.Event, &p, project, path)
+		next.id = f.newPath(&e.Event, p, project, path)
 	}
 	if p.Build != nil {
-		next.build = f.joinBuild(&e.Event, &p, project, path, next.category)
+		next.build = f.joinBuild(&e.Event, p, project, path, next.category)
 	}
 	e.values.add(pathIDName, next.id) // the event has the one that the route alone gives
 	f.writePostings(e, nil)

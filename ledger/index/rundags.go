@@ -19,13 +19,13 @@ const (
 
 // runDAG folds a run-DAG.
 func (f *fold) runDAG(ctx context.Context, e *drawn) error {
-	dag := e.DAG()
-	if err := f.diverge(ctx, e.Seq, &dag); err != nil {
+	dag := &e.dag
+	if err := f.diverge(ctx, e.Seq, dag); err != nil {
 		return err
 	}
 	f.writePostings(e, nil)
-	f.countRun(e.Seq, &dag)
-	if row, served := cacheRowOf(&dag); served {
+	f.countRun(e.Seq, dag)
+	if row, served := cacheRowOf(dag); served {
 		runs := f.cachedSet(row)
 		f.rows.set(f.rows.keys.liveDAG(liveOfCacheKey, row[:], e.Seq), nil)
 		f.putCachedSet(e.Seq, row, cachedSet{runs.live + 1, e.Seq})
