@@ -28,7 +28,7 @@ type generationRow struct {
 }
 
 func generationRowOf(r *index.IPCRecord) generationRow {
-	return generationRow{proved{Seq: r.Seq}, r.RunID, r.Time.Format(record.TimeLayout), textOrNull(r.IPCID), textOrNull(r.OutputHash)}
+	return generationRow{proved{Seq: r.Seq}, textOrNull(r.RunID), r.Time.Format(record.TimeLayout), textOrNull(r.IPCID), textOrNull(r.OutputHash)}
 }
 
 // difference is a variable that two records have different values of.

@@ -3,7 +3,7 @@ package index
 import (
 	"context"
 
-	"colophon/storage"
+	"colophon/ledger/record"
 )
 
 // How far the log is read and drawn from ahead of the fold, which is the one thing
@@ -45,16 +45,16 @@ func newChunks() chan *chunk {
 	return free
 }
 
-// ahead reads the log from a seq to its head and draws from it in a goroutine of its
-// own, which has known to itself. Each chunk that was received is given back through free
-// when it is done with; the goroutine ends with the log, after an error, or when ctx is
-// done.
-func ahead(ctx context.Context, log storage.Reader, from uint64, free chan *chunk, known *identities) <-chan *chunk {
+// ahead reads the log from where the fold is to its head and draws from it in a goroutine
+// of its own, which has what identities are known to itself. Each chunk that was received
+// is given back when it is done with; the goroutine ends with the log, after an error, or
+// when ctx is done.
+func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
+	r := reader{ctx: ctx, free: f.fold.chunks, ready: ready, known: &f.fold.drawn, records: f.store.records, log: f.number, seq: f.fold.state.size}
 	go func() {
 		defer close(ready)
-		r := reader{ctx: ctx, free: free, ready: ready, known: known}
-		for entry, err := range log.Entries(ctx, from) {
+		for entry, err := range f.log.Entries(ctx, r.seq) {
 			if !r.take(entry.Bytes, err) {
 				return
 			}
@@ -71,6 +71,11 @@ type reader struct {
 	ready chan<- *chunk
 	chunk *chunk // being filled; nil when there is none
 	known *identities
+
+	records *keptRecords // IPC records come to
+	log     uint64       // which is the number of the log there
+	seq     uint64       // of the next event
+	kept    []byte       // scratch
 }
 
 // take adds an event, and reports whether more are wanted.
@@ -96,6 +101,9 @@ func (r *reader) take(entry []byte, err error) bool {
 		c.entries = append(c.entries, entry...)
 		err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], r.known)
 	}
+	if err == nil {
+		r.keep(&c.events[c.count], len(entry))
+	}
 	if err != nil {
 		c.err = err
 		r.send()
@@ -105,6 +113,17 @@ func (r *reader) take(entry []byte, err error) bool {
 		r.send()
 	}
 	return true
+}
+
+// keep keeps the next event if it is an IPC record: who asks about runs mostly asks about
+// late ones.
+func (r *reader) keep(e *drawn, size int) {
+	if r.records != nil && e.Kind == record.IPCRecord {
+		said := ipcRecordOf(&e.Event, e.ipc)
+		r.kept = said.appendKept(r.kept[:0], size)
+		r.records.keep(r.log, r.seq, r.kept)
+	}
+	r.seq++
 }
 
 // send hands the chunk over. It never waits: there is room for all chunks.

@@ -33,6 +33,10 @@ const (
 	LeastMemory   = 16 << 20
 )
 
+// ampleMemory is from where on records are kept too, in bytes: with less, blocks are of
+// more use.
+const ampleMemory = 512 << 20
+
 // mostTable is the size, in bytes, from which larger memtables and batches are of no
 // use.
 const mostTable = 64 << 20
@@ -56,6 +60,9 @@ type config struct {
 	keptBytes int
 	// knownBytes bounds the filters of groups of all ledgers.
 	knownBytes int
+	// recordsBytes bounds the IPC records of all ledgers that are kept for queries; none
+	// are with less than leastKept.
+	recordsBytes int
 	// mostChanged is how many groups change before they are ranked, in a fold that ranks
 	// them late.
 	mostChanged int
@@ -78,9 +85,12 @@ func (c Config) internal() (config, error) {
 	if memory < LeastMemory {
 		return config{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
 	}
-	cache, kept := memory/2, memory/16*3
-	if c.Anew { // nobody asks, and the rows that are kept need no blocks
+	cache, kept, records := memory/2, memory/16*3, 0
+	switch {
+	case c.Anew: // nobody asks, and the rows that are kept need no blocks
 		cache, kept = memory/4, memory/16*7
+	case memory >= ampleMemory:
+		cache, records = memory/32*11, memory/32*5
 	}
 	return config{
 		folder:        folder{c.FS, c.Dir},
@@ -94,6 +104,7 @@ func (c Config) internal() (config, error) {
 		batchBytes:    min(memory/20, mostTable),
 		keptBytes:     kept,
 		knownBytes:    memory / 16 * 3,
+		recordsBytes:  records,
 		mostChanged:   memory / 40 / int(unsafe.Sizeof(change{})),
 		pause:         50 * time.Millisecond,
 	}, nil

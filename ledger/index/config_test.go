@@ -15,7 +15,7 @@ func TestMemoryIsSharedOut(t *testing.T) {
 		for _, anew := range []bool{false, true} {
 			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Anew: anew}.internal()
 			require.NoError(t, err)
-			require.LessOrEqual(t, c.cacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes+c.mostChanged*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
+			require.LessOrEqual(t, c.cacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes+c.recordsBytes+c.mostChanged*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
 			require.GreaterOrEqual(t, c.memTableBytes, 256<<10)
 			require.Less(t, queuedTables*c.memTableBytes, c.cacheBytes)
 		}

@@ -136,7 +136,7 @@ func (f *Follower) limits() limits {
 // whether there is anything in it.
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	ready := ahead(ctx, f.log, f.fold.state.size, f.fold.chunks, &f.fold.drawn)
+	ready := f.ahead(ctx)
 	defer func() { // all chunks are back when the goroutine has ended
 		cancel()
 		for c := range ready {

@@ -16,9 +16,10 @@ import (
 // Follower keeps one ledger's part of the index up with its log. Its methods
 // are safe for concurrent use.
 type Follower struct {
-	store *Store
-	name  string
-	log   storage.Reader
+	store  *Store
+	name   string
+	log    storage.Reader
+	number uint64 // of the log, in this process
 
 	wake   chan struct{} // holds a token when the head may have moved
 	hurry  chan struct{} // holds a token when somebody has begun to wait
@@ -50,14 +51,15 @@ type snapshot struct {
 
 func newFollower(s *Store, name string, log storage.Reader) *Follower {
 	f := &Follower{
-		store: s,
-		name:  name,
-		log:   logReader{log},
-		wake:  make(chan struct{}, 1),
-		hurry: make(chan struct{}, 1),
-		done:  make(chan struct{}),
-		limit: noLimit,
-		fold:  fold{counters: newCounters(newCounts())},
+		store:  s,
+		name:   name,
+		log:    logReader{log},
+		number: logs.Add(1),
+		wake:   make(chan struct{}, 1),
+		hurry:  make(chan struct{}, 1),
+		done:   make(chan struct{}),
+		limit:  noLimit,
+		fold:   fold{counters: newCounters(newCounts())},
 	}
 	f.publish(f.snapshot())
 	return f

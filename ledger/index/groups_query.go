@@ -7,8 +7,6 @@ import (
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
-
-	"colophon/ledger/event"
 )
 
 // Group is what the runs with one value have in common (4.1).
@@ -124,29 +122,46 @@ func (v *View) appendKnown(ctx context.Context, rows []Group, g *group, q *choic
 	if t == nil {
 		return rows, nil
 	}
-	last, err := v.event(ctx, t.last)
+	value, err := v.valueOf(ctx, t.last, q.By)
 	if err != nil {
 		return nil, err
 	}
-	row, err := v.describe(t, valueOf(&last, q.By))
+	row, err := v.describe(t, value)
 	return append(rows, row), err
 }
 
 // valueOf is what a run has under a name that runs are grouped by.
-func valueOf(e *event.Event, by string) string {
-	if by == modelName {
-		return string(e.Detail.Member(modelName).Text())
-	}
-	values, name := e.Hashes(), by
+func (v *View) valueOf(ctx context.Context, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, labelPrefix); ok {
-		values, name = e.Labels(), label
+		return v.labelOf(ctx, seq, label)
 	}
-	for known, value := range values {
+	r, err := v.IPCRecord(ctx, seq)
+	switch by {
+	case ipcIDName:
+		return string(r.IPCID), err
+	case inputName:
+		return string(r.InputHash), err
+	case systemPromptName:
+		return string(r.SystemPromptHash), err
+	case outputName:
+		return string(r.OutputHash), err
+	default:
+		return string(r.Model), err
+	}
+}
+
+// labelOf is a label of a record; empty if it has none of that name.
+func (v *View) labelOf(ctx context.Context, seq uint64, name string) (string, error) {
+	e, err := v.event(ctx, seq)
+	if err != nil {
+		return "", err
+	}
+	for known, value := range e.Labels() {
 		if string(known) == name {
-			return string(value)
+			return string(value), nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // Groups lists groups by their first run of any state, the newest first. A page

@@ -36,6 +36,7 @@ func testConfig(files vfs.FS) config {
 		batchBytes:    1 << 20,
 		keptBytes:     8 << 10,
 		knownBytes:    1 << 20,
+		recordsBytes:  leastKept,
 		mostChanged:   20,
 	}
 }

@@ -17,9 +17,14 @@ import (
 type IPCRecord struct {
 	Seq   uint64
 	Time  time.Time // of its event
-	RunID *string
+	RunID []byte    // nil if it has none
 	event.IPC
 	schema []byte
+}
+
+// ipcRecordOf is the IPC record that an event is. It refers to the event's memory.
+func ipcRecordOf(e *event.Event, said event.IPC) IPCRecord {
+	return IPCRecord{e.Seq, e.Time, e.RunID(), said, e.Detail.Member("payload_schema").Text()}
 }
 
 // mostRecords is how many records a view keeps: more than most pages have.
@@ -46,34 +51,26 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 	if seq >= v.size {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	e, err := v.event(ctx, seq)
+	f := v.follower
+	kept, found := f.store.records.find(f.number, seq)
+	if found {
+		v.touched++
+		r, size := decodeKept(seq, kept)
+		v.bytes += size
+		return r, nil
+	}
+	entry, e, err := v.entry(ctx, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
 	if e.Kind != record.IPCRecord {
 		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
-	r := IPCRecord{seq, e.Time, optional(e.RunID()), e.IPC(), e.Detail.Member("payload_schema").Text()}
-	r.own()
+	r := ipcRecordOf(&e, e.IPC())
+	kept = r.appendKept(nil, len(entry))
+	f.store.records.keep(f.number, seq, kept)
+	r, _ = decodeKept(seq, kept)
 	return r, nil
-}
-
-// own moves what the record refers to, which is of an event, into memory of its own.
-func (r *IPCRecord) own() {
-	texts := [...]*[]byte{&r.InputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
-		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema}
-	size := 0
-	for _, text := range texts {
-		size += len(*text)
-	}
-	all := make([]byte, 0, size)
-	for _, text := range texts {
-		if *text != nil {
-			from := len(all)
-			all = append(all, *text...)
-			*text = all[from:len(all):len(all)]
-		}
-	}
 }
 
 // PayloadSchema is the schema that the payload was read under (1.3); nil if none.

@@ -47,7 +47,7 @@ func TestRealInputEffects(t *testing.T) {
 	for seq := uint64(1); seq < log.head.Size; seq++ {
 		r, err := view.IPCRecord(t.Context(), seq)
 		require.NoError(t, err)
-		series, name := filepath.Split(*r.RunID)
+		series, name := filepath.Split(string(r.RunID))
 		if name == "0" {
 			first[filepath.Base(series)] = r
 		}

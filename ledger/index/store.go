@@ -35,6 +35,8 @@ type Store struct {
 	closed atomic.Bool
 	known  atomic.Int64 // bytes that the followers' filters may still take
 
+	records *keptRecords // of all ledgers
+
 	usage      usage
 	rebuilding sync.WaitGroup // what replaces the engine
 
@@ -56,6 +58,7 @@ func Open(c Config) (*Store, error) {
 func open(c config) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.known.Store(int64(c.knownBytes))
+	s.records = newKeptRecords(c.recordsBytes)
 	s.usage.idle.L = &s.usage.mu
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("opening the index in %s: %w", c.folder.dir, err)
@@ -235,6 +238,7 @@ func (s *Store) Close() error {
 	}
 	s.rebuilding.Wait()
 	s.refuse(ErrClosed)
+	s.records.close()
 	var errs []error
 	if s.engine != nil { // what is folded is in memory until it is flushed
 		errs = []error{s.engine.Flush(), s.engine.Close()}

@@ -1,0 +1,150 @@
+package index
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// Whatever a record says is the same when it was kept, and told from what it does not say.
+func TestKeptRecordsAreEncoded(t *testing.T) {
+	digest := rapid.StringMatching(`[0-9a-f]{64}`)
+	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),
+		rapid.Map(rapid.IntRange(0, 5000), func(n int) string { return strings.Repeat("x", n) }))
+	rapid.Check(t, func(t *rapid.T) {
+		want := IPCRecord{Seq: rapid.Uint64().Draw(t, "seq"), Time: time.UnixMicro(rapid.Int64Range(-1<<55, 1<<57).Draw(t, "time")).UTC()}
+		for _, field := range want.texts() {
+			if drawn := text.Draw(t, "text"); drawn != "none" {
+				*field = []byte(drawn)
+			}
+		}
+		size := rapid.IntRange(0, 1<<40).Draw(t, "size")
+		kept := want.appendKept(nil, size)
+		got, gotSize := decodeKept(want.Seq, kept)
+		require.Equal(t, want, got)
+		require.Equal(t, size, gotSize)
+		clear(kept)
+		require.Equal(t, want, got, "it is the caller's to keep")
+	})
+}
+
+// unread is a log that nobody reads one entry of.
+type unread struct {
+	storage.Reader
+	t tester
+}
+
+func (u unread) Entry(context.Context, uint64) ([]byte, error) {
+	require.Fail(u.t, "an entry was read")
+	return nil, nil
+}
+
+// Who asks about a run that was folded lately, or was asked about before, has it from
+// memory: the same, at the same cost to a page, as from the log.
+func TestRecordsAreKept(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(plains(t, 0, 5)...)
+	log.append(posted(t, record.IPCRecord, `{"run_id":"r","payload_schema":"axis-payload-1","payload":{"axes":{},"policy_hash":"p","seed":1,"world_id":"w"},`+
+		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
+	c := testConfig(vfs.NewMem())
+	none := c
+	none.folder.dir, none.recordsBytes = "another", leastKept-1
+
+	ask := func(f *Follower, seq uint64) (r IPCRecord, touched, bytes int, err error) {
+		v, err := f.View(log.head.Size)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, v.Close()) }()
+		r, err = v.IPCRecord(t.Context(), seq)
+		return r, v.touched, v.bytes, err
+	}
+	plainly := openTest(t, none)
+	from := follow(t, plainly, log)
+	log.catchUp(from)
+	s := openTest(t, c)
+	f, err := s.Follow(log.name, unread{log.store, t})
+	require.NoError(t, err)
+	log.catchUp(f)
+	for seq := uint64(1); seq < log.head.Size; seq++ {
+		want, touched, bytes, err := ask(from, seq)
+		require.NoError(t, err)
+		require.Equal(t, 1, touched)
+		require.Len(t, log.entries[seq], bytes)
+		got, gotTouched, gotBytes, err := ask(f, seq)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, touched, gotTouched)
+		require.Equal(t, bytes, gotBytes)
+	}
+	require.NoError(t, s.Close())
+
+	s = openTest(t, c) // it has folded nothing, and so keeps nothing
+	f = follow(t, s, log)
+	log.catchUp(f)
+	want, _, _, err := ask(f, 1)
+	require.NoError(t, err)
+	f.log = unread{log.store, t}
+	got, _, _, err := ask(f, 1)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	f.log = log.store
+	_, _, _, err = ask(f, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound, "no IPC record")
+	require.NoError(t, s.Close())
+	require.NoError(t, plainly.Close())
+}
+
+// Records are those of a log: others have others at the same place.
+func TestRecordsAreOfALog(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	var followers []*Follower
+	var logs []*journal
+	for n, name := range []string{"a", "b"} {
+		log := newJournal(t, name)
+		log.append(plain(t, n))
+		f := follow(t, s, log)
+		log.catchUp(f)
+		followers, logs = append(followers, f), append(logs, log)
+	}
+	for i, f := range followers {
+		v, err := f.Latest()
+		require.NoError(t, err)
+		r, err := v.IPCRecord(t.Context(), 0)
+		require.NoError(t, err)
+		require.Contains(t, string(logs[i].entries[0]), string(r.OutputHash))
+		require.NoError(t, v.Close())
+	}
+	require.NoError(t, s.Close())
+}
+
+// What there is no room for is forgotten, the oldest first, and read again.
+func TestKeptRecordsAreBounded(t *testing.T) {
+	k := newKeptRecords(leastKept)
+	defer k.close()
+	value := make([]byte, 60_000)
+	const count = 3 * keptPart / 60_000
+	for seq := range uint64(count) {
+		k.keep(1, seq, value)
+	}
+	found := 0
+	for seq := range uint64(count) {
+		if kept, ok := k.find(1, seq); ok {
+			require.Equal(t, value, kept)
+			found++
+		}
+	}
+	require.LessOrEqual(t, found*len(value), keptPart)
+	require.NotZero(t, found)
+	_, ok := k.find(1, count-1)
+	require.True(t, ok)
+	_, ok = k.find(2, count-1)
+	require.False(t, ok, "it is another log's")
+}
