@@ -99,6 +99,7 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 		return err
 	}
 	defer g.who.Close()
+	defer paceGarbage(c.env)()
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !hasDatabase(config.Data) {

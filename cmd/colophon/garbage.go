@@ -1,0 +1,75 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+// usualGarbage is what the runtime lets garbage take where nothing is set, in percent of
+// what is in use.
+const usualGarbage = 100
+
+// Caches are in use, and hardly make garbage: as much again would be wasted on it, in
+// memory that is new to the processor's caches with each request. Garbage has so many
+// bytes, but for the least share, in percent, which bounds what collecting costs.
+const (
+	enoughGarbage = 128 << 20
+	leastGarbage  = 25
+)
+
+// garbageShare is the share of garbage, in percent of so many bytes in use.
+func garbageShare(live uint64) int {
+	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
+}
+
+// garbagePace sets the share of garbage after each collection. It is the process's:
+// there is one where a server runs.
+type garbagePace struct {
+	mu    sync.Mutex
+	share int
+	ended bool
+}
+
+// paceGarbage keeps garbage from growing with the caches until end, unless the
+// environment has a share of its own (GOGC). GOMEMLIMIT is minded by the runtime.
+func paceGarbage(env func(string) (string, bool)) (end func()) {
+	if share, set := env("GOGC"); set && share != "" {
+		return func() {}
+	}
+	p := &garbagePace{share: usualGarbage}
+	p.collected()
+	return p.end
+}
+
+// collected follows a collection, and has the next one followed.
+func (p *garbagePace) collected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	p.set(garbageShare(live[0].Value.Uint64()))
+	// What nothing refers to is cleaned up behind the collection that finds it.
+	type unused struct{ _ *byte }
+	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)
+}
+
+// set sets the share if it is another one: all goroutines wait for that, if briefly. The
+// caller holds mu.
+func (p *garbagePace) set(share int) {
+	if share != p.share {
+		p.share = share
+		debug.SetGCPercent(share)
+	}
+}
+
+func (p *garbagePace) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.set(usualGarbage)
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGarbageShare(t *testing.T) {
+	for live, want := range map[uint64]int{
+		0: 100, 50 << 20: 100, 128 << 20: 100, 160 << 20: 80, 256 << 20: 50, 512 << 20: 25, 4 << 30: 25,
+	} {
+		require.Equal(t, want, garbageShare(live), "%d MiB", live>>20)
+	}
+}
+
+// shareNow is the share that the runtime has.
+func shareNow() int {
+	share := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(share)
+	return int(share[0].Value.Uint64())
+}
+
+// The share falls when much is in use, rises when that is free again, and is the usual
+// one in the end.
+func TestGarbageIsPaced(t *testing.T) {
+	if before := shareNow(); before != usualGarbage {
+		t.Skipf("GOGC is %d", before)
+	}
+	end := paceGarbage(func(string) (string, bool) { return "", false })
+	comes := func(want int) {
+		t.Helper()
+		require.Eventually(t, func() bool { runtime.GC(); return shareNow() == want }, time.Minute, time.Millisecond)
+	}
+	inUse := make([]byte, 1<<30) // of which no page is touched
+	comes(leastGarbage)
+	runtime.KeepAlive(inUse)
+	inUse = nil
+	comes(usualGarbage)
+	inUse = make([]byte, 1<<30)
+	comes(leastGarbage)
+	end()
+	require.Equal(t, usualGarbage, shareNow())
+	runtime.GC()
+	runtime.GC()
+	require.Equal(t, usualGarbage, shareNow(), "nothing is paced any more")
+	runtime.KeepAlive(inUse)
+}
+
+func TestGarbageIsAsTheEnvironmentHasIt(t *testing.T) {
+	defer paceGarbage(func(name string) (string, bool) { return "50", name == "GOGC" })()
+	inUse := make([]byte, 1<<30)
+	before := shareNow()
+	runtime.GC()
+	runtime.GC()
+	require.Equal(t, before, shareNow())
+	runtime.KeepAlive(inUse)
+}
