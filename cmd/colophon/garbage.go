@@ -16,11 +16,16 @@ const usualGarbage = 100
 // bytes, but for the least share, in percent, which bounds what collecting costs.
 const (
 	enoughGarbage = 128 << 20
-	leastGarbage  = 25
+	leastGarbage  = 16
 )
 
-// garbageShare is the share of garbage, in percent of so many bytes in use.
-func garbageShare(live uint64) int {
+// garbageShare is the share of garbage, in percent of so many bytes in use. Where these
+// are more than a quarter of the limit, GOMEMLIMIT, that alone bounds garbage: what it
+// leaves is there to be used.
+func garbageShare(live, limit uint64) int {
+	if live > limit/4 {
+		return usualGarbage
+	}
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
@@ -33,7 +38,7 @@ type garbagePace struct {
 }
 
 // paceGarbage keeps garbage from growing with the caches until end, unless the
-// environment has a share of its own (GOGC). GOMEMLIMIT is minded by the runtime.
+// environment has a share of its own (GOGC).
 func paceGarbage(env func(string) (string, bool)) (end func()) {
 	if share, set := env("GOGC"); set && share != "" {
 		return func() {}
@@ -52,7 +57,7 @@ func (p *garbagePace) collected() {
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	p.set(garbageShare(live[0].Value.Uint64()))
+	p.set(garbageShare(live[0].Value.Uint64(), uint64(debug.SetMemoryLimit(-1))))
 	// What nothing refers to is cleaned up behind the collection that finds it.
 	type unused struct{ _ *byte }
 	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"testing"
@@ -11,10 +12,12 @@ import (
 
 func TestGarbageShare(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: 100, 50 << 20: 100, 128 << 20: 100, 160 << 20: 80, 256 << 20: 50, 512 << 20: 25, 4 << 30: 25,
+		0: 100, 50 << 20: 100, 128 << 20: 100, 160 << 20: 80, 256 << 20: 50, 512 << 20: 25, 4 << 30: 16,
 	} {
-		require.Equal(t, want, garbageShare(live), "%d MiB", live>>20)
+		require.Equal(t, want, garbageShare(live, math.MaxInt64), "%d MiB", live>>20)
 	}
+	require.Equal(t, 16, garbageShare(1<<30, 4<<30))
+	require.Equal(t, 100, garbageShare(1<<30+1, 4<<30), "the limit bounds it")
 }
 
 // shareNow is the share that the runtime has.
