@@ -41,6 +41,7 @@ func (s *Server) records(c echo.Context) error {
 	if err := f.complete(); err != nil {
 		return err
 	}
+	f.Bodies = f.events
 	list := q.view.Records
 	if f.byOccurrence {
 		list = q.view.RecordsByOccurrence
@@ -74,6 +75,7 @@ func (s *Server) run(c echo.Context) error {
 		return err
 	}
 	f.Values = []index.Value{{Name: "run_id", Text: runID}}
+	f.Bodies = true // links are made of them
 	if err := f.complete(); err != nil {
 		return err
 	}

@@ -70,16 +70,6 @@ func kindOf(text []byte) record.Kind {
 	return record.Kind(text)
 }
 
-// IsRecord reports whether the event is one of the four kinds that clients post.
-func (e *Event) IsRecord() bool {
-	for _, kind := range record.Kinds {
-		if e.Kind == kind {
-			return true
-		}
-	}
-	return false
-}
-
 // Number is a non-negative integer of at most 64 bits, 0 where there is none.
 func Number(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {

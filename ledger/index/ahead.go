@@ -119,8 +119,8 @@ func (r *reader) take(entry []byte, err error) bool {
 // late ones.
 func (r *reader) keep(e *drawn, size int) {
 	if r.records != nil && e.Kind == record.IPCRecord {
-		said := ipcRecordOf(&e.Event, e.ipc)
-		r.kept = said.appendKept(r.kept[:0], size)
+		said, listed := ipcRecordOf(&e.Event, e.ipc), recordOf(&e.Event)
+		r.kept = appendKept(r.kept[:0], size, &said, &listed)
 		r.records.keep(r.log, r.seq, r.kept)
 	}
 	r.seq++

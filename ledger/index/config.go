@@ -85,12 +85,12 @@ func (c Config) internal() (config, error) {
 	if memory < LeastMemory {
 		return config{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
 	}
-	cache, kept, records := memory/2, memory/16*3, 0
+	cache, kept, known, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
 	case c.Anew: // nobody asks, and the rows that are kept need no blocks
 		cache, kept = memory/4, memory/16*7
 	case memory >= ampleMemory:
-		cache, records = memory/32*11, memory/32*5
+		cache, known, records = memory/32*11, memory/32*3, memory/4
 	}
 	return config{
 		folder:        folder{c.FS, c.Dir},
@@ -103,7 +103,7 @@ func (c Config) internal() (config, error) {
 		batchSteps:    1 << 14,
 		batchBytes:    min(memory/20, mostTable),
 		keptBytes:     kept,
-		knownBytes:    memory / 16 * 3,
+		knownBytes:    known,
 		recordsBytes:  records,
 		mostChanged:   memory / 40 / int(unsafe.Sizeof(change{})),
 		pause:         50 * time.Millisecond,

@@ -135,7 +135,7 @@ func (v *View) valueOf(ctx context.Context, seq uint64, by string) (string, erro
 	if label, ok := strings.CutPrefix(by, labelPrefix); ok {
 		return v.labelOf(ctx, seq, label)
 	}
-	r, err := v.IPCRecord(ctx, seq)
+	r, err := v.readIPCRecord(ctx, seq) // few groups have the same last run
 	switch by {
 	case ipcIDName:
 		return string(r.IPCID), err

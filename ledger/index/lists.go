@@ -20,6 +20,7 @@ type Filter struct {
 	State  record.State // of an IPC record or a run-DAG; empty: any, and every kind
 	Values []Value      // that a record must have, all of them; at most MaxValues
 	Bounds              // of the time that a record was recorded or occurred at
+	Bodies bool         // wanted, of the records
 }
 
 // Value is something that records are found by. The names are run_id, subject,
@@ -53,7 +54,7 @@ type Record struct {
 	// Hashes (the effective ones) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // the fields whose claims did not hold
-	Body           []byte   // of the event
+	Body           []byte   // of the event; nil unless it is wanted
 }
 
 // Records lists records in the order of the log, newest first. A page may have
@@ -107,24 +108,44 @@ func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq u
 			return rows, err
 		}
 	}
-	entry, e, err := v.entry(ctx, seq)
-	if err != nil || !e.IsRecord() && e.Kind != q.Kind || q.State != "" && !e.Kind.HasState() {
+	one, err := v.record(ctx, q, seq)
+	if err != nil || !one.Kind.IsRecord() && one.Kind != q.Kind || q.State != "" && !one.Kind.HasState() {
 		return rows, err
 	}
-	if state == "" && e.Kind.HasState() {
+	if state == "" && one.Kind.HasState() {
 		if state, err = v.State(seq); err != nil {
 			return rows, err
 		}
 	}
-	one := recordOf(&e, entry)
 	one.State = record.State(state)
 	return append(rows, one), nil
 }
 
-// recordOf is what an event says, without its state.
-func recordOf(e *event.Event, entry []byte) Record {
+// record is what the event at seq says, without its state.
+func (v *View) record(ctx context.Context, q *Filter, seq uint64) (Record, error) {
+	if !q.Bodies {
+		if r, rest, found := v.remembered(seq); found {
+			return r.listed(rest), nil
+		}
+	}
+	entry, e, err := v.entry(ctx, seq)
+	if err != nil {
+		return Record{}, err
+	}
+	one := recordOf(&e)
+	if e.Kind == record.IPCRecord {
+		v.remember(&e, len(entry), &one)
+	}
+	if q.Bodies {
+		one.Body = entry[len(e.Prev):]
+	}
+	return one, nil
+}
+
+// recordOf is what an event says, without its state and its body.
+func recordOf(e *event.Event) Record {
 	one := Record{
-		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash, Body: entry[len(e.Prev):],
+		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
 		RunID: textOf(e.Detail.Member("run_id")), Occurred: textOf(e.Detail.Member("timestamp")),
 		Hashes: objectOf(e.Detail.Member("hashes")), Labels: objectOf(e.Detail.Member("labels")),
 	}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/storage"
 )
 
 // listedEvent is an event as encoding/json reads it.
 type listedEvent struct {
 	seq    uint64
+	hash   storage.Hash
 	Kind   record.Kind
 	Time   time.Time
 	Checks map[string]struct{ Result string }
@@ -46,7 +49,7 @@ func (j *journal) listedEvents(size uint64) []listedEvent {
 	j.t.Helper()
 	var events []listedEvent
 	for seq, entry := range j.entries[:size] {
-		e := listedEvent{seq: uint64(seq)}
+		e := listedEvent{seq: uint64(seq), hash: sha256.Sum256(entry)}
 		require.NoError(j.t, json.Unmarshal(entry[32:], &e))
 		events = append(events, e)
 	}
@@ -155,8 +158,9 @@ func (e *listedEvent) occurred() (time.Time, bool) {
 }
 
 // requireRow fails unless a row says what the event does.
-func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, row Record) {
+func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *Filter, row Record) {
 	t.Helper()
+	require.Equal(t, e.hash, row.EventHash)
 	require.Equal(t, e.seq, row.Seq)
 	require.Equal(t, e.Kind, row.Kind)
 	require.True(t, e.Time.Equal(row.Time))
@@ -179,5 +183,9 @@ func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, row R
 		}
 	}
 	require.ElementsMatch(t, mismatches, row.Mismatches)
+	if !q.Bodies {
+		require.Nil(t, row.Body)
+		return
+	}
 	require.Contains(t, string(row.Body), `"seq":`+strconv.FormatUint(e.seq, 10)+`,"time":`)
 }

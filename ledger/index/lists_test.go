@@ -41,8 +41,9 @@ func allRecords(t tester, v *View, list lister, q Filter, limit int) []Record {
 // drawRecordFilter draws a filter of which a part is likely to fit.
 func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) Filter {
 	q := Filter{
-		Kind:  rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint}).Draw(t, "kind"),
-		State: rapid.SampledFrom([]record.State{"", "", record.Live, record.Failed, record.Stale}).Draw(t, "state"),
+		Bodies: rapid.Bool().Draw(t, "bodies"),
+		Kind:   rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint}).Draw(t, "kind"),
+		State:  rapid.SampledFrom([]record.State{"", "", record.Live, record.Failed, record.Stale}).Draw(t, "state"),
 	}
 	var times []time.Time
 	for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "values") {
@@ -93,7 +94,7 @@ func TestListsEqualModel(t *testing.T) {
 			rows := allRecords(t, v, listers[byOccurrence], q, rapid.IntRange(1, 5).Draw(t, "limit"))
 			var seqs []uint64
 			for _, row := range rows {
-				events[row.Seq].requireRow(t, states, row)
+				events[row.Seq].requireRow(t, states, &q, row)
 				seqs = append(seqs, row.Seq)
 			}
 			require.Equal(t, naiveRecords(events, q, byOccurrence), seqs)

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/fastcache"
 
+	"colophon/ledger/record"
 	"colophon/storage"
 )
 
@@ -51,20 +53,20 @@ func keyOfRecord(log, seq uint64) (key recordKey) {
 	return key
 }
 
-// find is the record at an event of a log, as appendKept has it, if it is kept.
-func (k *keptRecords) find(log, seq uint64) (kept []byte, found bool) {
+// find appends the record at an event of a log, as appendKept has it, if it is kept.
+func (k *keptRecords) find(dst []byte, log, seq uint64) (encoded []byte, found bool) {
 	if k == nil {
-		return nil, false
+		return dst, false
 	}
 	key := keyOfRecord(log, seq)
-	return k.cache.HasGet(nil, key[:])
+	return k.cache.HasGet(dst, key[:])
 }
 
 // keep keeps the record at an event of a log.
-func (k *keptRecords) keep(log, seq uint64, kept []byte) {
+func (k *keptRecords) keep(log, seq uint64, encoded []byte) {
 	if k != nil {
 		key := keyOfRecord(log, seq)
-		k.cache.Set(key[:], kept)
+		k.cache.Set(key[:], encoded)
 	}
 }
 
@@ -81,22 +83,42 @@ const (
 	keptTexts
 )
 
-// appendKept encodes a record without its seq. size is the length of its entry, in bytes.
-func (r *IPCRecord) appendKept(dst []byte, size int) []byte {
+// appendKept encodes a record without its seq: as runs are shown, and, behind that, what
+// lists show beside. size is the length of its entry, in bytes.
+func appendKept(dst []byte, size int, r *IPCRecord, listed *Record) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
 	dst = binary.AppendUvarint(dst, uint64(r.Time.Nanosecond()))
 	for _, text := range r.texts() {
-		switch {
-		case *text == nil:
-			dst = append(dst, keptNone)
-		case isDigest(*text):
-			dst, _ = hex.AppendDecode(append(dst, keptDigest), *text)
-		default:
-			dst = append(binary.AppendUvarint(dst, uint64(len(*text)+keptTexts)), *text...)
-		}
+		dst = appendKeptText(dst, *text)
+	}
+	dst = append(dst, listed.EventHash[:]...)
+	var occurred, hashes []byte
+	if listed.Occurred != nil {
+		occurred = []byte(*listed.Occurred)
+	}
+	if !bytes.Equal(listed.Hashes, r.usualHashes()) {
+		hashes = listed.Hashes
+	}
+	dst = appendKeptText(dst, occurred)
+	dst = appendKeptText(dst, hashes)
+	dst = appendKeptText(dst, listed.Labels)
+	for _, name := range listed.Mismatches {
+		dst = appendKeptText(dst, []byte(name))
 	}
 	return dst
+}
+
+func appendKeptText(dst, text []byte) []byte {
+	switch {
+	case text == nil:
+		return append(dst, keptNone)
+	case isDigest(text):
+		dst, _ = hex.AppendDecode(append(dst, keptDigest), text)
+		return dst
+	default:
+		return append(binary.AppendUvarint(dst, uint64(len(text)+keptTexts)), text...)
+	}
 }
 
 // isDigest reports whether a text is a digest in the form that the log has it in.
@@ -112,31 +134,81 @@ func isDigest(text []byte) bool {
 	return true
 }
 
-// decodeKept is what appendKept encoded. It refers to no other memory than its own.
-func decodeKept(seq uint64, kept []byte) (r IPCRecord, size int) {
-	number := func() int {
-		n, length := binary.Uvarint(kept)
-		kept = kept[length:]
-		return int(n)
-	}
-	size = number()
-	seconds, length := binary.Varint(kept)
-	kept = kept[length:]
-	r.Seq, r.Time = seq, time.Unix(seconds, int64(number())).UTC()
-	all := make([]byte, 0, 2*len(kept)) // a digest has twice as many letters as bytes
-	for _, text := range r.texts() {
-		n, from := number(), len(all)
-		switch n {
-		case keptNone:
-			continue
-		case keptDigest:
-			n = storage.HashBytes
-			all = hex.AppendEncode(all, kept[:n])
-		default:
-			n -= keptTexts
-			all = append(all, kept[:n]...)
+// usualHashes is the object that a record's hashes are, where there are no others.
+func (r *IPCRecord) usualHashes() []byte {
+	object := make([]byte, 0, 360)
+	for i, hash := range []struct {
+		name string
+		text []byte
+	}{{inputName, r.InputHash}, {ipcIDName, r.IPCID}, {outputName, r.OutputHash}, {systemPromptName, r.SystemPromptHash}} {
+		object = append(object, "{,"[min(i, 1)], '"')
+		object = append(append(object, hash.name...), `":`...)
+		if hash.text == nil {
+			object = append(object, "null"...)
+		} else {
+			object = append(append(append(object, '"'), hash.text...), '"')
 		}
-		*text, kept = all[from:len(all):len(all)], kept[n:]
 	}
-	return r, size
+	return append(object, '}')
+}
+
+// kept is what is left of an encoded record.
+type kept []byte
+
+func (k *kept) number() int {
+	n, length := binary.Uvarint(*k)
+	*k = (*k)[length:]
+	return int(n)
+}
+
+// text takes a text, which it appends to all: texts of a record share their memory.
+func (k *kept) text(all []byte) (text, after []byte) {
+	n, from := k.number(), len(all)
+	switch n {
+	case keptNone:
+		return nil, all
+	case keptDigest:
+		n = storage.HashBytes
+		all = hex.AppendEncode(all, (*k)[:n])
+	default:
+		n -= keptTexts
+		all = append(all, (*k)[:n]...)
+	}
+	*k = (*k)[n:]
+	return all[from:len(all):len(all)], all
+}
+
+// decodeKept is what appendKept encoded, as runs are shown, and what listed takes. It
+// refers to no other memory than its own.
+func decodeKept(seq uint64, encoded []byte) (r IPCRecord, size int, rest kept) {
+	rest = encoded
+	size = rest.number()
+	seconds, length := binary.Varint(rest)
+	rest = rest[length:]
+	r.Seq, r.Time = seq, time.Unix(seconds, int64(rest.number())).UTC()
+	all := make([]byte, 0, 2*len(rest)) // a digest has twice as many letters as bytes
+	for _, text := range r.texts() {
+		*text, all = rest.text(all)
+	}
+	return r, size, rest
+}
+
+// listed is a record as lists show it, without its state and its body.
+func (r *IPCRecord) listed(rest kept) Record {
+	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: optional(r.RunID)}
+	rest = rest[copy(one.EventHash[:], rest):]
+	all := make([]byte, 0, 2*len(rest))
+	var occurred []byte
+	occurred, all = rest.text(all)
+	one.Occurred = optional(occurred)
+	if one.Hashes, all = rest.text(all); one.Hashes == nil {
+		one.Hashes = r.usualHashes()
+	}
+	one.Labels, all = rest.text(all)
+	for len(rest) > 0 {
+		var name []byte
+		name, all = rest.text(all)
+		one.Mismatches = append(one.Mismatches, string(name))
+	}
+	return one
 }

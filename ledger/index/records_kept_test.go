@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -20,20 +21,50 @@ func TestKeptRecordsAreEncoded(t *testing.T) {
 	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),
 		rapid.Map(rapid.IntRange(0, 5000), func(n int) string { return strings.Repeat("x", n) }))
 	rapid.Check(t, func(t *rapid.T) {
-		want := IPCRecord{Seq: rapid.Uint64().Draw(t, "seq"), Time: time.UnixMicro(rapid.Int64Range(-1<<55, 1<<57).Draw(t, "time")).UTC()}
-		for _, field := range want.texts() {
-			if drawn := text.Draw(t, "text"); drawn != "none" {
-				*field = []byte(drawn)
+		said := IPCRecord{Seq: rapid.Uint64().Draw(t, "seq"), Time: time.UnixMicro(rapid.Int64Range(-1<<55, 1<<57).Draw(t, "time")).UTC()}
+		draw := func(label string) []byte {
+			if drawn := text.Draw(t, label); drawn != "none" {
+				return []byte(drawn)
 			}
+			return nil
+		}
+		for _, field := range said.texts() {
+			*field = draw("text")
+		}
+		listed := Record{
+			Seq: said.Seq, Kind: record.IPCRecord, Time: said.Time, RunID: optional(said.RunID), Occurred: optional(draw("timestamp")),
+			Hashes: []byte(rapid.String().Draw(t, "hashes")), Labels: []byte(rapid.String().Draw(t, "labels")),
+			EventHash: storage.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "event_hash")),
+		}
+		if rapid.Bool().Draw(t, "usual hashes") {
+			listed.Hashes = said.usualHashes()
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "mismatches") {
+			listed.Mismatches = append(listed.Mismatches, rapid.String().Draw(t, "mismatch"))
 		}
 		size := rapid.IntRange(0, 1<<40).Draw(t, "size")
-		kept := want.appendKept(nil, size)
-		got, gotSize := decodeKept(want.Seq, kept)
-		require.Equal(t, want, got)
+		encoded := appendKept(nil, size, &said, &listed)
+		gotSaid, gotSize, rest := decodeKept(said.Seq, encoded)
+		gotListed := gotSaid.listed(rest)
+		clear(encoded) // what came of it is the caller's to keep
+		require.Equal(t, said, gotSaid)
+		require.Equal(t, listed, gotListed)
 		require.Equal(t, size, gotSize)
-		clear(kept)
-		require.Equal(t, want, got, "it is the caller's to keep")
 	})
+}
+
+// The hashes of a record mostly take no room of their own.
+func TestUsualHashes(t *testing.T) {
+	for _, body := range []string{
+		plain(t, 1), posted(t, record.IPCRecord, `{"payload":{"q":1},"system_prompt":"","model":"m","temperature":1,"max_tokens":2}`),
+	} {
+		log := newJournal(t, "default")
+		log.append(body)
+		e, err := new(event.Decoder).Decode(log.entries[0])
+		require.NoError(t, err)
+		said := ipcRecordOf(&e, e.IPC())
+		require.Equal(t, string(recordOf(&e).Hashes), string(said.usualHashes()))
+	}
 }
 
 // unread is a log that nobody reads one entry of.
@@ -59,12 +90,20 @@ func TestRecordsAreKept(t *testing.T) {
 	none := c
 	none.folder.dir, none.recordsBytes = "another", leastKept-1
 
-	ask := func(f *Follower, seq uint64) (r IPCRecord, touched, bytes int, err error) {
+	type answer struct {
+		IPCRecord
+		listed         Record
+		touched, bytes int
+	}
+	ask := func(f *Follower, seq uint64) (a answer, err error) {
 		v, err := f.View(log.head.Size)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, v.Close()) }()
-		r, err = v.IPCRecord(t.Context(), seq)
-		return r, v.touched, v.bytes, err
+		if a.IPCRecord, err = v.IPCRecord(t.Context(), seq); err == nil {
+			a.listed, err = v.record(t.Context(), new(Filter), seq)
+		}
+		a.touched, a.bytes = v.touched, v.bytes
+		return a, err
 	}
 	plainly := openTest(t, none)
 	from := follow(t, plainly, log)
@@ -74,29 +113,27 @@ func TestRecordsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	log.catchUp(f)
 	for seq := uint64(1); seq < log.head.Size; seq++ {
-		want, touched, bytes, err := ask(from, seq)
+		want, err := ask(from, seq)
 		require.NoError(t, err)
-		require.Equal(t, 1, touched)
-		require.Len(t, log.entries[seq], bytes)
-		got, gotTouched, gotBytes, err := ask(f, seq)
+		require.Equal(t, 2, want.touched)
+		require.Equal(t, 2*len(log.entries[seq]), want.bytes)
+		got, err := ask(f, seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		require.Equal(t, touched, gotTouched)
-		require.Equal(t, bytes, gotBytes)
 	}
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c) // it has folded nothing, and so keeps nothing
 	f = follow(t, s, log)
 	log.catchUp(f)
-	want, _, _, err := ask(f, 1)
+	want, err := ask(f, 1)
 	require.NoError(t, err)
 	f.log = unread{log.store, t}
-	got, _, _, err := ask(f, 1)
+	got, err := ask(f, 1)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	f.log = log.store
-	_, _, _, err = ask(f, 0)
+	_, err = ask(f, 0)
 	require.ErrorIs(t, err, storage.ErrNotFound, "no IPC record")
 	require.NoError(t, s.Close())
 	require.NoError(t, plainly.Close())
@@ -136,15 +173,15 @@ func TestKeptRecordsAreBounded(t *testing.T) {
 	}
 	found := 0
 	for seq := range uint64(count) {
-		if kept, ok := k.find(1, seq); ok {
+		if kept, ok := k.find(nil, 1, seq); ok {
 			require.Equal(t, value, kept)
 			found++
 		}
 	}
 	require.LessOrEqual(t, found*len(value), keptPart)
 	require.NotZero(t, found)
-	_, ok := k.find(1, count-1)
+	_, ok := k.find(nil, 1, count-1)
 	require.True(t, ok)
-	_, ok = k.find(2, count-1)
+	_, ok = k.find(nil, 2, count-1)
 	require.False(t, ok, "it is another log's")
 }

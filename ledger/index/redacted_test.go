@@ -44,7 +44,7 @@ func TestRedactionsAreListed(t *testing.T) {
 		require.NoError(t, v.Close())
 		return seqs
 	}
-	redactions := Filter{Kind: record.ContentRedacted}
+	redactions := Filter{Kind: record.ContentRedacted, Bodies: true}
 	require.Equal(t, []uint64{5, 3}, seqs(6, (*View).Records, redactions))
 	require.Equal(t, []uint64{3}, seqs(5, (*View).Records, redactions))
 	require.Empty(t, seqs(3, (*View).Records, redactions))

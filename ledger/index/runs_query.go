@@ -51,12 +51,7 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 	if seq >= v.size {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	f := v.follower
-	kept, found := f.store.records.find(f.number, seq)
-	if found {
-		v.touched++
-		r, size := decodeKept(seq, kept)
-		v.bytes += size
+	if r, _, found := v.remembered(seq); found {
 		return r, nil
 	}
 	entry, e, err := v.entry(ctx, seq)
@@ -66,11 +61,31 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 	if e.Kind != record.IPCRecord {
 		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
-	r := ipcRecordOf(&e, e.IPC())
-	kept = r.appendKept(nil, len(entry))
-	f.store.records.keep(f.number, seq, kept)
-	r, _ = decodeKept(seq, kept)
+	listed := recordOf(&e)
+	r, _, _ := decodeKept(seq, v.remember(&e, len(entry), &listed))
 	return r, nil
+}
+
+// remembered is the IPC record at seq if it is kept, and what it has for lists, which is
+// valid until the next call. It counts as one that was read.
+func (v *View) remembered(seq uint64) (r IPCRecord, rest kept, found bool) {
+	v.encoded, found = v.follower.store.records.find(v.encoded[:0], v.follower.number, seq)
+	if found {
+		var size int
+		r, size, rest = decodeKept(seq, v.encoded)
+		v.touched++
+		v.bytes += size
+	}
+	return r, rest, found
+}
+
+// remember keeps the IPC record that an event is, the length of whose entry is size, and
+// encodes it, which is valid until the next call.
+func (v *View) remember(e *event.Event, size int, listed *Record) []byte {
+	said := ipcRecordOf(e, e.IPC())
+	v.encoded = appendKept(v.encoded[:0], size, &said, listed)
+	v.follower.store.records.keep(v.follower.number, e.Seq, v.encoded)
+	return v.encoded
 }
 
 // PayloadSchema is the schema that the payload was read under (1.3); nil if none.

@@ -23,11 +23,12 @@ type View struct {
 	snapshot *engine.Snapshot
 	// latest is the size that the snapshot was taken at. Rankings are kept for it
 	// alone.
-	latest uint64
-	size   uint64
-	points *engine.Iterator // for point reads; made when it is first needed
-	key    []byte           // scratch
-	events event.Decoder
+	latest  uint64
+	size    uint64
+	points  *engine.Iterator // for point reads; made when it is first needed
+	key     []byte           // scratch, as is
+	encoded []byte           // this
+	events  event.Decoder
 	// records are the last that were read: outputs of a group are mostly those of its runs.
 	records  map[uint64]IPCRecord
 	restated *bool // nil: not known

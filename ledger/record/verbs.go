@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
@@ -28,6 +29,9 @@ const (
 
 // States lists the states.
 var States = [...]State{Live, Failed, Stale, Quarantined}
+
+// IsRecord reports whether a kind is one of Kinds.
+func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }
 
 // HasState says whether records of a kind have a state.
 func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }
