@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -37,6 +38,17 @@ type garbagePace struct {
 	ended bool
 }
 
+// besideLimit takes what the process has beside the runtime's memory, in bytes, from
+// GOMEMLIMIT, if that is set, until end: who sets it means the process.
+func besideLimit(bytes int64) (end func()) {
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		return func() {}
+	}
+	debug.SetMemoryLimit(max(limit/2, limit-bytes))
+	return func() { debug.SetMemoryLimit(limit) }
+}
+
 // paceGarbage keeps garbage from growing with the caches until end, unless the
 // environment has a share of its own (GOGC).
 func paceGarbage(env func(string) (string, bool)) (end func()) {
@@ -63,8 +75,7 @@ func (p *garbagePace) collected() {
 	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)
 }
 
-// set sets the share if it is another one: all goroutines wait for that, if briefly. The
-// caller holds mu.
+// set sets the share if it is another one. The caller holds mu.
 func (p *garbagePace) set(share int) {
 	if share != p.share {
 		p.share = share

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 	"time"
@@ -61,4 +62,18 @@ func TestGarbageIsAsTheEnvironmentHasIt(t *testing.T) {
 	runtime.GC()
 	require.Equal(t, before, shareNow())
 	runtime.KeepAlive(inUse)
+}
+
+func TestMemoryBesideTheLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(4 << 30)
+	defer debug.SetMemoryLimit(before)
+	for beside, want := range map[int64]int64{0: 4 << 30, 1 << 30: 3 << 30, 5 << 30: 2 << 30} {
+		end := besideLimit(beside)
+		require.Equal(t, want, debug.SetMemoryLimit(-1))
+		end()
+		require.Equal(t, int64(4<<30), debug.SetMemoryLimit(-1))
+	}
+	debug.SetMemoryLimit(math.MaxInt64)
+	besideLimit(1 << 30)()
+	require.Equal(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
 }

@@ -99,6 +99,8 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 		return err
 	}
 	defer g.who.Close()
+	config = config.withCaches(lookAtMachine(0))
+	defer besideLimit(index.KeptBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.env)()
 	at, busy := openAddresses(config)
 	defer at.close()

@@ -41,6 +41,9 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	defer func() { err = errors.Join(err, v.Close()) }()
 	q := queries{all: make(map[string]string)}
 	ask(&q, "records", func(p index.Page) ([]index.Record, []byte, error) { return v.Records(ctx, index.Filter{}, p) })
+	ask(&q, "records with bodies", func(p index.Page) ([]index.Record, []byte, error) {
+		return v.Records(ctx, index.Filter{Bodies: true}, p)
+	})
 	ask(&q, "records by occurrence", func(p index.Page) ([]index.Record, []byte, error) {
 		return v.RecordsByOccurrence(ctx, index.Filter{Kind: record.IPCRecord}, p)
 	})

@@ -71,6 +71,16 @@ type config struct {
 	pause time.Duration
 }
 
+// KeptBytes is how much of an index's memory is beside the runtime's, and not in what
+// GOMEMLIMIT bounds.
+func KeptBytes(memory int64) int64 {
+	c, err := Config{Dir: "any", Memory: memory}.internal()
+	if err != nil || c.recordsBytes < leastKept {
+		return 0
+	}
+	return int64(c.recordsBytes)
+}
+
 func (c Config) internal() (config, error) {
 	if c.Dir == "" {
 		return config{}, errors.New("no folder given for the index")

@@ -25,3 +25,10 @@ func TestMemoryIsSharedOut(t *testing.T) {
 	_, err = Config{}.internal()
 	require.ErrorContains(t, err, "no folder")
 }
+
+func TestMemoryBesideTheRuntimes(t *testing.T) {
+	require.Zero(t, KeptBytes(0))
+	require.Zero(t, KeptBytes(ampleMemory-1))
+	require.Equal(t, int64(128<<20), KeptBytes(ampleMemory))
+	require.Zero(t, KeptBytes(1))
+}

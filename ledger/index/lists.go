@@ -125,7 +125,7 @@ func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq u
 func (v *View) record(ctx context.Context, q *Filter, seq uint64) (Record, error) {
 	if !q.Bodies {
 		if r, rest, found := v.remembered(seq); found {
-			return r.listed(rest), nil
+			return r.listed(rest), ctx.Err()
 		}
 	}
 	entry, e, err := v.entry(ctx, seq)
@@ -133,11 +133,11 @@ func (v *View) record(ctx context.Context, q *Filter, seq uint64) (Record, error
 		return Record{}, err
 	}
 	one := recordOf(&e)
-	if e.Kind == record.IPCRecord {
-		v.remember(&e, len(entry), &one)
-	}
-	if q.Bodies {
+	switch {
+	case q.Bodies:
 		one.Body = entry[len(e.Prev):]
+	case e.Kind == record.IPCRecord:
+		v.remember(seq, &e, len(entry), &one)
 	}
 	return one, nil
 }

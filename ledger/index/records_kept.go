@@ -15,15 +15,15 @@ import (
 
 // keptRecords keeps what IPC records say, as their events have it: those that were folded
 // or read last. What a page of runs shows would else be read from all over the log. They
-// are in memory that the garbage collector does not look at. It is safe for concurrent
-// use; a nil one keeps none.
+// are in memory that is mapped apart from the runtime's (but on Windows). It is safe for
+// concurrent use; a nil one keeps none.
 type keptRecords struct{ cache *fastcache.Cache }
 
-// Of the memory, in bytes: it is used in parts of keptPart, beside which the cache takes an
-// eighth for where everything is.
+// Of the memory, in bytes: it is used in parts of keptPart, beside which the cache takes up
+// to a fifth of that for where everything is.
 const (
 	keptPart  = 32 << 20
-	leastKept = keptPart / 7 * 8
+	leastKept = keptPart / 5 * 6
 )
 
 // newKeptRecords takes so much memory, little by little; none if that is too little.
@@ -62,12 +62,21 @@ func (k *keptRecords) find(dst []byte, log, seq uint64) (encoded []byte, found b
 	return k.cache.HasGet(dst, key[:])
 }
 
-// keep keeps the record at an event of a log.
+// keep keeps the record at an event of a log. Without memory to be had the process ends,
+// as it does where the runtime has none: the cache panics with its locks held, and who
+// recovered from that would leave all others waiting.
 func (k *keptRecords) keep(log, seq uint64, encoded []byte) {
-	if k != nil {
-		key := keyOfRecord(log, seq)
-		k.cache.Set(key[:], encoded)
+	if k == nil {
+		return
 	}
+	defer func() {
+		if failed := recover(); failed != nil {
+			go panic(failed)
+			select {}
+		}
+	}()
+	key := keyOfRecord(log, seq)
+	k.cache.Set(key[:], encoded)
 }
 
 // texts are all that a record says, but for its time.

@@ -52,7 +52,7 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := v.remembered(seq); found {
-		return r, nil
+		return r, ctx.Err() // which a read of the log minds, too
 	}
 	entry, e, err := v.entry(ctx, seq)
 	if err != nil {
@@ -62,7 +62,7 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
 	listed := recordOf(&e)
-	r, _, _ := decodeKept(seq, v.remember(&e, len(entry), &listed))
+	r, _, _ := decodeKept(seq, v.remember(seq, &e, len(entry), &listed))
 	return r, nil
 }
 
@@ -79,12 +79,12 @@ func (v *View) remembered(seq uint64) (r IPCRecord, rest kept, found bool) {
 	return r, rest, found
 }
 
-// remember keeps the IPC record that an event is, the length of whose entry is size, and
+// remember keeps the IPC record that the event at seq is, the length of whose entry is size, and
 // encodes it, which is valid until the next call.
-func (v *View) remember(e *event.Event, size int, listed *Record) []byte {
+func (v *View) remember(seq uint64, e *event.Event, size int, listed *Record) []byte {
 	said := ipcRecordOf(e, e.IPC())
 	v.encoded = appendKept(v.encoded[:0], size, &said, listed)
-	v.follower.store.records.keep(v.follower.number, e.Seq, v.encoded)
+	v.follower.store.records.keep(v.follower.number, seq, v.encoded)
 	return v.encoded
 }
 
