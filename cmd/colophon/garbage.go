@@ -30,14 +30,6 @@ func garbageShare(live, limit uint64) int {
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
-// garbagePace sets the share of garbage after each collection. It is the process's:
-// there is one where a server runs.
-type garbagePace struct {
-	mu    sync.Mutex
-	share int
-	ended bool
-}
-
 // besideLimit takes what the process has beside the runtime's memory, in bytes, from
 // GOMEMLIMIT, if that is set, until end: who sets it means the process.
 func besideLimit(bytes int64) (end func()) {
@@ -47,6 +39,14 @@ func besideLimit(bytes int64) (end func()) {
 	}
 	debug.SetMemoryLimit(max(limit/2, limit-bytes))
 	return func() { debug.SetMemoryLimit(limit) }
+}
+
+// garbagePace sets the share of garbage after each collection. It is the process's:
+// there is one where a server runs.
+type garbagePace struct {
+	mu    sync.Mutex
+	share int
+	ended bool
 }
 
 // paceGarbage keeps garbage from growing with the caches until end, unless the

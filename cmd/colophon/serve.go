@@ -147,7 +147,6 @@ type node struct {
 // openNode opens the data folder; the first time it makes it, and the ledger
 // "default". Where that is refused nothing is left that was not there before.
 func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *slog.Logger) (*node, error) {
-	config = config.withCaches(lookAtMachine(0))
 	made, err := makeFolder(config.Data)
 	if err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)

@@ -99,10 +99,9 @@ func (r *reader) take(entry []byte, err error) bool {
 		start := len(c.entries)
 		c.large = c.large || len(entry) > largeEntry
 		c.entries = append(c.entries, entry...)
-		err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], r.known)
-	}
-	if err == nil {
-		r.keep(&c.events[c.count], len(entry))
+		if err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], r.known); err == nil {
+			r.keep(&c.events[c.count], len(entry))
+		}
 	}
 	if err != nil {
 		c.err = err
@@ -120,8 +119,7 @@ func (r *reader) take(entry []byte, err error) bool {
 func (r *reader) keep(e *drawn, size int) {
 	if r.records != nil && e.Kind == record.IPCRecord {
 		said, listed := ipcRecordOf(&e.Event, e.ipc), recordOf(&e.Event)
-		r.kept = appendKept(r.kept[:0], size, &said, &listed)
-		r.records.keep(r.log, r.seq, r.kept)
+		r.kept = r.records.keep(r.kept[:0], r.log, r.seq, size, &said, &listed)
 	}
 	r.seq++
 }

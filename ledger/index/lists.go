@@ -136,8 +136,9 @@ func (v *View) record(ctx context.Context, q *Filter, seq uint64) (Record, error
 	switch {
 	case q.Bodies:
 		one.Body = entry[len(e.Prev):]
-	case e.Kind == record.IPCRecord:
-		v.remember(seq, &e, len(entry), &one)
+	case e.Kind == record.IPCRecord && v.follower.store.records != nil:
+		said := ipcRecordOf(&e, e.IPC())
+		v.remember(seq, len(entry), &said, &one)
 	}
 	return one, nil
 }

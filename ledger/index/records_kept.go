@@ -53,7 +53,7 @@ func keyOfRecord(log, seq uint64) (key recordKey) {
 	return key
 }
 
-// find appends the record at an event of a log, as appendKept has it, if it is kept.
+// find appends the record at an event of a log, as keep encodes it, if it is kept.
 func (k *keptRecords) find(dst []byte, log, seq uint64) (encoded []byte, found bool) {
 	if k == nil {
 		return dst, false
@@ -62,13 +62,12 @@ func (k *keptRecords) find(dst []byte, log, seq uint64) (encoded []byte, found b
 	return k.cache.HasGet(dst, key[:])
 }
 
-// keep keeps the record at an event of a log. Without memory to be had the process ends,
-// as it does where the runtime has none: the cache panics with its locks held, and who
-// recovered from that would leave all others waiting.
-func (k *keptRecords) keep(log, seq uint64, encoded []byte) {
-	if k == nil {
-		return
-	}
+// keep keeps the record at an event of a log, the length of whose entry is size: as runs
+// and as lists show it. It encodes into dst, which it returns. Without memory to be had the
+// process ends, as it does where the runtime has none: the cache panics with its locks
+// held, and who recovered from that would leave all others waiting.
+func (k *keptRecords) keep(dst []byte, log, seq uint64, size int, r *IPCRecord, listed *Record) []byte {
+	dst = listed.appendKept(r.appendKept(dst, size), r)
 	defer func() {
 		if failed := recover(); failed != nil {
 			go panic(failed)
@@ -76,7 +75,8 @@ func (k *keptRecords) keep(log, seq uint64, encoded []byte) {
 		}
 	}()
 	key := keyOfRecord(log, seq)
-	k.cache.Set(key[:], encoded)
+	k.cache.Set(key[:], dst)
+	return dst
 }
 
 // texts are all that a record says, but for its time.
@@ -92,15 +92,20 @@ const (
 	keptTexts
 )
 
-// appendKept encodes a record without its seq: as runs are shown, and, behind that, what
-// lists show beside. size is the length of its entry, in bytes.
-func appendKept(dst []byte, size int, r *IPCRecord, listed *Record) []byte {
+// appendKept encodes a record without its seq, as runs are shown. size is the length of its
+// entry, in bytes.
+func (r *IPCRecord) appendKept(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
 	dst = binary.AppendUvarint(dst, uint64(r.Time.Nanosecond()))
 	for _, text := range r.texts() {
 		dst = appendKeptText(dst, *text)
 	}
+	return dst
+}
+
+// appendKept encodes what lists show beside what they have in common with r.
+func (listed *Record) appendKept(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
 	if listed.Occurred != nil {
@@ -122,25 +127,12 @@ func appendKeptText(dst, text []byte) []byte {
 	switch {
 	case text == nil:
 		return append(dst, keptNone)
-	case isDigest(text):
+	case record.IsDigest(text):
 		dst, _ = hex.AppendDecode(append(dst, keptDigest), text)
 		return dst
 	default:
 		return append(binary.AppendUvarint(dst, uint64(len(text)+keptTexts)), text...)
 	}
-}
-
-// isDigest reports whether a text is a digest in the form that the log has it in.
-func isDigest(text []byte) bool {
-	if len(text) != 2*storage.HashBytes {
-		return false
-	}
-	for _, c := range text {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 // usualHashes is the object that a record's hashes are, where there are no others.

@@ -43,7 +43,7 @@ func TestKeptRecordsAreEncoded(t *testing.T) {
 			listed.Mismatches = append(listed.Mismatches, rapid.String().Draw(t, "mismatch"))
 		}
 		size := rapid.IntRange(0, 1<<40).Draw(t, "size")
-		encoded := appendKept(nil, size, &said, &listed)
+		encoded := listed.appendKept(said.appendKept(nil, size), &said)
 		gotSaid, gotSize, rest := decodeKept(said.Seq, encoded)
 		gotListed := gotSaid.listed(rest)
 		clear(encoded) // what came of it is the caller's to keep
@@ -175,11 +175,12 @@ func TestRecordsAreOfALog(t *testing.T) {
 func TestKeptRecordsAreBounded(t *testing.T) {
 	k := newKeptRecords(leastKept)
 	defer k.close()
-	value := make([]byte, 60_000)
+	large := IPCRecord{RunID: make([]byte, 60_000)}
 	const count = 3 * keptPart / 60_000
 	for seq := range uint64(count) {
-		k.keep(1, seq, value)
+		k.keep(nil, 1, seq, 7, &large, new(Record))
 	}
+	value := new(Record).appendKept(large.appendKept(nil, 7), &large)
 	found := 0
 	for seq := range uint64(count) {
 		if kept, ok := k.find(nil, 1, seq); ok {

@@ -61,8 +61,13 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 	if e.Kind != record.IPCRecord {
 		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
-	listed := recordOf(&e)
-	r, _, _ := decodeKept(seq, v.remember(seq, &e, len(entry), &listed))
+	said := ipcRecordOf(&e, e.IPC())
+	v.encoded = said.appendKept(v.encoded[:0], len(entry))
+	r, _, _ := decodeKept(seq, v.encoded) // in memory of its own
+	if v.follower.store.records != nil {
+		listed := recordOf(&e)
+		v.remember(seq, len(entry), &said, &listed)
+	}
 	return r, nil
 }
 
@@ -79,13 +84,9 @@ func (v *View) remembered(seq uint64) (r IPCRecord, rest kept, found bool) {
 	return r, rest, found
 }
 
-// remember keeps the IPC record that the event at seq is, the length of whose entry is size, and
-// encodes it, which is valid until the next call.
-func (v *View) remember(seq uint64, e *event.Event, size int, listed *Record) []byte {
-	said := ipcRecordOf(e, e.IPC())
-	v.encoded = appendKept(v.encoded[:0], size, &said, listed)
-	v.follower.store.records.keep(v.follower.number, seq, v.encoded)
-	return v.encoded
+// remember keeps the IPC record at seq, the length of whose entry is size.
+func (v *View) remember(seq uint64, size int, r *IPCRecord, listed *Record) {
+	v.encoded = v.follower.store.records.keep(v.encoded[:0], v.follower.number, seq, size, r, listed)
 }
 
 // PayloadSchema is the schema that the payload was read under (1.3); nil if none.

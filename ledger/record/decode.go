@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/hex"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
@@ -172,6 +173,10 @@ func followedBy(prefix string) string {
 	}
 	return strconv.Quote(prefix) + " followed by "
 }
+
+// IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case
+// hexadecimal digits.
+func IsDigest(text []byte) bool { return isDigits(text, "", hex.EncodedLen(len(Hash{}))) }
 
 func isDigits(text []byte, prefix string, n int) bool {
 	if len(text) != len(prefix)+n || string(text[:len(prefix)]) != prefix {
