@@ -15,6 +15,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -171,13 +172,16 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// hashList answers {"as_of", "hashes"}: a proof in the order of RFC 6962 and the
-// size of the tree that it leads to.
-func hashList(c echo.Context, size uint64, hashes []proofs.Hash) error {
+// hashList answers {"as_of", "hashes", "checkpoint"}: a proof in the order of RFC 6962, the
+// size of the tree that it leads to, and that tree's checkpoint unless it is nil.
+func hashList(c echo.Context, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
 	answer := newReply()
 	defer answer.release()
 	answer.text = strconv.AppendUint(append(answer.text, `{"as_of":`...), size, 10)
 	answer.text = proofs.AppendHashes(append(answer.text, `,"hashes":`...), hashes)
+	if checkpoint != nil {
+		answer.text = pyjson.AppendString(append(answer.text, `,"checkpoint":`...), checkpoint)
+	}
 	answer.text = append(answer.text, '}')
 	return answer.send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
@@ -205,7 +209,7 @@ func (s *Server) inclusion(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return hashList(c, size, path)
+	return hashList(c, size, path, nil)
 }
 
 // consistency answers the proof that one tree is the beginning of another.
@@ -231,7 +235,10 @@ func (s *Server) consistency(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return hashList(c, second, path)
+	if second == head.Size {
+		return hashList(c, second, path, head.Checkpoint)
+	}
+	return hashList(c, second, path, nil)
 }
 
 // event answers one event by its event_hash.

@@ -49,7 +49,8 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 // OpenCheckpoint reads a signed note and checks it: in the one spelling that
 // tlog-checkpoint gives it (ErrMalformed), signed by one of the verifiers
 // (ErrWrongKey), every signature of theirs valid (ErrSignature), its origin the
-// name of one that signed (ErrOrigin) and that was not retired before (ErrRetired).
+// name of one that signed (ErrOrigin) and that was not retired before (ErrRetired; the
+// error of Verifier.Provided where that does not accept it).
 // Extension lines and the signatures of others are allowed and without influence.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
@@ -81,19 +82,18 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	var retired *Verifier
+	var refusal error
 	for _, s := range opened.Sigs {
-		switch v := known.find(s.Name, s.Hash); {
-		case s.Name != c.Origin || v == nil:
-		case v.signs(c.Size):
+		v := known.find(s.Name, s.Hash)
+		if s.Name != c.Origin || v == nil {
+			continue
+		}
+		if refusal = v.counts(c); refusal == nil {
 			return c, nil
-		default:
-			retired = v
 		}
 	}
-	if retired != nil {
-		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has size %d, %s+%08x signed up to size %d",
-			ErrRetired, c.Size, retired.Name(), retired.KeyHash(), *retired.until)
+	if refusal != nil {
+		return Checkpoint{}, refusal
 	}
 	return Checkpoint{}, fmt.Errorf("%w: its origin is %.100q, it is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
 }

@@ -128,7 +128,8 @@ type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
 	vkey   string
-	until  *uint64 // nil: no bound
+	until  *uint64                // nil: no bound
+	accept func(Checkpoint) error // nil: every checkpoint
 }
 
 // ParseVerifier reads a verifier key, <name>+<id>+<public key> (signed-note), of
@@ -166,8 +167,32 @@ func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	return *v.until, true
 }
 
-// signs reports whether a checkpoint of that size may be signed by the key.
-func (v *Verifier) signs(size uint64) bool { return v.until == nil || size <= *v.until }
+// Provided returns the same key with a condition: its signature counts only on a
+// checkpoint for which accept returns nil. OpenCheckpoint returns accept's error otherwise.
+func (v *Verifier) Provided(accept func(Checkpoint) error) *Verifier {
+	conditional := *v
+	conditional.accept = accept
+	return &conditional
+}
+
+// Unbounded returns the same key without a bound or a condition.
+func (v *Verifier) Unbounded() *Verifier {
+	plain := *v
+	plain.until, plain.accept = nil, nil
+	return &plain
+}
+
+// counts says why a valid signature of the key on a checkpoint does not count; nil if it
+// does.
+func (v *Verifier) counts(c Checkpoint) error {
+	if v.until != nil && c.Size > *v.until {
+		return fmt.Errorf("%w: the checkpoint has size %d, %s+%08x signed up to size %d", ErrRetired, c.Size, v.Name(), v.KeyHash(), *v.until)
+	}
+	if v.accept == nil {
+		return nil
+	}
+	return v.accept(c)
+}
 
 // String is the verifier key.
 func (v *Verifier) String() string { return v.vkey }

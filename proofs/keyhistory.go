@@ -78,18 +78,70 @@ func (h *KeyHistory) Overlapping() *Verifier {
 }
 
 // Changes is the number of events that the history is made of beside the first.
-func (h *KeyHistory) Changes() int {
-	n := 2 * (len(h.keys) - 1)
-	if h.Overlapping() != nil {
-		n--
+func (h *KeyHistory) Changes() int { return len(h.ChangedAt()) }
+
+// ChangedAt returns the events that the history is made of beside the first, in order.
+func (h *KeyHistory) ChangedAt() []uint64 {
+	var seqs []uint64
+	for _, k := range h.keys[:len(h.keys)-1] {
+		seqs = append(seqs, k.ReplacedAt)
+		if until, retired := k.Verifier.SignedUpTo(); retired {
+			seqs = append(seqs, until)
+		}
 	}
-	return n
+	return seqs
 }
 
 // Trusts reports whether a key is one of the log's, so that who trusts it may trust
 // all that came after it.
 func (h *KeyHistory) Trusts(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
+}
+
+// Following returns the oldest of the trusted keys that is one of the log's, and every key
+// after it, the newest first; retired ones are bounded. It is empty if none of the trusted
+// keys is the log's. Keys before it do not count: a retired key may have been stolen, and
+// only its successors can say up to which size it signed.
+func (h *KeyHistory) Following(trusted ...*Verifier) []*Verifier {
+	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
+		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
+	})
+	if first < 0 {
+		return nil
+	}
+	return h.Verifiers()[:len(h.keys)-first]
+}
+
+// InForce returns the keys that sign a checkpoint of that size, the newest first: one, or
+// two in an overlap.
+func (h *KeyHistory) InForce(size uint64) []*Verifier {
+	var list []*Verifier
+	for i, k := range slices.Backward(h.keys) {
+		if i > 0 && size <= h.keys[i-1].ReplacedAt {
+			continue // it is introduced later
+		}
+		if until, retired := k.Verifier.SignedUpTo(); retired && size > until {
+			break
+		}
+		list = append(list, k.Verifier)
+	}
+	return list
+}
+
+// OpenCheckpoint opens a checkpoint of the log whose keys these are: each key that is in
+// force at its size must have signed it, and one of these must be a trusted key or follow
+// one. Errors are those of the function OpenCheckpoint.
+func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
+	checkpoint, err := OpenCheckpoint(signed, h.Following(trusted...)...)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	for _, key := range h.InForce(checkpoint.Size) {
+		if _, err := OpenCheckpoint(signed, key); err != nil {
+			return Checkpoint{}, fmt.Errorf("all keys in force at size %d must sign: %w", checkpoint.Size, err)
+		}
+	}
+	return checkpoint, nil
 }
 
 // Verifiers are all keys, the newest first. Those that were retired are bounded.

@@ -74,6 +74,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 		again, err := ParseLogKey(logKey(t, h))
 		require.NoError(t, err)
 		require.Equal(t, string(logKey(t, h)), string(logKey(t, again)))
+		requireInForce(t, h, signers[:len(h.Verifiers())], seq+3)
 		for i, s := range signers {
 			for size := uint64(1); size < seq+3; size++ {
 				signed, err := s.Sign(Checkpoint{Origin: testOrigin, Size: size})
@@ -87,6 +88,45 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// requireInForce compares the keys in force, and those that follow one, with a naive walk
+// over the changes.
+func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
+	changes := h.ChangedAt()
+	for size := uint64(1); size < sizes; size++ {
+		oldest, newest := 0, 0
+		for i, at := range changes {
+			switch {
+			case at >= size:
+			case i%2 == 0:
+				newest++
+			default:
+				oldest++
+			}
+		}
+		var want []*Signer
+		for i := newest; i >= oldest; i-- {
+			want = append(want, signers[i])
+		}
+		require.Equal(t, len(want), len(h.InForce(size)))
+		for i, key := range h.InForce(size) {
+			require.Equal(t, want[i].Verifier().String(), key.String())
+		}
+		signed, err := SignCheckpoint(Checkpoint{Origin: testOrigin, Size: size}, want...)
+		require.NoError(t, err)
+		for i, s := range signers {
+			_, err := h.OpenCheckpoint(signed, s.Verifier())
+			require.Equal(t, i <= newest, err == nil, "size %d, trusted %d, in force %d to %d: %v", size, i, oldest, newest, err)
+			require.Equal(t, len(signers)-i, len(h.Following(s.Verifier())))
+		}
+		if len(want) == 2 {
+			one, err := want[rapid.IntRange(0, 1).Draw(t, "alone")].Sign(Checkpoint{Origin: testOrigin, Size: size})
+			require.NoError(t, err)
+			_, err = h.OpenCheckpoint(one, signers[0].Verifier())
+			require.ErrorIs(t, err, ErrWrongKey)
+		}
+	}
 }
 
 func TestBothSignaturesCount(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,11 +148,15 @@ func (o *auditOptions) validate(command *cobra.Command) error {
 type auditor struct {
 	*console
 	auditOptions
-	given   []*proofs.Verifier // keys that are trusted
-	keys    []*proofs.Verifier // those, and all that follow from them
+	given []*proofs.Verifier // keys that are trusted
+	keys  []*proofs.Verifier // those, and all that follow from them
+	// known are keys, and those that they replaced. What only the latter have signed counts
+	// as far as the log that is walked confirms it.
+	known   []*proofs.Verifier
 	fetch   *fetcher
 	memory  *auditMemory
 	others  []audit.Seen // checkpoints that others have seen
+	older   []olderNote  // those of them that only replaced keys have signed
 	metrics *scrape      // nil where they are not compared
 	// published is the size of the log before the metrics were fetched; what they are
 	// as of is not less.
@@ -162,7 +167,7 @@ type auditor struct {
 func runAudit(ctx context.Context, c *console, o auditOptions) error {
 	a := &auditor{console: c, auditOptions: o}
 	var err error
-	if a.keys, err = c.readKeys(o.key); err != nil {
+	if a.given, err = c.readKeys(o.key); err != nil {
 		return err
 	}
 	notes, err := readAgainst(o.against)
@@ -174,15 +179,16 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 		return err
 	}
 	a.fetch = newFetcher(server, ledgerPath(o.ledger), o.timeout, 2*o.parallel)
-	a.given = a.keys
 	if err := a.followKeys(ctx); err != nil {
 		return a.explain(ctx, err)
 	}
-	if a.memory, err = openAuditMemory(o.state, a.keys); err != nil {
+	if a.memory, err = openAuditMemory(o.state, a.known); err != nil {
 		return err
 	}
-	a.keys = a.memory.keys
-	if err = a.openAgainst(notes); err == nil {
+	if err = a.followKeys(ctx); err == nil {
+		err = a.openAgainst(notes)
+	}
+	if err == nil {
 		err = a.audit(ctx)
 	}
 	return errors.Join(a.explain(ctx, err), a.memory.close())
@@ -266,7 +272,7 @@ func (a *auditor) walkOn(ctx context.Context, log *publishedLog) error {
 func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension) (audit.Position, error) {
 	bar := newProgress(a.console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
 	defer bar.finish()
-	options := audit.Options{Verifiers: a.keys, Ledger: a.ledger, Progress: func(done, _ uint64) { bar.set(done) }}
+	options := audit.Options{Verifiers: a.given, Successors: a.keys, Ledger: a.ledger, Progress: func(done, _ uint64) { bar.set(done) }}
 	report, at, err := audit.Extend(ctx, log, options, x)
 	if err != nil {
 		return at, err
@@ -280,33 +286,67 @@ func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension
 		}
 		return at, report.Damage
 	}
-	if at.Keys != nil { // what the server says of them counts no longer
-		a.keys = at.Keys.Verifiers()
-		a.memory.keys = a.keys
-	}
-	return at, nil
+	a.takeKeys(at.Keys, nil)
+	return at, a.checkOlder(at, x.Past)
 }
 
-// followKeys takes over the keys of the log that follow from one which is trusted: each
-// was handed over by the one before. Of a server that shows none, or older ones, those
-// that follow from what is remembered of the log's events do. Once the log was walked,
-// those are taken that its events have: one that is trusted must be among them.
+// followKeys finds the keys that follow from those given: each was handed over by the one
+// before. What the log's events say of them is remembered from earlier walks; what the
+// server says counts only as far as the handovers show it: not for bounds, which the walk
+// takes from the events, nor for the keys before those given, which may have been stolen
+// since they were retired.
 func (a *auditor) followKeys(ctx context.Context) error {
 	answer, err := a.fetch.get(ctx, "/log/key", maxNote)
 	if err != nil && !errors.Is(err, errTooMuch) {
 		return err
 	}
-	if err != nil || answer.status != http.StatusOK {
-		return nil // the keys that are given may do
+	var served *proofs.KeyHistory // nil: the keys that are given may do
+	if err == nil && answer.status == http.StatusOK {
+		if served, err = proofs.ParseLogKey(answer.body); err != nil {
+			served = nil
+		}
 	}
-	history, err := proofs.ParseLogKey(answer.body)
-	if err != nil || !trustsOne(history, a.given) {
-		return nil
-	}
-	a.keys = history.Verifiers()
+	var walked *proofs.KeyHistory
 	if a.memory != nil {
-		a.memory.trust(a.keys)
-		a.keys = a.memory.keys
+		walked = a.memory.at.Keys
 	}
+	a.takeKeys(walked, served)
 	return nil
+}
+
+// takeKeys takes over the keys that follow from those given, in the log as it was walked
+// and as its server shows it. Either may be nil.
+func (a *auditor) takeKeys(walked, served *proofs.KeyHistory) {
+	a.keys, a.known = nil, nil
+	if walked != nil {
+		a.keys = addKeys(a.keys, walked.Following(a.given...)...)
+	}
+	a.keys = addKeys(a.keys, a.given...)
+	if served != nil {
+		for _, key := range served.Following(a.keys...) {
+			a.keys = addKeys(a.keys, key.Unbounded())
+		}
+	}
+	a.known = addKeys(a.known, a.keys...)
+	if walked != nil && trustsOne(walked, a.keys) {
+		a.known = addKeys(a.known, walked.Verifiers()...)
+	}
+	if served != nil && trustsOne(served, a.keys) {
+		for _, key := range served.Verifiers() {
+			a.known = addKeys(a.known, key.Unbounded())
+		}
+	}
+	if a.memory != nil {
+		a.memory.keys = a.keys
+	}
+}
+
+// addKeys appends those keys that are not in the list.
+func addKeys(list []*proofs.Verifier, keys ...*proofs.Verifier) []*proofs.Verifier {
+	for _, key := range keys {
+		if !slices.ContainsFunc(list, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
+			list = append(list, key)
+		}
+	}
+	return list
 }

@@ -86,7 +86,7 @@ func TestOracleOutlivesItsRequests(t *testing.T) {
 	log := w.read(t, w.data)
 	keys, err := parseKeys(w.key, "the key")
 	require.NoError(t, err)
-	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{Past: past, Each: r.add})
+	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys.keys}, audit.Extension{Past: past, Each: r.add})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 	watched := &lockedPast{Past: past}

@@ -32,14 +32,58 @@ func readAgainst(names []string) (notes [][]byte, err error) {
 	return notes, nil
 }
 
+// olderNote is a checkpoint that only keys have signed which were replaced before those
+// that are trusted: whoever has stolen such a key since can sign what they like.
+type olderNote struct {
+	file       string
+	note       []byte
+	checkpoint proofs.Checkpoint
+}
+
 // openAgainst opens those notes, which any key of the log may have signed.
 func (a *auditor) openAgainst(notes [][]byte) error {
 	for i, note := range notes {
-		checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
-		if err != nil {
-			return refused("--against: %s: %w", a.against[i], err)
+		file := a.against[i]
+		if checkpoint, err := proofs.OpenCheckpoint(note, a.keys...); err == nil {
+			a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: file})
+			continue
 		}
-		a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: a.against[i]})
+		checkpoint, err := proofs.OpenCheckpoint(note, a.known...)
+		if err != nil {
+			return refused("--against: %s: %w", file, err)
+		}
+		a.older = append(a.older, olderNote{file, note, checkpoint})
+	}
+	return nil
+}
+
+// checkOlder compares the log as it was walked with checkpoints that only replaced keys
+// have signed. One that its key could not sign any more is refused.
+func (a *auditor) checkOlder(at audit.Position, past audit.Past) error {
+	if len(a.older) == 0 || at.Keys == nil {
+		return nil
+	}
+	tree, err := proofs.OpenTree(at.Size, past.Tile, nil)
+	if err != nil {
+		return err
+	}
+	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
+	for _, o := range a.older {
+		if _, err := proofs.OpenCheckpoint(o.note, at.Keys.Verifiers()...); err != nil {
+			return refused("--against: %s: %w: it counts for nothing", o.file, err)
+		}
+		seen := o.checkpoint
+		if seen.Size > at.Size {
+			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has %d entries, %s saw %d", at.Size, o.file, seen.Size)}
+		}
+		root, err := prover.Root(seen.Size)
+		if err != nil {
+			return err
+		}
+		if root != seen.Root {
+			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, the log has %x: "+
+				"the log has shown two trees while the key was in force that signed %[2]s, or somebody who has that key has signed it since it was replaced", seen.Size, o.file, seen.Root, root)}
+		}
 	}
 	return nil
 }

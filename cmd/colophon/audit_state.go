@@ -50,16 +50,16 @@ type auditMemory struct {
 	lock    io.Closer // keeps other audits out; nil where nothing is kept
 	past    *pastFiles
 	at      audit.Position
-	uses    uint64     // of idempotency keys up to there
-	checked uint64     // entries whose uses of keys were compared with those before
-	seen    []seenNote // each signed, the oldest first
-	keys    []*proofs.Verifier
+	uses    uint64             // of idempotency keys up to there
+	checked uint64             // entries whose uses of keys were compared with those before
+	seen    []seenNote         // each signed, the oldest first
+	keys    []*proofs.Verifier // trusted, as the auditor has found them
 }
 
-// openAuditMemory reads the state file, which may be absent. One of another log is
-// refused, and one that another audit has.
-func openAuditMemory(file string, keys []*proofs.Verifier) (*auditMemory, error) {
-	m := &auditMemory{file: file, keys: keys}
+// openAuditMemory reads the state file, which may be absent. One of another log than that
+// of the known keys is refused, and one that another audit has.
+func openAuditMemory(file string, known []*proofs.Verifier) (*auditMemory, error) {
+	m := &auditMemory{file: file}
 	if file == "" {
 		dir, err := os.MkdirTemp("", "colophon-audit-")
 		if err != nil {
@@ -73,14 +73,14 @@ func openAuditMemory(file string, keys []*proofs.Verifier) (*auditMemory, error)
 	if err := m.lockState(); err != nil {
 		return nil, err
 	}
-	if err := m.open(); err != nil {
+	if err := m.open(known); err != nil {
 		return nil, errors.Join(err, m.lock.Close())
 	}
 	return m, nil
 }
 
 // open reads the state file and what is beside it.
-func (m *auditMemory) open() error {
+func (m *auditMemory) open(known []*proofs.Verifier) error {
 	text, err := os.ReadFile(m.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.begin()
@@ -88,7 +88,7 @@ func (m *auditMemory) open() error {
 	if err != nil {
 		return refused("--state: %w", err)
 	}
-	if err := m.read(text); err != nil {
+	if err := m.read(text, known); err != nil {
 		return refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.file, err, m.dir())
 	}
 	return nil
@@ -110,7 +110,8 @@ func (m *auditMemory) begin() error {
 // dir is the folder beside the state file.
 func (m *auditMemory) dir() string { return m.file + ".d" }
 
-func (m *auditMemory) read(text []byte) error {
+// read takes over a state of the log that one of the known keys is of.
+func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
 	var s auditState
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -120,12 +121,17 @@ func (m *auditMemory) read(text []byte) error {
 	if s.Version != auditStateVersion {
 		return fmt.Errorf("it has version %d, this program knows %d", s.Version, auditStateVersion)
 	}
-	if !slices.ContainsFunc(m.keys, func(v *proofs.Verifier) bool { return slices.Contains(s.VerifierKeys, v.String()) }) {
+	own := func(v *proofs.Verifier) bool {
+		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Trusts(v)
+	}
+	if !slices.ContainsFunc(known, own) {
 		return fmt.Errorf("it is the state of another log, %q: none of its verifier keys is given", s.Origin)
 	}
 	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses, s.KeysChecked
-	m.trust(m.keys)
-	if err := m.readSeen(&s); err != nil {
+	if s.Keys != nil {
+		known = addKeys(s.Keys.Verifiers(), known...)
+	}
+	if err := m.readSeen(&s, known); err != nil {
 		return err
 	}
 	var err error
@@ -139,9 +145,9 @@ func (m *auditMemory) read(text []byte) error {
 }
 
 // readSeen opens the notes that were seen.
-func (m *auditMemory) readSeen(s *auditState) error {
+func (m *auditMemory) readSeen(s *auditState, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
-		checkpoint, err := proofs.OpenCheckpoint([]byte(note), m.keys...)
+		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
 			return fmt.Errorf("its checkpoint: %w", err)
 		}
@@ -151,20 +157,6 @@ func (m *auditMemory) readSeen(s *auditState) error {
 		m.seen = append(m.seen, seenNote{checkpoint, []byte(note)})
 	}
 	return nil
-}
-
-// trust takes over keys that are trusted. With them come those of the log that was walked,
-// whatever its server says of them now.
-func (m *auditMemory) trust(keys []*proofs.Verifier) {
-	m.keys = nil
-	if m.at.Keys != nil && trustsOne(m.at.Keys, keys) {
-		m.keys = m.at.Keys.Verifiers()
-	}
-	for _, key := range keys {
-		if !slices.ContainsFunc(m.keys, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
-			m.keys = append(m.keys, key)
-		}
-	}
 }
 
 // checkpoints are those that were seen, and who has seen them.

@@ -57,11 +57,11 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 		return nil, pack.Report{}, err
 	}
 	p.Content, p.Contents = x.state, needed
-	keys, err := parseKeys(strings.Join(p.Keys, "\n"), "the server's keys")
+	own, err := parseKeys(strings.Join(p.Keys, "\n"), "the server's keys")
 	if err != nil {
 		return nil, pack.Report{}, err
 	}
-	report, err := p.Verify(keys...)
+	report, err := p.Verify(own.keys...)
 	if err != nil {
 		return nil, pack.Report{}, fmt.Errorf("what the server answers does not verify: %w", err)
 	}
@@ -145,13 +145,13 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the server's keys do not hold: %w", err)
 	}
-	var keys []string
-	for _, key := range history.Verifiers() {
-		keys = append(keys, key.String())
-	}
 	var now ledgerInfo
 	if err := x.get(x.path, &now); err != nil {
 		return nil, err
+	}
+	var keys []string // that sign at this size: one that was replaced says nothing to a reader
+	for _, key := range history.InForce(now.TreeSize) {
+		keys = append(keys, key.String())
 	}
 	var p *pack.Pack
 	for _, seq := range seqs {

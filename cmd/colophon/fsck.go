@@ -180,10 +180,10 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 	bar := newProgress(c, int64(head.Size), "checking "+info.Name)
 	defer bar.finish()
 	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
-		Verifiers: keys,
-		Ledger:    info.Name,
-		Strict:    true,
-		Progress:  func(done, _ uint64) { bar.set(done) },
+		Verifiers: trusted, Successors: keys,
+		Ledger:   info.Name,
+		Strict:   true,
+		Progress: func(done, _ uint64) { bar.set(done) },
 	})
 	if err != nil {
 		return finding{}, err

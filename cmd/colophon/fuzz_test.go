@@ -72,7 +72,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add("PRIVATE+KEY+x")
 	f.Fuzz(func(t *testing.T, text string) {
 		keys, err := parseKeys(text, "--key")
-		require.Equal(t, err == nil, len(keys) > 0)
+		require.Equal(t, err == nil, len(keys.keys) > 0)
 	})
 }
 

@@ -51,14 +51,21 @@ func (k *keysCommand) newList() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list NAME",
 		Short: "List the keys of a ledger, and check that each names the next",
-		Long: `List the keys of a ledger. Every key but the first was named by the one before, in a
-note that both have signed; that is checked. With --key, a key that you trust, it is
-checked too that it is one of them, so that you may trust the others.`,
+		Long: `List the keys of a ledger. Each key but the first was named by the one before, in a
+note that both have signed; that is checked. With --key, a key that you trust, the rest
+is checked too: it is one of them, the log's checkpoint is signed by it or by those that
+follow it, and each change of keys is an event in the tree that this checkpoint signs.
+Only "colophon audit", which walks the whole log, shows that there is no other change.`,
 		Example: `  colophon keys list default --key verifier.key
   colophon keys list default --key verifier.key --json > keys.json
   colophon verify receipt.json --key keys.json`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error { return k.list(command.Context(), args[0]) },
+		RunE: func(command *cobra.Command, args []string) error {
+			if k.key == "" && k.data == "" && !k.json {
+				k.say("what follows is the server's word: --key with a key that you trust checks it")
+			}
+			return k.list(command.Context(), args[0])
+		},
 	}
 	command.Flags().StringVar(&k.key, "key", k.environment("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
 	return command
@@ -137,7 +144,16 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("the server's keys do not hold: %w", err)
 	}
-	return k.show(keys)
+	trusted, err := k.trustedOf(keys)
+	if err != nil {
+		return err
+	}
+	if trusted != nil {
+		if err := k.checkKeys(ctx, server, name, keys, trusted); err != nil {
+			return err
+		}
+	}
+	return k.print(keys)
 }
 
 // listOf shows the keys of a ledger of a data folder.
@@ -146,7 +162,10 @@ func (k *keysCommand) listOf(host *ledger.Host, name string) error {
 	if err != nil {
 		return explainKeys(err)
 	}
-	return k.show(l.Keys())
+	if _, err := k.trustedOf(l.Keys()); err != nil {
+		return err
+	}
+	return k.print(l.Keys())
 }
 
 // offline opens the ledgers of a data folder for f.

@@ -13,17 +13,24 @@ import (
 	"colophon/storage"
 )
 
-// show prints a history whose key is trusted, or whose trust nobody asked for.
-func (k *keysCommand) show(keys *proofs.KeyHistory) error {
-	if k.key != "" {
-		trusted, err := k.readKeys(k.key)
-		if err != nil {
-			return err
-		}
-		if !trustsOne(keys, trusted) {
-			return exitf(exitFailed, "the key that you trust is none of this ledger's: do not trust the others")
-		}
+// trustedOf returns the keys that --key names, one of which must be one of the history;
+// nil without --key.
+func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, error) {
+	if k.key == "" {
+		return nil, nil
 	}
+	trusted, err := k.readKeys(k.key)
+	if err != nil {
+		return nil, err
+	}
+	if !trustsOne(keys, trusted) {
+		return nil, exitf(exitFailed, "the key that you trust is none of this ledger's: do not trust the others")
+	}
+	return trusted, nil
+}
+
+// print prints the keys of a ledger.
+func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 	if k.json {
 		return writeJSON(k.console, keys)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -37,6 +36,8 @@ func verdicts() []verdict {
 		{11, "wrong_key", "signed with another key than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
 		{11, "wrong_key", "signed with a key of the log that had been retired before, so it says nothing about that ledger", proofs.ErrRetired},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
+		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", errReplacedKey},
+		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later one: one of the two was forged, or the log has shown two trees", errNotLater},
 		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event is not the one that the receipt's hashes stand for: event or hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
@@ -65,7 +66,11 @@ link in the chain and its place in the signed tree, every field. FILE is
   an audit pack, as colophon export makes it. Its page is never run.
 
 KEY is a verifier key as serve prints it, a file with some, one a line, or a file with
-all keys of a log that rotates them, as "colophon keys list NAME --json" prints them. The
+all keys of a log that rotates them, as "colophon keys list NAME --json" prints them. Of
+such a file only the newest key counts by itself: a key that was replaced may have been
+stolen since. What an older one alone has signed needs --later, a file with the answer of
+GET …/proofs/consistency?first=TREE_SIZE, which shows that its tree is the beginning of one
+that the newest key has signed. The
 record is as it was posted, or its line {"kind": …, "record": …}. - is the standard
 input.
 
@@ -83,12 +88,14 @@ Exit codes:
   18  wrong checks: of this record, something else comes out than the event says
   19  broken path: the stage is not in the tree of its run
   20  wrong text: it does not hash to the stage or the citation
-  21  wrong content: what is in the pack is not what the event names`
+  21  wrong content: what is in the pack is not what the event names
+  22  replaced key: signed only with a key that has been replaced; --later shows more
+  23  not in the later tree: --later shows another tree than the one that was signed`
 
 // verifyOptions is the command line of verify.
 type verifyOptions struct {
-	file, key, record, entry, text string
-	json                           bool
+	file, key, record, entry, text, later string
+	json                                  bool
 }
 
 func newVerify(c *console) *cobra.Command {
@@ -111,6 +118,7 @@ func newVerify(c *console) *cobra.Command {
 	command.Flags().StringVar(&o.record, "record", "", "`file` with the record as it was posted")
 	command.Flags().StringVar(&o.entry, "entry", "", "`file` with the entry that a .tlog-proof is about")
 	command.Flags().StringVar(&o.text, "text", "", "`file` with the text that a nested proof is about")
+	command.Flags().StringVar(&o.later, "later", "", "`file` with a later checkpoint and the consistency proof that leads to it")
 	command.Flags().BoolVar(&o.json, "json", false, "print the outcome as JSON")
 	return command
 }
@@ -120,7 +128,7 @@ func (o verifyOptions) validate() error {
 		return exitf(exitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
 	}
 	inputs := 0
-	for _, name := range []string{o.file, o.key, o.record, o.entry, o.text} {
+	for _, name := range []string{o.file, o.key, o.record, o.entry, o.text, o.later} {
 		if name == "-" {
 			inputs++
 		}
@@ -150,7 +158,7 @@ func verify(c *console, o verifyOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	keys, err := c.readKeys(o.key)
+	keys, err := c.verifyingKeys(o)
 	if err != nil {
 		return err
 	}
@@ -176,17 +184,23 @@ func verify(c *console, o verifyOptions) error {
 	return proved.print(c)
 }
 
-// afterRotation says what a reader needs whose key may have been followed by another.
-func afterRotation(err error) error {
-	if !errors.Is(err, proofs.ErrWrongKey) {
-		return err
-	}
-	return fmt.Errorf(`%w
-If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that KEY, which you trust, has named those after it; then verify with --key keys.json`, err)
+// trustedKeys are the keys that --key names.
+type trustedKeys struct {
+	keys []*proofs.Verifier // each counts by itself
+	// replaced are those that keys has replaced: what one of them alone has signed counts
+	// only where something else shows that it is of the log.
+	replaced []*proofs.Verifier
 }
 
-// readKeys reads the verifier key that is given, or the keys in the file named.
+// readKeys reads the keys that --key names and that count by themselves: the verifier key
+// that is given, those in the file named, or the newest of a file with all keys of a log.
 func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
+	trusted, err := c.readTrusted(given)
+	return trusted.keys, err
+}
+
+// readTrusted reads the keys that --key names.
+func (c *console) readTrusted(given string) (trustedKeys, error) {
 	// A key is never taken for the name of a file: whoever sends a receipt could
 	// send a file of that name with it.
 	if _, err := proofs.ParseVerifier(given); err == nil {
@@ -194,26 +208,27 @@ func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
 	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
 		if !strings.Contains(given, "+") {
-			return nil, exitf(exitUsage, "--key: %.100q is neither a file nor a verifier key", given)
+			return trustedKeys{}, exitf(exitUsage, "--key: %.100q is neither a file nor a verifier key", given)
 		}
 		return parseKeys(given, "--key (there is no such file)")
 	}
 	text, err := c.readFile(given)
 	if err != nil {
-		return nil, err
+		return trustedKeys{}, err
 	}
 	return parseKeys(string(text), given)
 }
 
 // parseKeys reads verifier keys, one a line, or the keys of a log as GET /log/key answers
 // them. where names them in errors.
-func parseKeys(text, where string) ([]*proofs.Verifier, error) {
+func parseKeys(text, where string) (trustedKeys, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		history, err := proofs.ParseLogKey([]byte(text))
 		if err != nil {
-			return nil, exitf(exitUsage, "%s: this is no verifier key: %w", where, err)
+			return trustedKeys{}, exitf(exitUsage, "%s: this is no verifier key: %w", where, err)
 		}
-		return history.Verifiers(), nil
+		all := history.Verifiers()
+		return trustedKeys{keys: all[:1], replaced: all[1:]}, nil
 	}
 	var keys []*proofs.Verifier
 	for line := range strings.Lines(text) {
@@ -222,16 +237,16 @@ func parseKeys(text, where string) ([]*proofs.Verifier, error) {
 			continue
 		}
 		if strings.HasPrefix(line, "PRIVATE+KEY+") {
-			return nil, exitf(exitUsage, "%s: this is a signing key, which must stay secret; what is needed is the verifier key", where)
+			return trustedKeys{}, exitf(exitUsage, "%s: this is a signing key, which must stay secret; what is needed is the verifier key", where)
 		}
 		key, err := proofs.ParseVerifier(line)
 		if err != nil {
-			return nil, exitf(exitUsage, "%s: %.100q is no verifier key: %w", where, line, err)
+			return trustedKeys{}, exitf(exitUsage, "%s: %.100q is no verifier key: %w", where, line, err)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, exitf(exitUsage, "%s: no verifier key in it", where)
+		return trustedKeys{}, exitf(exitUsage, "%s: no verifier key in it", where)
 	}
-	return keys, nil
+	return trustedKeys{keys: keys}, nil
 }

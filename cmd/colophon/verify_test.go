@@ -21,7 +21,7 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetired: 11,
 		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
 		errRecord: 16, proofs.ErrNoProof: 17, errRecomputed: 18, pack.ErrHashes: 18,
-		proofs.ErrPath: 19, errText: 20, pack.ErrContent: 21,
+		proofs.ErrPath: 19, errText: 20, pack.ErrContent: 21, errReplacedKey: 22, errNotLater: 23,
 	}
 	require.Len(t, verdicts(), len(codes))
 	for cause, code := range codes {
@@ -44,7 +44,7 @@ func TestKeysAreReadOneALine(t *testing.T) {
 	}
 	keys, err := parseKeys(text.String(), "test")
 	require.NoError(t, err)
-	require.Len(t, keys, 3)
+	require.Len(t, keys.keys, 3)
 	_, err = parseKeys(text.String()+"nonsense\n", "test")
 	require.ErrorContains(t, err, "nonsense")
 }

@@ -78,11 +78,13 @@ type Head struct {
 
 // Options says what to check against.
 type Options struct {
-	// Verifiers are keys that are trusted, and what follows from them: all those of the log
-	// that the caller knows, bounded where they are retired (proofs.KeyHistory). One of
-	// them must be among those that the events of the log have, of which one must have
-	// signed the checkpoint: Position.Keys.
+	// Verifiers are the keys that are trusted. One of them must be among the keys that the
+	// events of the log have (Position.Keys), and the checkpoint must be signed by all keys
+	// that are in force at its size, of which one must be trusted or follow a trusted one.
 	Verifiers []*proofs.Verifier
+	// Successors are keys that follow the trusted ones, as handovers show. They are needed
+	// to read the checkpoint before the events are known, and count for nothing afterwards.
+	Successors []*proofs.Verifier
 	// Ledger is the name that events must carry; empty means that of the first.
 	Ledger string
 	// Strict has Log also check what a server sees to before the ledger does: that verbs

@@ -15,9 +15,9 @@ func (w *walk) checkRotation(e *event) error {
 	return nil
 }
 
-// checkKeys checks, at the end of the walk, that a key which is trusted is one of the
-// log's, and that one of these signs the checkpoint: one that was retired before it
-// does not.
+// checkKeys checks, at the end of the walk, that a trusted key is one of the log's, and
+// that every key which the events put in force signs the checkpoint, a trusted key or one
+// that follows it among them.
 func (w *walk) checkKeys() error {
 	if w.history == nil {
 		return nil
@@ -25,7 +25,7 @@ func (w *walk) checkKeys() error {
 	if !slices.ContainsFunc(w.options.Verifiers, w.history.Trusts) {
 		return damaged(KindEvent, 0, "it creates a ledger with a key that is not the one given, and that none of those given follows")
 	}
-	_, err := proofs.OpenCheckpoint(w.head.Checkpoint, w.history.Verifiers()...)
+	_, err := w.history.OpenCheckpoint(w.head.Checkpoint, w.options.Verifiers...)
 	if isSignature(err) {
 		return damaged(KindSignature, w.head.Size, "%v", err)
 	}

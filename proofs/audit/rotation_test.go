@@ -48,6 +48,7 @@ func TestKeysChange(t *testing.T) {
 	m.signedBy(t, second, first)
 	require.Nil(t, walked(t, m).Damage)
 	both := []*proofs.Verifier{second.Verifier(), first.Verifier()}
+	introduced := m.clone()
 	check := func(m *memory, verifiers []*proofs.Verifier, kind Kind, seq uint64) {
 		t.Helper()
 		options := Options{Verifiers: verifiers}
@@ -68,6 +69,10 @@ func TestKeysChange(t *testing.T) {
 		}
 	}
 	check(m, both, "", 0)
+	for _, signer := range []*proofs.Signer{first, second} { // in the overlap both have to sign
+		introduced.signedBy(t, signer)
+		check(introduced, both, KindSignature, introduced.head.Size)
+	}
 
 	m.changeKey(t, proofs.KeyRetired, first, second)
 	retired := m.head.Size
@@ -82,6 +87,22 @@ func TestKeysChange(t *testing.T) {
 	again.changeKey(t, proofs.KeyIntroduced, second, first)
 	again.signedBy(t, second)
 	check(again, both, KindEvent, retired)
+
+	// Who trusts the second key alone takes nothing that the first alone has signed, though
+	// the log has the event in which the first names the second.
+	thief := introduced.clone()
+	thief.signedBy(t, first)
+	check(thief, both[:1], KindSignature, thief.head.Size)
+	before := newMemory(t, 300)
+	before.signedBy(t, first)
+	check(before, both[:1], KindSignature, before.head.Size)
+	given := Options{Verifiers: both[:1], Successors: both}
+	report, _, err := Extend(t.Context(), public{before}, given, Extension{Past: newRemembered()})
+	require.NoError(t, err)
+	require.Equal(t, KindEvent, report.Damage.Kind, "a key that is given must be one of the log's")
+	report, _, err = Extend(t.Context(), public{thief}, given, Extension{Past: newRemembered()})
+	require.NoError(t, err)
+	require.Equal(t, KindSignature, report.Damage.Kind, "a key before the given one does not count")
 	stranger := m.clone()
 	stranger.changeKey(t, proofs.KeyIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
 	stranger.signedBy(t, second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"colophon/ledger/record"
@@ -94,7 +95,7 @@ func (w *walk) run() error {
 }
 
 func (w *walk) openCheckpoint() error {
-	checkpoint, err := proofs.OpenCheckpoint(w.head.Checkpoint, w.options.Verifiers...)
+	checkpoint, err := proofs.OpenCheckpoint(w.head.Checkpoint, slices.Concat(w.options.Verifiers, w.options.Successors)...)
 	switch {
 	case isSignature(err):
 		return damaged(KindSignature, w.head.Size, "%v", err)

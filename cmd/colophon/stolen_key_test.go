@@ -1,0 +1,276 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+// stolenKey is a ledger whose first key was stolen and has been retired, and a log that
+// the thief has forged under that key and the same origin.
+type stolenKey struct {
+	url, forged string // of the two ledgers
+	first, now  string // verifier keys
+	history     *proofs.KeyHistory
+	old         string // a receipt that only the first key has signed
+	oldSize     uint64
+	data        string // the thief's folder
+}
+
+func newStolenKey(t *testing.T) *stolenKey {
+	w := newAuditWorld(t, 20, 0, 0)
+	s := &stolenKey{first: w.key, data: t.TempDir()}
+	secret, err := os.ReadFile(filepath.Join(w.data, "keys", "default.key"))
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(s.data, "keys"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(s.data, "keys", "default.key.new"), secret, 0o600))
+
+	var stop func()
+	s.url, stop = serveFolder(t, w.data, nil)
+	t.Cleanup(stop)
+	s.oldSize = headOf(t, s.url)
+	_, s.old = send(t, "GET", s.url+"/records/3/receipt", "", "")
+	for _, step := range []string{"rotate", "retire"} {
+		status, answer := send(t, "POST", s.url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	_, answer := send(t, "GET", s.url+"/log/key", "", "")
+	s.history, err = proofs.ParseLogKey([]byte(answer))
+	require.NoError(t, err)
+	s.now = s.history.Current().String()
+
+	s.forged, stop = serveFolder(t, s.data, nil)
+	t.Cleanup(stop)
+	for i := range 20 {
+		body := fmt.Sprintf(`{"payload":{"q":"%d"},"output":"forged","model":"m","temperature":0,"max_tokens":9}`, i)
+		status, answer := send(t, "POST", s.forged+"/ipc-records", body, "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	return s
+}
+
+// keysFile writes what log/key answers, after a change.
+func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
+	text, err := json.Marshal(s.history)
+	require.NoError(t, err)
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(text, &members))
+	if change != nil {
+		change(members)
+	}
+	text, err = json.Marshal(members)
+	require.NoError(t, err)
+	return write(t, string(text))
+}
+
+// neverRetired is the thief's word that the first key still signs.
+func neverRetired(members map[string]any) {
+	members["retired"].([]any)[0].(map[string]any)["signed_up_to"] = nil
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file.json")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// liar serves the forged log with the keys of a file.
+func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
+	text, err := os.ReadFile(keys)
+	require.NoError(t, err)
+	to, err := url.Parse(strings.TrimSuffix(s.forged, ledgerPath("default")))
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/log/key") {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(text)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + ledgerPath("default")
+}
+
+// A key that was stolen after it was retired signs nothing that an auditor takes who trusts
+// the key of now, whatever the server says of the keys.
+func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
+	s := newStolenKey(t)
+	for name, change := range map[string]func(map[string]any){"the keys as they are": nil, "a key that was never retired": neverRetired} {
+		t.Run(name, func(t *testing.T) {
+			lies := s.liar(t, s.keysFile(t, change))
+			state := filepath.Join(t.TempDir(), "state")
+			for _, flags := range [][]string{nil, {"--content", "--replay-index"}, {"--receipts", "3"}, {"--state", state}} {
+				report, o := audited(t, lies, s.now, flags...)
+				require.Equal(t, 30, report.Code, "%s%s", o.stdout, o.stderr)
+			}
+			require.NoFileExists(t, state)
+
+			_, o := audited(t, s.url, s.now, "--state", state)
+			require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
+			kept, err := os.ReadFile(state)
+			require.NoError(t, err)
+			report, o := audited(t, lies, s.now, "--state", state)
+			require.Equal(t, 30, report.Code, "%s%s", o.stdout, o.stderr)
+			again, err := os.ReadFile(state)
+			require.NoError(t, err)
+			require.Equal(t, string(kept), string(again))
+			var remembered auditState
+			require.NoError(t, json.Unmarshal(kept, &remembered))
+			require.Equal(t, []string{s.now}, remembered.VerifierKeys)
+
+			o = commandLine(t.Context(), "keys", "list", "default", "--server", strings.TrimSuffix(lies, ledgerPath("default")), "--key", s.now, "--json")
+			require.Equal(t, exitFailed, o.code, o.stdout)
+			require.Empty(t, o.stdout)
+		})
+	}
+}
+
+// An auditor who still trusts the retired key is deceived by a thief of it, unless they
+// remember the newer one.
+func TestStateRemembersTheNewerKey(t *testing.T) {
+	s := newStolenKey(t)
+	lies := s.liar(t, s.keysFile(t, nil))
+	report, o := audited(t, lies, s.first)
+	require.True(t, report.Clean, "this cannot be known without a state: %s%s", o.stdout, o.stderr)
+	state := filepath.Join(t.TempDir(), "state")
+	report, o = audited(t, s.url, s.first, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	report, o = audited(t, lies, s.first, "--state", state)
+	require.False(t, report.Clean)
+	require.NotZero(t, report.Code, "%s%s", o.stdout, o.stderr)
+}
+
+// The history that a server shows is compared with its log: another bound, and a key that
+// still signs, are seen.
+func TestKeysThatTheLogDoesNotShow(t *testing.T) {
+	s := newStolenKey(t)
+	honest := strings.TrimSuffix(s.url, ledgerPath("default"))
+	o := commandLine(t.Context(), "keys", "list", "default", "--server", honest, "--key", s.now, "--json")
+	require.Zero(t, o.code, o.stderr)
+	retired := func(change func(map[string]any)) func(map[string]any) {
+		return func(members map[string]any) { change(members["retired"].([]any)[0].(map[string]any)) }
+	}
+	for name, change := range map[string]func(map[string]any){
+		"never retired":      neverRetired,
+		"retired earlier":    retired(func(r map[string]any) { r["replaced_at"], r["signed_up_to"] = 2, 3 }),
+		"retired later":      retired(func(r map[string]any) { r["signed_up_to"] = s.oldSize + 2 }),
+		"introduced earlier": retired(func(r map[string]any) { r["replaced_at"] = s.oldSize - 1 }),
+		"of the future":      retired(func(r map[string]any) { r["signed_up_to"] = 1 << 40 }),
+		"never rotated":      func(m map[string]any) { m["retired"] = []any{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(s.keysFile(t, change))
+			require.NoError(t, err)
+			to, err := url.Parse(honest)
+			require.NoError(t, err)
+			proxy := httputil.NewSingleHostReverseProxy(to)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/log/key") {
+					_, _ = w.Write(text)
+					return
+				}
+				proxy.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			o := commandLine(t.Context(), "keys", "list", "default", "--server", server.URL, "--key", s.now, "--json")
+			require.Equal(t, exitFailed, o.code, o.stdout)
+			require.Contains(t, o.stderr, "what the server says of the keys")
+		})
+	}
+}
+
+// A receipt that only the retired key has signed verifies if a later tree, signed by the
+// key of now, holds its tree; a forged one never does.
+func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
+	s := newStolenKey(t)
+	_, forged := send(t, "GET", s.forged+"/records/3/receipt", "", "")
+	consistency := func(first uint64) string {
+		status, answer := send(t, "GET", fmt.Sprintf("%s/proofs/consistency?first=%d", s.url, first), "", "")
+		require.Equal(t, http.StatusOK, status, answer)
+		return write(t, answer)
+	}
+	for name, keys := range map[string]string{"the keys as they are": s.keysFile(t, nil), "a key that was never retired": s.keysFile(t, neverRetired)} {
+		for _, c := range []struct {
+			what, receipt string
+			flags         []string
+			code          int
+		}{
+			{"forged", forged, nil, 22},
+			{"forged, with a later tree", forged, []string{"--later", consistency(21)}, 23},
+			{"forged, with the later tree of another size", forged, []string{"--later", consistency(s.oldSize)}, 23},
+			{"true", s.old, nil, 22},
+			{"true, with a later tree", s.old, []string{"--later", consistency(s.oldSize)}, 0},
+			{"true, with the later tree of another size", s.old, []string{"--later", consistency(s.oldSize - 1)}, 23},
+		} {
+			o := commandLine(t.Context(), append([]string{"verify", write(t, c.receipt), "--key", keys}, c.flags...)...)
+			require.Equal(t, c.code, o.code, "%s, %s: %s%s", name, c.what, o.stdout, o.stderr)
+		}
+	}
+	o := commandLine(t.Context(), "verify", write(t, forged), "--key", s.now)
+	require.Equal(t, 11, o.code, o.stderr)
+
+	// A later tree that the thief has signed is none.
+	_, answer := send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
+	o = commandLine(t.Context(), "verify", write(t, forged), "--key", s.keysFile(t, nil), "--later", write(t, answer))
+	require.Equal(t, exitUsage, o.code, o.stderr)
+	require.Contains(t, o.stderr, "--later")
+}
+
+// A checkpoint that only the retired key has signed accuses nobody without saying that it
+// may be forged, and of none beyond its bound is anything made.
+func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
+	s := newStolenKey(t)
+	thief, err := keyFiles(s.data).Load("default")
+	require.NoError(t, err)
+	sign := func(size uint64) string {
+		note, err := thief.Sign(proofs.Checkpoint{Origin: thief.Origin(), Size: size})
+		require.NoError(t, err)
+		return write(t, string(note))
+	}
+	receipt, err := proofs.ParseReceipt([]byte(s.old))
+	require.NoError(t, err)
+	report, o := audited(t, s.url, s.now, "--against", write(t, string(receipt.Proof.Checkpoint)))
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	report, o = audited(t, s.url, s.now, "--against", sign(s.oldSize))
+	require.Len(t, report.Findings, 1, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, "fork", string(report.Findings[0].Kind))
+	require.Contains(t, report.Findings[0].Message, "somebody who has that key")
+	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
+	require.Equal(t, exitUsage, o.code, "%s%s", o.stdout, o.stderr)
+	require.Contains(t, o.stderr, "it counts for nothing")
+}
+
+// A state from before the rotation goes on with the key of now alone, and with either.
+func TestStateFromBeforeARotation(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 0)
+	url, stop := serveFolder(t, w.data, nil)
+	defer stop()
+	state := filepath.Join(t.TempDir(), "state")
+	report, o := audited(t, url, w.key, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	for _, step := range []string{"rotate", "retire"} {
+		status, answer := send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	_, answer := send(t, "GET", url+"/log/key", "", "")
+	history, err := proofs.ParseLogKey([]byte(answer))
+	require.NoError(t, err)
+	for _, key := range []string{history.Current().String(), w.key, history.Current().String()} {
+		report, o = audited(t, url, key, "--state", state)
+		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	}
+}

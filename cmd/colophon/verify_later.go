@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"colophon/proofs"
+)
+
+// errReplacedKey: only a key that was replaced has signed, and nothing else shows that
+// what it signed is of the log. errNotLater: a later tree shows that it is not.
+var (
+	errReplacedKey = errors.New("signed only with a key that has been replaced")
+	errNotLater    = errors.New("not the beginning of the later tree")
+)
+
+// laterTree is the answer of GET /proofs/consistency up to the head: a checkpoint, and the
+// proof that an earlier tree is the beginning of its own.
+type laterTree struct {
+	AsOf       uint64   `json:"as_of"`
+	Hashes     []string `json:"hashes"`
+	Checkpoint string   `json:"checkpoint"`
+}
+
+// verifyingKeys are the keys that a file is verified with. Those that were replaced count
+// as far as the later tree goes.
+func (c *console) verifyingKeys(o verifyOptions) ([]*proofs.Verifier, error) {
+	trusted, err := c.readTrusted(o.key)
+	if err != nil {
+		return nil, err
+	}
+	accept := func(proofs.Checkpoint) error { return errReplacedKey }
+	if o.later != "" {
+		if accept, err = c.readLater(o.later, trusted.keys); err != nil {
+			return nil, err
+		}
+	}
+	keys := slices.Clone(trusted.keys)
+	for _, key := range trusted.replaced {
+		keys = append(keys, key.Unbounded().Provided(accept))
+	}
+	if o.later != "" && len(trusted.replaced) == 0 {
+		return nil, exitf(exitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no key that was replaced", o.key)
+	}
+	return keys, nil
+}
+
+// readLater reads the file of --later. What it returns is nil for a checkpoint whose tree
+// is the beginning of the later one, and wraps errNotLater otherwise.
+func (c *console) readLater(name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
+	text, err := c.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var later laterTree
+	if err := json.Unmarshal(text, &later); err != nil || later.Checkpoint == "" {
+		return nil, exitf(exitUsage, "--later: %s: not an answer of GET …/proofs/consistency?first=TREE_SIZE: it has no checkpoint", name)
+	}
+	signed, err := proofs.OpenCheckpoint([]byte(later.Checkpoint), keys...)
+	if err != nil {
+		return nil, exitf(exitUsage, "--later: %s: %w", name, err)
+	}
+	path := make([]proofs.Hash, len(later.Hashes))
+	for i, digits := range later.Hashes {
+		if path[i], err = proofs.ParseHash(digits); err != nil {
+			return nil, exitf(exitUsage, "--later: %s: %w", name, err)
+		}
+	}
+	return func(earlier proofs.Checkpoint) error {
+		if earlier.Origin != signed.Origin {
+			return fmt.Errorf("%w: its origin is %.100q, that of %s is %.100q", errNotLater, earlier.Origin, name, signed.Origin)
+		}
+		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
+			return fmt.Errorf("%w: %s is about a tree of %d entries, and this one has %d (fetch it with first=%d): %w", errNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+		}
+		return nil
+	}, nil
+}
+
+// afterRotation says what a reader needs whose key may have been followed by another.
+func afterRotation(err error) error {
+	switch {
+	case errors.Is(err, errReplacedKey):
+		return fmt.Errorf(`%w
+Fetch the receipt again, which the key of today then signs; or fetch GET …/proofs/consistency?first=TREE_SIZE with the tree_size of this one, and verify with --later and that file`, err)
+	case errors.Is(err, proofs.ErrWrongKey):
+		return fmt.Errorf(`%w
+If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that KEY, which you trust, has named those after it; then verify with --key keys.json`, err)
+	}
+	return err
+}
