@@ -1,0 +1,871 @@
+package colophon_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (spec: Path fingerprints)
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/storage/memory"
+)
+
+var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/spec")
+
+// example is a block of docs/spec with lines "key = value".
+type example struct {
+	t      *testing.T
+	all    map[string]*example // by name
+	keys   []string            // in their order
+	values map[string]string
+	set    map[string]bool // those that were computed
+}
+
+var (
+	exampleBlock = regexp.MustCompile("(?ms)^```example ([a-z-]+)\n(.*?)^```$")
+	exampleLine  = regexp.MustCompile(`^(.*?\S) *= (.*)$`)
+)
+
+// parseExample reads the lines of a block. A line that begins with two spaces continues
+// the one before it.
+func parseExample(t *testing.T, text string) *example {
+	e := &example{t: t, values: make(map[string]string), set: make(map[string]bool)}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "  "); ok {
+			e.values[e.keys[len(e.keys)-1]] += rest
+			continue
+		}
+		m := exampleLine.FindStringSubmatch(line)
+		require.NotNil(t, m, "line %q", line)
+		e.keys = append(e.keys, m[1])
+		e.values[m[1]] = m[2]
+	}
+	return e
+}
+
+// exampleWidth is where String breaks the lines of long values.
+const exampleWidth = 130
+
+// String is the lines of the block.
+func (e *example) String() string {
+	var b strings.Builder
+	width := 0
+	for _, key := range e.keys {
+		width = max(width, len([]rune(key)))
+	}
+	for _, key := range e.keys {
+		line := []rune(fmt.Sprintf("%-*s = %s", width, key, e.values[key]))
+		for len(line) > exampleWidth {
+			cut := exampleWidth
+			for at := cut; at > exampleWidth/2; at-- { // after an element, if there is one
+				if line[at-1] == ',' && line[at] != ' ' {
+					cut = at
+					break
+				}
+			}
+			for line[cut-1] == ' ' || line[cut] == ' ' {
+				cut-- // editors and readers lose spaces at the ends of lines
+			}
+			b.WriteString(string(line[:cut]) + "\n")
+			line = append([]rune("  "), line[cut:]...)
+		}
+		b.WriteString(string(line) + "\n")
+	}
+	return b.String()
+}
+
+func (e *example) value(key string) string {
+	v, ok := e.values[key]
+	require.True(e.t, ok, "the example has no %q", key)
+	return v
+}
+
+// text is a value that is a JSON string.
+func (e *example) text(key string) string {
+	var document pyjson.Document
+	require.NoError(e.t, document.Parse([]byte(e.value(key))))
+	require.Equal(e.t, pyjson.String, document.Root().Kind(), key)
+	return string(document.Root().Text())
+}
+
+func (e *example) decode(key string, into any) {
+	require.NoError(e.t, json.Unmarshal([]byte(e.value(key)), into), key)
+}
+
+func (e *example) hexBytes(key string) []byte {
+	b, err := hex.DecodeString(e.value(key))
+	require.NoError(e.t, err)
+	return b
+}
+
+func (e *example) hash(key string) proofs.Hash { return proofs.Hash(e.hexBytes(key)) }
+
+// computed states what a value must be.
+func (e *example) computed(key, value string) {
+	e.value(key)
+	e.set[key] = true
+	if *updateExamples {
+		e.values[key] = value
+	}
+	require.Equal(e.t, value, e.values[key], key)
+}
+
+func (e *example) computedText(key, value string) {
+	e.computed(key, string(pyjson.AppendString(nil, []byte(value))))
+}
+
+// Every example in docs/spec is what the code computes.
+func TestSpecExamples(t *testing.T) {
+	files, err := filepath.Glob("docs/spec/*.md")
+	require.NoError(t, err)
+	all := make(map[string]*example)
+	texts := make(map[string]string)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		texts[file] = string(text)
+		for _, m := range exampleBlock.FindAllStringSubmatch(string(text), -1) {
+			require.NotContains(t, all, m[1], "two examples of one name")
+			all[m[1]] = parseExample(t, m[2])
+			all[m[1]].all = all
+		}
+		require.Len(t, exampleBlock.FindAllString(string(text), -1), strings.Count(string(text), "\n```example "), file)
+	}
+	require.Len(t, specExamples, len(all), "each example has a function, and each function an example")
+	for _, one := range specExamples { // in order: some build on others
+		e := all[one.name]
+		require.NotNil(t, e, "docs/spec has no example %s", one.name)
+		t.Run(one.name, func(t *testing.T) {
+			e.t = t
+			one.compute(e)
+			require.NotEmpty(t, e.set)
+		})
+	}
+	for file, text := range texts {
+		again := exampleBlock.ReplaceAllStringFunc(text, func(block string) string {
+			m := exampleBlock.FindStringSubmatch(block)
+			return "```example " + m[1] + "\n" + all[m[1]].String() + "```"
+		})
+		if *updateExamples && again != text {
+			require.NoError(t, os.WriteFile(file, []byte(again), 0o600))
+			text = again
+		}
+		require.Equal(t, again, text, "%s: run go test -run TestSpecExamples -update .", file)
+	}
+}
+
+var specExamples = []struct {
+	name    string
+	compute func(*example)
+}{
+	{"lone-surrogate", exampleLoneSurrogate}, {"canonical-json", exampleCanonicalJSON}, {"numbers", exampleNumbers},
+	{"question-forms", exampleQuestionForms},
+	{"ipc", exampleIPC}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
+	{"preflight", examplePreflight}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
+	{"chunk", exampleChunk}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
+	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
+	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
+	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"tlog-proof", exampleTlogProof},
+	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
+	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories},
+}
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// canonicalForm is JSON in a canonical form.
+func canonicalForm(t *testing.T, text string, form pyjson.Form) string {
+	var document pyjson.Document
+	require.NoError(t, document.Parse([]byte(text)))
+	return string(document.Root().AppendCanonical(nil, form))
+}
+
+// postedRecord is what the ledger computes of a record.
+type postedRecord struct {
+	Checks map[string]map[string]any
+	Hashes map[string]*string
+	Record struct {
+		Digest string
+		Nodes  []struct{ Hash, Stage string }
+	}
+}
+
+func (e *example) post(kind record.Kind, body string) (p postedRecord) {
+	r, err := record.Parse(kind, []byte(body))
+	require.NoError(e.t, err)
+	defer r.Release()
+	require.NoError(e.t, json.Unmarshal(r.AppendComputed(nil), &p))
+	return p
+}
+
+// effective is a hash of a record.
+func (e *example) effective(kind record.Kind, body, name string) string {
+	hash := e.post(kind, body).Hashes[name]
+	require.NotNil(e.t, hash, name)
+	return *hash
+}
+
+func exampleLoneSurrogate(e *example) {
+	text := canonicalForm(e.t, e.value("json"), pyjson.Compact)
+	e.computed("bytes", hex.EncodeToString([]byte(text)))
+	e.computed("sha256", sha256Hex([]byte(text)))
+}
+
+func exampleCanonicalJSON(e *example) {
+	compact := canonicalForm(e.t, e.value("json"), pyjson.Compact)
+	e.computed("compact", compact)
+	e.computed("spaced", canonicalForm(e.t, e.value("json"), pyjson.Spaced))
+	e.computed("sha256", sha256Hex([]byte(compact)))
+}
+
+func exampleNumbers(e *example) {
+	for _, number := range e.keys {
+		e.computed(number, canonicalForm(e.t, number, pyjson.Compact))
+	}
+}
+
+func exampleQuestionForms(e *example) {
+	normal := joinedWords(pyjson.AppendNFC(nil, []byte(e.text("text"))))
+	e.computedText("nfc", normal)
+	e.computedText("lower", string(pyjson.AppendLower(nil, []byte(normal))))
+	require.Equal(e.t, sha256Hex([]byte(normal)), e.effective(record.RunDAG, `{"question":`+e.value("text")+`,"question_mode":"strict",`+minimalInputs, "question_hash"))
+}
+
+func joinedWords(text []byte) string {
+	return string(bytes.Join(slices.Collect(pyjson.Fields(text)), []byte(" ")))
+}
+
+const (
+	zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
+	// minimalInputs ends a run-DAG that brings a question.
+	minimalInputs = `"messages":[],"source_roots":["` + zeroHash + `"],"inputs":{"audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[],"answer_text":""}}`
+)
+
+func exampleIPC(e *example) {
+	body := fmt.Sprintf(`{"system_prompt":%s,"output":%s,"payload":%s,"model":%s,"temperature":%s,"max_tokens":%s,"environment":%s}`,
+		e.value("system_prompt"), e.value("output"), e.value("payload"), e.value("model"), e.value("temperature"), e.value("max_tokens"), e.value("environment"))
+	var lines [][]byte
+	for line := range pyjson.Lines([]byte(e.text("system_prompt"))) {
+		lines = append(lines, pyjson.Strip(line))
+	}
+	prompt := string(pyjson.Strip(bytes.Join(lines, []byte("\n"))))
+	output := regexp.MustCompile(`  +`).ReplaceAllString(string(pyjson.Strip([]byte(e.text("output")))), " ")
+	payload := canonicalForm(e.t, e.value("payload"), pyjson.Spaced)
+	e.computedText("prompt_form", prompt)
+	e.computedText("output_form", output)
+	e.computed("payload_form", payload)
+	e.computed("system_prompt_hash", sha256Hex([]byte(prompt)))
+	e.computed("output_hash", sha256Hex([]byte(output)))
+	e.computed("input_hash", sha256Hex([]byte(payload)))
+	for _, name := range []string{"system_prompt_hash", "output_hash", "input_hash"} {
+		require.Equal(e.t, e.value(name), e.effective(record.IPCRecord, body, name))
+	}
+	joined := strings.Join([]string{e.value("input_hash"), e.value("system_prompt_hash"), e.text("model"), "0.0", "120", "7"}, ":")
+	e.computed("joined", joined)
+	e.computed("ipc_id", e.effective(record.IPCRecord, body, "ipc_id"))
+	require.Equal(e.t, sha256Hex([]byte(joined)), e.value("ipc_id"))
+	e.computed("ipc_id_advanced", e.effective(record.IPCRecord, body, "ipc_id_advanced"))
+}
+
+func exampleAxisPayload(e *example) {
+	form := `{"axes": {"mood": {"label": "calm", "score": 1.0}}, "policy_hash": "p1", "seed": 7, "world_id": "w1"}`
+	e.computed("form", form)
+	e.computed("input_hash", e.effective(record.IPCRecord, `{"payload_schema":"axis-payload-1","model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "input_hash"))
+	require.Equal(e.t, sha256Hex([]byte(form)), e.value("input_hash"))
+}
+
+func exampleRunTree(e *example) {
+	var stages []record.Stage
+	for _, key := range []string{"leaf_1", "leaf_2", "leaf_3"} {
+		stages = append(stages, record.Stage{Name: key, Hash: e.value(key)})
+	}
+	first, found, err := record.ProveStage(stages, "leaf_1")
+	require.NoError(e.t, err)
+	require.True(e.t, found)
+	third, _, err := record.ProveStage(stages, "leaf_3")
+	require.NoError(e.t, err)
+	e.computed("node_1", hex.EncodeToString(third.Path[1].Sibling[:]))
+	e.computed("node_2", hex.EncodeToString(first.Path[1].Sibling[:]))
+	e.computed("root", hex.EncodeToString(first.Root[:]))
+}
+
+func exampleStages(e *example) {
+	p := e.post(record.RunDAG, `{"inputs":`+e.value("inputs")+`,"question":`+e.value("question")+`,"messages":`+e.value("messages")+`,"source_roots":`+e.value("roots")+`}`)
+	e.computed("retrieval", `[{"chunk_idx":null,"document_root":"d1","score":0.5,"source_role":null}]`)
+	e.computed("verify", `{"audit_mode":"HYBRID","claim_statuses":[],"failure_stage":"context","n_quotes":0,"n_verified":0,"verifier_method":"quote"}`)
+	e.computed("label", `{"audit_mode":"HYBRID","lookup_path":null,"verifier_method":"quote"}`)
+	stages := map[string]string{"answer": "I do not know.", "retrieval": e.value("retrieval"), "verify": e.value("verify"), "final_label": e.value("label")}
+	nodes := []byte("[")
+	for i, node := range p.Record.Nodes {
+		if text, known := stages[node.Stage]; known {
+			require.Equal(e.t, sha256Hex([]byte(text)), node.Hash, node.Stage)
+		}
+		if i > 0 {
+			nodes = append(nodes, ',')
+		}
+		nodes = fmt.Appendf(nodes, `{"hash":"%s","stage":"%s"}`, node.Hash, node.Stage)
+	}
+	e.computed("nodes", string(append(nodes, ']')))
+	e.computed("root", *p.Hashes["root"])
+}
+
+func examplePreflight(e *example) {
+	e.computed("form", `{"answer_contract":{},"classifier":{"intensity":"FEW"},"evidence_contract":{},"node_version":"preflight-node-v1","policy_refs":{},"prompt_contract":{},"question_state":{"logical_statuses":["well_formed"]},"stage":"preflight"}`)
+	e.computed("hash", e.effective(record.RunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
+	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
+}
+
+func exampleQuestion(e *example) {
+	e.computedText("equivalence_class", "who is batman")
+	e.computedText("strict", "Who is THE Batman ?!")
+	e.computed("hash", e.effective(record.RunDAG, `{"question":`+e.value("question")+`,`+minimalInputs, "question_hash"))
+	e.computed("hash_strict", e.effective(record.RunDAG, `{"question_mode":"strict","question":`+e.value("question")+`,`+minimalInputs, "question_hash"))
+	require.Equal(e.t, sha256Hex([]byte(e.text("equivalence_class"))), e.value("hash"))
+	require.Equal(e.t, sha256Hex([]byte(e.text("strict"))), e.value("hash_strict"))
+}
+
+func exampleOtherRoots(e *example) {
+	inputs := minimalInputs[strings.Index(minimalInputs, `"inputs"`):]
+	body := `{"question":"q","messages":[],"source_roots":` + e.value("source_roots") + `,"evidence":` + e.value("evidence") + `,` + inputs
+	e.computed("context_root", e.effective(record.RunDAG, body, "context_root"))
+	var evidence []struct {
+		Root       string `json:"chunk_root"`
+		Start, End int
+	}
+	e.decode("evidence", &evidence)
+	id := "E" + sha256Hex(fmt.Appendf(nil, "%s:%d:%d", evidence[0].Root, evidence[0].Start, evidence[0].End))[:8]
+	e.computed("evidence_id", id)
+	e.computed("evidence_map_root", e.effective(record.RunDAG, body, "evidence_map_root"))
+	require.Equal(e.t, sha256Hex([]byte("\x00"+id)), e.value("evidence_map_root"))
+}
+
+func exampleCacheKey(e *example) {
+	e.computed("cache_key", e.effective(record.RunDAG, `{"cache_dimensions":`+e.value("dimensions")+`,"dag":{"root":"`+zeroHash+`","nodes":[{"stage":"s","hash":"`+zeroHash+`"}]}}`, "cache_key"))
+}
+
+func exampleChunk(e *example) {
+	e.computed("chunk_hash", record.ChunkHash([]byte(e.text("text"))))
+	require.Equal(e.t, "sha256:"+sha256Hex([]byte(joinedWords([]byte(e.text("text"))))), e.value("chunk_hash"))
+}
+
+func examplePathID(e *example) {
+	var route []string
+	e.decode("route", &route)
+	joined := strings.Join(route, " → ")
+	e.computedText("joined", joined)
+	e.computed("path_id", e.effective(record.PathFingerprint, `{"project":"p","route":`+e.value("route")+`}`, "path_id"))
+	require.Equal(e.t, md5Digits(joined), e.value("path_id"))
+}
+
+func md5Digits(text string) string {
+	sum := md5.Sum([]byte(text)) // #nosec G401 -- by definition (spec: Path fingerprints)
+	return hex.EncodeToString(sum[:4])
+}
+
+func exampleFingerprints(e *example) {
+	e.computedText("form", "You see and\n\n.")
+	e.computedText("raw_form", "You see [[a lake|Lake]] and\n\n[a] boat [here](x.md).")
+	body := `{"project":"p","route":[],"content":` + e.value("content") + `}`
+	for hash, form := range map[string]string{"content_fingerprint": "form", "raw_content_fingerprint": "raw_form"} {
+		e.computed(hash, e.effective(record.PathFingerprint, body, hash))
+		require.Equal(e.t, md5Digits(e.text(form)), e.value(hash), form)
+	}
+}
+
+func exampleEvent(e *example) {
+	kind := record.Kind(e.value("kind"))
+	r, err := record.Parse(kind, []byte(e.value("record")))
+	require.NoError(e.t, err)
+	defer r.Release()
+	at, ok := record.ParseTime([]byte(e.value("time")))
+	require.True(e.t, ok)
+	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
+	require.NoError(e.t, err)
+	key := ledger.RunKey(kind, r.RunID)
+	body := r.AppendBody(nil, record.Event{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
+	e.computed("body", string(record.AppendSuffix(body, seq, at)))
+}
+
+func exampleIdempotency(e *example) {
+	header := ledger.HeaderKey(e.text("header"))
+	e.computed("header_key", hex.EncodeToString(header[:]))
+	run := ledger.RunKey(record.Kind(e.value("kind")), e.text("run_id"))
+	e.computed("run_key", hex.EncodeToString(run[:]))
+	e.computed("digest", sha256Hex([]byte(canonicalForm(e.t, e.value("record"), pyjson.Compact))))
+	ipc := e.all["event"].value("record")
+	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.Compact))), e.post(record.IPCRecord, ipc).Record.Digest)
+}
+
+func exampleStateChange(e *example) {
+	seq, err := strconv.ParseUint(e.value("record_seq"), 10, 64)
+	require.NoError(e.t, err)
+	v, err := record.ParseStateChange(seq, []byte(`{"reason":`+e.value("reason")+`,"state":`+e.value("state")+`}`))
+	require.NoError(e.t, err)
+	e.computed("covered", fmt.Sprintf(`{"reason":%s,"record_seq":%d,"state":%s}`, e.value("reason"), seq, e.value("state")))
+	e.computed("digest", hex.EncodeToString(v.Digest[:]))
+	require.Equal(e.t, sha256Hex([]byte(e.value("covered"))), e.value("digest"))
+}
+
+func exampleSeqs(e *example) {
+	var records []uint64
+	e.decode("records", &records)
+	list := new(record.SeqList)
+	for _, seq := range records {
+		require.True(e.t, list.Add(seq))
+	}
+	e.computed("seqs", string(list.AppendJSON(nil)))
+	v := record.NewRedaction(e.text("reason"), list)
+	e.computed("digest", hex.EncodeToString(v.Digest[:]))
+	require.Equal(e.t, sha256Hex([]byte(`{"reason":`+e.value("reason")+`,"seqs":`+e.value("seqs")+`}`)), e.value("digest"))
+}
+
+// exampleLog is the log of the examples.
+func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
+	chain := e.all["chain"]
+	var c proofs.Chain
+	for _, body := range []string{"body_0", "body_1", "body_2"} {
+		entry := proofs.AppendEntry(nil, c.Tip, []byte(chain.value(body)))
+		link, err := c.Next(entry)
+		require.NoError(e.t, err)
+		entries, links = append(entries, entry), append(links, link)
+	}
+	return entries, links
+}
+
+// exampleTreeOf is the tree of the examples.
+func exampleTreeOf(e *example) *proofs.Tree {
+	tree, err := proofs.OpenTree(0, nil, nil)
+	require.NoError(e.t, err)
+	_, links := exampleLog(e)
+	for _, link := range links {
+		tree.Append(link.Leaf)
+	}
+	return tree
+}
+
+func exampleSigner(e *example, seed string) *proofs.Signer {
+	key := e.all["key"]
+	signer, err := proofs.NewKey([32]byte(e.hexBytes(seed))).Signer(key.value("origin"))
+	require.NoError(e.t, err)
+	return signer
+}
+
+func exampleChain(e *example) {
+	entries, links := exampleLog(e)
+	e.computed("entry_1", hex.EncodeToString(entries[1]))
+	for i, link := range links {
+		e.computed(fmt.Sprintf("event_hash_%d", i), hex.EncodeToString(link.Event[:]))
+	}
+}
+
+func exampleTree(e *example) {
+	_, links := exampleLog(e)
+	for i, link := range links {
+		e.computed(fmt.Sprintf("leaf_%d", i), hex.EncodeToString(link.Leaf[:]))
+	}
+	node := proofs.NodeHash(links[0].Leaf, links[1].Leaf)
+	e.computed("node_01", hex.EncodeToString(node[:]))
+	root := exampleTreeOf(e).Root()
+	e.computed("root_3", hex.EncodeToString(root[:]))
+}
+
+func exampleBundle(e *example) {
+	entries, _ := exampleLog(e)
+	var bundle []byte
+	for _, entry := range entries {
+		var err error
+		bundle, err = proofs.AppendBundle(bundle, entry)
+		require.NoError(e.t, err)
+	}
+	e.computed("bundle", hex.EncodeToString(bundle))
+	e.computed("path", proofs.TilePath{Level: 1, Index: 1234067, Width: proofs.FullTile}.String())
+}
+
+func exampleKey(e *example) {
+	verifier := exampleSigner(e, "seed").Verifier()
+	vkey := verifier.String()
+	raw := e.all["key"]
+	e.computed("key_id", fmt.Sprintf("%08x", verifier.KeyHash()))
+	e.computed("verifier_key", vkey)
+	public := ed25519.NewKeyFromSeed(e.hexBytes("seed")).Public().(ed25519.PublicKey)
+	e.computed("public_key", hex.EncodeToString(public))
+	require.Equal(e.t, sha256Hex(append([]byte(raw.value("origin")+"\n\x01"), public...))[:8], e.value("key_id"))
+}
+
+func exampleCheckpoint(e *example) {
+	e.computedText("checkpoint", string(exampleSigned(e)))
+}
+
+// exampleSigned is the checkpoint of the example log.
+func exampleSigned(e *example) []byte {
+	signed, err := exampleSigner(e.all["key"], "seed").Sign(proofs.Checkpoint{Origin: e.all["key"].value("origin"), Size: 3, Root: exampleTreeOf(e).Root()})
+	require.NoError(e.t, err)
+	return signed
+}
+
+func exampleHandover(e *example) {
+	previous, next := exampleSigner(e.all["key"], "seed"), exampleSigner(e, "next_seed")
+	handover, err := proofs.NewHandover(previous, next)
+	require.NoError(e.t, err)
+	text, _, found := strings.Cut(string(handover), "\n\n")
+	require.True(e.t, found)
+	e.computedText("text", text+"\n")
+	e.computedText("handover", string(handover))
+}
+
+func exampleProofs(e *example) {
+	prover := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil)
+	inclusion, err := prover.Inclusion(1, 3)
+	require.NoError(e.t, err)
+	e.computed("inclusion_1_of_3", string(proofs.AppendHashes(nil, inclusion)))
+	consistency, err := prover.Consistency(2, 3)
+	require.NoError(e.t, err)
+	e.computed("consistency_2_to_3", string(proofs.AppendHashes(nil, consistency)))
+}
+
+func exampleTlogProof(e *example) {
+	entries, _ := exampleLog(e)
+	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).Inclusion(1, 3)
+	require.NoError(e.t, err)
+	p := proofs.TlogProof{Extra: entries[1], Index: 1, Hashes: inclusion, Checkpoint: exampleSigned(e)}
+	e.computedText("file", string(p.Append(nil)))
+}
+
+// server is a ledger in memory behind the API.
+type server struct {
+	t   *testing.T
+	url string
+}
+
+func newServer(t *testing.T) *server {
+	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	handler, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
+	require.NoError(t, err)
+	s := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		s.Close()
+		require.NoError(t, folded.Close())
+		require.NoError(t, host.Close())
+	})
+	return &server{t, s.URL + "/v1/ledgers/default"}
+}
+
+func (s *server) ask(method, path string, body, into any) {
+	text, err := json.Marshal(body)
+	require.NoError(s.t, err)
+	r, err := http.NewRequest(method, s.url+path, bytes.NewReader(text))
+	require.NoError(s.t, err)
+	if method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	require.Less(s.t, response.StatusCode, 300, "%s %s: %s", method, path, answer)
+	require.NoError(s.t, json.Unmarshal(answer, into))
+}
+
+// postRun posts an IPC record: what an example gives, and defaults. It returns its receipt.
+func (s *server) postRun(given map[string]any) (r struct {
+	Seq    int
+	Hashes map[string]*string
+}) {
+	body := map[string]any{"payload": map[string]any{}, "system_prompt": "s", "output": "o", "model": "m", "temperature": 0.5, "max_tokens": 10, "seed": 1}
+	for name, value := range given {
+		body[name] = value
+	}
+	s.ask(http.MethodPost, "/ipc-records", body, &r)
+	return r
+}
+
+func exampleGroup(e *example) {
+	s := newServer(e.t)
+	var outputs []string
+	e.decode("outputs", &outputs)
+	for _, output := range outputs {
+		s.postRun(map[string]any{"output": output})
+	}
+	var rows struct{ Rows []json.RawMessage }
+	s.ask(http.MethodGet, "/drift/groups?by=input_hash", nil, &rows)
+	require.Len(e.t, rows.Rows, 1)
+	for _, key := range []string{"runs", "distinct_outputs", "stability", "entropy_bits", "flips"} {
+		var row map[string]json.RawMessage
+		require.NoError(e.t, json.Unmarshal(rows.Rows[0], &row))
+		e.computed(key, string(row[key]))
+	}
+}
+
+func exampleCauses(e *example) {
+	s := newServer(e.t)
+	var base map[string]any
+	e.decode("base", &base)
+	a := s.postRun(base)
+	for _, change := range e.keys[1:] {
+		var given map[string]any
+		require.NoError(e.t, json.Unmarshal([]byte(change), &given))
+		b := make(map[string]any)
+		for name, value := range base {
+			b[name] = value
+		}
+		for name, value := range given {
+			b[name] = value
+		}
+		var answer struct{ Cause drift.Cause }
+		s.ask(http.MethodGet, fmt.Sprintf("/drift/attribution?a=%d&b=%d", a.Seq, s.postRun(b).Seq), nil, &answer)
+		e.computed(change, string(answer.Cause))
+	}
+}
+
+func exampleEffects(e *example) {
+	s := newServer(e.t)
+	var runs []map[string]any
+	e.decode("runs", &runs)
+	for _, run := range runs {
+		s.postRun(run)
+	}
+	var answer struct{ Pairs, Changed, Unchanged int }
+	s.ask(http.MethodGet, fmt.Sprintf("/drift/effects?variable=%s&a=%s&b=%s", e.value("variable"), e.value("a"), e.value("b")), nil, &answer)
+	e.computed("pairs", strconv.Itoa(answer.Pairs))
+	e.computed("changed", strconv.Itoa(answer.Changed))
+	e.computed("unchanged", strconv.Itoa(answer.Unchanged))
+}
+
+// compactJSON is a value as examples show it; [] for no elements.
+func compactJSON(t *testing.T, v any) string {
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	if string(text) == "null" {
+		return "[]"
+	}
+	return string(text)
+}
+
+func exampleStageComparison(e *example) {
+	read := func(key string) (stages []event.Stage) {
+		var list [][2]string
+		e.decode(key, &list)
+		for _, stage := range list {
+			stages = append(stages, event.Stage{Name: []byte(stage[0]), Hash: []byte(stage[1])})
+		}
+		return stages
+	}
+	change := drift.CompareStages(read("a"), read("b"))
+	e.computed("differing", compactJSON(e.t, change.Differing))
+	e.computed("only_in_a", compactJSON(e.t, change.OnlyInA))
+	e.computed("only_in_b", compactJSON(e.t, change.OnlyInB))
+}
+
+func exampleCitationDrift(e *example) {
+	var before, after []string
+	e.decode("before", &before)
+	e.decode("after", &after)
+	change := drift.CompareChunks(before, after)
+	e.computed("added", compactJSON(e.t, change.Added))
+	e.computed("removed", compactJSON(e.t, change.Removed))
+	e.computed("kept", compactJSON(e.t, change.Kept))
+	e.computed("jaccard", compactJSON(e.t, change.Jaccard))
+}
+
+func exampleStale(e *example) {
+	s := newServer(e.t)
+	var steps []struct {
+		Subject  string
+		Cite     [][2]string
+		Register string
+		Chunks   []string
+	}
+	e.decode("steps", &steps)
+	texts := make(map[string]string)
+	for _, step := range steps {
+		if step.Register != "" {
+			hashes := []string{}
+			for _, text := range step.Chunks {
+				hashes = append(hashes, record.ChunkHash([]byte(text)))
+			}
+			s.ask(http.MethodPut, "/sources/"+step.Register, map[string]any{"chunk_hashes": hashes}, new(any))
+			continue
+		}
+		citations := []map[string]any{}
+		for _, cited := range step.Cite {
+			texts[record.ChunkHash([]byte(cited[1]))] = cited[1]
+			citations = append(citations, map[string]any{"source_id": cited[0], "text": cited[1], "weight": 1})
+		}
+		s.ask(http.MethodPost, "/citation-sets", map[string]any{"subject": step.Subject, "citations": citations}, new(any))
+	}
+	var answer struct {
+		Rows []struct {
+			Seq       int
+			ChunkHash string `json:"chunk_hash"`
+			By        int    `json:"superseded_by"`
+			How       string
+		}
+	}
+	s.ask(http.MethodGet, "/citation-sets/stale?source_id=s", nil, &answer)
+	stale := [][]any{}
+	for _, row := range answer.Rows {
+		stale = append(stale, []any{row.Seq, texts[row.ChunkHash], row.By, row.How})
+	}
+	e.computed("stale", compactJSON(e.t, stale))
+}
+
+func examplePathCategories(e *example) {
+	s := newServer(e.t)
+	var records [][2]string
+	e.decode("records", &records)
+	categories := []string{}
+	for _, r := range records {
+		var receipt struct{ Category string }
+		s.ask(http.MethodPost, "/path-fingerprints?derive=true", map[string]any{"project": "p", "route": []string{"Start"}, "build": r[0], "content": r[1]}, &receipt)
+		categories = append(categories, receipt.Category)
+	}
+	e.computed("categories", compactJSON(e.t, categories))
+}
+
+var (
+	heading       = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	codeBlock     = regexp.MustCompile("(?ms)^```.*?^```$")
+	specReference = regexp.MustCompile(`\(spec: ([^()]*)\)`)
+	link          = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+)
+
+// specHeadings are the titles of the headings in a document.
+func specHeadings(t *testing.T, file string) (titles []string) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, m := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+		titles = append(titles, m[1])
+	}
+	return titles
+}
+
+// specReferences are the titles that the comments of a Go file name, as in
+// (spec: Canonical JSON; Numbers).
+func specReferences(t *testing.T, file string) (titles []string) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+	require.NoError(t, err)
+	for _, group := range parsed.Comments {
+		var words []string
+		for _, line := range group.List {
+			words = append(words, strings.Fields(strings.TrimPrefix(line.Text, "//"))...)
+		}
+		for _, m := range specReference.FindAllStringSubmatch(strings.Join(words, " "), -1) {
+			titles = append(titles, strings.Split(m[1], "; ")...)
+		}
+	}
+	return titles
+}
+
+// A comment that refers to docs/spec names a heading that is there.
+func TestCommentsReferToSpecHeadings(t *testing.T) {
+	files, err := filepath.Glob("docs/spec/*.md")
+	require.NoError(t, err)
+	where := make(map[string]string)
+	for _, file := range files {
+		for _, title := range specHeadings(t, file) {
+			require.NotContains(t, title, ";", file)
+			require.Empty(t, where[title], "%s: heading %q is in two places", file, title)
+			where[title] = file
+		}
+	}
+	referred := 0
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		for _, title := range specReferences(t, path) {
+			referred++
+			require.NotEmpty(t, where[title], "%s refers to (spec: %s), which no heading in docs/spec is", path, title)
+		}
+		return nil
+	}))
+	require.Positive(t, referred)
+}
+
+// anchor is what a heading is linked by, as GitHub makes it.
+func anchor(title string) string {
+	kept := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(title), "")
+	return strings.ReplaceAll(kept, " ", "-")
+}
+
+// A link in docs/spec leads to a file or heading that is there.
+func TestSpecLinksResolve(t *testing.T) {
+	files, err := filepath.Glob("docs/spec/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+			path, fragment, _ := strings.Cut(m[1], "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			found++
+			target := file
+			if path != "" {
+				target = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
+			}
+			require.FileExists(t, target, "%s links to %s", file, m[1])
+			if fragment == "" {
+				continue
+			}
+			var anchors []string
+			for _, title := range specHeadings(t, target) {
+				anchors = append(anchors, anchor(title))
+			}
+			require.Contains(t, anchors, fragment, "%s links to %s", file, m[1])
+		}
+	}
+	require.Positive(t, found)
+}
+
+// docs/spec is enough to verify vectors, examples, and a log: a program that was written
+// from it alone does.
+func TestSpecVerifierAgrees(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	for _, arguments := range [][]string{{"vectors", "testdata/vectors"}, {"examples", "docs/spec"}} {
+		out, err := exec.Command(python, append([]string{"docs/spec/verify_log.py"}, arguments...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
