@@ -586,6 +586,16 @@ func newServer(t *testing.T) *server {
 	return &server{t, s.URL + "/v1/ledgers/default"}
 }
 
+func (s *server) get(path string) []byte {
+	response, err := http.Get(s.url + path)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, response.StatusCode, "%s: %s", path, answer)
+	return answer
+}
+
 func (s *server) ask(method, path string, body, into any) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
@@ -761,16 +771,18 @@ func examplePathCategories(e *example) {
 
 var (
 	heading       = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
-	codeBlock     = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeBlock     = regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
 	specReference = regexp.MustCompile(`\(spec: ([^()]*)\)`)
 	link          = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 )
+
+func withoutCode(text []byte) string { return codeBlock.ReplaceAllString(string(text), "") }
 
 // specHeadings are the titles of the headings in a document.
 func specHeadings(t *testing.T, file string) (titles []string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	for _, m := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+	for _, m := range heading.FindAllStringSubmatch(withoutCode(text), -1) {
 		titles = append(titles, m[1])
 	}
 	return titles
@@ -833,7 +845,7 @@ func TestSpecLinksResolve(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, m := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+		for _, m := range link.FindAllStringSubmatch(withoutCode(text), -1) {
 			path, fragment, _ := strings.Cut(m[1], "#")
 			if strings.Contains(path, "://") {
 				continue
@@ -857,15 +869,46 @@ func TestSpecLinksResolve(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// docs/spec is enough to verify vectors, examples, and a log: a program that was written
-// from it alone does.
-func TestSpecVerifierAgrees(t *testing.T) {
+// docs/spec is enough to verify vectors, examples, and a log: programs that were written
+// from it alone do.
+func TestSpecProgramsAgree(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
 	}
-	for _, arguments := range [][]string{{"vectors", "testdata/vectors"}, {"examples", "docs/spec"}} {
-		out, err := exec.Command(python, append([]string{"docs/spec/verify_log.py"}, arguments...)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	s := newServer(t)
+	s.postRun(map[string]any{"run_id": "a", "output_hash": zeroHash})
+	s.postRun(map[string]any{"seed": nil, "usage": map[string]any{"tokens": 5}})
+	s.ask(http.MethodPost, "/records/1/state", map[string]any{"state": "failed", "reason": "wrong"}, new(any))
+	s.ask(http.MethodPost, "/keys", map[string]any{"step": "rotate"}, new(any))
+	s.ask(http.MethodDelete, "/records/1/content", map[string]any{"reason": "asked for"}, new(any))
+	s.ask(http.MethodPost, "/run-dags", json.RawMessage(`{"question":"q",`+minimalInputs), new(any))
+	folder := t.TempDir()
+	for file, path := range map[string]string{"log.ndjson": "/events", "checkpoint": "/log/checkpoint", "key.json": "/log/key", "receipt.json": "/records/1/receipt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, file), s.get(path), 0o600))
 	}
+	keys, err := proofs.ParseLogKey(s.get("/log/key"))
+	require.NoError(t, err)
+	key, before := keys.Current().String(), keys.Overlapping().String()
+	run := func(program string, arguments ...string) (string, error) {
+		command := exec.Command(python, append([]string{"docs/spec/" + program}, arguments...)...)
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	for _, arguments := range [][]string{
+		{"hashes.py", "vectors", "testdata/vectors"},
+		{"hashes.py", "examples", "docs/spec"},
+		{"verify_log.py", "log", folder + "/log.ndjson", "--checkpoint", folder + "/checkpoint", "--key", before},
+		{"verify_log.py", "receipt", folder + "/receipt.json", "--key", key},
+	} {
+		out, err := run(arguments[0], arguments[1:]...)
+		require.NoError(t, err, "%s: %s", arguments, out)
+	}
+
+	text, err := os.ReadFile(folder + "/log.ndjson")
+	require.NoError(t, err)
+	_, later, _ := bytes.Cut(text, []byte("\n"))
+	require.NoError(t, os.WriteFile(folder+"/log.ndjson", later, 0o600))
+	out, err := run("verify_log.py", "log", folder+"/log.ndjson", "--checkpoint", folder+"/checkpoint")
+	require.Error(t, err, out)
 }
