@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -194,7 +195,7 @@ var specExamples = []struct {
 	{"chunk", exampleChunk}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
-	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"tlog-proof", exampleTlogProof},
+	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
 	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories},
 }
@@ -450,12 +451,22 @@ func exampleSeqs(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(`{"reason":`+e.value("reason")+`,"seqs":`+e.value("seqs")+`}`)), e.value("digest"))
 }
 
-// exampleLog is the log of the examples.
+// exampleLog is the log of the examples: a ledger is created, a source registered and
+// revoked.
 func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
-	chain := e.all["chain"]
+	frame := record.Event{Actor: "anonymous", Ledger: "texts"}
+	signer := exampleSigner(e, "key", "seed")
+	registration, err := record.ParseRegistration("s", []byte(`{}`))
+	require.NoError(e.t, err)
+	revocation, err := record.ParseRevocation("s", []byte(`{"reason":"old"}`))
+	require.NoError(e.t, err)
 	var c proofs.Chain
-	for _, body := range []string{"body_0", "body_1", "body_2"} {
-		entry := proofs.AppendEntry(nil, c.Tip, []byte(chain.value(body)))
+	for seq, body := range [][]byte{
+		record.AppendLedgerCreated(nil, frame, signer.Origin(), signer.Verifier().String()),
+		registration.AppendBody(nil, frame), revocation.AppendBody(nil, frame),
+	} {
+		body = record.AppendSuffix(body, uint64(seq), time.Date(2026, 1, 2, 3, 4, 5, 1000*seq, time.UTC))
+		entry := proofs.AppendEntry(nil, c.Tip, body)
 		link, err := c.Next(entry)
 		require.NoError(e.t, err)
 		entries, links = append(entries, entry), append(links, link)
@@ -474,9 +485,9 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-func exampleSigner(e *example, seed string) *proofs.Signer {
-	key := e.all["key"]
-	signer, err := proofs.NewKey([32]byte(e.hexBytes(seed))).Signer(key.value("origin"))
+// exampleSigner is a key of the examples; of is the example that has its seed.
+func exampleSigner(e *example, of, seed string) *proofs.Signer {
+	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)
 	return signer
 }
@@ -485,6 +496,7 @@ func exampleChain(e *example) {
 	entries, links := exampleLog(e)
 	e.computed("entry_1", hex.EncodeToString(entries[1]))
 	for i, link := range links {
+		e.computed(fmt.Sprintf("body_%d", i), string(link.Body))
 		e.computed(fmt.Sprintf("event_hash_%d", i), hex.EncodeToString(link.Event[:]))
 	}
 }
@@ -513,7 +525,7 @@ func exampleBundle(e *example) {
 }
 
 func exampleKey(e *example) {
-	verifier := exampleSigner(e, "seed").Verifier()
+	verifier := exampleSigner(e, "key", "seed").Verifier()
 	vkey := verifier.String()
 	raw := e.all["key"]
 	e.computed("key_id", fmt.Sprintf("%08x", verifier.KeyHash()))
@@ -529,13 +541,13 @@ func exampleCheckpoint(e *example) {
 
 // exampleSigned is the checkpoint of the example log.
 func exampleSigned(e *example) []byte {
-	signed, err := exampleSigner(e.all["key"], "seed").Sign(proofs.Checkpoint{Origin: e.all["key"].value("origin"), Size: 3, Root: exampleTreeOf(e).Root()})
+	signed, err := exampleSigner(e, "key", "seed").Sign(proofs.Checkpoint{Origin: e.all["key"].value("origin"), Size: 3, Root: exampleTreeOf(e).Root()})
 	require.NoError(e.t, err)
 	return signed
 }
 
 func exampleHandover(e *example) {
-	previous, next := exampleSigner(e.all["key"], "seed"), exampleSigner(e, "next_seed")
+	previous, next := exampleSigner(e, "key", "seed"), exampleSigner(e, "handover", "next_seed")
 	handover, err := proofs.NewHandover(previous, next)
 	require.NoError(e.t, err)
 	text, _, found := strings.Cut(string(handover), "\n\n")
@@ -552,6 +564,19 @@ func exampleProofs(e *example) {
 	consistency, err := prover.Consistency(2, 3)
 	require.NoError(e.t, err)
 	e.computed("consistency_2_to_3", string(proofs.AppendHashes(nil, consistency)))
+}
+
+func exampleReceipt(e *example) {
+	entries, _ := exampleLog(e)
+	r, err := proofs.NewReceipt(entries[1])
+	require.NoError(e.t, err)
+	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).Inclusion(1, 3)
+	require.NoError(e.t, err)
+	r.Proof = &proofs.Proof{
+		Event: entries[1][proofs.HashSize:], Inclusion: proofs.Inclusion{LeafIndex: 1, TreeSize: 3, Hashes: inclusion}, Checkpoint: exampleSigned(e),
+	}
+	require.NoError(e.t, r.Verify(exampleSigner(e, "key", "seed").Verifier()))
+	e.computed("receipt", string(r.AppendJSON(nil)))
 }
 
 func exampleTlogProof(e *example) {
