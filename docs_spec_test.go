@@ -128,8 +128,6 @@ func (e *example) hexBytes(key string) []byte {
 	return b
 }
 
-func (e *example) hash(key string) proofs.Hash { return proofs.Hash(e.hexBytes(key)) }
-
 // computed states what a value must be.
 func (e *example) computed(key, value string) {
 	e.value(key)
