@@ -892,8 +892,8 @@ func TestSpecLinksResolve(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// docs/spec is enough to verify vectors, examples, and a log: programs that were written
-// from it alone do.
+// Programs that follow docs/spec and share no code with ours verify vectors, examples, and
+// a log.
 func TestSpecProgramsAgree(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The text rules, canonical JSON, and hashes of Colophon, written from docs/spec alone.
+"""The text rules, canonical JSON, and hashes of Colophon, as docs/spec states them.
 
 It needs the standard library of Python 3.11 and shares no code with Colophon. Comments
 name the headings that they implement.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Verify a Colophon log or receipt, written from docs/spec alone.
+"""Verify a Colophon log or receipt, as docs/spec states the rules.
 
 It needs the standard library of Python 3.11 and shares no code with Colophon. Comments
 name the headings that they implement.
