@@ -189,11 +189,11 @@ var specExamples = []struct {
 	{"lone-surrogate", exampleLoneSurrogate}, {"canonical-json", exampleCanonicalJSON}, {"numbers", exampleNumbers},
 	{"question-forms", exampleQuestionForms},
 	{"ipc", exampleIPC}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
-	{"preflight", examplePreflight}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
-	{"chunk", exampleChunk}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
+	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
+	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
-	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof},
+	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
 	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories},
 }
@@ -339,6 +339,14 @@ func exampleStages(e *example) {
 	e.computed("root", *p.Hashes["root"])
 }
 
+func exampleRejected(e *example) {
+	p := e.post(record.RunDAG, `{"reject_inputs":`+e.value("reject_inputs")+`}`)
+	e.computed("label", `{"answer_text_hash":"`+sha256Hex(nil)+`","audit_mode":"UNGROUNDED","lookup_path":"preflight","rejection_reason":"no question","verifier_method":"claim_lattice_pointer"}`)
+	e.computed("final_label", p.Record.Nodes[2].Hash)
+	require.Equal(e.t, sha256Hex([]byte(e.value("label"))), e.value("final_label"))
+	e.computed("root", *p.Hashes["root"])
+}
+
 func examplePreflight(e *example) {
 	e.computed("form", `{"answer_contract":{},"classifier":{"intensity":"FEW"},"evidence_contract":{},"node_version":"preflight-node-v1","policy_refs":{},"prompt_contract":{},"question_state":{"logical_statuses":["well_formed"]},"stage":"preflight"}`)
 	e.computed("hash", e.effective(record.RunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
@@ -376,6 +384,29 @@ func exampleCacheKey(e *example) {
 func exampleChunk(e *example) {
 	e.computed("chunk_hash", record.ChunkHash([]byte(e.text("text"))))
 	require.Equal(e.t, "sha256:"+sha256Hex([]byte(joinedWords([]byte(e.text("text"))))), e.value("chunk_hash"))
+}
+
+func exampleCitationsDocument(e *example) {
+	var document pyjson.Document
+	require.NoError(e.t, document.Parse([]byte(e.value("citations"))))
+	var citations []record.Citation
+	for c := range document.Root().Elements() {
+		citations = append(citations, record.Citation{
+			ChunkHash: c.Member("chunk_hash").Text(), SourceID: c.Member("source_id").Text(), Text: c.Member("text").Text(),
+			Weight: c.Member("weight").AppendCanonical(nil, pyjson.Compact),
+		})
+	}
+	e.computed("document", string(record.AppendCitationsDocument(nil, citations)))
+}
+
+func examplePinnedRetrieval(e *example) {
+	chunks, required, topK, err := record.DecodeRetrieval([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
+	require.NoError(e.t, err)
+	rows := []map[string]string{}
+	for _, c := range record.PinnedRetrieval(chunks, required, topK) {
+		rows = append(rows, map[string]string{"hash": string(c.Hash), "text": string(c.Text), "source_id": string(c.SourceID)})
+	}
+	e.computed("rows", compactJSON(e.t, rows))
 }
 
 func examplePathID(e *example) {
@@ -583,6 +614,23 @@ func exampleTlogProof(e *example) {
 	require.NoError(e.t, err)
 	p := proofs.TlogProof{Extra: entries[1], Index: 1, Hashes: inclusion, Checkpoint: exampleSigned(e)}
 	e.computedText("file", string(p.Append(nil)))
+}
+
+func exampleStagePath(e *example) {
+	var stages []record.Stage
+	for _, key := range []string{"leaf_1", "leaf_2", "leaf_3"} {
+		stages = append(stages, record.Stage{Name: key, Hash: e.all["run-tree"].value(key)})
+	}
+	p, _, err := record.ProveStage(stages, "leaf_3")
+	require.NoError(e.t, err)
+	path := []byte("[")
+	for i, step := range p.Path {
+		if i > 0 {
+			path = append(path, ',')
+		}
+		path = fmt.Appendf(path, `{"sibling":"%x","is_left":%t}`, step.Sibling, step.IsLeft)
+	}
+	e.computed("path", string(append(path, ']')))
 }
 
 // server is a ledger in memory behind the API.
