@@ -442,16 +442,29 @@ func exampleEvent(e *example) {
 	require.True(e.t, ok)
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)
-	key := ledger.RunKey(kind, r.RunID)
+	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // as exampleIdempotency shows
 	body := r.AppendBody(nil, record.Event{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
 	e.computed("body", string(record.AppendSuffix(body, seq, at)))
 }
 
 func exampleIdempotency(e *example) {
-	header := ledger.HeaderKey(e.text("header"))
-	e.computed("header_key", hex.EncodeToString(header[:]))
-	run := ledger.RunKey(record.Kind(e.value("kind")), e.text("run_id"))
-	e.computed("run_key", hex.EncodeToString(run[:]))
+	s := newServer(e.t)
+	post := func(headers ...string) string {
+		var receipt struct {
+			Event struct {
+				Record struct {
+					Key string `json:"idempotency_key"`
+				}
+			}
+		}
+		s.ask(http.MethodPost, "/ipc-records", map[string]any{"payload": map[string]any{}, "model": "m", "temperature": 0, "max_tokens": 0, "run_id": e.text("run_id")}, &receipt, headers...)
+		return receipt.Event.Record.Key
+	}
+	require.EqualValues(e.t, record.IPCRecord, e.value("kind"))
+	e.computed("header_key", post("Idempotency-Key", e.text("header")))
+	require.Equal(e.t, sha256Hex([]byte("key\x00"+e.text("header"))), e.value("header_key"))
+	e.computed("run_key", post())
+	require.Equal(e.t, sha256Hex([]byte("run_id\x00ipc_record\x00"+e.text("run_id"))), e.value("run_key"))
 	e.computed("digest", sha256Hex([]byte(canonicalForm(e.t, e.value("record"), pyjson.Compact))))
 	ipc := e.all["event"].value("record")
 	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.Compact))), e.post(record.IPCRecord, ipc).Record.Digest)
@@ -667,13 +680,17 @@ func (s *server) get(path string) []byte {
 	return answer
 }
 
-func (s *server) ask(method, path string, body, into any) {
+// ask sends a request with headers, by name and value, and reads the answer.
+func (s *server) ask(method, path string, body, into any, headers ...string) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
 	r, err := http.NewRequest(method, s.url+path, bytes.NewReader(text))
 	require.NoError(s.t, err)
 	if method != http.MethodGet {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Set(pair[0], pair[1])
 	}
 	response, err := http.DefaultClient.Do(r)
 	require.NoError(s.t, err)
