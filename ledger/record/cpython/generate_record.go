@@ -92,5 +92,5 @@ func (g *Generator) Maybe(name string, value func() string) string {
 
 // Temperature returns a random number token that reads as a double.
 func (g *Generator) Temperature() string {
-	return g.oneOf("0", "1", "0.0", "-0.0", "0.7", "1e-5", "1.0", "2", "1e16", "0.30000000000000004", "123456789012345678901")
+	return g.oneOf("0", "-0", "1", "0.0", "-0.0", "0.7", "1e-5", "1.0", "2", "1e16", "0.30000000000000004", "123456789012345678901")
 }

@@ -97,13 +97,19 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Float returns the double nearest to an Integer or Float, false if v is
-// neither or, for an Integer, beyond the range of a double.
+// Float returns the double nearest to an Integer or Float, as CPython's float(v): the
+// integer -0 is 0.0, the float -0.0 keeps its sign. It returns false if v is neither or,
+// for an Integer, beyond the range of a double.
 func (v Value) Float() (float64, bool) {
-	if kind := v.Kind(); kind != Integer && kind != Float {
+	kind := v.Kind()
+	if kind != Integer && kind != Float {
 		return 0, false
 	}
-	return parseFloat(v.Raw())
+	f, ok := parseFloat(v.Raw())
+	if kind == Integer && f == 0 {
+		return 0, ok
+	}
+	return f, ok
 }
 
 // AppendInteger appends an Integer in plain decimal ("-0" as "0"), false if v
