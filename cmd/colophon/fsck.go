@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
+	"colophon/storage/pebble"
 )
 
 // fsckOptions is the command line of fsck.
@@ -34,14 +37,21 @@ their chain, the hash tiles, the signed root, the content that events name and n
 event has redacted, that it is kept for each of them, that what was to be erased is
 gone, that nothing else is taken for redacted, and the idempotency keys; and that the
 ledger has not signed more than it holds, as its high-water mark in the folder says.
-What is damaged first in each is named. No ledger is changed; but like a start of the
-server, fsck carries out an erasure that is pending, and the database's engine may
-write its files anew.
+Then read every key of the database: each must follow from the log of a ledger. So
+erased bytes that were put back, content that no record needs, entries beyond the
+head, and claims of idempotency keys that no event makes are found too. The first
+damage of each ledger is named, with its position.
+
+Nothing is written. An erasure that is pending is left to the next start of the
+server. Settings that no event tells of cannot be checked: whether a ledger is
+frozen, what it does with mismatches, and who may read its log. Memory does not grow
+with the ledger.
 
 No server may use the folder meanwhile.
 
-Exit codes: 0 all is as it should be, 1 something is damaged or cannot be read,
-2 bad arguments or no such folder, 4 another process uses the folder.`,
+Exit codes: 0 all is as it should be, 1 something is damaged, cannot be read, or is
+older than the folder's keys or marks, 2 bad arguments or no such folder, 4 another
+process uses the folder.`,
 		Example: `  colophon fsck --data ./data
   colophon fsck --data ./backup --ledger generations --key verifier.key --json`,
 		Args: cobra.NoArgs,
@@ -70,12 +80,42 @@ func fsck(ctx context.Context, c *console, o fsckOptions) error {
 // checkData checks the ledgers of a data folder. An error that wraps
 // storage.ErrDamaged is about the folder as a whole.
 func checkData(ctx context.Context, c *console, o fsckOptions) ([]finding, error) {
-	database, err := openOffline(ctx, c, o.data)
+	database, err := openReadOnly(ctx, c, o.data)
 	if err != nil {
 		return nil, err
 	}
 	findings, err := checkLedgers(ctx, c, o, database)
+	if err == nil {
+		err = notePending(ctx, c, database)
+	}
 	return findings, errors.Join(err, database.Close())
+}
+
+// openReadOnly opens the database of a data folder, which must be there and free, and
+// writes nothing.
+func openReadOnly(ctx context.Context, c *console, data string) (*pebble.Database, error) {
+	dir := databaseDir(data)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
+	}
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings(), ReadOnly: true})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, exitf(exitUsage, "there is no ledger in %s", data)
+	}
+	if err != nil {
+		return nil, explainOpen(err, data)
+	}
+	return database, nil
+}
+
+// notePending says that erased content may still be in files.
+func notePending(ctx context.Context, c *console, database *pebble.Database) error {
+	pending, err := database.Erasing(ctx)
+	if err == nil && pending.Pieces > 0 {
+		c.say("%s that were erased may still be in files of the database; the next start of the server takes them out",
+			counted(uint64(pending.Pieces), "content"))
+	}
+	return err
 }
 
 // finding is what was found in one ledger.
@@ -118,11 +158,12 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 		return nil, err
 	}
 	var findings []finding
+	walked := make(map[string]*audit.Report)
 	for _, info := range infos {
 		if o.ledger != "" && info.Name != o.ledger {
 			continue
 		}
-		found, err := checkLedger(ctx, c, o, database, infos, info)
+		found, report, err := checkLedger(ctx, c, o, database, infos, info)
 		if ctx.Err() != nil {
 			return nil, exitf(exitFailed, "interrupted while checking ledger %q", info.Name)
 		}
@@ -133,6 +174,9 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 			return nil, fmt.Errorf("checking ledger %q: %w", info.Name, err)
 		}
 		findings = append(findings, found)
+		if report != nil {
+			walked[info.Name] = report
+		}
 	}
 	switch {
 	case findings != nil:
@@ -141,7 +185,38 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 	default:
 		return nil, exitf(exitUsage, "there is no ledger in %s", o.data)
 	}
-	return findings, nil
+	return checkEveryKey(ctx, c, database, findings, walked)
+}
+
+// checkEveryKey adds to the findings what is stored and follows from no log. Of what follows
+// from none of the ledgers, the error is about the folder.
+func checkEveryKey(ctx context.Context, c *console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
+	var expected uint64
+	for _, report := range walked {
+		expected += report.Size + 2*report.Needs + report.Claims
+	}
+	bar := newProgress(c, int64(expected), "checking keys")
+	strays, err := ledger.CheckKeys(ctx, database, walked, func(n uint64) { bar.set(min(n, expected)) })
+	bar.finish()
+	if ctx.Err() != nil {
+		return nil, exitf(exitFailed, "interrupted while checking the keys of the database")
+	}
+	if err != nil {
+		return findings, err
+	}
+	for _, s := range strays {
+		message := s.Message + "; copy the folder as it is, and restore it from a backup"
+		if s.Ledger == "" {
+			err = fmt.Errorf("%w: %s", storage.ErrDamaged, s.Message)
+			continue
+		}
+		d := audit.Damage{Kind: audit.Kind(s.Kind), Seq: s.Seq, Message: message}
+		i := slices.IndexFunc(findings, func(f finding) bool { return f.Ledger == s.Ledger })
+		if findings[i].Damage == nil {
+			findings[i].Damage = &damage{Kind: string(d.Kind), Seq: d.Seq, Message: message, text: d.Error()}
+		}
+	}
+	return findings, err
 }
 
 // keysWithoutLedger is an error if a ledger is missing whose key is there.
@@ -160,22 +235,25 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 	return nil
 }
 
-func checkLedger(ctx context.Context, c *console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info) (finding, error) {
+// checkLedger checks one ledger. The report is nil where its log is damaged.
+func checkLedger(
+	ctx context.Context, c *console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info,
+) (finding, *audit.Report, error) {
 	trusted, err := ledgerKeys(c, o, infos, info)
 	if err != nil {
-		return finding{}, err
+		return finding{}, nil, err
 	}
 	store, err := database.Ledger(ctx, info.Name)
 	if err != nil {
-		return finding{}, err
+		return finding{}, nil, err
 	}
-	keys, err := storedKeys(ctx, store, trusted)
+	keys, older, err := keysOf(ctx, o, store, info, trusted)
 	if err != nil {
-		return finding{}, err
+		return finding{}, nil, err
 	}
 	head, err := store.Head(ctx)
 	if err != nil {
-		return finding{}, err
+		return finding{}, nil, err
 	}
 	bar := newProgress(c, int64(head.Size), "checking "+info.Name)
 	defer bar.finish()
@@ -186,22 +264,57 @@ func checkLedger(ctx context.Context, c *console, o fsckOptions, database storag
 		Progress: func(done, _ uint64) { bar.set(done) },
 	})
 	if err != nil {
-		return finding{}, err
+		return finding{}, nil, err
 	}
 	if origin := report.Checkpoint.Origin; report.Damage == nil && origin != info.Origin && head.Size > 0 {
 		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
 			Message: fmt.Sprintf("the ledger's description has the origin %q, its checkpoint %q", info.Origin, origin)}
 	}
-	if report.Damage == nil {
-		if report.Damage, err = checkMark(ctx, o.data, info.Name, store, keys); err != nil {
-			return finding{}, err
+	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.Redacted, Keys: report.Keys}
+	d := report.Damage
+	if d != nil {
+		report = nil
+	} else if d = older; d == nil {
+		if d, err = checkMark(ctx, o.data, info.Name, store, keys); err != nil {
+			return finding{}, nil, err
 		}
 	}
-	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.Redacted, Keys: report.Keys}
-	if d := report.Damage; d != nil {
+	if d != nil {
 		found.Damage = &damage{string(d.Kind), d.Seq, d.Tile, d.Name, d.Message, d.Error()}
 	}
-	return found, nil
+	return found, report, nil
+}
+
+// keysOf are the keys that a stored ledger's checkpoints are verified with. The damage is
+// nil unless the key in the folder is newer than the database: then the keys are those
+// that the log itself names.
+func keysOf(ctx context.Context, o fsckOptions, store storage.Reader, info storage.Info, trusted []*proofs.Verifier) ([]*proofs.Verifier, *audit.Damage, error) {
+	history, err := ledger.StoredKeys(ctx, store)
+	if err != nil && !errors.Is(err, ledger.ErrDamaged) {
+		return nil, nil, err
+	}
+	switch {
+	case err != nil || history == nil:
+		return trusted, nil, nil // what is damaged shows
+	case trustsOne(history, trusted):
+		return history.Verifiers(), nil, nil
+	case o.key != "" || history.Current().Name() != trusted[0].Name():
+		return trusted, nil, nil // what is not theirs shows
+	}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	signed := ""
+	if mark, err := markFiles(o.data).Mark(info.Name); err == nil {
+		if seen, err := proofs.OpenCheckpoint(mark, trusted...); err == nil {
+			signed = fmt.Sprintf(" The mark says that %d events were signed with it.", seen.Size)
+		}
+	}
+	return history.Verifiers(), &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
+		"the signing key in %s is not one of the keys that the log names. The database is older than the ledger's last change of keys, or of another ledger.%s "+
+			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
+		keyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
 // ledgerKeys are the keys of a ledger that are trusted: those given for its origin, else

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
 
-	"colophon/ledger"
 	"colophon/proofs"
-	"colophon/storage"
 )
 
 // trustedOf returns the keys that --key names, one of which must be one of the history;
@@ -53,17 +49,4 @@ func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
 		}
 	}
 	return table.Flush()
-}
-
-// storedKeys are the keys that a stored ledger's checkpoints are verified with: those
-// of its history, if one of them is trusted.
-func storedKeys(ctx context.Context, store storage.Reader, trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
-	history, err := ledger.StoredKeys(ctx, store)
-	if err != nil && !errors.Is(err, ledger.ErrDamaged) {
-		return nil, err
-	}
-	if err != nil || history == nil || !trustsOne(history, trusted) {
-		return trusted, nil // what is damaged, and what is not theirs, shows
-	}
-	return history.Verifiers(), nil
 }

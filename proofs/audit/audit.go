@@ -103,19 +103,21 @@ type Report struct {
 	Contents   uint64            // pieces of content that they name, found good
 	Redacted   uint64            // pieces that redacted records name, erased or kept for another
 	Keys       uint64            // uses of idempotency keys, found good
+	Claims     uint64            // those of them that claim the key: each is stored
+	Needs      uint64            // pairs of an unredacted record and a content that it names: each is stored
 	Checkpoint proofs.Checkpoint // what the log signed; zero when that is damaged
 	Damage     *Damage           // the first damage; nil when there is none
 }
 
-// Log walks the log up to the head that it finds, once. Beside a byte of memory for
-// each event, it takes a bounded amount. The error says why the walk could not be
+// Log walks the log up to the head that it finds, once. It takes a bounded amount of
+// memory. The error says why the walk could not be
 // finished; damage is in the report. It ends at the first damage.
 func Log(ctx context.Context, source Source, options Options) (*Report, error) {
 	w, err := newWalk(ctx, source, options)
 	if err != nil {
 		return nil, err
 	}
-	w.stored, w.past = source, newRemembered()
+	w.stored, w.past = source, storedPast{w}
 	return w.finished(w.run())
 }
 

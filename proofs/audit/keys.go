@@ -56,6 +56,9 @@ func (w *walk) checkKey(u KeyUse) error {
 		return damaged(KindKey, u.Seq, "key %x is said to be held by another record, but event %d brings the one that is refused", u.Key, u.First)
 	}
 	w.report.Keys++
+	if !u.Refused {
+		w.report.Claims++
+	}
 	return nil
 }
 

@@ -86,59 +86,41 @@ type Past interface {
 	Tile(level uint8, index uint64) ([]byte, error)
 }
 
-// remembered is a Past for logs that are not too large.
-type remembered struct {
-	facts []Facts
-	uses  []KeyUse
-	tiles map[place][]byte
-}
-
-type place struct {
-	level uint8
-	index uint64
-}
-
-// newRemembered is one of nothing yet.
-func newRemembered() *remembered { return &remembered{tiles: make(map[place][]byte)} }
+// storedPast remembers nothing: it reads the events of a stored log again, which the walk
+// holds to the tree. Nothing else of the past is needed where everything is stored.
+type storedPast struct{ w *walk }
 
 // Add implements Past.
-func (r *remembered) Add(f Facts) error {
-	r.facts = append(r.facts, f)
-	return nil
-}
+func (storedPast) Add(Facts) error { return nil }
 
-// Facts implements Past.
-func (r *remembered) Facts(seq uint64) (Facts, error) {
-	if seq >= uint64(len(r.facts)) {
-		return 0, fmt.Errorf("event %d is not remembered", seq)
+// Facts implements Past. The flags are hasContent alone.
+func (p storedPast) Facts(seq uint64) (Facts, error) {
+	e, err := p.w.walkedEvent(seq)
+	if err != nil {
+		return 0, err
 	}
-	return r.facts[seq], nil
+	facts, _ := FactsOf(string(e.Member("kind").Text()))
+	if e.Member("record").Member("content").Len() > 0 {
+		facts |= hasContent
+	}
+	return facts, nil
 }
 
 // Mark implements Past.
-func (r *remembered) Mark(seq uint64, flags Facts) error {
-	if _, err := r.Facts(seq); err != nil {
-		return err
-	}
-	r.facts[seq] |= flags
-	return nil
-}
+func (storedPast) Mark(uint64, Facts) error { return nil }
 
 // Use implements Past.
-func (r *remembered) Use(u KeyUse) error {
-	r.uses = append(r.uses, u)
-	return nil
-}
+func (storedPast) Use(KeyUse) error { return nil }
 
 // Uses implements Past.
-func (r *remembered) Uses() iter.Seq2[[]KeyUse, error] {
-	return func(yield func([]KeyUse, error) bool) {
-		for uses := range ByKey(r.uses) {
-			if !yield(uses, nil) {
-				return
-			}
-		}
-	}
+func (storedPast) Uses() iter.Seq2[[]KeyUse, error] { return func(func([]KeyUse, error) bool) {} }
+
+// Keep implements Past.
+func (storedPast) Keep(proofs.TileData) error { return nil }
+
+// Tile implements Past.
+func (storedPast) Tile(level uint8, index uint64) ([]byte, error) {
+	return nil, fmt.Errorf("tile %d/%d is not remembered", level, index)
 }
 
 // ByKey yields the uses of each key, in the order of the log. A slice is valid until the
@@ -172,19 +154,4 @@ func ByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
 			same = same[:0]
 		}
 	}
-}
-
-// Keep implements Past.
-func (r *remembered) Keep(t proofs.TileData) error {
-	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
-	return nil
-}
-
-// Tile implements Past.
-func (r *remembered) Tile(level uint8, index uint64) ([]byte, error) {
-	tile, kept := r.tiles[place{level, index}]
-	if !kept {
-		return nil, fmt.Errorf("tile %d/%d is not remembered", level, index)
-	}
-	return tile, nil
 }

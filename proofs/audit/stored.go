@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"container/list"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -21,6 +23,7 @@ func (w *walk) checkStored(e *event, body []byte) error {
 	if err != nil {
 		return err
 	}
+	w.digests = w.digests[:0]
 	for name, named := range e.record.Member("content").Members() {
 		digest, err := proofs.ParseHash(string(named.Member("sha256").Text()))
 		if err != nil {
@@ -41,6 +44,10 @@ func (w *walk) checkStored(e *event, body []byte) error {
 			return &Damage{Kind: KindContent, Seq: e.seq, Name: string(name.Text()), Message: wrong}
 		}
 		*good++
+		w.digests = append(w.digests, digest)
+	}
+	if !redacted {
+		w.report.Needs += distinct(w.digests)
 	}
 	if err := w.checkRedacted(e.seq, e.list); err != nil {
 		return err
@@ -49,6 +56,12 @@ func (w *walk) checkStored(e *event, body []byte) error {
 		return nil
 	}
 	return w.derive(e.seq, body)
+}
+
+// distinct is the number of different hashes in a list, which it sorts.
+func distinct(list []proofs.Hash) uint64 {
+	slices.SortFunc(list, func(a, b proofs.Hash) int { return bytes.Compare(a[:], b[:]) })
+	return uint64(len(slices.Compact(list)))
 }
 
 // derive makes the record at seq anew from its content, which is known to be good.

@@ -40,11 +40,12 @@ type walk struct {
 	ledger    string // name that events carry
 	time      []byte // of the last event
 	document  pyjson.Document
-	event     event  // that is in document
-	canonical []byte // scratch
-	joined    []byte // scratch
-	leaf      []byte // scratch
-	pieces    pieces // content that was read
+	event     event         // that is in document
+	canonical []byte        // scratch
+	joined    []byte        // scratch
+	leaf      []byte        // scratch
+	pieces    pieces        // content that was read
+	digests   []proofs.Hash // of the content of one event
 	deriver   *Deriver
 
 	ahead  pyjson.Document            // an event that is read out of turn

@@ -30,6 +30,10 @@ type Config struct {
 	// test it may panic or call runtime.Goexit; the database is lost then and
 	// must neither be used nor closed.
 	Fatal func(msg string)
+	// ReadOnly opens a database that is there and leaves its files as they are, apart
+	// from the lock: content that is still to be erased stays, and every write fails. It
+	// needs no free space.
+	ReadOnly bool
 	// MinFreeBytes is the mark of free space below which Writable says
 	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
 	// 5 % of the file system, at least 32 MiB, at most 1 GiB.

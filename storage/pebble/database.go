@@ -25,6 +25,7 @@ type Database struct {
 	// durability of every write: engine.Sync. A field only so that the crash
 	// test can show that it notices when this is missing.
 	durability *engine.WriteOptions
+	readOnly   bool // Config.ReadOnly: the eraser does not work
 
 	closed atomic.Bool
 
@@ -66,20 +67,27 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
-	infos, err := d.infos()
+	d.mu.Lock() // no ledger is created meanwhile
+	defer d.mu.Unlock()
+	infos, numbers, err := d.infos()
+	if err == nil {
+		err = d.checkNumbers(numbers)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", damaged(err))
 	}
 	return infos, nil
 }
 
-func (d *Database) infos() (infos []storage.Info, err error) {
+// infos is the descriptions of the ledgers by name, and their names by number.
+func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string, err error) {
+	numbers = make(map[keys.Ledger]string)
 	start, end := keys.Names()
 	names, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, names.Close()) }()
+	defer func() { err = errors.Join(err, names.Error(), names.Close()) }()
 	for ok := names.First(); ok; ok = names.Next() {
 		name := string(names.Key()[len(start):])
 		var number uint32
@@ -88,15 +96,71 @@ func (d *Database) infos() (infos []storage.Info, err error) {
 			number, err = keys.DecodeNumber(value)
 		}
 		if err == nil {
+			err = unusedNumber(numbers, keys.Ledger(number))
+		}
+		if err == nil {
 			var info storage.Info
-			info, err = d.info(keys.Ledger(number))
+			info, err = d.describe(name, keys.Ledger(number))
 			infos = append(infos, info)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ledger %q: %w", name, err)
+			return nil, nil, fmt.Errorf("ledger %q: %w", name, err)
+		}
+		numbers[keys.Ledger(number)] = name
+	}
+	return infos, numbers, nil
+}
+
+// unusedNumber is damage if no ledger can have the number, or another one has it.
+func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
+	if number == 0 {
+		return fmt.Errorf("%w: its number is 0, which no ledger has", storage.ErrDamaged)
+	}
+	if other, used := numbers[number]; used {
+		return fmt.Errorf("%w: it has the number %d, and so has ledger %q", storage.ErrDamaged, number, other)
+	}
+	return nil
+}
+
+// checkNumbers checks that the ledgers have the numbers from 1 to the last one given,
+// and that there are no others. Otherwise a ledger would be hidden, or the next one
+// would be written over it.
+func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
+	last, err := d.lastNumber()
+	if err != nil {
+		return err
+	}
+	for number := keys.Ledger(1); number <= last; number++ {
+		if _, named := numbers[number]; !named {
+			return fmt.Errorf("%w: ledger number %d was given, and no name leads to it", storage.ErrDamaged, number)
 		}
 	}
-	return infos, nil
+	for number, name := range numbers {
+		if number > last {
+			return fmt.Errorf("%w: ledger %q has the number %d, the last one given is %d", storage.ErrDamaged, name, number, last)
+		}
+	}
+	start, end := keys.Infos()
+	infos, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return err
+	}
+	for ok := infos.First(); ok && err == nil; ok = infos.Next() {
+		key := keys.Parse(infos.Key())
+		if _, named := numbers[key.Ledger]; key.Family != keys.InfoKey || !named {
+			err = fmt.Errorf("%w: there is the description of a ledger with the number %d, and no name leads to it", storage.ErrDamaged, key.Ledger)
+		}
+	}
+	return errors.Join(err, infos.Error(), infos.Close())
+}
+
+// describe reads the description of the ledger that a name leads to.
+func (d *Database) describe(name string, number keys.Ledger) (storage.Info, error) {
+	info, err := d.info(number)
+	if err == nil && info.Name != name {
+		err = fmt.Errorf("%w: it leads to the description of ledger %q", storage.ErrDamaged, info.Name)
+	}
+	return info, err
 }
 
 // info reads a ledger's description; absent, it is damage.
@@ -150,7 +214,7 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := d.info(keys.Ledger(number))
+	info, err := d.describe(name, keys.Ledger(number))
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +278,12 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	if err != nil {
 		return nil, err
 	}
+	if _, err := d.get(keys.Info(number)); !errors.Is(err, storage.ErrNotFound) {
+		if err == nil {
+			err = fmt.Errorf("%w: the next ledger number is %d, which a ledger has", storage.ErrDamaged, number)
+		}
+		return nil, err
+	}
 	description, err := keys.EncodeInfo(info)
 	if err != nil {
 		return nil, err
@@ -236,21 +306,27 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 // nextNumber is a ledger number never given before. The caller holds d.mu and
 // stores it under keys.Last together with the ledger.
 func (d *Database) nextNumber() (keys.Ledger, error) {
-	stored, err := d.get(keys.Last())
-	if errors.Is(err, storage.ErrNotFound) {
-		return 1, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	last, err := keys.DecodeNumber(stored)
+	last, err := d.lastNumber()
 	if err != nil {
 		return 0, err
 	}
 	if last+1 == 0 {
 		return 0, errors.New("all ledger numbers are given")
 	}
-	return keys.Ledger(last + 1), nil
+	return last + 1, nil
+}
+
+// lastNumber is the last ledger number given, 0 if none was.
+func (d *Database) lastNumber() (keys.Ledger, error) {
+	stored, err := d.get(keys.Last())
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	last, err := keys.DecodeNumber(stored)
+	return keys.Ledger(last), err
 }
 
 // Close releases everything. No Store may be in use then; one that is used
@@ -261,7 +337,9 @@ func (d *Database) Close() error {
 		return fmt.Errorf("closing: %w", errClosed)
 	}
 	d.reserve.patient.Store(false)
-	d.eraser.end()
+	if !d.readOnly {
+		d.eraser.end()
+	}
 	d.fillers.end()
 	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
 		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)

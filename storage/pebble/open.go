@@ -42,11 +42,7 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 }
 
 func open(cfg Config) (*Database, error) {
-	dir, err := makeFolder(cfg.FS, cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
-	format, err := peek(cfg.FS, dir)
+	dir, format, err := locate(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +51,7 @@ func open(cfg Config) (*Database, error) {
 		return nil, err
 	}
 	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
-	if err := room.checkOpening(); errors.Is(err, storage.ErrNoSpace) {
+	if err := room.checkOpening(); errors.Is(err, storage.ErrNoSpace) && !cfg.ReadOnly {
 		return nil, errors.Join(err, lock.Close())
 	}
 	d := &Database{
@@ -63,6 +59,7 @@ func open(cfg Config) (*Database, error) {
 		space:      room,
 		reserve:    &reserveFS{FS: cfg.FS, space: room},
 		durability: engine.Sync,
+		readOnly:   cfg.ReadOnly,
 		ledgers:    make(map[string]*ledger),
 	}
 	d.logs = &logFS{FS: d.reserve}
@@ -74,6 +71,7 @@ func open(cfg Config) (*Database, error) {
 	options.Cache = cache
 	options.Lock = lock.file
 	options.FormatMajorVersion = format
+	options.ReadOnly = cfg.ReadOnly
 	options.FS = frames.Files{FS: markerFS{d.logs}}
 	options.Experimental.ValueSeparationPolicy = d.eraser.separation
 	d.eraser.listen(options.EventListener)
@@ -84,8 +82,29 @@ func open(cfg Config) (*Database, error) {
 		return nil, errors.Join(err, d.engine.Close(), lock.Close())
 	}
 	d.reserve.patient.Store(true)
-	d.eraser.start()
+	if !cfg.ReadOnly {
+		d.eraser.start()
+	}
 	return d, nil
+}
+
+// locate finds the folder of the database, makes it if it may, and returns the version
+// of Pebble's file formats with which to open it.
+func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
+	if cfg.ReadOnly {
+		description, err := engine.Peek(cfg.Dir, cfg.FS)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !description.Exists {
+			return "", 0, fmt.Errorf("%w: there is no database", storage.ErrNotFound)
+		}
+		if err != nil {
+			return "", 0, err
+		}
+	}
+	if dir, err = makeFolder(cfg.FS, cfg.Dir); err != nil {
+		return "", 0, err
+	}
+	format, err = peek(cfg.FS, dir)
+	return dir, format, err
 }
 
 // makeFolder makes dir and its parents, durably, and returns the one name under
@@ -177,6 +196,9 @@ func leftByFirstStart(name string) bool {
 func (d *Database) checkFormat() error {
 	stored, err := d.get(keys.Format())
 	if errors.Is(err, storage.ErrNotFound) {
+		if d.readOnly {
+			return fmt.Errorf("%w: the database has no format version", storage.ErrNotFound)
+		}
 		return d.initialise()
 	}
 	if err != nil {
@@ -213,7 +235,7 @@ func (d *Database) initialise() error {
 
 // convert brings an older database to engineFormat; there is no way back.
 func (d *Database) convert() error {
-	if d.engine.FormatMajorVersion() >= engineFormat {
+	if d.engine.FormatMajorVersion() >= engineFormat || d.readOnly {
 		return nil
 	}
 	return d.engine.RatchetFormatMajorVersion(engineFormat)

@@ -8,6 +8,7 @@
 package keys
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -218,3 +219,106 @@ func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 
 // Claims is the range of a ledger's claim keys, the end excluded.
 func Claims(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }
+
+// Contents is the range of a ledger's content keys, the end excluded.
+func Contents(ledger Ledger) (start, end []byte) { return span(ledger, kindContent) }
+
+// Infos is the range of all Info keys, the end excluded.
+func Infos() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
+
+// Family is a kind of keys, as Parse tells them apart.
+type Family int
+
+// The families of keys. Unknown is that of keys that nothing of this package makes.
+const (
+	Unknown Family = iota
+	FormatKey
+	LastKey
+	NameKey
+	InfoKey
+	HeadKey
+	SettingKey
+	EntryKey
+	TileKey
+	ContentKey
+	PlaceKey
+	ReferenceKey
+	RedactionKey
+	ClaimKey
+	ErasureKey
+)
+
+// Parsed is a key taken apart. Family says which members are set.
+type Parsed struct {
+	Family Family
+	Ledger Ledger       // of all keys of a ledger, and of erasures
+	Seq    uint64       // of entries, references and redactions
+	Level  uint8        // of tiles
+	Index  uint64       // of tiles
+	Place  Place        // of contents and erasures
+	Digest storage.Hash // of places, references and claims
+	Name   string       // of names and settings
+}
+
+// Parse takes a key apart.
+func Parse(key []byte) Parsed {
+	if len(key) < prefixLength {
+		return Parsed{}
+	}
+	if bytes.Equal(key, Format()) { // which looks like a ledger's
+		return Parsed{Family: FormatKey}
+	}
+	p := Parsed{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
+	rest := key[prefixLength:]
+	if p.Ledger == database {
+		return p.ofDatabase(key, rest)
+	}
+	switch kind := key[0]; {
+	case kind == kindInfo && len(rest) == 0:
+		p.Family = InfoKey
+	case kind == kindHead && len(rest) == 0:
+		p.Family = HeadKey
+	case kind == kindSetting:
+		p.Family, p.Name = SettingKey, string(rest)
+	case kind == kindEntry && len(rest) == seqLength:
+		p.Family, p.Seq = EntryKey, binary.BigEndian.Uint64(rest)
+	case kind == kindTile && len(rest) == 1+seqLength:
+		p.Family, p.Level, p.Index = TileKey, rest[0], binary.BigEndian.Uint64(rest[1:])
+	case kind == kindContent && len(rest) == placeLength:
+		p.Family, p.Place = ContentKey, placeIn(rest)
+	case kind == kindPlace && len(rest) == storage.HashBytes:
+		p.Family, p.Digest = PlaceKey, storage.Hash(rest)
+	case kind == kindPlace && len(rest) == storage.HashBytes+seqLength:
+		p.Family, p.Digest, p.Seq = ReferenceKey, storage.Hash(rest[:storage.HashBytes]), binary.BigEndian.Uint64(rest[storage.HashBytes:])
+	case kind == kindRedaction && len(rest) == seqLength:
+		p.Family, p.Seq = RedactionKey, binary.BigEndian.Uint64(rest)
+	case kind == kindClaim && len(rest) == storage.HashBytes:
+		p.Family, p.Digest = ClaimKey, storage.Hash(rest)
+	}
+	return p
+}
+
+// ofDatabase is Parse for keys of the database as a whole.
+func (p Parsed) ofDatabase(key, rest []byte) Parsed {
+	switch {
+	case bytes.Equal(key, Last()):
+		p.Family = LastKey
+	case key[0] == kindName:
+		p.Family, p.Name = NameKey, string(rest)
+	default:
+		if content, ledger, ok := ErasureContent(key); ok {
+			p.Family, p.Ledger, p.Place = ErasureKey, ledger, placeIn(content[prefixLength:])
+		}
+	}
+	return p
+}
+
+func placeIn(b []byte) Place {
+	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
+}
+
+// AfterLedger is where the keys of the next ledger begin, of the kind of key.
+func AfterLedger(key []byte, ledger Ledger) []byte {
+	_, end := span(ledger, key[0])
+	return end
+}

@@ -49,7 +49,7 @@ func AppendHead(dst []byte, h storage.Head) []byte {
 // is empty.
 func DecodeHead(b []byte) (storage.Head, error) {
 	if len(b) < headLength {
-		return storage.Head{}, fmt.Errorf("head of %d bytes, at least %d expected", len(b), headLength)
+		return storage.Head{}, fmt.Errorf("%w: head of %d bytes, at least %d expected", storage.ErrDamaged, len(b), headLength)
 	}
 	h := storage.Head{
 		Size: binary.BigEndian.Uint64(b),
@@ -76,7 +76,7 @@ func AppendHolding(dst []byte, h Holding) []byte {
 func DecodeHolding(b []byte) (Holding, error) {
 	withdrawn := len(b) == placeLength+1 && b[placeLength] == 0
 	if len(b) != placeLength && !withdrawn {
-		return Holding{}, fmt.Errorf("place of %d bytes, %d expected", len(b), placeLength)
+		return Holding{}, fmt.Errorf("%w: place of %d bytes, %d expected", storage.ErrDamaged, len(b), placeLength)
 	}
 	place := Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
 	return Holding{Place: place, Withdrawn: withdrawn}, nil
@@ -90,7 +90,7 @@ func AppendErasureValue(dst []byte, e Erasure) []byte {
 // DecodeErasure reads what AppendErasureValue wrote.
 func DecodeErasure(b []byte) (Erasure, error) {
 	if len(b) != erasureLength {
-		return Erasure{}, fmt.Errorf("erasure of %d bytes, %d expected", len(b), erasureLength)
+		return Erasure{}, fmt.Errorf("%w: erasure of %d bytes, %d expected", storage.ErrDamaged, len(b), erasureLength)
 	}
 	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
 }
@@ -101,7 +101,7 @@ func Seq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 // DecodeSeq reads what Seq wrote.
 func DecodeSeq(b []byte) (uint64, error) {
 	if len(b) != 8 {
-		return 0, fmt.Errorf("sequence number of %d bytes, 8 expected", len(b))
+		return 0, fmt.Errorf("%w: sequence number of %d bytes, 8 expected", storage.ErrDamaged, len(b))
 	}
 	return binary.BigEndian.Uint64(b), nil
 }
@@ -114,7 +114,7 @@ func AppendClaimValue(dst []byte, k storage.Key) []byte {
 // DecodeClaim reads what AppendClaimValue wrote under key.
 func DecodeClaim(key storage.Hash, b []byte) (storage.Key, error) {
 	if len(b) != claimLength {
-		return storage.Key{}, fmt.Errorf("claim of %d bytes, %d expected", len(b), claimLength)
+		return storage.Key{}, fmt.Errorf("%w: claim of %d bytes, %d expected", storage.ErrDamaged, len(b), claimLength)
 	}
 	return storage.Key{
 		Key:    key,
@@ -129,7 +129,7 @@ func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 // DecodeNumber reads what Number wrote.
 func DecodeNumber(b []byte) (uint32, error) {
 	if len(b) != 4 {
-		return 0, fmt.Errorf("number of %d bytes, 4 expected", len(b))
+		return 0, fmt.Errorf("%w: number of %d bytes, 4 expected", storage.ErrDamaged, len(b))
 	}
 	return binary.BigEndian.Uint32(b), nil
 }
@@ -158,7 +158,7 @@ func EncodeInfo(i storage.Info) ([]byte, error) {
 func DecodeInfo(b []byte) (storage.Info, error) {
 	var i info
 	if err := json.Unmarshal(b, &i); err != nil {
-		return storage.Info{}, fmt.Errorf("reading a ledger's description: %w", err)
+		return storage.Info{}, fmt.Errorf("%w: reading a ledger's description: %w", storage.ErrDamaged, err)
 	}
 	return storage.Info(i), nil
 }
