@@ -112,8 +112,8 @@ func openReadOnly(ctx context.Context, c *console, data string) (*pebble.Databas
 func notePending(ctx context.Context, c *console, database *pebble.Database) error {
 	pending, err := database.Erasing(ctx)
 	if err == nil && pending.Pieces > 0 {
-		c.say("%s that were erased may still be in files of the database; the next start of the server takes them out",
-			counted(uint64(pending.Pieces), "content"))
+		c.say("%s of erased content may still be in files of the database; the next start of the server takes that out",
+			counted(uint64(pending.Pieces), "piece"))
 	}
 	return err
 }

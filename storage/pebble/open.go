@@ -196,9 +196,6 @@ func leftByFirstStart(name string) bool {
 func (d *Database) checkFormat() error {
 	stored, err := d.get(keys.Format())
 	if errors.Is(err, storage.ErrNotFound) {
-		if d.readOnly {
-			return fmt.Errorf("%w: the database has no format version", storage.ErrNotFound)
-		}
 		return d.initialise()
 	}
 	if err != nil {
@@ -226,6 +223,9 @@ func (d *Database) initialise() error {
 	}
 	if !empty {
 		return errors.New("the folder holds the database of another program")
+	}
+	if d.readOnly {
+		return fmt.Errorf("%w: the database is empty", storage.ErrNotFound)
 	}
 	if err := d.convert(); err != nil {
 		return err

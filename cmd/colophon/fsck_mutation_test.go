@@ -1,0 +1,400 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/pebble"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// newFsckWorld makes a data folder with two ledgers of every kind of event, one of them
+// frozen, with batches, replays, refusals, rotations, shared and redacted content, and an
+// erasure that is pending.
+func newFsckWorld(t *testing.T) string {
+	t.Helper()
+	w := newAuditWorld(t, 3, 5, 260)
+	url, stop := serveFolder(t, w.data, nil)
+	base := strings.TrimSuffix(url, ledgerPath(ledger.Default))
+	must := func(status int, method, url, body, kind string) {
+		t.Helper()
+		got, answer := send(t, method, url, body, kind)
+		require.Equal(t, status, got, "%s %s: %s", method, url, answer)
+	}
+	must(http.StatusCreated, "POST", base+"/v1/ledgers", `{"name":"second"}`, "application/json")
+	must(http.StatusCreated, "POST", base+"/v1/ledgers", `{"name":"empty"}`, "application/json")
+	second := base + ledgerPath("second")
+	record := func(run, output string) string {
+		return fmt.Sprintf(`{"run_id":%q,"payload":{"q":%q},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":9}`, run, run, output)
+	}
+	line := func(run, output string) string { return `{"kind":"ipc_record","record":` + record(run, output) + "}\n" }
+	// 1 and 2 share their output; 3 and 4 replay and refuse within the batch.
+	must(http.StatusOK, "POST", second+"/batch", line("one", "Shared.")+line("two", "Shared.")+line("one", "Shared.")+line("two", "Other."), "application/x-ndjson")
+	must(http.StatusCreated, "POST", second+"/keys", `{"step":"rotate"}`, "application/json")
+	must(http.StatusCreated, "POST", second+"/ipc-records", record("three", "Three."), "application/json")
+	must(http.StatusOK, "POST", second+"/ipc-records", record("one", "Shared."), "application/json")
+	must(http.StatusCreated, "POST", second+"/keys", `{"step":"retire"}`, "application/json")
+	// The place of the shared output is withdrawn, and the second record keeps it.
+	must(http.StatusCreated, "DELETE", second+"/records/1/content", `{"reason":"r"}`, "application/json")
+	must(http.StatusOK, "PUT", second+"/visibility", `{"log":"public"}`, "application/json")
+	must(http.StatusOK, "POST", second+"/freeze", ``, "application/json")
+	must(http.StatusCreated, "POST", url+"/ipc-records", record("last", "Shared."), "application/json")
+	stop()
+	return w.data
+}
+
+// fsckKeys runs fsck on a database that stores exactly that, with the keys and marks of a
+// data folder.
+func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (findings []finding, err error) {
+	files := vfs.NewMem()
+	if err := pebbletest.Load(files, "db", all); err != nil {
+		return nil, err
+	}
+	c := newConsole(strings.NewReader(""), io.Discard, io.Discard, func(string) (string, bool) { return "", false })
+	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files, Logger: c.warnings(), ReadOnly: true, CacheBytes: 1 << 20})
+	if err != nil {
+		return nil, err
+	}
+	findings, err = checkLedgers(ctx, c, fsckOptions{data: data}, database)
+	return findings, errors.Join(err, database.Close())
+}
+
+// damagesOf is all that fsck says.
+func damagesOf(findings []finding, err error) (said []string) {
+	for _, f := range findings {
+		if f.Damage != nil {
+			said = append(said, f.String())
+		}
+	}
+	if err != nil {
+		said = append(said, err.Error())
+	}
+	return said
+}
+
+// withPending adds the note that a commit writes for content that it has erased.
+func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
+	t.Helper()
+	key := binary.BigEndian.AppendUint32([]byte{'x', 0, 0, 0, 0, 'C'}, ledgerNumber)
+	key = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(key, seq), slot)
+	value := append(binary.BigEndian.AppendUint64(nil, uint64(at)), digest[:]...)
+	return put(all, key, value)
+}
+
+func sorted(all []pebbletest.KeyValue) []pebbletest.KeyValue {
+	slices.SortFunc(all, func(a, b pebbletest.KeyValue) int { return bytes.Compare(a.Key, b.Key) })
+	return all
+}
+
+// put replaces or adds a key; a nil value deletes it.
+func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
+	changed := slices.DeleteFunc(slices.Clone(all), func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, key) })
+	if value != nil {
+		changed = append(changed, pebbletest.KeyValue{Key: key, Value: value})
+	}
+	return sorted(changed)
+}
+
+// familyOf names the family of a key as the storage writes it.
+func familyOf(key []byte) string {
+	switch {
+	case key[0] == 0:
+		return "format"
+	case key[0] == 'd' && len(key) == 5+32:
+		return "place"
+	case key[0] == 'd':
+		return "reference"
+	}
+	return map[byte]string{'C': "content", 'E': "entry", 'h': "head", 'i': "info", 'k': "claim", 'l': "last", 'n': "name",
+		'r': "redaction", 's': "setting", 't': "tile", 'x': "erasure"}[key[0]]
+}
+
+// keyMutation is one change of what is stored.
+type keyMutation struct {
+	name string
+	all  []pebbletest.KeyValue
+}
+
+// mutationsOf are the changes of one key: delete it, change its value in several ways,
+// swap it with the next of its family, put it under other ledgers, and add its like.
+func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
+	kv := all[i]
+	add := func(name string, changed []pebbletest.KeyValue) {
+		if !slices.EqualFunc(changed, all, func(a, b pebbletest.KeyValue) bool { return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) }) {
+			list = append(list, keyMutation{name, changed})
+		}
+	}
+	add("delete", put(all, kv.Key, nil))
+	for _, at := range []int{0, len(kv.Value) / 2, len(kv.Value) - 1} {
+		if at >= 0 && at < len(kv.Value) {
+			value := bytes.Clone(kv.Value)
+			value[at] ^= 1
+			add(fmt.Sprint("flip byte ", at), put(all, kv.Key, value))
+		}
+	}
+	add("lengthen", put(all, kv.Key, append(bytes.Clone(kv.Value), 1)))
+	if len(kv.Value) > 0 {
+		add("shorten", put(all, kv.Key, kv.Value[:len(kv.Value)-1]))
+		add("empty", put(all, kv.Key, []byte{}))
+	}
+	if i+1 < len(all) && familyOf(all[i+1].Key) == familyOf(kv.Key) {
+		next := all[i+1]
+		add("swap", put(put(all, kv.Key, next.Value), next.Key, kv.Value))
+	}
+	if len(kv.Key) >= 5 && kv.Key[0] != 0 {
+		for number := range uint32(5) {
+			key := bytes.Clone(kv.Key)
+			at := 1
+			if familyOf(key) == "erasure" {
+				at = 6
+			}
+			binary.BigEndian.PutUint32(key[at:], number)
+			add(fmt.Sprint("under ledger ", number), put(all, key, kv.Value))
+		}
+	}
+	for _, step := range []byte{1, 7} {
+		key := bytes.Clone(kv.Key)
+		key[len(key)-1] += step
+		add(fmt.Sprint("add a neighbour, ", step), put(all, key, kv.Value))
+	}
+	add("add a longer key", put(all, append(bytes.Clone(kv.Key), 0), kv.Value))
+	if len(kv.Key) > 5 {
+		key := bytes.Clone(kv.Key)
+		key[5] ^= 0x40
+		add("add a key far away", put(all, key, kv.Value))
+		add("add a shorter key", put(all, kv.Key[:len(kv.Key)-1], kv.Value))
+	}
+	return list
+}
+
+// harmless says why a change that fsck does not name does no harm; empty if it does.
+func harmless(family, change string) string {
+	switch {
+	case family == "setting" && (change == "delete" || strings.HasPrefix(change, "under ledger")):
+		return "who may read a log is no event, and an administrator can set it at any time"
+	case family == "erasure" && change == "delete":
+		return "erased bytes may stay in files; no key tells"
+	case family == "erasure" && strings.HasPrefix(change, "flip byte"):
+		return "the time of a note shows in a metric only, and fsck keeps it within that of the log"
+	case family == "erasure" && strings.HasPrefix(change, "add a neighbour"):
+		return "the next start looks once more for bytes of a redacted record, which are not there"
+	case family == "info" && strings.HasPrefix(change, "flip byte"):
+		return "the time at which a ledger was created is no event"
+	}
+	return ""
+}
+
+// Every change of a single key is named, or is harmless.
+func TestEveryKeyIsChecked(t *testing.T) {
+	data := newFsckWorld(t)
+	all, err := pebbletest.Dump(nil, databaseDir(data))
+	require.NoError(t, err)
+	requireClean := func(all []pebbletest.KeyValue) {
+		t.Helper()
+		findings, err := fsckKeys(t.Context(), data, all)
+		require.Empty(t, damagesOf(findings, err))
+		require.Len(t, findings, 3)
+	}
+	requireClean(all)
+	all = pendingErasure(t, data, all)
+	requireClean(all)
+
+	families := make(map[string]int)
+	for _, kv := range all {
+		families[familyOf(kv.Key)]++
+	}
+	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
+		require.Positive(t, families[family], family)
+	}
+	const most = 5 // keys of a family
+	dice := rand.New(rand.NewPCG(1, 2))
+	tried, allowed := 0, 0
+	for i, kv := range all {
+		family := familyOf(kv.Key)
+		if n := families[family]; n > most && dice.IntN(n) >= most {
+			continue
+		}
+		for _, m := range mutationsOf(all, i) {
+			findings, err := fsckKeys(t.Context(), data, m.all)
+			said := damagesOf(findings, err)
+			tried++
+			if len(said) == 0 && harmless(family, m.name) != "" {
+				allowed++
+				continue
+			}
+			if len(said) == 0 {
+				t.Errorf("%s %x: %s: fsck says clean", family, kv.Key, m.name)
+			}
+			for _, text := range said {
+				require.Regexp(t, "DAMAGED: |storage: (damaged|unknown format)|another program|is missing: its key", text)
+			}
+		}
+	}
+	t.Logf("%d changes, %d of them harmless", tried, allowed)
+}
+
+// pendingErasure adds the note of an erasure that is pending, of a content of a redacted
+// record that is not held any more.
+func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
+	t.Helper()
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: databaseDir(data), ReadOnly: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, database.Close()) }()
+	store, err := database.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	head, err := store.Head(t.Context())
+	require.NoError(t, err)
+	for r, err := range store.Redactions(t.Context()) {
+		require.NoError(t, err)
+		entry, err := store.Entry(t.Context(), r.Seq)
+		require.NoError(t, err)
+		digest, err := contentOf(entry[proofs.HashSize:])
+		require.NoError(t, err)
+		if _, err := store.Content(t.Context(), digest); errors.Is(err, storage.ErrNotFound) {
+			return withPending(t, all, numberOf(t, all, ledger.Default), r.Seq, 0, digest, head.Time)
+		}
+	}
+	t.Fatal("nothing is erased")
+	return nil
+}
+
+// numberOf is the number of a ledger.
+func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
+	t.Helper()
+	for _, kv := range all {
+		if kv.Key[0] == 'n' && string(kv.Key[5:]) == name {
+			return binary.BigEndian.Uint32(kv.Value)
+		}
+	}
+	t.Fatal(hex.EncodeToString([]byte(name)))
+	return 0
+}
+
+// What was planted or lost is named with its kind and position.
+func TestFsckNamesStrays(t *testing.T) {
+	data := newFsckWorld(t)
+	all, err := pebbletest.Dump(nil, databaseDir(data))
+	require.NoError(t, err)
+	number := numberOf(t, all, ledger.Default)
+	key := func(kind byte, rest ...any) []byte {
+		k := binary.BigEndian.AppendUint32([]byte{kind}, number)
+		for _, part := range rest {
+			switch part := part.(type) {
+			case uint64:
+				k = binary.BigEndian.AppendUint64(k, part)
+			case uint16:
+				k = binary.BigEndian.AppendUint16(k, part)
+			case byte:
+				k = append(k, part)
+			case storage.Hash:
+				k = append(k, part[:]...)
+			}
+		}
+		return k
+	}
+	var size, secret, plain uint64 // of the ledger; a redacted record; another one
+	var event []byte
+	var held, digest storage.Hash // of the plain record
+	readFolder(t, data, func(store storage.Reader) {
+		head, err := store.Head(t.Context())
+		require.NoError(t, err)
+		size, plain = head.Size, head.Size-1
+		for r, err := range store.Redactions(t.Context()) {
+			require.NoError(t, err)
+			secret = r.Seq
+		}
+		event, err = store.Entry(t.Context(), plain)
+		require.NoError(t, err)
+		held, err = contentOf(event[proofs.HashSize:])
+		require.NoError(t, err)
+		entry, err := store.Entry(t.Context(), secret)
+		require.NoError(t, err)
+		digest, err = contentOf(entry[proofs.HashSize:])
+		require.NoError(t, err)
+	})
+	u32 := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	claim := append(bytes.Repeat([]byte{7}, 32), binary.BigEndian.AppendUint64(nil, plain)...)
+	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
+	for what, c := range map[string]struct {
+		key, value []byte
+		want       string
+	}{
+		"erased bytes put back": {key('C', secret, uint16(0)), []byte("A secret."),
+			fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored as its content number 0, but event \d+ has redacted it; copy the folder`, secret)},
+		"erased bytes put back, and found": {key('d', digest), append(binary.BigEndian.AppendUint64(nil, secret), 0, 0),
+			fmt.Sprintf(`^default: DAMAGED: content: "output", at entry %d: `, secret)},
+		"orphaned bytes":         {key('C', plain, uint16(9)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored as its content number 9, but no record needs them`, plain)},
+		"bytes beyond the head":  {key('C', size, uint16(0)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored`, size)},
+		"orphaned place":         {key('d', storage.Hash{9}), append(binary.BigEndian.AppendUint64(nil, plain), 0, 0), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content 09.* which it does not name`, plain)},
+		"reference without need": {key('d', held, plain+1), []byte{}, fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content [0-9a-f]+ is kept for it, but the head has %d entries`, size, size)},
+		"entry beyond the head":  {key('E', size), event, fmt.Sprintf(`^default: DAMAGED: entry: at entry %d: it is stored, but the head has %d entries`, size, size)},
+		"tile beyond the head":   {key('t', byte(0), uint64(77)), make([]byte, 32), fmt.Sprintf(`^default: DAMAGED: tile: at entry %d: tile 0/77 is stored`, size)},
+		"planted claim":          {key('k', storage.Hash{9}), claim, fmt.Sprintf(`^default: DAMAGED: key: at entry %d: key 09.* a record with this key would not be recorded`, plain)},
+		"planted redaction":      {key('r', plain), binary.BigEndian.AppendUint64(nil, plain+1), fmt.Sprintf(`^default: DAMAGED: `)},
+		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": no ledger has a setting of this name`},
+		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*of no kind that this version knows`},
+		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, the last one given is 0$`},
+		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was given, and no name leads to it$`},
+		"two names for a number": {name("twin"), u32(number), `it has the number 1, and so has ledger "default"$`},
+		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
+		"a lost name":            {name("second"), nil, `was given, and no name leads to it$`},
+		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which there is not$`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			findings, err := fsckKeys(t.Context(), data, put(all, c.key, c.value))
+			said := damagesOf(findings, err)
+			require.Len(t, said, 1)
+			require.Regexp(t, c.want, said[0])
+		})
+	}
+}
+
+// fsck changes no file of the folder, and says what is pending.
+func TestFsckWritesNothing(t *testing.T) {
+	data := newFsckWorld(t)
+	all, err := pebbletest.Dump(nil, databaseDir(data))
+	require.NoError(t, err)
+	all = pendingErasure(t, data, all)
+	require.NoError(t, os.RemoveAll(databaseDir(data)))
+	require.NoError(t, os.MkdirAll(databaseDir(data), 0o700))
+	require.NoError(t, pebbletest.Load(nil, databaseDir(data), all))
+	before := readAll(t, data)
+	o := commandLine(t.Context(), "fsck", "--data", data)
+	require.Equal(t, exitOK, o.code, "%s%s", o.stdout, o.stderr)
+	require.Regexp(t, `^colophon: \d+ pieces? of erased content may still be in files of the database; the next start of the server takes that out\n$`, o.stderr)
+	require.Equal(t, before, readAll(t, data))
+}
+
+// readAll is the files of a folder and what is in them.
+func readAll(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	}))
+	return all
+}
