@@ -80,6 +80,8 @@ var sentinels = []struct {
 	why    refusal
 }{
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
+	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it, so the server's database is damaged; " +
+		"tell the operator, and send the record with another key if it cannot wait", ""},
 	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was taken, try again later", refusedQueue},
 	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was taken, try again later", ""},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},

@@ -18,7 +18,14 @@ import (
 func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) (*proofs.Receipt, error) {
 	ack := out.ack
 	if ack.Outcome == ledger.Replayed {
-		r, err := s.receiptAt(ctx, l, ack.First, ack.Head, ack.Head.Size, out.minimal)
+		entry, err := ack.Entry, error(nil)
+		if entry == nil { // redacted before
+			entry, err = l.Store().Entry(ctx, ack.First)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", ack.First, err)
+		}
+		r, err := s.receiptFrom(ctx, l, ack.First, entry, ack.Head, ack.Head.Size, out.minimal)
 		if err == nil {
 			r.Replayed = true
 		}
@@ -53,6 +60,11 @@ func (s *Server) receiptAt(ctx context.Context, l *ledger.Ledger, seq uint64, he
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}
+	return s.receiptFrom(ctx, l, seq, entry, head, size, minimal)
+}
+
+// receiptFrom is receiptAt for an entry that was read.
+func (s *Server) receiptFrom(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
 		return nil, fmt.Errorf("receipt of event %d: %w", seq, err)

@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/proofs"
+	"colophon/proofs/audit"
 	"colophon/storage"
 	"colophon/storage/memory"
 	"colophon/storage/pebble"
@@ -151,7 +152,23 @@ func (c cut) check(t testing.TB) error {
 		return err
 	}
 	err = c.checkLedger(t, l)
+	if err == nil {
+		err = nothingElse(t, database, l)
+	}
 	return errors.Join(err, l.Close(), database.Close())
+}
+
+// nothingElse checks that the database stores what the log names, and no more.
+func nothingElse(t testing.TB, database storage.Database, l *ledger.Ledger) error {
+	report, err := examine(l.Store(), signer(t).Verifier())
+	if err != nil {
+		return err
+	}
+	strays, err := ledger.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.Default: report}, nil)
+	if err == nil && len(strays) > 0 {
+		err = strays[0]
+	}
+	return err
 }
 
 func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {

@@ -31,6 +31,9 @@ var (
 	// ErrOutcomeUnknown: a commit failed in a way that leaves open whether it
 	// is durable; the process ends and finds out when it starts again.
 	ErrOutcomeUnknown = errors.New("ledger: outcome of the commit unknown")
+	// ErrClaim: an idempotency key leads to an event that does not claim it, or claims it
+	// for another record. The database is damaged; nothing was recorded.
+	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
 	// ErrDamaged: what is stored contradicts itself or the key.
 	ErrDamaged = errors.New("ledger: damaged")
 )

@@ -180,6 +180,12 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 		case holder.Record == it.Record:
 			it.ack.Outcome, it.ack.First = Replayed, holder.Seq
 		default:
+			if holder.Seq < size {
+				// The refusal, which is for ever, must not blame an event that does not hold the key.
+				if _, it.err = l.checkClaim(holder); it.err != nil {
+					continue
+				}
+			}
 			it.ack.Outcome, it.ack.First = Conflicted, holder.Seq
 			next.events = append(next.events, newEvent{item: it, body: it.Refusal(holder.Seq)})
 		}

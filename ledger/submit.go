@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"time"
@@ -50,10 +51,12 @@ type Ack struct {
 	// First is the seq of the event that holds the key; for Replayed and
 	// Conflicted only.
 	First uint64
+	// Entry is prev_event_hash and body: of the event that was appended or, for
+	// Replayed, of the event First.
+	Entry []byte
 	// The event that was appended: the submitted one or, for Conflicted, the
-	// refusal. Zero for Replayed. Entry is prev_event_hash and body.
+	// refusal. Zero for Replayed.
 	Seq       uint64
-	Entry     []byte
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
 	Time      time.Time
@@ -87,6 +90,7 @@ type batch struct {
 type item struct {
 	Submission
 	ack Ack
+	err error // why nothing became of it, though its batch is durable
 }
 
 func newBatch() *batch {
@@ -112,18 +116,30 @@ func (b *batch) add(s Submission, size int) *item {
 
 // Ticket stands for an accepted submission.
 type Ticket struct {
-	item  *item
-	batch *batch
+	ledger *Ledger
+	item   *item
+	batch  *batch
 }
 
 // Wait returns when the event is durable or its batch has failed. It cannot be
-// cut short: until then the sequencer uses what the submission refers to.
+// cut short: until then the sequencer uses what the submission refers to. The error is
+// ErrClaim where the database leads the idempotency key to an event that does not claim
+// it: nothing was recorded.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
-	if t.batch.err != nil {
-		return Ack{}, t.batch.err
+	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
+		return Ack{}, err
 	}
-	return t.item.ack, nil
+	ack := t.item.ack
+	if ack.Outcome != Replayed {
+		return ack, nil
+	}
+	// Here and not in the sequencer: callers do this in parallel.
+	var err error
+	if ack.Entry, err = t.ledger.checkClaim(storage.Key{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
+		return Ack{}, err
+	}
+	return ack, nil
 }
 
 // Submit hands one event to the sequencer and waits until it is durable. It
@@ -186,7 +202,7 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	it := b.add(s, size)
 	l.mu.Unlock()
 	l.signal()
-	return Ticket{it, b}, nil, nil
+	return Ticket{l, it, b}, nil, nil
 }
 
 // signal tells the sequencer that there is something to do.

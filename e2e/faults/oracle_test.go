@@ -84,8 +84,8 @@ func check(ctx context.Context, n *node, h *history) error {
 	return nil
 }
 
-// log walks the log: chain, tree and its tiles, checkpoint, content, redactions, keys.
-// Then it reads the events.
+// log walks the log: chain, tree and its tiles, checkpoint, content, redactions, keys;
+// and checks that nothing else is stored. Then it reads the events.
 func (o *oracle) log() error {
 	report, err := audit.Log(o.ctx, ledger.AuditSource(o.node.ledger.Store()),
 		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
@@ -97,6 +97,15 @@ func (o *oracle) log() error {
 	}
 	if head := o.node.ledger.Head(); report.Size != head.Size || report.Checkpoint.Root != head.Root {
 		return fmt.Errorf("the ledger publishes size %d, stored are %d", head.Size, report.Size)
+	}
+	if _, lists := o.node.database.(storage.KeyChecker); lists {
+		strays, err := ledger.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.Default: report}, nil)
+		if err != nil {
+			return err
+		}
+		if len(strays) > 0 {
+			return strays[0]
+		}
 	}
 	o.events = nil
 	clear(o.found)

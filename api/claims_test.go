@@ -1,0 +1,31 @@
+package api
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// A record whose key leads to an event that does not claim it was not recorded, and its
+// writer is told so.
+func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
+	r, err := record.Parse(record.IPCRecord, []byte(ipcBody("lost", "y")))
+	require.NoError(t, err)
+	x, err := s.database.Tamper(ledger.Default)
+	require.NoError(t, err)
+	require.NoError(t, x.Key(storage.Key{Key: ledger.RunKey(record.IPCRecord, "lost"), Record: record.KeyedDigest(r.Kind, r.Digest), Seq: 1}))
+
+	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
+	require.Contains(t, p.Detail, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it")
+	lines := s.do(http.MethodPost, "/batch", ipcLine("lost", "y")+ipcLine("b", "z"), "Content-Type", ndjson).want(http.StatusOK).lines()
+	require.Contains(t, string(lines[0]), "was not recorded")
+	require.Contains(t, string(lines[1]), `"seq":2`)
+	s.post("/ipc-records", ipcBody("lost", "y"), "Idempotency-Key", "another").want(http.StatusCreated)
+}

@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
+
+// checkClaim compares the claim of an idempotency key with the event that it leads to,
+// and returns the entry of that. The error is ErrClaim where they do not agree.
+func (l *Ledger) checkClaim(claim storage.Key) ([]byte, error) {
+	entry, err := l.store.Entry(context.Background(), claim.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("event %d, to which an idempotency key leads: %w", claim.Seq, err)
+	}
+	decoder := decoders.Get().(*event.Decoder)
+	defer decoders.Put(decoder)
+	e, err := decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Key, claim.Seq, err)
+	}
+	key := claimedKey(&e)
+	digest, err := proofs.ParseHash(string(e.Detail.Member("digest").Text()))
+	if err != nil || key == nil || *key != claim.Key || record.KeyedDigest(e.Kind, digest) != claim.Record {
+		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Key, claim.Seq)
+	}
+	return entry, nil
+}

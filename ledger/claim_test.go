@@ -1,0 +1,133 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// A claim that leads to an event which does not make it is refused, whoever planted it:
+// the record is neither taken for recorded nor refused in the log for ever.
+func TestPlantedClaimsAreRefused(t *testing.T) {
+	database := memory.New()
+	l := open(t, store(t, database), config(t))
+	other := post(t, l, ipc(t, "run/other", "other"), "")
+	keyless := post(t, l, ipc(t, "", "keyless"), "")
+	refused := post(t, l, ipc(t, "run/other", "refused"), "")
+	require.Equal(t, ledger.Conflicted, refused.Outcome)
+	x, err := database.Tamper(ledger.Default)
+	require.NoError(t, err)
+	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
+	for name, claim := range map[string]storage.Key{
+		"of the same record, leads to another":   {Key: *lost.Key, Record: lost.Record, Seq: other.Seq},
+		"of the same record, leads to a refusal": {Key: *lost.Key, Record: lost.Record, Seq: refused.Seq},
+		"of the same record, leads to the first": {Key: *lost.Key, Record: lost.Record, Seq: 0},
+		"of another record, leads to that":       {Key: *lost.Key, Record: submission(t, l, ipc(t, "run/other", "other"), "").Record, Seq: other.Seq},
+		"of a record without key":                {Key: *lost.Key, Record: submission(t, l, ipc(t, "", "keyless"), "").Record, Seq: keyless.Seq},
+		"of no record":                           {Key: *lost.Key, Record: storage.Hash{1}, Seq: other.Seq},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, x.Key(claim))
+			size := l.Head().Size
+			_, err := l.Submit(lost)
+			require.ErrorIs(t, err, ledger.ErrClaim)
+			require.ErrorContains(t, err, fmt.Sprintf("leads to event %d; nothing was recorded", claim.Seq))
+			_, err = l.Submit(l.PrepareRefusal(ipc(t, "run/lost", "lost"), ledger.Anonymous, ""))
+			require.ErrorIs(t, err, ledger.ErrClaim)
+			require.Equal(t, size, l.Head().Size, "nothing is appended")
+		})
+	}
+	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/next", "next"), "").Outcome, "the ledger goes on")
+	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
+}
+
+// Of records that are committed together, only those with a planted claim are refused.
+func TestAPlantedClaimHoldsUpNoOther(t *testing.T) {
+	database := memory.New()
+	g := &gate{store(t, database), make(chan struct{})}
+	l := open(t, g, config(t))
+	x, err := database.Tamper(ledger.Default)
+	require.NoError(t, err)
+	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
+	require.NoError(t, x.Key(storage.Key{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
+	first := make(chan error, 1)
+	go func() { // holds the sequencer until the others wait together
+		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))
+		first <- err
+	}()
+	var tickets []ledger.Ticket
+	for _, s := range []ledger.Submission{
+		submission(t, l, ipc(t, "run/1", "1"), ""), lost, submission(t, l, ipc(t, "run/2", "2"), ""), submission(t, l, ipc(t, "run/1", "1"), ""),
+	} {
+		ticket, err := l.Enqueue(context.Background(), s)
+		require.NoError(t, err)
+		tickets = append(tickets, ticket)
+	}
+	close(g.open)
+	require.NoError(t, <-first)
+	var outcomes []string
+	for _, ticket := range tickets {
+		ack, err := ticket.Wait()
+		outcomes = append(outcomes, fmt.Sprint(ack.Outcome, err != nil))
+	}
+	require.Equal(t, []string{"0 false", "0 true", "0 false", "1 false"}, outcomes)
+	require.EqualValues(t, 4, l.Head().Size)
+}
+
+// A replay gives the event that claimed the key, whatever happened to it since.
+func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
+	l := memoryLedger(t)
+	first := post(t, l, ipc(t, "run/1", "secret"), "")
+	redact(t, l, first.Seq)
+	replayed := func() {
+		t.Helper()
+		ack := post(t, l, ipc(t, "run/1", "secret"), "")
+		require.Equal(t, ledger.Replayed, ack.Outcome)
+		require.Equal(t, first.Seq, ack.First)
+		require.Equal(t, first.Entry, ack.Entry)
+		require.Empty(t, content(t, l, "secret"), "a replay brings nothing back")
+	}
+	replayed()
+	next, err := proofs.NewKey([32]byte{2}).Signer("test.invalid/default")
+	require.NoError(t, err)
+	_, err = l.RotateKey(next, "operator")
+	require.NoError(t, err)
+	replayed()
+	_, err = l.RetireKey("operator")
+	require.NoError(t, err)
+	replayed()
+}
+
+// One key stands for one record of one kind, and what is a key for records is one for
+// verbs. A run_id is a key of its kind alone.
+func TestKeysAreOfOneKind(t *testing.T) {
+	l := memoryLedger(t)
+	path := func(run string) *record.Record {
+		r, err := record.Parse(record.PathFingerprint, []byte(`{"run_id":"`+run+`","project":"p","route":["Start"]}`))
+		require.NoError(t, err)
+		return r
+	}
+	first := post(t, l, ipc(t, "run/1", "a"), "key")
+	ack := post(t, l, path("run/1"), "key")
+	require.Equal(t, ledger.Conflicted, ack.Outcome)
+	require.Equal(t, first.Seq, ack.First)
+	verb, err := record.ParseRegistration("x", []byte(`{}`))
+	require.NoError(t, err)
+	s, err := l.PrepareVerb(verb, ledger.Anonymous, "key")
+	require.NoError(t, err)
+	ack, err = l.Submit(s)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Conflicted, ack.Outcome)
+
+	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/2", "a"), "").Outcome)
+	require.Equal(t, ledger.Appended, post(t, l, path("run/2"), "").Outcome)
+	require.NoError(t, walk(t, l))
+}
