@@ -181,16 +181,18 @@ func orNothing(v pyjson.Value) []byte {
 // confirm finds the way in which the record was posted, by its digest. Where there is
 // none the event lies about a claim: about which, it looks for.
 func (d *Deriver) confirm(seq uint64, p *poster) error {
-	d.allowance = min(d.allowance+moreAllowance*len(d.posted), firstAllowance)
+	// What an earlier record has overdrawn is not this one's debt.
+	d.allowance = min(max(d.allowance, 0)+moreAllowance*len(d.posted), firstAllowance)
 	found, complete := d.find(p, true)
 	if found {
 		d.Confirmed++
 		return nil
 	}
-	if d.allowance <= 0 {
-		return nil
-	}
 	for _, p.doubted = range doubtful(p) {
+		if d.allowance <= 0 {
+			break
+		}
+		d.allowance -= len(d.posted) // for reading it again
 		if err := p.read(); err != nil {
 			return err
 		}
@@ -279,8 +281,12 @@ func advance(choices []choice, chosen []int) bool {
 	return false
 }
 
-// is reports whether the record has its digest when it is posted in a way.
+// is reports whether the record has its digest when it is posted in a way. It does not
+// look once the allowance is spent.
 func (d *Deriver) is(p *poster, chosen []int) bool {
+	if d.allowance <= 0 {
+		return false
+	}
 	d.posted = p.append(d.posted[:0], chosen)
 	d.allowance -= len(d.posted)
 	sum := sha256.Sum256(d.posted)
