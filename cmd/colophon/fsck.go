@@ -102,8 +102,11 @@ func openReadOnly(ctx context.Context, c *console, data string) (*pebble.Databas
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, exitf(exitUsage, "there is no ledger in %s", data)
 	}
+	if err != nil && !errors.Is(err, storage.ErrDamaged) {
+		err = explainOpen(err, data)
+	}
 	if err != nil {
-		return nil, explainOpen(err, data)
+		return nil, err
 	}
 	return database, nil
 }

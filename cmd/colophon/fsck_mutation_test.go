@@ -398,3 +398,42 @@ func readAll(t *testing.T, dir string) map[string]string {
 	}))
 	return all
 }
+
+// A server does not start on a database that hides a ledger or would write the next one
+// over it.
+func TestServeRefusesHiddenLedgers(t *testing.T) {
+	sound := newFsckWorld(t)
+	all, err := pebbletest.Dump(nil, databaseDir(sound))
+	require.NoError(t, err)
+	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
+	for what, c := range map[string]struct {
+		key, value []byte
+		says       string
+	}{
+		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, number(0), "the last one given is 0"},
+		"two names for a number": {name("twin"), number(1), `and so has ledger`},
+		"another name":           {name("second"), number(1), `and so has ledger "default"`},
+		"a lost name":            {name("second"), nil, "no name leads to it"},
+		"number 0":               {name("zero"), number(0), "which no ledger has"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			data := t.TempDir()
+			require.NoError(t, os.CopyFS(keyFiles(data).Dir, os.DirFS(keyFiles(sound).Dir)))
+			require.NoError(t, filepath.WalkDir(keyFiles(data).Dir, func(path string, entry fs.DirEntry, err error) error {
+				if err != nil || entry.IsDir() {
+					return err
+				}
+				return os.Chmod(path, 0o600)
+			}))
+			require.NoError(t, pebbletest.Load(nil, databaseDir(data), put(all, c.key, c.value)))
+			o := commandLine(t.Context(), "serve", "--data", data, "--listen", "127.0.0.1:0")
+			require.Equal(t, exitDamaged, o.code, "%s%s", o.stdout, o.stderr)
+			require.Contains(t, o.stderr, c.says)
+			require.Contains(t, o.stderr, "Nothing was changed. Run \"colophon fsck --data "+data)
+			after, err := pebbletest.Dump(nil, databaseDir(data))
+			require.NoError(t, err)
+			require.Equal(t, put(all, c.key, c.value), after)
+		})
+	}
+}

@@ -219,7 +219,7 @@ func explainOpen(err error, data string) error {
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		return exitf(exitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
-	case errors.Is(err, ledger.ErrDamaged):
+	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
 		return exitf(exitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
 	case errors.Is(err, storage.ErrNoSpace):
 		return exitf(exitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
