@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"io/fs"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -161,4 +162,58 @@ func TestMetrics(t *testing.T) {
 		require.LessOrEqual(t, b.Count, m.FsyncLatency.Count)
 		last = b
 	}
+}
+
+// The number of a ledger is not given again, whatever the database says was given last.
+func TestCreateWritesOverNoLedger(t *testing.T) {
+	files := vfs.NewMem()
+	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
+	require.NoError(t, err)
+	_, err = db.Create(t.Context(), storage.Info{Name: "first"})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	all, err := pebbletest.Dump(files, "db")
+	require.NoError(t, err)
+	for i := range all {
+		if all[i].Key[0] == 'l' { // the last number given
+			all[i].Value = []byte{0, 0, 0, 0}
+		}
+	}
+	require.NoError(t, pebbletest.Load(files, "spoilt", all))
+	db, err = Open(t.Context(), Config{Dir: "spoilt", FS: files})
+	require.NoError(t, err)
+	_, err = db.Create(t.Context(), storage.Info{Name: "second"})
+	require.ErrorIs(t, err, storage.ErrDamaged)
+	require.ErrorContains(t, err, "the next ledger number is 1, which a ledger has")
+	_, err = db.Ledger(t.Context(), "first")
+	require.NoError(t, err)
+	_, err = db.Ledgers(t.Context())
+	require.ErrorIs(t, err, storage.ErrDamaged)
+	require.NoError(t, db.Close())
+}
+
+// A database that is opened for reading alone is left as it is, and is not made.
+func TestReadOnly(t *testing.T) {
+	files := vfs.NewMem()
+	_, err := Open(t.Context(), Config{Dir: "db", FS: files, ReadOnly: true})
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	_, err = files.Stat("db")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
+	require.NoError(t, err)
+	_, err = db.Create(t.Context(), storage.Info{Name: "first"})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	before, err := files.List("db")
+	require.NoError(t, err)
+
+	db, err = Open(t.Context(), Config{Dir: "db", FS: files, ReadOnly: true})
+	require.NoError(t, err)
+	store, err := db.Ledger(t.Context(), "first")
+	require.NoError(t, err)
+	require.Error(t, store.SetSetting(t.Context(), "log", []byte("public")))
+	require.NoError(t, db.Close())
+	after, err := files.List("db")
+	require.NoError(t, err)
+	require.ElementsMatch(t, before, after)
 }
