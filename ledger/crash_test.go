@@ -145,30 +145,61 @@ func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledge
 	return database, l, nil
 }
 
-// check opens what the cut left and holds it against what was acknowledged.
+// check opens what the cut left and holds it against what was acknowledged: for reading
+// alone first, as fsck does.
 func (c cut) check(t testing.TB) error {
+	if err := c.checkUntouched(t); err != nil {
+		return fmt.Errorf("opened for reading: %w", err)
+	}
 	database, l, err := openOn(t, c.files)
 	if err != nil {
 		return err
 	}
 	err = c.checkLedger(t, l)
 	if err == nil {
-		err = nothingElse(t, database, l)
+		err = nothingElse(t, database, l.Store())
 	}
 	return errors.Join(err, l.Close(), database.Close())
 }
 
 // nothingElse checks that the database stores what the log names, and no more.
-func nothingElse(t testing.TB, database storage.Database, l *ledger.Ledger) error {
-	report, err := examine(l.Store(), signer(t).Verifier())
+func nothingElse(t testing.TB, database storage.Database, log storage.Reader) error {
+	report, err := examine(log, signer(t).Verifier())
 	if err != nil {
 		return err
+	}
+	if report.Damage != nil {
+		return report.Damage
 	}
 	strays, err := ledger.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.Default: report}, nil)
 	if err == nil && len(strays) > 0 {
 		err = strays[0]
 	}
 	return err
+}
+
+// checkUntouched checks what the cut left without a recovery.
+func (c cut) checkUntouched(t testing.TB) (err error) {
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: c.files.FS(), Logger: discard(), ReadOnly: true})
+	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
+		return nil // it was not made yet
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, database.Close()) }()
+	store, err := database.Ledger(t.Context(), ledger.Default)
+	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head, err := store.Head(t.Context())
+	if err != nil || head.Size == 0 {
+		return err
+	}
+	return nothingElse(t, database, store)
 }
 
 func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {

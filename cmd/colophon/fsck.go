@@ -43,9 +43,9 @@ head, and claims of idempotency keys that no event makes are found too. The firs
 damage of each ledger is named, with its position.
 
 Nothing is written. An erasure that is pending is left to the next start of the
-server. Settings that no event tells of cannot be checked: whether a ledger is
-frozen, what it does with mismatches, and who may read its log. Memory does not grow
-with the ledger.
+server. What no event tells cannot be checked: whether a ledger is frozen, what it
+does with mismatches, when it was created, and who may read its log. Memory does not
+grow with the ledger.
 
 No server may use the folder meanwhile.
 

@@ -437,3 +437,21 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 		})
 	}
 }
+
+// What no event tells cannot be checked. The help and the documents say so.
+func TestFsckCannotTell(t *testing.T) {
+	data := newFsckWorld(t)
+	all, err := pebbletest.Dump(nil, databaseDir(data))
+	require.NoError(t, err)
+	info := binary.BigEndian.AppendUint32([]byte{'i'}, numberOf(t, all, ledger.Default))
+	i := slices.IndexFunc(all, func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, info) })
+	require.Positive(t, i)
+	for _, change := range [][2]string{{`"frozen":false`, `"frozen":true`}, {`"reject_mismatch":false`, `"reject_mismatch":true`}, {`"created":"20`, `"created":"19`}} {
+		require.Contains(t, string(all[i].Value), change[0])
+		findings, err := fsckKeys(t.Context(), data, put(all, info, bytes.Replace(all[i].Value, []byte(change[0]), []byte(change[1]), 1)))
+		require.Empty(t, damagesOf(findings, err), change[1])
+	}
+	public := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.Default)), "log"...)
+	findings, err := fsckKeys(t.Context(), data, put(all, public, []byte(ledger.PublicLog)))
+	require.Empty(t, damagesOf(findings, err))
+}
