@@ -148,6 +148,9 @@ type damage struct {
 
 // unreadable is the damage that an error of the storage is about.
 func unreadable(err error) *damage {
+	if stray := (*storage.Stray)(nil); errors.As(err, &stray) {
+		return strayDamage(stray)
+	}
 	message := err.Error() + "; restore the folder from a backup"
 	return &damage{Kind: kindStorage, Message: message, text: kindStorage + ": " + message}
 }
@@ -208,18 +211,29 @@ func checkEveryKey(ctx context.Context, c *console, database storage.Database, f
 		return findings, err
 	}
 	for _, s := range strays {
-		message := s.Message + "; copy the folder as it is, and restore it from a backup"
 		if s.Ledger == "" {
-			err = fmt.Errorf("%w: %s", storage.ErrDamaged, s.Message)
+			err = fmt.Errorf("%w: %w", storage.ErrDamaged, s)
 			continue
 		}
-		d := audit.Damage{Kind: audit.Kind(s.Kind), Seq: s.Seq, Message: message}
 		i := slices.IndexFunc(findings, func(f finding) bool { return f.Ledger == s.Ledger })
 		if findings[i].Damage == nil {
-			findings[i].Damage = &damage{Kind: string(d.Kind), Seq: d.Seq, Message: message, text: d.Error()}
+			findings[i].Damage = strayDamage(s)
 		}
 	}
 	return findings, err
+}
+
+// strayDamage is the damage that a stray is.
+func strayDamage(s *storage.Stray) *damage {
+	message := s.Message + "; copy the folder as it is, and restore it from a backup"
+	position := fmt.Sprintf("at entry %d: ", s.Seq)
+	switch {
+	case s.Ledger == "":
+		position = ""
+	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // about no event
+		position = fmt.Sprintf("at size %d: ", s.Seq)
+	}
+	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
 }
 
 // keysWithoutLedger is an error if a ledger is missing whose key is there.
