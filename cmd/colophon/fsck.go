@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,7 +78,7 @@ func fsck(ctx context.Context, c *console, o fsckOptions) error {
 // checkData checks the ledgers of a data folder. An error that wraps
 // storage.ErrDamaged is about the folder as a whole.
 func checkData(ctx context.Context, c *console, o fsckOptions) ([]finding, error) {
-	database, err := openReadOnly(ctx, c, o.data)
+	database, err := openFolder(ctx, c, o.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -89,26 +87,6 @@ func checkData(ctx context.Context, c *console, o fsckOptions) ([]finding, error
 		err = notePending(ctx, c, database)
 	}
 	return findings, errors.Join(err, database.Close())
-}
-
-// openReadOnly opens the database of a data folder, which must be there and free, and
-// writes nothing.
-func openReadOnly(ctx context.Context, c *console, data string) (*pebble.Database, error) {
-	dir := databaseDir(data)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
-	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings(), ReadOnly: true})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, exitf(exitUsage, "there is no ledger in %s", data)
-	}
-	if err != nil && !errors.Is(err, storage.ErrDamaged) {
-		err = explainOpen(err, data)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return database, nil
 }
 
 // notePending says that erased content may still be in files.
@@ -264,7 +242,7 @@ func checkLedger(
 	if err != nil {
 		return finding{}, nil, err
 	}
-	keys, older, err := keysOf(ctx, o, store, info, trusted)
+	trusted, successors, older, err := keysOf(ctx, o, store, info, trusted)
 	if err != nil {
 		return finding{}, nil, err
 	}
@@ -275,7 +253,7 @@ func checkLedger(
 	bar := newProgress(c, int64(head.Size), "checking "+info.Name)
 	defer bar.finish()
 	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
-		Verifiers: trusted, Successors: keys,
+		Verifiers: trusted, Successors: successors,
 		Ledger:   info.Name,
 		Strict:   true,
 		Progress: func(done, _ uint64) { bar.set(done) },
@@ -292,7 +270,7 @@ func checkLedger(
 	if d != nil {
 		report = nil
 	} else if d = older; d == nil {
-		if d, err = checkMark(ctx, o.data, info.Name, store, keys); err != nil {
+		if d, err = checkMark(ctx, o.data, info.Name, store, slices.Concat(trusted, successors)); err != nil {
 			return finding{}, nil, err
 		}
 	}
@@ -302,33 +280,35 @@ func checkLedger(
 	return found, report, nil
 }
 
-// keysOf are the keys that a stored ledger's checkpoints are verified with. The damage is
-// nil unless the key in the folder is newer than the database: then the keys are those
-// that the log itself names.
-func keysOf(ctx context.Context, o fsckOptions, store storage.Reader, info storage.Info, trusted []*proofs.Verifier) ([]*proofs.Verifier, *audit.Damage, error) {
+// keysOf returns the keys with which to check a stored ledger: those that are trusted and
+// those that follow them. The damage is nil unless the key in the folder is newer than the
+// database. Then the keys that the log names take the place of the trusted ones.
+func keysOf(
+	ctx context.Context, o fsckOptions, store storage.Reader, info storage.Info, given []*proofs.Verifier,
+) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
 	history, err := ledger.StoredKeys(ctx, store)
 	if err != nil && !errors.Is(err, ledger.ErrDamaged) {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	switch {
 	case err != nil || history == nil:
-		return trusted, nil, nil // what is damaged shows
-	case trustsOne(history, trusted):
-		return history.Verifiers(), nil, nil
-	case o.key != "" || history.Current().Name() != trusted[0].Name():
-		return trusted, nil, nil // what is not theirs shows
+		return given, nil, nil, nil // what is damaged shows
+	case trustsOne(history, given):
+		return given, history.Verifiers(), nil, nil
+	case o.key != "" || history.Current().Name() != given[0].Name():
+		return given, nil, nil, nil // what is not theirs shows
 	}
 	head, err := store.Head(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	signed := ""
 	if mark, err := markFiles(o.data).Mark(info.Name); err == nil {
-		if seen, err := proofs.OpenCheckpoint(mark, trusted...); err == nil {
+		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
 			signed = fmt.Sprintf(" The mark says that %d events were signed with it.", seen.Size)
 		}
 	}
-	return history.Verifiers(), &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
+	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
 		"the signing key in %s is not one of the keys that the log names. The database is older than the ledger's last change of keys, or of another ledger.%s "+
 			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
 		keyFiles(o.data).Path(info.Name), signed, history.Current())}, nil

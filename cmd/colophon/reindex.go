@@ -30,12 +30,22 @@ func (o *offlineOptions) bind(c *console, command *cobra.Command, ledger, usage 
 
 // openOffline opens the database of a data folder, which must be there and free.
 func openOffline(ctx context.Context, c *console, data string) (*pebble.Database, error) {
-	dir := databaseDir(data)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", dir)
+	return openFolder(ctx, c, data, pebble.Config{Copies: snapshots(data).sweep})
+}
+
+// openFolder is openOffline with a configuration. Damage to the files is storage.ErrDamaged.
+func openFolder(ctx context.Context, c *console, data string, config pebble.Config) (*pebble.Database, error) {
+	config.Dir, config.Logger = databaseDir(data), c.warnings()
+	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
 	}
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings(), Copies: snapshots(data).sweep})
-	if err != nil {
+	database, err := pebble.Open(ctx, config)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, exitf(exitUsage, "there is no ledger in %s", data)
+	case errors.Is(err, storage.ErrDamaged):
+		return nil, err
+	case err != nil:
 		return nil, explainOpen(err, data)
 	}
 	return database, nil
