@@ -15,7 +15,7 @@ import (
 // CheckKeys holds everything that a database stores against its logs. walked are the
 // reports of audit.Log by ledger, without damage; ledgers that are not among them are
 // passed over. It returns the first stray of each ledger and of the database as a whole.
-// Nobody else uses the database meanwhile.
+// The caller keeps writers away.
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.Stray, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {

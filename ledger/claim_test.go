@@ -14,7 +14,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// A claim that leads to an event which does not make it is refused, whoever planted it:
+// A claim that leads to an event which does not make it is refused:
 // the record is neither taken for recorded nor refused in the log for ever.
 func TestPlantedClaimsAreRefused(t *testing.T) {
 	database := memory.New()

@@ -186,7 +186,7 @@ func (k *keyCheck) tile(l *ledgerCheck, key keys.Parsed) {
 	}
 }
 
-// need counts who needs a content. A place whose event was redacted says nothing by
+// need counts the records that need a content. A place whose event was redacted says nothing by
 // itself: its references do.
 func (k *keyCheck) need(l *ledgerCheck, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()

@@ -12,8 +12,8 @@ import (
 // KeyValue is one key of a database as it is stored.
 type KeyValue struct{ Key, Value []byte }
 
-// Dump is everything that a database stores, in the order of its keys. Nobody else has
-// the database open. A nil file system is the operating system's.
+// Dump is everything that a database stores, in the order of its keys. The
+// database must not be open. A nil file system is the operating system's.
 func Dump(files vfs.FS, dir string) (all []KeyValue, err error) {
 	db, err := openRaw(files, dir, true)
 	if err != nil {

@@ -229,3 +229,36 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Parse takes apart every key that this package makes, and knows no other.
+func TestParse(t *testing.T) {
+	digest := digest(3)
+	place := keys.Place{Seq: 5, Slot: 6}
+	for _, c := range []struct {
+		key  []byte
+		want keys.Parsed
+	}{
+		{keys.Format(), keys.Parsed{Family: keys.FormatKey}},
+		{keys.Last(), keys.Parsed{Family: keys.LastKey}},
+		{keys.Name("default"), keys.Parsed{Family: keys.NameKey, Name: "default"}},
+		{keys.Info(7), keys.Parsed{Family: keys.InfoKey, Ledger: 7}},
+		{keys.Head(7), keys.Parsed{Family: keys.HeadKey, Ledger: 7}},
+		{keys.Setting(7, "log"), keys.Parsed{Family: keys.SettingKey, Ledger: 7, Name: "log"}},
+		{keys.AppendEntry(nil, 7, 9), keys.Parsed{Family: keys.EntryKey, Ledger: 7, Seq: 9}},
+		{keys.AppendTile(nil, 7, 1, 9), keys.Parsed{Family: keys.TileKey, Ledger: 7, Level: 1, Index: 9}},
+		{keys.AppendContent(nil, 7, place), keys.Parsed{Family: keys.ContentKey, Ledger: 7, Place: place}},
+		{keys.AppendPlace(nil, 7, digest), keys.Parsed{Family: keys.PlaceKey, Ledger: 7, Digest: digest}},
+		{keys.AppendReference(nil, 7, digest, 9), keys.Parsed{Family: keys.ReferenceKey, Ledger: 7, Digest: digest, Seq: 9}},
+		{keys.AppendRedaction(nil, 7, 9), keys.Parsed{Family: keys.RedactionKey, Ledger: 7, Seq: 9}},
+		{keys.AppendClaim(nil, 7, digest), keys.Parsed{Family: keys.ClaimKey, Ledger: 7, Digest: digest}},
+		{keys.AppendErasure(nil, 7, place), keys.Parsed{Family: keys.ErasureKey, Ledger: 7, Place: place}},
+	} {
+		require.Equal(t, c.want, keys.Parse(c.key), "%x", c.key)
+		if f := c.want.Family; f != keys.NameKey && f != keys.SettingKey {
+			require.Equal(t, keys.Unknown, keys.Parse(append(bytes.Clone(c.key), 0)).Family, "%x and a byte", c.key)
+		}
+	}
+	for _, key := range [][]byte{nil, {0}, {'h', 0, 0, 0, 0}, {'i', 0, 0, 0, 0}, {'z', 0, 0, 0, 1}, {'x', 0, 0, 0, 0, 'C'}} {
+		require.Equal(t, keys.Unknown, keys.Parse(key).Family, "%x", key)
+	}
+}
