@@ -35,7 +35,9 @@ const (
 	// StochasticOrModelInternal: nothing differs but the output, and a digest is
 	// unknown.
 	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	Incomplete                Cause = "incomplete" // a hash is null
+	// Incomplete: a hash is null, or the ipc_ids differ and the seed behind one of
+	// them is unknown.
+	Incomplete Cause = "incomplete"
 )
 
 // Causes lists all.
@@ -83,22 +85,24 @@ func CauseOf(a, b *event.IPC) Cause {
 // variables are the names of what can differ beside the output.
 var variables = [...]string{
 	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
-	string(OllamaBuild), string(HostPlatform), "model_digest",
+	string(OllamaBuild), string(HostPlatform), "model_digest", "ipc_id",
 }
 
 // Places in variables. From environment on a value that is not known differs from
-// none.
+// none. The ipc_id is compared in place of a seed that is not known.
 const (
 	model       = 2
+	seed        = 5
 	environment = 6
 	modelDigest = 8
+	ipcID       = 9
 )
 
 // values are those of the variables.
 func values(r *event.IPC) [len(variables)][]byte {
 	return [...][]byte{
 		r.InputHash, r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
-		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest,
+		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest, r.IPCID,
 	}
 }
 
@@ -113,7 +117,14 @@ type comparison struct {
 func compare(a, b *event.IPC) comparison {
 	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
 	of, and := values(a), values(b)
+	skipped := ipcID
+	if a.IsRun() && b.IsRun() && (a.Seed == nil || b.Seed == nil) {
+		skipped = seed // a record may claim its ipc_id without a seed
+	}
 	for i := range variables {
+		if i == skipped {
+			continue
+		}
 		unknown := of[i] == nil || and[i] == nil
 		if unknown && i < environment {
 			c.differs[i] = (of[i] == nil) != (and[i] == nil)
@@ -131,7 +142,7 @@ func compare(a, b *event.IPC) comparison {
 // cause decides.
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
-	case !a.IsRun() || !b.IsRun():
+	case !a.IsRun() || !b.IsRun() || c.differs[ipcID]:
 		return Incomplete
 	case c.counted == 0 && !c.outputChanged:
 		return Identical

@@ -11,13 +11,16 @@ import (
 var wordsOf = map[string]string{
 	string(Input): "input", string(SystemPrompt): "system prompt", string(Model): "model", string(Temperature): "temperature",
 	string(MaxTokens): "max_tokens", string(Seed): "seed", string(OllamaBuild): "ollama build", string(HostPlatform): "host platform",
-	variables[modelDigest]: "model digest",
+	variables[modelDigest]: "model digest", variables[ipcID]: "ipc_id",
 }
 
 // Sentence says in words what caused the change.
 func (r *Attribution) Sentence() string {
 	switch r.Cause {
 	case Incomplete:
+		if r.unknownSeed() {
+			return fmt.Sprintf("The %s. A record claims its ipc_id without a seed, so it is unknown what else differs.", r.differ())
+		}
 		return "The records cannot be compared: an ipc_id or an output hash is missing."
 	case Identical:
 		return "Nothing differs: neither what went in nor the output."
@@ -57,6 +60,12 @@ func MismatchSentence(seq uint64, fields []string) string {
 		return fmt.Sprintf("The %s and %s of event %d were computed from its content and differ from what was claimed.",
 			strings.Join(hashes[:last], ", "), hashes[last], seq)
 	}
+}
+
+// unknownSeed reports whether the ipc_ids differ and the seed behind one is unknown.
+func (r *Attribution) unknownSeed() bool {
+	last := len(r.Differences) - 1
+	return last >= 0 && r.Differences[last].Variable == variables[ipcID]
 }
 
 // differ lists the differences: "model differs (a, then b)".

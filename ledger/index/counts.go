@@ -100,9 +100,7 @@ func newCounts() counts {
 		c[seriesOf(stateChangesTotal, string(state))] = 0
 	}
 	for _, cause := range drift.Causes {
-		if cause != drift.Incomplete { // only runs are compared
-			c[seriesOf(driftTotal, string(cause))] = 0
-		}
+		c[seriesOf(driftTotal, string(cause))] = 0
 	}
 	for _, category := range Categories {
 		c[seriesOf(pathChangesTotal, string(category))] = 0

@@ -13,7 +13,7 @@ import (
 
 // layout names what the keys and values of this build look like and what is
 // counted. It changes with either: an index of another layout is emptied.
-const layout = "colophon index, layout 8\n"
+const layout = "colophon index, layout 9\n"
 
 // spoilt stands in the layout's place while the index is being emptied, and
 // once it was found damaged: it is no layout, so the next start empties it.

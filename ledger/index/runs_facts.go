@@ -2,13 +2,15 @@ package index
 
 import "colophon/ledger/event"
 
-// factCount is the number of facts: what a run was made of beside its input.
-const factCount = 8
+// factCount is the number of facts: what a run was made of beside its input, and its
+// ipc_id.
+const factCount = 9
 
 // facts are what a run was made of beside its input, in their fixed order.
 func facts(ipc *event.IPC) [factCount]*[]byte {
 	return [factCount]*[]byte{&ipc.SystemPromptHash, &ipc.Model, &ipc.Temperature, &ipc.MaxTokens, &ipc.Seed,
-		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform}
+		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform,
+		&ipc.IPCID}
 }
 
 // A fact is its length and its text, or, where the text is longer than identityFact,
@@ -38,7 +40,7 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 // decodeFacts is a run that compares as the one that appendFacts encoded, for
 // input and output are left out. What it holds refers to encoded.
 func decodeFacts(encoded []byte) event.IPC {
-	ipc := event.IPC{IPCID: encoded}
+	var ipc event.IPC
 	for _, fact := range facts(&ipc) {
 		if len(encoded) == 0 {
 			return event.IPC{}

@@ -49,18 +49,24 @@ func naiveGroup(value string, runs []naiveGeneration) Group {
 // naiveCause is 4.1's, and lists the variables that differ.
 func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 	counted := 0
+	_, seedA := a.values["seed"]
+	_, seedB := b.values["seed"]
+	unknownSeed := a.isRun() && b.isRun() && !(seedA && seedB)
 	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed",
 		"ollama_build_hash", "host_platform", "model_digest"} {
 		of, knownA := a.values[name]
 		and, knownB := b.values[name]
 		environment := slices.Contains([]string{"ollama_build_hash", "host_platform", "model_digest"}, name)
-		if of == and && knownA == knownB || environment && !(knownA && knownB) {
+		if of == and && knownA == knownB || environment && !(knownA && knownB) || name == "seed" && unknownSeed {
 			continue
 		}
 		differing = append(differing, name)
 		if name != "model_digest" || a.values["model"] == b.values["model"] {
 			counted++
 		}
+	}
+	if unknownSeed && a.hashes["ipc_id"] != b.hashes["ipc_id"] {
+		return "incomplete", append(differing, "ipc_id")
 	}
 	_, digestA := a.values["model_digest"]
 	_, digestB := b.values["model_digest"]

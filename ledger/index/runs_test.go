@@ -121,8 +121,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	require.Equal(t, map[string]uint64{"identical": 1, "no_effect": 1, "model": 2, "stochastic": 1, "model_internal": 1,
 		"stochastic_or_model_internal": 1}, got)
 	for _, cause := range drift.Causes {
-		_, counted := f.published.Load().counts()[seriesOf(driftTotal, string(cause))]
-		require.Equal(t, cause != drift.Incomplete, counted, "only runs are compared")
+		require.Contains(t, f.published.Load().counts(), seriesOf(driftTotal, string(cause)))
 	}
 }
 
@@ -367,7 +366,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 		}
 		a, b := draw("a"), draw("b")
 		for _, r := range []*drawnFacts{&a, &b} {
-			r.IPCID, r.OutputHash = []byte("id"), []byte("out")
+			r.OutputHash = []byte("out")
 			r.decoded.OutputHash = r.OutputHash
 		}
 		require.Equal(t, drift.CauseOf(&a.IPC, &b.IPC), drift.CauseOf(&a.decoded, &b.decoded))
