@@ -140,7 +140,9 @@ func TestDriftIsPagedAndProved(t *testing.T) {
 // What is not given is taken as recorded.
 func TestReproduction(t *testing.T) {
 	s := generated(t)
-	s.do(t, get(groupsOf).asking("?after=7&by=model"), http.StatusOK)
+	s.do(t, post(ipc, `{"payload":{"q":"why?","seed":1},"seed":7,"system_prompt":"p","output":"o","model":"m","temperature":0.7,"max_tokens":120}`), http.StatusCreated)
+	s.do(t, post(ipc, `{"payload":{"q":"why?"},"ipc_id":"`+ferry+`","system_prompt":"p","output":"o","model":"m","temperature":0.7,"max_tokens":120}`), http.StatusCreated)
+	s.do(t, get(groupsOf).asking("?after=9&by=model"), http.StatusOK)
 	for _, c := range []struct{ name, body, id, output, cause, says string }{
 		{"reproduced", `{"seq":1,"output":" The  ferry is late. "}`, "true", "true", "identical", "Reproduced"},
 		{"spelled out", `{"seq":1,"payload":{"scene":"ferry","seed":7},"output":"x"}`, "false", "false", "input", "Not a reproduction"},
@@ -149,6 +151,10 @@ func TestReproduction(t *testing.T) {
 			`"max_tokens":120,"seed":null,"environment":null,"output":"x"}`, "true", "false", "stochastic_or_model_internal", "Not reproduced"},
 		{"a known environment", `{"seq":1,"environment":{"model_digest":"d"},"output_hash":"` + ferry + `"}`, "true", "false", "stochastic_or_model_internal", "Not reproduced"},
 		{"an incomplete record", `{"seq":7,"output":"x"}`, "false", "false", "incomplete", "cannot be compared"},
+		{"the recorded payload, whose seed the record overrides", `{"seq":8,"payload":{"q":"why?","seed":1},"output":"o"}`, "true", "true", "identical", "Reproduced"},
+		{"another payload with a seed", `{"seq":8,"payload":{"q":"how?","seed":1},"output":"o"}`, "false", "true", "no_effect", "input .* and seed"},
+		{"a seed of its own", `{"seq":8,"payload":{"q":"why?","seed":1},"seed":1,"output":"x"}`, "false", "false", "seed", "Not a reproduction"},
+		{"a claimed ipc_id without a seed", `{"seq":9,"seed":1,"output":"x"}`, "false", "false", "incomplete", "unknown what else differs"},
 		{"a complete re-run of it", `{"seq":7,"system_prompt":"p","seed":1,"output":"x"}`, "false", "false", "incomplete", "cannot be compared"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

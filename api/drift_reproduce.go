@@ -83,7 +83,7 @@ func (s *Server) reproduce(c echo.Context) error {
 func (r *reproduction) sentence(a *drift.Attribution) string {
 	switch {
 	case a.Cause == drift.Incomplete:
-		return "The record cannot be compared with the re-run: an ipc_id or an output hash is missing."
+		return a.Sentence()
 	case r.OutputHash.Match && r.IPCID.Match:
 		return "Reproduced: the same input and conditions gave the same output. " + a.Sentence()
 	case r.OutputHash.Match:
@@ -133,10 +133,20 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 
 // rerun is the IPC record that a re-run would make: what its ipc_id is made of is as
 // recorded where the request does not say, and a payload is read as the recorded one
-// was. The environment is not known unless it is given: nothing says that it is still
+// was. A recorded seed counts over that of the same payload (3.1). The environment is not known unless it is given: nothing says that it is still
 // the recorded one.
 func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecord) (event.IPC, error) {
-	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, recorded))
+	rerun, err := s.rerunWith(request, recorded, recorded.Seed)
+	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
+		return rerun, err
+	}
+	return s.rerunWith(request, recorded, nil) // another payload brings its own seed
+}
+
+// rerunWith is a re-run with a seed for a request that names none; nil leaves it to the
+// payload.
+func (s *Server) rerunWith(request map[string]pyjson.Value, recorded *index.IPCRecord, seed []byte) (event.IPC, error) {
+	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
 		return event.IPC{}, err
 	}
@@ -151,7 +161,7 @@ func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecor
 }
 
 // rerunBody is that record as a request to record it.
-func rerunBody(request map[string]pyjson.Value, recorded *index.IPCRecord) []byte {
+func rerunBody(request map[string]pyjson.Value, recorded *index.IPCRecord, seed []byte) []byte {
 	body := []byte{'{'}
 	for _, m := range []struct {
 		name     string
@@ -162,7 +172,7 @@ func rerunBody(request map[string]pyjson.Value, recorded *index.IPCRecord) []byt
 		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
 		{"output", nil, ""}, {"output_hash", nil, ""},
 		{"model", quoted(recorded.Model), ""}, {"temperature", recorded.Temperature, ""}, {"max_tokens", recorded.MaxTokens, ""},
-		{"seed", seedUnlessIn(request["payload"], recorded.Seed), ""}, {"environment", nil, ""},
+		{"seed", seed, ""}, {"environment", nil, ""},
 	} {
 		value := m.recorded
 		if given, ok := request[m.name]; ok {
@@ -187,14 +197,6 @@ func quoted(text []byte) []byte {
 		return nil
 	}
 	return pyjson.AppendString(nil, text)
-}
-
-// seedUnlessIn is the recorded seed, unless a payload brings its own.
-func seedUnlessIn(payload pyjson.Value, recorded []byte) []byte {
-	if payload.Member("seed").Given() {
-		return nil
-	}
-	return recorded
 }
 
 // schemaOf is the schema that a payload is read under unless the request names one: that

@@ -20,7 +20,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, seq, err := s.at(c)
+	seq, err := parseCount("seq", c.Param("seq"))
 	if err != nil {
 		return err
 	}
@@ -32,6 +32,10 @@ func (s *Server) redactRecord(c echo.Context) error {
 	release(body)
 	if err != nil {
 		return err
+	}
+	refusal := fault(http.StatusNotFound, "no record with content is event %d, so there is nothing to erase; correct the seq", seq)
+	if seq >= l.Head().Size {
+		return refusal
 	}
 	ctx := c.Request().Context()
 	switch by, err := redactedBy(ctx, l, seq); {
@@ -51,7 +55,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 		return err
 	}
 	if len(withdrawn.Digests) == 0 {
-		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d names no content: there is nothing to erase", seq))
+		return refusal
 	}
 	sub, err := l.PrepareVerb(v, o.actor, o.key)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 		{"body too long", remove(`{"reason":"`+strings.Repeat("x", maxBody)+`"}`, "2"), 413, true},
 		{"no reason", remove(`{}`, "2"), 422, true},
 		{"empty reason", remove(`{"reason":""}`, "2"), 422, true},
-		{"no content", remove(because, "0"), 422, false},
+		{"no content", remove(because, "0"), 404, false},
 		{"many: unknown member", post(redactions, `{"reason":"r","seqs":[2],"seq":2}`), 400, true},
 		{"many: unknown filter", post(redactions, `{"reason":"r","filter":{"colour":"red"}}`), 400, false},
 		{"many: no such ledger", post(redactions, `{"reason":"r","seqs":[2]}`).of("nowhere"), 404, false},

@@ -170,8 +170,8 @@ func TestBadRedactionsOfOneRecord(t *testing.T) {
 		{"parameter", one + "?dry_run=true", because, 400, "/dry_run"},
 		{"seq", "/records/x/content", because, 400, "/seq"},
 		{"no such event", "/records/99/content", because, 404, ""},
-		{"the ledger's own", "/records/0/content", because, 422, "/seq"},
-		{"hashes alone", "/records/3/content", because, 422, "/seq"},
+		{"the ledger's own", "/records/0/content", because, 404, ""},
+		{"hashes alone", "/records/3/content", because, 404, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := s.remove(c.url, c.body).problem(c.status)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +18,10 @@ import (
 // The verbs change the state of something in the ledger (2.8). Each request is
 // one event, without deduplication unless it has an Idempotency-Key (2.7).
 
+// A caller with the scope write alone may not read the ledger. So a verb parses its
+// request before it looks anything up, and gives one answer for all that it cannot be
+// applied to: a request that shows more leaves an event.
+
 // changeState changes the state of an IPC record or a run-DAG. What kind of event
 // a seq has never changes, so that there is nothing to race with.
 func (s *Server) changeState(c echo.Context) error {
@@ -24,11 +29,31 @@ func (s *Server) changeState(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, seq, err := s.at(c)
+	seq, err := parseCount("seq", c.Param("seq"))
 	if err != nil {
 		return err
 	}
-	entry, err := l.Store().Entry(c.Request().Context(), seq)
+	body, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		v, err := record.ParseStateChange(seq, text)
+		if err != nil {
+			return nil, err
+		}
+		return v, checkHasState(c.Request().Context(), l, seq)
+	})
+}
+
+// checkHasState refuses an event without a state and one that is not in the ledger,
+// with the same answer.
+func checkHasState(ctx context.Context, l *ledger.Ledger, seq uint64) error {
+	refusal := fault(http.StatusNotFound, "no IPC record or run-DAG is event %d, and only these have a state; correct the seq", seq)
+	if seq >= l.Head().Size {
+		return refusal
+	}
+	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", seq, err)
 	}
@@ -37,16 +62,9 @@ func (s *Server) changeState(c echo.Context) error {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
 	if !record.Kind(r.Kind).HasState() {
-		return atPointer(http.StatusUnprocessableEntity, "/seq",
-			fmt.Sprintf("event %d is of kind %s, which has no state; only ipc_record and run_dag have", seq, r.Kind))
+		return refusal
 	}
-	body, err := s.readBody(c)
-	if err != nil {
-		return err
-	}
-	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		return record.ParseStateChange(seq, text)
-	})
+	return nil
 }
 
 // registerSource registers a source, once more if it is registered.
@@ -76,16 +94,17 @@ func (s *Server) validatePath(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	path, err := s.currentPath(c, l)
-	if err != nil {
-		return err
-	}
+	path, unknown := s.currentPath(c, l)
 	body, err := s.readBody(c)
 	if err != nil {
 		return err
 	}
 	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		return record.ParseValidation(path, text)
+		v, err := record.ParseValidation(path, text)
+		if err != nil {
+			return nil, err
+		}
+		return v, unknown
 	})
 }
 
@@ -99,15 +118,16 @@ func (s *Server) revokeSource(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkRegistered(c, l, id, o.key); err != nil {
-		return err
-	}
 	body, err := s.readOptionalBody(c)
 	if err != nil {
 		return err
 	}
 	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		return record.ParseRevocation(id, text)
+		v, err := record.ParseRevocation(id, text)
+		if err != nil {
+			return nil, err
+		}
+		return v, s.checkRegistered(c, l, id, o.key)
 	})
 }
 
@@ -126,10 +146,13 @@ func (s *Server) verb(c echo.Context) (*ledger.Ledger, options, error) {
 }
 
 // submitVerb parses a body, which it releases, records the verb and answers its
-// receipt.
+// receipt. parse looks things up after it has parsed.
 func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *requestBody, parse func([]byte) (*record.Verb, error)) error {
+	defer release(body)
+	if l.Info().Frozen {
+		return ledger.ErrFrozen
+	}
 	v, err := parse(body.Bytes())
-	release(body)
 	if err != nil {
 		return err
 	}

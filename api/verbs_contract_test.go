@@ -105,7 +105,7 @@ func TestProblemsOfVerbsAreAsTheContractSays(t *testing.T) {
 		{"body too long", verb("POST", stateOf, `{"state":"stale","reason":"`+strings.Repeat("x", maxBody)+`"}`, "seq", "1"), 413, true},
 		{"media type", verbs[1].with("Content-Type", "text/plain"), 415, true},
 		{"media type of a revocation", verb("DELETE", sourceOf, `{}`, "source_id", "x").with("Content-Type", "text/plain"), 415, true},
-		{"kind", verb("POST", stateOf, reason, "seq", "3"), 422, false},
+		{"kind", verb("POST", stateOf, reason, "seq", "3"), 404, false},
 		{"state", verb("POST", stateOf, `{"state":"lost","reason":"r"}`, "seq", "1"), 422, true},
 		{"no reason", verb("POST", stateOf, `{"state":"stale"}`, "seq", "1"), 422, true},
 		{"empty reason", verb("POST", stateOf, `{"state":"stale","reason":""}`, "seq", "1"), 422, true},

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Verbs answer the same for all that they cannot be applied to. A request that is not
+// acceptable is refused before anything is looked up. So a caller that may not read learns
+// nothing without leaving an event.
+func TestVerbsAreBlind(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // 1
+	s.post("/citation-sets", setBody).want(http.StatusCreated)                                                               // 2
+	s.post("/path-fingerprints", pathBody).want(http.StatusCreated)                                                          // 3
+	s.put("/sources/x", `{}`).want(http.StatusCreated)                                                                       // 4
+	s.post("/ipc-records", `{"input_hash":"`+zeros+`","model":"m","temperature":0,"max_tokens":1}`).want(http.StatusCreated) // 5: no content
+	size := s.size()
+	var path struct {
+		Paths []struct {
+			PathID string `json:"path_id"`
+		} `json:"rows"`
+	}
+	s.get("/paths/p?after="+decimal(size-1)).want(http.StatusOK).json(&path)
+	require.Len(t, path.Paths, 1)
+	id := path.Paths[0].PathID
+	for _, c := range []struct {
+		name, method, url, body string
+		subjects                []string
+		status                  int
+	}{
+		{"state of what has none", "POST", "/records/*/state", `{"state":"stale","reason":"r"}`, []string{"0", "2", "3", "4", "6", "99"}, 404},
+		{"state with a bad body", "POST", "/records/*/state", `{"state":"gone","reason":"r"}`, []string{"0", "1", "2", "6", "99"}, 422},
+		{"content of what has none", "DELETE", "/records/*/content", `{"reason":"r"}`, []string{"0", "4", "5", "6", "99"}, 404},
+		{"content with a bad body", "DELETE", "/records/*/content", `{}`, []string{"0", "1", "5", "6", "99"}, 422},
+		{"revocation with a bad body", "DELETE", "/sources/*", `{"reason":1}`, []string{"x", "y"}, 422},
+		{"validation with a bad body", "PUT", "/paths/p/*/validation", `{"validated":1}`, []string{id, "00000000"}, 422},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answers := make(map[string]string)
+			for _, subject := range c.subjects {
+				a := s.do(c.method, strings.Replace(c.url, "*", subject, 1), c.body, "Content-Type", "application/json").want(c.status)
+				answers[strings.ReplaceAll(string(a.body), "event "+subject+",", "event *,")] = subject
+			}
+			require.Len(t, answers, 1)
+		})
+	}
+	require.Equal(t, size, s.size())
+	s.post("/freeze", "").want(http.StatusOK)
+	for _, seq := range []string{"1", "2", "99"} {
+		s.post("/records/"+seq+"/state", `{"state":"stale","reason":"r"}`).problem(http.StatusForbidden)
+	}
+	for _, id := range []string{"x", "y"} {
+		s.do(http.MethodDelete, "/sources/"+id, "").problem(http.StatusForbidden)
+	}
+}
