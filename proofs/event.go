@@ -18,6 +18,7 @@ type event struct {
 	checks             []byte // {} when there is none
 	shape              []byte // record.shape, nil when there is none
 	failureStage       []byte // record.failure_stage, nil when there is none
+	incomplete         []byte // see incomplete
 }
 
 // readEvent reads a body, which must be compact canonical JSON (1.7).
@@ -44,8 +45,36 @@ func readEvent(body []byte) (event, error) {
 
 		shape:        canonicalOrNil(root.Member("record").Member("shape")),
 		failureStage: canonicalOrNil(root.Member("record").Member("failure_stage")),
+		incomplete:   incomplete(root),
 	}
 	return e, r.err
+}
+
+// incomplete lists what the IPC record of an event lacks (3.1); nil if nothing, and for
+// other kinds.
+func incomplete(event pyjson.Value) []byte {
+	if string(event.Member("kind").Text()) != "ipc_record" {
+		return nil
+	}
+	record := event.Member("record")
+	hashes := record.Member("hashes")
+	var list []byte
+	for _, part := range [...]struct {
+		name  string
+		value pyjson.Value
+	}{
+		{"input", hashes.Member("input_hash")}, {"system_prompt", hashes.Member("system_prompt_hash")}, {"output", hashes.Member("output_hash")},
+		{"temperature", record.Member("temperature")}, {"max_tokens", record.Member("max_tokens")}, {"seed", record.Member("seed")},
+	} {
+		if !part.value.Given() {
+			list = pyjson.AppendString(append(list, ','), []byte(part.name))
+		}
+	}
+	if list == nil {
+		return nil
+	}
+	list[0] = '['
+	return append(list, ']')
 }
 
 // canonicalOrNil is a value in canonical JSON, nil for an absent one.

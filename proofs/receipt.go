@@ -27,10 +27,19 @@ type Receipt struct {
 	// record.failure_stage; nil where the event has none (only run_dag has).
 	Shape, FailureStage []byte
 
+	// Incomplete is canonical JSON, what an IPC record lacks: see incomplete. Nil where
+	// the answer does not say; it need not.
+	Incomplete []byte
+
 	// Replayed says that the request added nothing: the same record was in the
 	// log under the same idempotency key (2.7). It is about the answer, not the
 	// event, and nothing proves it.
 	Replayed bool
+
+	// Unproved are the names of the other members that ParseReceipt found, in their order:
+	// facts that follow from other events (3.1), and what this version does not know.
+	// They are the server's word.
+	Unproved []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
 	Proof *Proof
@@ -86,6 +95,9 @@ func (r *Receipt) AppendJSON(dst []byte) []byte {
 	if r.FailureStage != nil {
 		dst = append(append(dst, `,"failure_stage":`...), r.FailureStage...)
 	}
+	if r.Incomplete != nil {
+		dst = append(append(dst, `,"incomplete":`...), r.Incomplete...)
+	}
 	if r.Replayed {
 		dst = append(dst, `,"replayed":true`...)
 	}
@@ -134,18 +146,34 @@ func (r *Receipt) jsonSize() int {
 	return size
 }
 
-// receiptMembers are the members of a receipt.
+// receiptMembers are the members of a receipt. Verify covers all but replayed.
 var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "prev_event_hash", "leaf_hash",
-	"hashes", "checks", "shape", "failure_stage", "replayed", "event", "inclusion", "checkpoint"}
+	"hashes", "checks", "shape", "failure_stage", "incomplete", "replayed", "event", "inclusion", "checkpoint"}
 
-// DerivedMembers are what an answer may carry beside its receipt: facts that
-// follow from other events (3.1). No proof covers them, and ParseReceipt skips
-// them.
-var DerivedMembers = []string{"drift", "incomplete", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources"}
+// CoveredMembers are the members that Verify checks, as far as the receipt has them.
+func (r *Receipt) CoveredMembers() []string {
+	has := map[string]bool{"shape": r.Shape != nil, "failure_stage": r.FailureStage != nil, "incomplete": r.Incomplete != nil}
+	var names []string
+	for _, name := range receiptMembers {
+		if present, optional := has[name]; name != "replayed" && (present || !optional) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
-// ParseReceipt reads a receipt strictly: a member that is missing, unknown or
-// there twice, or has a value of another type, is ErrMalformed. White space,
-// order of members and other spellings of the same JSON values do not matter.
+// UncoveredMembers are the members that no proof covers.
+func (r *Receipt) UncoveredMembers() []string {
+	if r.Replayed {
+		return append([]string{"replayed"}, r.Unproved...)
+	}
+	return r.Unproved
+}
+
+// ParseReceipt reads a receipt strictly: a member that is missing or there twice, or
+// has a value of another type, is ErrMalformed. Unknown members are named in Unproved.
+// White space, order of members and other spellings of the same JSON values do not
+// matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -155,7 +183,10 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		return nil, fmt.Errorf("%w: receipt has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	var in reader
-	root := in.only(doc.Root(), "receipt", slices.Concat(receiptMembers, DerivedMembers)...)
+	root := doc.Root()
+	if root.Kind() != pyjson.Object {
+		in.fail("receipt is not an object")
+	}
 	r := &Receipt{
 		Ledger:        in.text(root.Member("ledger"), "ledger"),
 		Seq:           in.count(root.Member("seq"), "seq"),
@@ -168,7 +199,13 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		Checks:        in.object(root.Member("checks"), "checks"),
 		Shape:         canonicalOrNil(root.Member("shape")),
 		FailureStage:  canonicalOrNil(root.Member("failure_stage")),
+		Incomplete:    canonicalOrNil(root.Member("incomplete")),
 		Replayed:      in.flag(root.Member("replayed"), "replayed"),
+	}
+	for name := range root.Members() {
+		if !slices.Contains(receiptMembers, string(name.Text())) {
+			r.Unproved = append(r.Unproved, string(name.Text()))
+		}
 	}
 	event, inclusion, checkpoint := root.Member("event"), root.Member("inclusion"), root.Member("checkpoint")
 	if event.Kind() != pyjson.Absent || inclusion.Kind() != pyjson.Absent || checkpoint.Kind() != pyjson.Absent {
@@ -252,6 +289,8 @@ func (r *Receipt) verifyFields() error {
 		return fmt.Errorf("%w: checks are %.200s, the event's are %.200s", ErrField, r.Checks, e.checks)
 	case !bytes.Equal(r.Shape, e.shape):
 		return fmt.Errorf("%w: shape is %.100s, the event's is %.100s", ErrField, r.Shape, e.shape)
+	case r.Incomplete != nil && !bytes.Equal(r.Incomplete, e.incomplete):
+		return fmt.Errorf("%w: incomplete is %.200s, the event's is %.200s", ErrField, r.Incomplete, e.incomplete)
 	case !bytes.Equal(r.FailureStage, e.failureStage):
 		return fmt.Errorf("%w: failure_stage is %.100s, the event's is %.100s", ErrField, r.FailureStage, e.failureStage)
 	}

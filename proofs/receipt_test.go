@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -244,7 +246,7 @@ func TestParseReceiptRefuses(t *testing.T) {
 		"empty":                "",
 		"not an object":        "[]",
 		"trailing data":        good + "{}",
-		"unknown member":       replace(`{"ledger"`, `{"extra":1,"ledger"`),
+		"an unknown one twice": replace(`{"ledger"`, `{"extra":1,"extra":1,"ledger"`),
 		"duplicate member":     replace(`{"ledger"`, `{"seq":1,"ledger"`),
 		"unknown in inclusion": replace(`{"leaf_index"`, `{"extra":1,"leaf_index"`),
 		"twice in inclusion":   replace(`{"leaf_index"`, `{"tree_size":5,"leaf_index"`),
@@ -273,17 +275,59 @@ func TestParseReceiptRefuses(t *testing.T) {
 	}
 }
 
-// What a server derives from other events may stand beside a receipt, and is no
-// part of it.
-func TestDerivedMembersAreSkipped(t *testing.T) {
+// What a server derives from other events may stand beside a receipt, and so may what
+// this version does not know. No proof covers it, and the receipt says so.
+func TestMembersWithoutProofAreNamed(t *testing.T) {
 	l := newTestLog(t, 5)
-	text := l.receipt(t, 1, 5).AppendJSON(nil)
-	for _, name := range DerivedMembers {
+	receipt := l.receipt(t, 1, 5)
+	text := receipt.AppendJSON(nil)
+	covered := receipt.CoveredMembers()
+	require.Empty(t, receipt.UncoveredMembers())
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(text, &members))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(members)), covered)
+	for _, name := range []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "extra", "Seq", ""} {
 		answer := strings.Replace(string(text), "{", `{"`+name+`":{"cause":"model"},`, 1)
 		r, err := ParseReceipt([]byte(answer))
 		require.NoError(t, err, name)
 		require.NoError(t, r.Verify(l.signer.Verifier()))
+		require.Equal(t, []string{name}, r.UncoveredMembers())
+		require.Equal(t, covered, r.CoveredMembers())
 		require.Equal(t, text, r.AppendJSON(nil))
+	}
+	receipt.Replayed = true
+	r, err := ParseReceipt(receipt.AppendJSON(nil))
+	require.NoError(t, err)
+	require.Equal(t, []string{"replayed"}, r.UncoveredMembers())
+	require.Equal(t, covered, r.CoveredMembers())
+}
+
+// A member that follows from the event is the event's, or the receipt does not verify.
+func TestMembersOfTheEventAreChecked(t *testing.T) {
+	l := newTestLog(t, 3)
+	for seq, c := range []struct{ good, bad []string }{
+		{nil, []string{`["input"]`, `[]`, `null`}},
+		{[]string{`["system_prompt","output","max_tokens","seed"]`}, []string{`["seed"]`, `[]`, `null`, `"seed"`,
+			`["output","system_prompt","max_tokens","seed"]`, `["system_prompt","output","max_tokens","seed","seed"]`}},
+		{nil, []string{`["seed"]`}},
+	} {
+		text := string(l.receipt(t, uint64(seq), 3).AppendJSON(nil))
+		for _, value := range append(c.bad, c.good...) {
+			r, err := ParseReceipt([]byte(strings.Replace(text, `,"event"`, `,"incomplete":`+value+`,"event"`, 1)))
+			require.NoError(t, err)
+			err = r.Verify(l.signer.Verifier())
+			if slices.Contains(c.good, value) {
+				require.NoError(t, err)
+				require.Contains(t, r.CoveredMembers(), "incomplete")
+			} else {
+				require.ErrorIs(t, err, ErrField, "%d: %s", seq, value)
+			}
+		}
+		for _, name := range []string{"shape", "failure_stage"} {
+			r, err := ParseReceipt([]byte(strings.Replace(text, `,"event"`, `,"`+name+`":"quote","event"`, 1)))
+			require.NoError(t, err)
+			require.ErrorIs(t, r.Verify(l.signer.Verifier()), ErrField)
+		}
 	}
 }
 
@@ -360,10 +404,14 @@ func FuzzParseReceipt(f *testing.F) {
 		}
 		again, err := ParseReceipt(r.AppendJSON(nil))
 		require.NoError(t, err)
+		again.Unproved = r.Unproved
 		require.Equal(t, r, again)
-		require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
+		if r.Unproved == nil {
+			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
+		}
 		if r.Verify(verifier) == nil {
 			r.Proof.Checkpoint = signed // others may have signed as well
+			r.Replayed, r.Incomplete = false, nil
 			require.Equal(t, string(full), string(r.AppendJSON(nil)), "no other receipt is signed")
 		}
 	})

@@ -65,6 +65,10 @@ link in the chain and its place in the signed tree, every field. FILE is
       checked.
   an audit pack, as colophon export makes it. Its page is never run.
 
+The report names the members that the proof covers, and those that it does not: facts
+that follow from other events (drift, category, …), replayed, and unknown members are
+the server's word alone.
+
 KEY is a verifier key as serve prints it, a file with some, one a line, or a file with
 all keys of a log that rotates them, as "colophon keys list NAME --json" prints them. Of
 such a file only the newest key counts by itself: a key that was replaced may have been

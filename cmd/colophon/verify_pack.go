@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"colophon/proofs"
 	"colophon/proofs/pack"
@@ -23,6 +24,13 @@ type acceptedPack struct {
 	Recomputed     int    `json:"recomputed"`
 	Unknown        int    `json:"unknown,omitempty"` // of those, without cache key and digest
 	OwnPage        bool   `json:"own_page"`          // the page is the one that this program makes
+	coverage
+}
+
+// packCoverage is the coverage of every audit pack. verifier_keys are not the keys that
+// the pack is verified with.
+func packCoverage() coverage {
+	return coverage{[]string{"format", "ledger", "checkpoint", "records", "contents"}, []string{"exported", "verifier_keys", "content"}}
 }
 
 // verifyPack verifies the data of an audit pack. Its page is never run.
@@ -45,7 +53,7 @@ func verifyPack(o verifyOptions, text []byte, keys []*proofs.Verifier) (verified
 		Verified: true, Ledger: p.Ledger, Origin: r.Checkpoint.Origin, TreeSize: r.Checkpoint.Size, OwnPage: own,
 		KeyFingerprint: fingerprint([]byte(p.Checkpoint), keys),
 		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.Redacted, Missing: r.Missing, Recomputed: r.Recomputed,
-		Unknown: r.Unknown,
+		Unknown: r.Unknown, coverage: packCoverage(),
 	}, nil
 }
 
@@ -61,6 +69,7 @@ func (p *acceptedPack) print(c *console) error {
 	if p.Unknown > 0 {
 		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover words that are too long for an event\n", count(p.Unknown, "record"))
 	}
+	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the person that made the pack")
 	if !p.OwnPage {
 		text += "  page        is not the one that this version makes: what it shows in a browser need not be so\n"
 	}

@@ -50,6 +50,37 @@ type accepted struct {
 	KeyFingerprint string          `json:"key_fingerprint"`
 	Checks         json.RawMessage `json:"checks"`
 	RecordVerified bool            `json:"record_verified"`
+	coverage
+}
+
+// coverage names the members of a file: those that its proof covers, and those that are
+// the word of the server or of the person that made the file.
+type coverage struct {
+	Proved    []string `json:"proved"`
+	NotProved []string `json:"not_proved"`
+}
+
+// receiptCoverage is the coverage of a receipt.
+func receiptCoverage(r *proofs.Receipt) coverage {
+	return coverage{r.CoveredMembers(), append([]string{}, r.UncoveredMembers()...)}
+}
+
+// unproved names the members that no proof covers; empty if there are none. word says
+// whose word they are.
+func (c coverage) unproved(word string) string {
+	const most = 20
+	if len(c.NotProved) == 0 {
+		return ""
+	}
+	var names []string
+	for _, name := range c.NotProved[:min(most, len(c.NotProved))] {
+		// %q: names are the server's choice, and a terminal would obey some.
+		names = append(names, fmt.Sprintf("%.100q", name))
+	}
+	if more := len(c.NotProved) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("  NOT PROVED  %s: the word of %s alone\n", strings.Join(names, ", "), word)
 }
 
 // newAccepted is what a verified receipt proves. The error wraps proofs.ErrMalformed where
@@ -72,6 +103,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 		Verified: true, Ledger: r.Ledger, Seq: r.Seq, Kind: r.Kind, Time: r.Time,
 		EventHash: fmt.Sprintf("%x", r.EventHash), Origin: checkpoint.Origin, TreeSize: checkpoint.Size,
 		KeyFingerprint: fingerprint(r.Proof.Checkpoint, keys), Checks: r.Checks,
+		coverage: receiptCoverage(r),
 	}, nil
 }
 
@@ -112,6 +144,7 @@ func (a *accepted) print(c *console) error {
 	if a.RecordVerified {
 		text += "  record      is the one recorded, and all that the event says of it was computed again\n"
 	}
+	text += fmt.Sprintf("  proved      %s\n", strings.Join(a.Proved, ", ")) + a.unproved("the server")
 	_, err = fmt.Fprint(c.out, text)
 	return err
 }
