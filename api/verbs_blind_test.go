@@ -24,7 +24,7 @@ func TestVerbsAreBlind(t *testing.T) {
 			PathID string `json:"path_id"`
 		} `json:"rows"`
 	}
-	s.get("/paths/p?after="+decimal(size-1)).want(http.StatusOK).json(&path)
+	s.get("/paths/p?after=" + decimal(size-1)).want(http.StatusOK).json(&path)
 	require.Len(t, path.Paths, 1)
 	id := path.Paths[0].PathID
 	for _, c := range []struct {
