@@ -143,7 +143,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		"content":    {"/content/output", "Ana", "Eva", `content "output" of event 1: what the server answers is not what the event names`},
 		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "what the server answers does not verify"},
 		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "what the server answers does not verify"},
-		"receipt":    {"/receipt", `"ledger"`, `"mood":1,"ledger"`, "reading the receipt of event 1"},
+		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
 		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
 		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "the server's keys"},
 		"no JSON":    {"/records/1", `{`, `[`, "reading the server's answer"},
