@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ type issuer struct {
 	log    *slog.Logger
 	now    func() time.Time
 	ctx    context.Context // ends discoveries; requests have their own
+	// timeout bounds each question to the issuer, its answer included.
+	timeout time.Duration
 
 	mu       sync.Mutex            // guards what follows; never held during I/O
 	verifier *oidc.IDTokenVerifier // nil until the issuer has answered
@@ -54,7 +57,7 @@ type claimRule struct {
 
 // newIssuer takes an OIDC that was checked. ctx ends what it asks.
 func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
-	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx}
+	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
 		i.prefix += o.Name + ":"
 	}
@@ -154,13 +157,28 @@ func (i *issuer) ask() {
 	}()
 }
 
-// discover asks the issuer where its keys are. They are fetched when a token is to
-// be judged.
+// noToken is a JWT that no key has signed.
+const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA"
+
+// discover asks the issuer where its keys are, and for the keys. An error leaves those
+// of before in force.
 func (i *issuer) discover() (*oidc.IDTokenVerifier, error) {
-	ctx := oidc.ClientContext(i.ctx, newIssuerClient(i.now))
+	ctx := oidc.ClientContext(i.ctx, newIssuerClient(i.config.Issuer, i.timeout, i.now))
 	provider, err := oidc.NewProvider(ctx, i.config.Issuer)
 	if err != nil {
 		return nil, err
 	}
-	return provider.VerifierContext(ctx, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms, Now: i.now}), nil
+	var document struct {
+		KeysURL string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&document); err != nil {
+		return nil, err
+	}
+	keys := oidc.NewRemoteKeySet(ctx, document.KeysURL)
+	// The library fetches the keys once it has a token that it cannot verify.
+	_, err = keys.VerifySignature(ctx, noToken)
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		return nil, err
+	}
+	return oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms, Now: i.now}), nil
 }

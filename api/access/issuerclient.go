@@ -1,13 +1,21 @@
 package access
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 const (
@@ -23,15 +31,16 @@ const (
 // discoverySuffix ends the URL of a discovery document.
 const discoverySuffix = "/.well-known/openid-configuration"
 
-// newIssuerClient is for one discovery and the keys that it leads to.
-func newIssuerClient(now func() time.Time) *http.Client {
+// newIssuerClient is for one discovery at an issuer and the keys that it leads to.
+// timeout bounds each question, its answer included.
+func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time) *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
 		MaxIdleConns: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 	}
 	return &http.Client{
-		Timeout:   issuerTimeout,
-		Transport: &issuerTransport{next: transport, now: now},
+		Timeout:   timeout,
+		Transport: &issuerTransport{next: transport, now: now, plain: strings.HasPrefix(issuer, "http://")},
 		// Nobody is to be sent elsewhere, over http say.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -39,8 +48,9 @@ func newIssuerClient(now func() time.Time) *http.Client {
 
 // issuerTransport bounds what an issuer is asked and what it may answer.
 type issuerTransport struct {
-	next http.RoundTripper
-	now  func() time.Time
+	next  http.RoundTripper
+	now   func() time.Time
+	plain bool // the issuer is on this machine and speaks plain HTTP, and so may its keys
 
 	mu      sync.Mutex // guards fetched
 	fetched time.Time  // when keys were asked for last; zero: not yet
@@ -48,10 +58,11 @@ type issuerTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !local(r.URL) {
+	if r.URL.Scheme != "https" && !(t.plain && local(r.URL)) {
 		return nil, fmt.Errorf("%s is no https URL", r.URL)
 	}
-	if !strings.HasSuffix(r.URL.Path, discoverySuffix) && !t.mayFetch() {
+	forKeys := !strings.HasSuffix(r.URL.Path, discoverySuffix)
+	if forKeys && !t.mayFetch() {
 		return nil, errors.New("the keys were fetched a moment ago")
 	}
 	response, err := t.next.RoundTrip(r)
@@ -62,7 +73,60 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.Join(fmt.Errorf("%s answers %s", r.URL, response.Status), response.Body.Close())
 	}
 	response.Body = &boundedBody{io.LimitReader(response.Body, maxIssuerAnswer), response.Body}
+	if !forKeys {
+		return response, nil
+	}
+	keys, err := usableKeys(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, fmt.Errorf("the keys at %s: %w", r.URL, err)
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(keys)), int64(len(keys))
 	return response, nil
+}
+
+// Bounds of an issuer's keys. A token without a key id has all of them tried.
+const (
+	maxKeys    = 100
+	minRSABits = 2048 // RFC 7518, 3.3
+	maxRSABits = 8192
+)
+
+// usableKeys reads a JSON Web Key Set and gives one of the public keys in it that tokens
+// may be signed with. Other keys are left out.
+func usableKeys(from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return nil, err
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, err
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("there are %d, at most %d are read", len(set.Keys), maxKeys)
+	}
+	usable := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
+	for _, one := range set.Keys {
+		var key jose.JSONWebKey
+		if json.Unmarshal(one, &key) == nil && (key.Use == "" || key.Use == "sig") && usableKey(key.Key) {
+			usable.Keys = append(usable.Keys, jose.JSONWebKey{Key: key.Key, KeyID: key.KeyID, Algorithm: key.Algorithm})
+		}
+	}
+	return json.Marshal(usable)
+}
+
+// usableKey reports whether a key is public, and neither weak nor too costly.
+func usableKey(key any) bool {
+	switch key := key.(type) {
+	case *rsa.PublicKey:
+		bits := key.N.BitLen()
+		return bits >= minRSABits && bits <= maxRSABits && key.E >= 3 && key.E <= math.MaxInt32
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return true
+	}
+	return false
 }
 
 // mayFetch reports whether keys may be fetched now, and counts it.
