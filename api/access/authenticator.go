@@ -6,6 +6,7 @@ package access
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,7 +33,10 @@ type Config struct {
 	Dir string
 	// Rules say what tokens of issuers and client certificates may do.
 	Rules Rules
-	Log   *slog.Logger
+	// TrustsAuthority reports whether an authority may sign client certificates now. The
+	// handshake that has verified one may have been long ago. Nil trusts that handshake.
+	TrustsAuthority func(*x509.Certificate) bool
+	Log             *slog.Logger
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -43,6 +47,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.TrustsAuthority == nil {
+		c.TrustsAuthority = func(*x509.Certificate) bool { return true }
 	}
 	return c
 }
@@ -56,6 +63,7 @@ type Authenticator struct {
 	uses         *lastUses
 	issuers      []*issuer
 	certificates []certificateRule
+	trusts       func(authority *x509.Certificate) bool
 	stop         context.CancelFunc // ends what issuers are asked
 }
 
@@ -74,7 +82,7 @@ func Open(config Config) (*Authenticator, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Authenticator{
 		log: config.Log, now: config.Now, stop: stop, tokens: tokens,
-		uses: openLastUses(config), certificates: certificateRules(config.Rules.MTLS),
+		uses: openLastUses(config), certificates: certificateRules(config.Rules.MTLS), trusts: config.TrustsAuthority,
 	}
 	for _, o := range config.Rules.OIDC {
 		a.issuers = append(a.issuers, newIssuer(ctx, o, config))
@@ -177,12 +185,29 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	leaf := state.VerifiedChains[0][0]
-	// The handshake may have been long ago.
-	if now := a.now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
-		return nil, fmt.Errorf("the client certificate holds from %s to %s", leaf.NotBefore, leaf.NotAfter)
+	// The handshake may have been long ago, of another connection even, which this one
+	// resumes.
+	var err error
+	for _, chain := range state.VerifiedChains {
+		if err = a.stillVerified(chain); err == nil {
+			return matchCertificate(a.certificates, chain[0])
+		}
 	}
-	return matchCertificate(a.certificates, leaf)
+	return nil, err
+}
+
+// stillVerified says why a chain of certificates that was verified does not hold now.
+func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
+	now := a.now()
+	for _, c := range chain {
+		if now.After(c.NotAfter) || now.Before(c.NotBefore) {
+			return fmt.Errorf("the certificate %q in the chain of the client's holds from %s to %s", c.Subject, c.NotBefore, c.NotAfter)
+		}
+	}
+	if !a.trusts(chain[len(chain)-1]) {
+		return errors.New("the authority of the client certificate is trusted no longer")
+	}
+	return nil
 }
 
 // byIssuer judges a token that an issuer has signed.

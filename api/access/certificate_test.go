@@ -203,7 +203,7 @@ func TestClientCertificates(t *testing.T) {
 	actor, _, err := ask(&known, "")
 	require.NoError(t, err)
 	require.Empty(t, actor)
-	require.Contains(t, b.log.String(), "the client certificate holds from")
+	require.Contains(t, b.log.String(), "in the chain of the client's holds from")
 }
 
 // Without rules a certificate is nothing that could be judged; nor is one that
@@ -221,4 +221,36 @@ func TestCertificatesThatAreNoCredentials(t *testing.T) {
 	r.TLS = &tls.ConnectionState{PeerCertificates: verified.PeerCertificates}
 	_, err = b.Authenticate(r)
 	require.Equal(t, ErrNoCredentials, err)
+}
+
+// A chain that a handshake has verified holds as long as all of it does.
+func TestVerifiedChainsAreCheckedAgain(t *testing.T) {
+	clients, others := newAuthority(t), newAuthority(t)
+	_, leaf := clients.issue(clientTemplate())
+	expired := *clients.cert
+	expired.NotAfter = time.Now().Add(-time.Hour)
+	trusted := map[*x509.Certificate]bool{clients.cert: true, &expired: true}
+	b := open(t, Rules{MTLS: []CertificateRule{{SAN: "ip:192.0.2.1", Name: "p", Ledgers: []string{"a"}, Scopes: []string{"read"}}}})
+	b.clock.add(time.Since(b.clock.now()))
+	b.trusts = func(c *x509.Certificate) bool { return trusted[c] }
+	r := httpGet()
+	for name, c := range map[string]struct {
+		chains [][]*x509.Certificate
+		reason string // "": accepted
+	}{
+		"trusted":              {[][]*x509.Certificate{{leaf, clients.cert}}, ""},
+		"one of two":           {[][]*x509.Certificate{{leaf, others.cert}, {leaf, clients.cert}}, ""},
+		"no longer trusted":    {[][]*x509.Certificate{{leaf, others.cert}}, "trusted no longer"},
+		"trusted in between":   {[][]*x509.Certificate{{leaf, clients.cert, others.cert}}, "trusted no longer"},
+		"an expired authority": {[][]*x509.Certificate{{leaf, &expired}}, "holds from"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.TLS = &tls.ConnectionState{VerifiedChains: c.chains}
+			if c.reason == "" {
+				b.accepts(r, "mtls:p")
+			} else {
+				b.refuses(r, c.reason)
+			}
+		})
+	}
 }

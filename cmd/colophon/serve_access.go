@@ -41,7 +41,16 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 		return gate{}, exitf(exitUsage, "tls-client-ca: no client certificate may do anything; write mtls rules into --access-file")
 	}
 	log = log.With("part", "access")
-	who, err := access.Open(access.Config{Dir: accessDir(config.Data), Rules: rules, Log: log})
+	var g gate
+	about := access.Config{Dir: accessDir(config.Data), Rules: rules, Log: log}
+	if config.TLSCert != "" {
+		files, err := openTLS(config, log)
+		if err != nil {
+			return gate{}, refused("%w", err)
+		}
+		g.tls, about.TrustsAuthority = files.server(), files.trusts
+	}
+	who, err := access.Open(about)
 	if errors.Is(err, fs.ErrPermission) {
 		return gate{}, exitf(exitFailed, "%w; run this as the owner of the data folder", err)
 	}
@@ -54,12 +63,7 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure where everybody on the network may do everything", config.Listen)
 	}
-	g := gate{who: who}
-	if config.TLSCert != "" {
-		if g.tls, err = openTLS(config, log); err != nil {
-			return gate{}, refused("%w", err)
-		}
-	}
+	g.who = who
 	return g, nil
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 )
 
 // tlsFiles is the server's certificate, its key, and the authority that signs client
@@ -22,39 +24,58 @@ type tlsFiles struct {
 	// seen is what the files were like when they were read last, whether they were
 	// good or not; nil for one that could not be looked at.
 	seen   [3]fs.FileInfo
+	looked time.Time
 	config *tls.Config // of the last that were good
+	// authorities are those that sign client certificates, each by its encoded form.
+	authorities map[string]bool
 }
 
 // openTLS reads the files, which must be good this time. Each handshake looks
 // whether they have changed; those that are no good then are logged, and the last
 // ones are used on. (Certificate and key are never replaced in one instant.)
-func openTLS(config serveConfig, log *slog.Logger) (*tls.Config, error) {
+func openTLS(config serveConfig, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
-	f.seen = f.look()
-	var err error
-	if f.config, err = f.load(); err != nil {
-		return nil, err
+	f.seen, f.looked = f.look(), time.Now()
+	return f, f.load()
+}
+
+// server is the configuration of a server.
+func (f *tlsFiles) server() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
+}
+
+// trusts reports whether an authority is in the file of those that sign client
+// certificates. It looks at most once a second whether the file has changed.
+func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) >= time.Second {
+		f.refresh()
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}, nil
+	return f.authorities[string(authority.Raw)]
 }
 
 // current is the configuration for a new connection.
 func (f *tlsFiles) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.refresh()
+	return f.config, nil
+}
+
+// refresh reads the files if they have changed. The caller holds mu.
+func (f *tlsFiles) refresh() {
 	now := f.look()
+	f.looked = time.Now()
 	if unchanged(f.seen, now) {
-		return f.config, nil
+		return
 	}
 	f.seen = now
-	config, err := f.load()
-	if err != nil {
+	if err := f.load(); err != nil {
 		f.log.Error("the new certificate cannot be used; going on with the last one", "error", err)
-		return f.config, nil
+		return
 	}
-	f.config = config
-	f.log.Info("the certificate was read anew", "holds_until", config.Certificates[0].Leaf.NotAfter)
-	return config, nil
+	f.log.Info("the certificate was read anew", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
 }
 
 // look is what the files are like.
@@ -81,25 +102,47 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 }
 
 // load reads the files. A client certificate is verified where there is one, and
-// need not be there: what a request may do is decided request by request.
-func (f *tlsFiles) load() (*tls.Config, error) {
+// need not be there: what a request may do is decided request by request. An error
+// changes nothing.
+func (f *tlsFiles) load() error {
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
-		return nil, fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
+		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{pair},
 	}
 	if f.clientCA == "" {
-		return config, nil
+		f.config = config
+		return nil
 	}
 	text, err := os.ReadFile(f.clientCA)
 	if err != nil {
-		return nil, fmt.Errorf("tls-client-ca: %w", err)
+		return fmt.Errorf("tls-client-ca: %w", err)
+	}
+	authorities := certificatesIn(text)
+	if len(authorities) == 0 {
+		return errors.New("tls-client-ca " + f.clientCA + ": there is no PEM certificate in it")
 	}
 	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
-	if !config.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, errors.New("tls-client-ca " + f.clientCA + ": there is no PEM certificate in it")
+	f.config, f.authorities = config, make(map[string]bool, len(authorities))
+	for _, authority := range authorities {
+		config.ClientCAs.AddCert(authority)
+		f.authorities[string(authority.Raw)] = true
 	}
-	return config, nil
+	return nil
+}
+
+// certificatesIn are the certificates in PEM. Other blocks, and what is no certificate,
+// are left out, as by x509.CertPool.
+func certificatesIn(text []byte) (list []*x509.Certificate) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			list = append(list, certificate)
+		}
+	}
+	return list
 }

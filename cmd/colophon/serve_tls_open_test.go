@@ -1,0 +1,137 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+)
+
+// openConnection is a client with one connection that stays open.
+type openConnection struct {
+	t      *testing.T
+	url    string
+	token  string
+	client *http.Client
+}
+
+func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool) *openConnection {
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2, MaxConnsPerHost: 1}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
+}
+
+// actor is who the server takes the client for; empty for nobody. The connection is a
+// new one if fresh, else the one of before.
+func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
+	o.t.Helper()
+	reused := false
+	ctx := httptrace.WithClientTrace(o.t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.url, nil)
+	require.NoError(o.t, err)
+	if o.token != "" {
+		r.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	response, err := o.client.Do(r)
+	require.NoError(o.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(o.t, err)
+	require.Equal(o.t, !fresh, reused)
+	return string(text), response.TLS
+}
+
+// A token that is revoked is refused on a connection that stays open, too.
+func TestRevocationOnAnOpenConnection(t *testing.T) {
+	s := newSigner(t)
+	config := s.server("server")
+	store := access.Store{Dir: accessDir(config.Data), Now: time.Now}
+	made, err := store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
+	require.NoError(t, err)
+	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	url := behind(t, g)
+	var connections []*openConnection
+	for _, http2 := range []bool{false, true} {
+		o := newOpenConnection(t, url, &tls.Config{RootCAs: s.roots()}, http2)
+		o.token = made.Text
+		actor, _ := o.actor(true)
+		require.Equal(t, "one", actor)
+		connections = append(connections, o)
+	}
+	_, err = store.Revoke("one")
+	require.NoError(t, err)
+	for _, o := range connections {
+		actor, _ := o.actor(false)
+		require.Empty(t, actor)
+	}
+}
+
+// A client certificate of an authority that is taken out of the file is refused on a
+// connection that stays open, and on one that resumes a session.
+func TestAnAuthorityIsWithdrawn(t *testing.T) {
+	s, other := newSigner(t), newSigner(t)
+	config := s.server("server")
+	config.AccessFile, config.TLSClientCA = filepath.Join(s.dir, "access.yaml"), filepath.Join(s.dir, "clients.pem")
+	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
+	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
+	s.write("clients.pem", "CERTIFICATE", s.cert.Raw)
+	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	url := behind(t, g)
+	pair := s.client("pipeline")
+	clientConfig := func(version uint16, sessions tls.ClientSessionCache) *tls.Config {
+		return &tls.Config{RootCAs: s.roots(), MaxVersion: version, ClientSessionCache: sessions,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}
+	}
+	var connections []*openConnection
+	caches := make(map[uint16]tls.ClientSessionCache)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		caches[version] = tls.NewLRUClientSessionCache(4)
+		for _, http2 := range []bool{false, true} {
+			o := newOpenConnection(t, url, clientConfig(version, nil), http2)
+			actor, _ := o.actor(true)
+			require.Equal(t, "mtls:pipe", actor)
+			connections = append(connections, o)
+		}
+		resumed := false
+		for range 2 { // the second resumes the session of the first
+			o := newOpenConnection(t, url, clientConfig(version, caches[version]), true)
+			actor, state := o.actor(true)
+			require.Equal(t, "mtls:pipe", actor)
+			resumed = state.DidResume
+		}
+		require.True(t, resumed, "sessions are resumed, or this shows nothing")
+	}
+
+	path := s.write("clients.pem", "CERTIFICATE", other.cert.Raw)
+	for _, o := range connections {
+		require.Eventually(t, func() bool { actor, _ := o.actor(false); return actor == "" }, time.Minute, 10*time.Millisecond)
+	}
+	for _, cache := range caches {
+		o := newOpenConnection(t, url, clientConfig(0, cache), true)
+		r, err := o.client.Get(url)
+		if err == nil { // else the handshake refuses it
+			text, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.NoError(t, r.Body.Close())
+			require.Empty(t, string(text))
+		}
+	}
+
+	// In a file with both, the one of before is trusted again.
+	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw})...)
+	require.NoError(t, os.WriteFile(path, both, 0o600))
+	require.Eventually(t, func() bool { actor, _ := connections[0].actor(false); return actor == "mtls:pipe" }, time.Minute, 10*time.Millisecond)
+	require.Len(t, certificatesIn(append([]byte("text\n"), both...)), 2)
+}
