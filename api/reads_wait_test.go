@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// stuckDatabase is a database that commits nothing while commits is locked.
+type stuckDatabase struct {
+	*memory.Database
+	commits *sync.RWMutex
+	begun   chan struct{} // gets a value where a commit begins, if it has room
+}
+
+func (d stuckDatabase) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	store, err := d.Database.Ledger(ctx, name)
+	return stuckStore{store, d}, err
+}
+
+func (d stuckDatabase) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	store, err := d.Database.Create(ctx, info)
+	return stuckStore{store, d}, err
+}
+
+type stuckStore struct {
+	storage.Store
+	database stuckDatabase
+}
+
+func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	select {
+	case s.database.begun <- struct{}{}:
+	default:
+	}
+	s.database.commits.RLock()
+	defer s.database.commits.RUnlock()
+	return s.Store.Commit(ctx, old, b)
+}
+
+// Reads never wait for the writer (2.9): while a commit is under way and records wait
+// behind it, all else is answered.
+func TestReadsDoNotWaitForTheWriter(t *testing.T) {
+	database := stuckDatabase{memory.New(), new(sync.RWMutex), make(chan struct{}, 1)}
+	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	handler, err := New(Config{Host: host, Index: folded, Version: "test"})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	s := &service{t: t, database: database.Database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, folded.Close())
+		require.NoError(t, host.Close())
+	})
+	s.post("/ipc-records", ipcBody("r", "x")).want(http.StatusCreated)
+	s.post("/run-dags", dagBody).want(http.StatusCreated)
+	<-database.begun
+
+	database.commits.Lock()
+	release := sync.OnceFunc(database.commits.Unlock)
+	t.Cleanup(release)
+	answered := make(chan int, 2)
+	post := func(path, body string) {
+		answered <- s.post(path, body).status
+	}
+	go post("/ipc-records", ipcBody("", "y"))
+	<-database.begun
+	go post("/records/1/state", `{"state":"stale","reason":"r"}`)
+	for _, path := range []string{s.url, "/stats", "/records", "/records/1?derive=true", "/records/1/receipt", "/records/1/content/output", "/records/2/proof?stage=question",
+		"/runs/r", "/events?from=0", "/proofs/inclusion?seq=1&tree_size=3", "/proofs/consistency?first=1&second=3", "/log/checkpoint", "/log/key",
+		"/log/tile/0/000.p/3", "/log/tile/entries/000.p/3", "/drift/groups?by=model", "/drift/attribution?a=1&b=1", "/run-dags/failures",
+		"/citation-sets/conflicts", "/paths", "/sources", "/producers"} {
+		s.get(path).want(http.StatusOK)
+	}
+	require.EqualValues(t, 3, s.size())
+	require.Empty(t, answered)
+	release()
+	for range 2 {
+		require.Equal(t, http.StatusCreated, <-answered)
+	}
+}
