@@ -61,7 +61,7 @@ func (s *Server) batch(c echo.Context) error {
 		return err
 	}
 	b := &batch{server: s, ledger: l, options: o, open: open, body: c.Request().Body, exchange: exchange,
-		caller: who, allowed: s.stillAllowed(c, access.Write)}
+		caller: who, holder: s.holderOf(c), allowed: s.stillAllowed(c, access.Write)}
 	return b.run(c.Request().Context(), c.Response())
 }
 
@@ -74,6 +74,7 @@ type batch struct {
 	body    io.Reader
 	*exchange
 	caller  string       // whose rate the lines count against
+	holder  holder       // whose memory they take
 	allowed func() error // nil while he may still write
 	results *reply       // of the chunk that is answered; of the goroutine that does
 }
@@ -92,10 +93,10 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 // maxPooledChunk bounds, in bytes, the buffers that are kept for the next chunk.
 const maxPooledChunk = 4 * chunkBytes
 
-// newChunk is an empty chunk; release gives it back.
-func newChunk(memory *bodyMemory) *chunk {
+// newChunk is an empty chunk of a caller; release gives it back.
+func newChunk(budget *memoryBudget, who holder) *chunk {
 	c := chunks.Get().(*chunk)
-	c.share, c.parsed = share{memory: memory}, make(chan struct{})
+	c.share, c.parsed = share{budget: budget, who: who}, make(chan struct{})
 	return c
 }
 
@@ -177,7 +178,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 		b.part()
 	}()
 	for {
-		c := newChunk(b.server.limits.memory)
+		c := newChunk(b.server.limits.writing, b.holder)
 		more, err := b.next(ctx, lines, c)
 		if err != nil {
 			c.release()

@@ -18,12 +18,15 @@ type call struct {
 	request  *http.Request    // net/http's or, where body or method differ, its copy
 	incoming incoming
 	writer   patientWriter
+	server   *Server
+	answer   share  // of the memory for reading; released when the call ends
+	stream   string // whose place among the requests over HTTP/2 it has; empty: none
 }
 
 // newCall begins a call. HEAD is routed like GET: net/http, which knows the original,
 // leaves the body out.
 func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call {
-	c := &call{Context: s.echo.AcquireContext(), request: r}
+	c := &call{Context: s.echo.AcquireContext(), request: r, server: s, answer: share{budget: s.limits.reading}}
 	c.writer = patientWriter{ResponseWriter: w, controller: *http.NewResponseController(w), limit: s.config.Load.WriteTimeout,
 		head: r.Method == http.MethodHead, metrics: s.config.Metrics.load}
 	if c.writer.head {
@@ -43,12 +46,40 @@ func (s *Server) handle(c *call) {
 	series.underWay.Inc()
 	// Deferred: an answer that fails half-way ends in a panic.
 	defer func() {
+		c.end()
 		series.underWay.Dec()
 		series.requests.WithLabelValues(strconv.Itoa(c.Response().Status)).Inc()
 		series.duration.Observe(time.Since(begin).Seconds())
 	}()
 	if err := s.attempt(c); err != nil {
+		c.answer.release()
 		s.fail(err, c)
+	}
+}
+
+// takeStream takes a place among the requests over HTTP/2, of which a connection may make
+// many at once. Addresses share them like connections.
+func (c *call) takeStream() bool {
+	l, from := c.server.limits, c.request.RemoteAddr
+	if conn, counted := connectionOf(c.request); counted {
+		from = conn.who
+		if ip := addressOf(conn.RemoteAddr()); l.connections.trusted(ip) && l.requests.take(from) {
+			c.stream = from
+			return true
+		}
+	}
+	if !l.requests.takeShare(from) {
+		return false
+	}
+	c.stream = from
+	return true
+}
+
+// end gives back what the call holds.
+func (c *call) end() {
+	c.answer.release()
+	if c.stream != "" {
+		c.server.limits.requests.give(c.stream)
 	}
 }
 

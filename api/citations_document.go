@@ -28,6 +28,10 @@ func (s *Server) citationsDocument(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	// The texts once as the store has them and twice in the document, which grows.
+	if err := holdAnswer(c, 6*s.mostContent()); err != nil {
+		return err
+	}
 	texts, err := s.textsOf(q, set.Seq)
 	by, redactedErr := redactedBy(q.ctx, q.ledger, set.Seq)
 	switch {
@@ -48,7 +52,8 @@ func (s *Server) citationsDocument(c echo.Context) error {
 		}
 	}
 	c.Response().Header().Set(asOf, decimal(q.view.Size()))
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, record.AppendCitationsDocument(nil, citations))
+	q.close()
+	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, record.AppendCitationsDocument(nil, citations))
 }
 
 // citationSetNamed is the citation set that the path names.
@@ -112,7 +117,7 @@ type pinnedChunk struct {
 // what of that they do not have.
 func (s *Server) pinnedRetrieval(c echo.Context) error {
 	// A body may take its time, which no view must be kept for.
-	body, err := s.readBody(c)
+	body, err := s.readQuestion(c)
 	if err != nil {
 		return err
 	}

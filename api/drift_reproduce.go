@@ -41,7 +41,7 @@ type reproduction struct {
 // reproduce answers whether a re-run gave what is recorded, and what that says. It
 // records nothing.
 func (s *Server) reproduce(c echo.Context) error {
-	body, err := s.readBody(c)
+	body, err := s.readQuestion(c)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 	beat := time.NewTicker(s.limits.load.Heartbeat)
 	defer beat.Stop()
 	f := &follower{ledger: l, stream: s.streams.stream(l), frames: s.streams.frames, pace: s.limits.pace, out: out,
+		hold:    func(bytes int64) error { return holdAnswer(c, bytes) },
 		allowed: s.stillAllowed(c, access.Log|access.Read), ending: s.streams.ending, beat: beat.C, next: next}
 	if err := f.run(c.Request().Context()); !errors.Is(err, errUnread) {
 		return err
@@ -84,7 +85,8 @@ type follower struct {
 	frames  *frames
 	pace    *followPace
 	out     *patientWriter
-	allowed func() error // nil while he may still follow
+	allowed func() error            // nil while he may still follow
+	hold    func(bytes int64) error // of the memory for answers, while a block is sent
 	ending  <-chan struct{}
 	beat    <-chan time.Time
 	next    uint64 // seq of the first event that it was not sent
@@ -142,7 +144,13 @@ func (f *follower) send(ctx context.Context, head uint64) error {
 	if err != nil {
 		return err
 	}
+	if err := f.hold(int64(len(b.bytes))); err != nil {
+		return err
+	}
 	if err := f.write(b.bytes); err != nil {
+		return err
+	}
+	if err := f.hold(0); err != nil {
 		return err
 	}
 	f.next = b.next

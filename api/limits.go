@@ -32,11 +32,14 @@ type Load struct {
 	// The requests of all others come from the address that they come from.
 	TrustedProxies []*net.IPNet
 
-	Connections int           // open at once, an address half of what is left; default 4,096
-	BodyMemory  int64         // bytes of the bodies that are worked on; default 256 MiB
-	Batches     int           // at once; default 128
-	Followers   int           // of live events at once; default 2,048
-	Wait        time.Duration // of a request for memory or its turn; default 5 seconds
+	Connections int   // open at once, an address half of what is left; default 4,096
+	BodyMemory  int64 // bytes that bodies of writes take, a caller half of what is left; default 256 MiB
+	// AnswerMemory is the bytes that answers take until they are sent, and the bodies of
+	// requests that record nothing. A caller gets half of what is left. Default 256 MiB.
+	AnswerMemory int64
+	Batches      int           // at once; default 128
+	Followers    int           // of live events at once; default 2,048
+	Wait         time.Duration // of a request for memory or its turn; default 5 seconds
 
 	// BatchSpool and Spool bound, in bytes, the results in temporary files that a
 	// batch's client, and that all of them, have not read. Default 1 and 4 GiB.
@@ -62,6 +65,7 @@ func (l Load) withDefaults() Load {
 	setDefault(&l.FailureRate, 1)
 	setDefault(&l.Connections, 4096)
 	setDefault(&l.BodyMemory, 256<<20)
+	setDefault(&l.AnswerMemory, 256<<20)
 	setDefault(&l.Batches, 128)
 	setDefault(&l.Followers, 2048)
 	setDefault(&l.Wait, 5*time.Second)
@@ -92,6 +96,7 @@ const (
 	refusedGuesses     refusal = "failed_authentications"
 	refusedConnections refusal = "connections"
 	refusedMemory      refusal = "body_memory"
+	refusedAnswers     refusal = "answer_memory"
 	refusedBatches     refusal = "batches"
 	refusedFollowers   refusal = "followers"
 	refusedRedactions  refusal = "redactions"
@@ -105,7 +110,7 @@ const (
 	refusedDisk        refusal = "disk"
 )
 
-var refusals = [...]refusal{refusedRate, refusedAddressRate, refusedGuesses, refusedConnections, refusedMemory, refusedBatches,
+var refusals = [...]refusal{refusedRate, refusedAddressRate, refusedGuesses, refusedConnections, refusedMemory, refusedAnswers, refusedBatches,
 	refusedFollowers, refusedRedactions, refusedSpool, refusedSize, refusedURL, refusedExpansion, refusedSlowSender, refusedSlowReader, refusedQueue, refusedDisk}
 
 // refuse is a fault that protects the server, and is counted as such. Whoever gets
@@ -125,10 +130,13 @@ func seconds(wait time.Duration) string {
 type bounds struct {
 	load        Load
 	rates       *rates
-	memory      *bodyMemory
+	writing     *memoryBudget // what bodies of writes hold
+	reading     *memoryBudget // what answers hold, and bodies of requests that record nothing
 	connections *connections
 	batches     *slots
 	followers   *slots
+	scrapes     *slots
+	requests    *slots // over HTTP/2, by address
 	redactions  *turns
 	spools      *spoolSpace
 	pace        *followPace
@@ -138,10 +146,13 @@ func newBounds(load Load) *bounds {
 	return &bounds{
 		load:        load,
 		rates:       newRates(load),
-		memory:      newBodyMemory(load.BodyMemory, load.Wait),
+		writing:     newMemoryBudget(load.BodyMemory, load.Wait, refusedMemory, "bodies"),
+		reading:     newMemoryBudget(load.AnswerMemory, load.Wait, refusedAnswers, "answers"),
 		connections: newConnections(load),
 		batches:     newSlots(load.Batches),
 		followers:   newSlots(load.Followers),
+		scrapes:     newSlots(maxScrapes),
+		requests:    newSlots(load.Connections),
 		redactions:  newTurns(load.Wait),
 		spools:      &spoolSpace{limit: load.Spool},
 		pace:        newFollowPace(load.FollowRate),
@@ -165,6 +176,10 @@ func (s *Server) admit(c echo.Context) error {
 	}
 	if err := checkURL(r.URL); err != nil {
 		return err
+	}
+	if r.ProtoMajor > 1 && !c.(*call).takeStream() {
+		return refuse(refusedConnections, http.StatusServiceUnavailable, time.Second,
+			"too many requests over HTTP/2 are under way, of this address or of all (%d); try again later", s.limits.load.Connections)
 	}
 	return s.limits.rates.ofAddress(func() netip.Prefix { return s.address(c) })
 }

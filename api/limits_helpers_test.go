@@ -88,7 +88,7 @@ func (s *service) quiet() {
 	l := s.server().limits
 	require.Eventually(s.t, func() bool {
 		return l.connections.open.Load() == 0 && l.batches.inUse() == 0 && l.followers.inUse() == 0 &&
-			l.memory.taken.Load() == 0 && l.spools.taken.Load() == 0 &&
+			l.writing.inUse() == 0 && l.reading.inUse() == 0 && l.spools.taken.Load() == 0 &&
 			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api.(*batch)")
 	}, patience, time.Millisecond)
 }

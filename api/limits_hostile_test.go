@@ -57,16 +57,16 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
 	open, err := decompressor(encoding)
 	require.NoError(t, err)
-	memory := newBodyMemory(1<<30, time.Minute)
+	memory := newMemoryBudget(1<<30, time.Minute, refusedMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
 	defer reader.close()
 	for more := true; more; {
-		c := newChunk(memory)
+		c := newChunk(memory, holder{})
 		more = reader.fill(c)
 		lines = append(lines, c.lines...)
 		c.release()
 	}
-	require.Zero(t, memory.taken.Load())
+	require.Zero(t, memory.inUse())
 	return lines
 }
 

@@ -5,67 +5,182 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
 )
 
-// bodyMemory bounds what the bodies that the server works on take, all together:
-// their bytes, and what decoding makes of them. Content and bundles of entries that
-// clients read count too, until they have been sent.
-type bodyMemory struct {
-	limit int64
-	wait  time.Duration
-	free  *semaphore.Weighted
-	taken atomic.Int64 // for metrics
+// memoryBudget bounds the bytes that requests hold in memory. A caller gets no more
+// than is left for all others, so that one caller cannot stall the next. There is one
+// budget for writing and one for reading, so that readers cannot stall writers.
+type memoryBudget struct {
+	limit int64         // bytes
+	wait  time.Duration // of a request for some of it
+	why   refusal
+	of    string // what the bytes are of, in a refusal
+
+	mu      sync.Mutex // guards what follows
+	taken   int64
+	holders map[holder]*holding // no entries that nothing refers to
+	waiting []*waiter           // in the order in which they came
 }
 
-func newBodyMemory(limit int64, wait time.Duration) *bodyMemory {
-	return &bodyMemory{limit: limit, wait: wait, free: semaphore.NewWeighted(limit)}
+// holder is whose memory it is: an identity, or an address.
+type holder struct {
+	name    string
+	address netip.Prefix
 }
 
-// share is what one body holds of the memory. It belongs to one goroutine at a time.
+// holding is what all shares of a holder have.
+type holding struct {
+	bytes  int64
+	shares int // that hold something, or wait
+}
+
+// waiter is a share that waits for n bytes.
+type waiter struct {
+	share *share
+	n     int64
+	ready chan struct{} // closed when it has them
+}
+
+func newMemoryBudget(limit int64, wait time.Duration, why refusal, of string) *memoryBudget {
+	return &memoryBudget{limit: limit, wait: wait, why: why, of: of, holders: make(map[holder]*holding)}
+}
+
+// inUse is the number of bytes that are held.
+func (b *memoryBudget) inUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken
+}
+
+// share is what one body or answer holds of a budget. It belongs to one goroutine at a
+// time.
 type share struct {
-	memory *bodyMemory
-	held   int64
+	budget  *memoryBudget
+	who     holder
+	held    int64
+	holding *holding // nil while nothing is held; guarded by budget.mu
 }
 
-// hold is a share for an answer of at most so many bytes, which is to be shrunk once
-// its length is known.
-func (s *Server) hold(ctx context.Context, most int64) (*share, error) {
-	held := &share{memory: s.limits.memory}
-	return held, held.take(ctx, most)
-}
-
-// take adds n bytes, or all there are if that is less, and waits for a bounded time
-// if they are not free. What it holds already it goes on to hold.
-func (s *share) take(ctx context.Context, n int64) error {
-	m := s.memory
-	n = min(n, m.limit)
-	if !m.free.TryAcquire(n) {
-		waiting, cancel := context.WithTimeout(ctx, m.wait)
-		defer cancel()
-		if err := m.free.Acquire(waiting, n); err != nil {
-			if gone(ctx) {
-				return err
-			}
-			return refuse(refusedMemory, http.StatusServiceUnavailable, m.wait,
-				"the server has no memory left for bodies: %d bytes are under way; nothing of this one was taken, try again later", m.limit)
-		}
+// holderOf is who makes a request.
+func (s *Server) holderOf(c echo.Context) holder {
+	if name := actor(c); name != ledger.Anonymous {
+		return holder{name: name}
 	}
+	return holder{address: s.address(c)}
+}
+
+// take adds n bytes. If they are not free, it waits for at most budget.wait and then
+// refuses with 503; what the share holds already, it keeps. A share that wants more than
+// the budget waits for the whole budget.
+func (s *share) take(ctx context.Context, n int64) error {
+	b := s.budget
+	if n = min(n, b.limit-s.held); n <= 0 {
+		return nil
+	}
+	b.mu.Lock()
+	if s.holding == nil {
+		s.join()
+	}
+	if b.fits(s, n) {
+		b.grant(s, n)
+		b.mu.Unlock()
+		return nil
+	}
+	w := &waiter{s, n, make(chan struct{})}
+	b.waiting = append(b.waiting, w)
+	b.mu.Unlock()
+	return w.await(ctx)
+}
+
+// await waits until the bytes are granted, or gives up.
+func (w *waiter) await(ctx context.Context) error {
+	b := w.share.budget
+	waiting, cancel := context.WithTimeout(ctx, b.wait)
+	defer cancel()
+	select {
+	case <-w.ready:
+		return nil
+	case <-waiting.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.waiting, w)
+	if i < 0 {
+		return nil // granted meanwhile
+	}
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	w.share.leaveIfEmpty()
+	if gone(ctx) {
+		return ctx.Err()
+	}
+	return refuse(b.why, http.StatusServiceUnavailable, b.wait,
+		"the server has no memory left for %s, of this caller or of all (%d bytes); nothing of this one was taken, try again later", b.of, b.limit)
+}
+
+// fits reports whether a share may have n more bytes; the caller holds mu. A caller's
+// only share may have all that is left: else nothing larger than half could be had.
+func (b *memoryBudget) fits(s *share, n int64) bool {
+	left := b.limit - b.taken
+	return n <= left && (s.holding.bytes == s.held || s.holding.bytes+n <= left)
+}
+
+func (b *memoryBudget) grant(s *share, n int64) {
 	s.held += n
-	m.taken.Add(n)
-	return nil
+	s.holding.bytes += n
+	b.taken += n
+}
+
+// join finds the holding of a share; the caller holds mu.
+func (s *share) join() {
+	h, known := s.budget.holders[s.who]
+	if !known {
+		h = new(holding)
+		s.budget.holders[s.who] = h
+	}
+	h.shares++
+	s.holding = h
+}
+
+// leaveIfEmpty forgets the holding of a share that holds nothing; the caller holds mu.
+func (s *share) leaveIfEmpty() {
+	if s.held > 0 {
+		return
+	}
+	if s.holding.shares--; s.holding.shares == 0 {
+		delete(s.budget.holders, s.who)
+	}
+	s.holding = nil
 }
 
 // shrink gives back what is held beyond n bytes.
 func (s *share) shrink(n int64) {
-	if back := s.held - n; back > 0 {
-		s.held = n
-		s.memory.taken.Add(-back)
-		s.memory.free.Release(back)
+	back := s.held - n
+	if back <= 0 {
+		return
 	}
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.held = n
+	s.holding.bytes -= back
+	b.taken -= back
+	s.leaveIfEmpty()
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
+		if !b.fits(w.share, w.n) {
+			return false
+		}
+		b.grant(w.share, w.n)
+		close(w.ready)
+		return true
+	})
 }
 
 func (s *share) release() { s.shrink(0) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -20,13 +21,13 @@ func small(bytes int64) func(*Config) {
 // underWay waits until bodies of at least so many bytes are being read.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.server().limits.memory.taken.Load() >= bytes }, patience, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.server().limits.writing.inUse() >= bytes }, patience, time.Millisecond)
 }
 
 // Bodies that are under way share a bounded memory; whoever finds none is told to
 // come again, and holds up nobody.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
-	s := start(t, small(20_000))
+	s := start(t, small(40_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
 	slow := s.dial()
 	slow.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:14_000])
@@ -42,7 +43,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	slow.say("%s", body[14_000:])
 	slow.hear().want(http.StatusCreated)
 	s.post("/ipc-records", body).want(http.StatusCreated)
-	require.Eventually(t, func() bool { return s.server().limits.memory.taken.Load() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.writing.inUse() == 0 }, patience, time.Millisecond)
 }
 
 // Many small values take more memory than their bytes, and are counted so.
@@ -55,43 +56,128 @@ func TestWeight(t *testing.T) {
 	s := start(t, small(20_000))
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10_000))).want(http.StatusCreated)
 	wide := `{"payload":{"list":[` + strings.Repeat("1,", 5_000) + `1]},"output":"x","model":"m","temperature":0,"max_tokens":9}`
+	other := share{budget: s.server().limits.writing, who: holder{name: "other"}}
+	require.NoError(t, other.take(t.Context(), 1))
 	s.post("/ipc-records", wide).problem(http.StatusServiceUnavailable)
 	require.EqualValues(t, 1, s.refusals(refusedMemory))
 }
 
+// budget is one of so many bytes.
+func budget(limit int64, wait time.Duration) *memoryBudget {
+	return newMemoryBudget(limit, wait, refusedMemory, "bodies")
+}
+
 func TestShares(t *testing.T) {
-	m := newBodyMemory(100, time.Hour)
-	a, b := share{memory: m}, share{memory: m}
+	m := budget(100, time.Hour)
+	a, b := share{budget: m, who: holder{name: "a"}}, share{budget: m, who: holder{name: "b"}}
 	require.NoError(t, a.take(t.Context(), 60))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, b.take(ctx, 60), context.Canceled, "who is gone was not refused")
 	a.shrink(70) // holds less
-	require.EqualValues(t, 60, m.taken.Load())
+	require.EqualValues(t, 60, m.inUse())
 	a.shrink(40)
 	require.NoError(t, b.take(t.Context(), 60))
-	require.EqualValues(t, 100, m.taken.Load())
+	require.EqualValues(t, 100, m.inUse())
 	a.release()
 	b.release()
 	a.release()
-	require.Zero(t, m.taken.Load())
+	require.Zero(t, m.inUse())
 	require.NoError(t, a.take(t.Context(), 1000), "what is larger than all waits for all")
-	require.EqualValues(t, 100, m.taken.Load())
+	require.NoError(t, a.take(t.Context(), 1000), "and so does what grows beyond all")
+	require.EqualValues(t, 100, m.inUse())
+	a.release()
+	require.Empty(t, m.holders)
 	new(share).release()
 }
 
-// Content that clients do not read is held in memory too.
+// A caller gets no more than is left for all others, one share apart; another caller
+// finds room at once, and one that waits holds up nobody.
+func TestCallersShareMemory(t *testing.T) {
+	const size = 10
+	m := budget(100, time.Hour)
+	hog, other := holder{name: "hog"}, holder{name: "other"}
+	var held []*share
+	for range 5 {
+		s := &share{budget: m, who: hog}
+		require.NoError(t, s.take(t.Context(), size))
+		held = append(held, s)
+	}
+	waiting := &share{budget: m, who: hog}
+	granted := make(chan error)
+	go func() { granted <- waiting.take(t.Context(), size) }()
+	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == 1 }, patience, time.Millisecond)
+	one, two := &share{budget: m, who: other}, &share{budget: m, who: other}
+	require.NoError(t, one.take(t.Context(), 2*size), "the budget has room, whoever waits")
+	require.NoError(t, two.take(t.Context(), size/2))
+	one.release()
+	two.release()
+	for _, s := range held[:1] {
+		s.release()
+	}
+	require.NoError(t, <-granted)
+	waiting.release()
+	for _, s := range held {
+		s.release()
+	}
+	require.Zero(t, m.inUse())
+	require.Empty(t, m.holders)
+}
+
+// Whatever callers take and give back, nobody holds more than is left, one share apart,
+// and nothing is lost.
+func TestMemoryBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const limit = 100
+		m := budget(limit, 0)
+		var shares []*share
+		for range 8 {
+			shares = append(shares, &share{budget: m, who: holder{name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")}})
+		}
+		for range rapid.IntRange(0, 100).Draw(t, "steps") {
+			s := rapid.SampledFrom(shares).Draw(t, "share")
+			n := rapid.Int64Range(0, 2*limit).Draw(t, "bytes")
+			if rapid.Bool().Draw(t, "give") {
+				s.shrink(n)
+			} else {
+				_ = s.take(context.Background(), n) // refused or not
+			}
+			total, of, several := int64(0), make(map[holder]int64), make(map[holder]int)
+			for _, s := range shares {
+				total += s.held
+				of[s.who] += s.held
+				if s.held > 0 {
+					several[s.who]++
+				}
+			}
+			require.Equal(t, total, m.inUse())
+			require.LessOrEqual(t, total, int64(limit))
+			require.Empty(t, m.waiting)
+			for who, n := range several {
+				require.Equal(t, of[who], m.holders[who].bytes)
+				require.Equal(t, n, m.holders[who].shares)
+			}
+			require.Len(t, m.holders, len(several))
+		}
+	})
+}
+
+// Answers that clients do not read are held in memory too.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 16<<20, 16<<20 })
-	const size = 12 << 20 // more than the sockets hold
+	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
+	const size = 11 << 20 // more than the sockets hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
-	s.server().limits.memory = newBodyMemory(20<<20, time.Millisecond)
+	s.server().limits.reading = newMemoryBudget(36<<20, time.Millisecond, refusedAnswers, "answers")
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().limits.memory.taken.Load() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.reading.inUse() == size }, patience, time.Millisecond)
 	s.get("/records/1/content/output").problem(http.StatusServiceUnavailable)
-	s.get("/log/tile/entries/000.p/2").problem(http.StatusServiceUnavailable)
+	s.get("/records?events=true").problem(http.StatusServiceUnavailable)
+	require.EqualValues(t, 2, s.refusals(refusedAnswers))
+	s.post("/ipc-records", ipcBody("", strings.Repeat("y", size))).want(http.StatusCreated)
 	require.Len(t, slow.hear().want(http.StatusOK).body, size)
-	s.get("/log/tile/entries/000.p/2").want(http.StatusOK)
+	s.get("/records?events=true").want(http.StatusOK)
 	s.get("/records/1/content/output").want(http.StatusOK)
+	require.NoError(t, slow.Close())
+	s.quiet()
 }

@@ -51,7 +51,8 @@ var (
 	openConnections = prometheus.NewDesc("colophon_connections", "Connections that are open.", nil, nil)
 	openBatches     = prometheus.NewDesc("colophon_batches", "Batches that are under way.", nil, nil)
 	openFollowers   = prometheus.NewDesc("colophon_followers", "Clients that follow a ledger's events live.", nil, nil)
-	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes that the bodies take that are worked on, and content that clients read.", nil, nil)
+	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes that bodies of writes take.", nil, nil)
+	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes that answers take until they are sent, and bodies of requests that record nothing.", nil, nil)
 	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of temporary files with results that clients have not read.", nil, nil)
 )
 
@@ -67,7 +68,8 @@ func (l loadCollector) Collect(ch chan<- prometheus.Metric) {
 		openConnections: float64(l.limits.connections.open.Load()),
 		openBatches:     float64(l.limits.batches.inUse()),
 		openFollowers:   float64(l.limits.followers.inUse()),
-		bodiesHeld:      float64(l.limits.memory.taken.Load()),
+		bodiesHeld:      float64(l.limits.writing.inUse()),
+		answersHeld:     float64(l.limits.reading.inUse()),
 		spooled:         float64(l.limits.spools.taken.Load()),
 	} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)

@@ -27,14 +27,14 @@ func FuzzLines(f *testing.F) {
 		}
 		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
 		lines := newLineReader(t.Context(), open, reader, limit)
-		memory := newBodyMemory(1<<30, time.Minute)
+		memory := newMemoryBudget(1<<30, time.Minute, refusedMemory, "bodies")
 		want := bytes.Split(body, []byte("\n"))
 		if len(want[len(want)-1]) == 0 {
 			want = want[:len(want)-1]
 		}
 		number := 0
 		for more := true; more; {
-			c := newChunk(memory)
+			c := newChunk(memory, holder{})
 			more = lines.fill(c)
 			kept := 0
 			for _, l := range c.lines {
@@ -52,10 +52,10 @@ func FuzzLines(f *testing.F) {
 				number++
 				require.Equal(t, number, l.number)
 			}
-			require.Equal(t, memory.taken.Load(), c.share.held)
+			require.Equal(t, memory.inUse(), c.share.held)
 			require.GreaterOrEqual(t, c.share.held, int64(kept))
 			c.release()
-			require.Zero(t, memory.taken.Load())
+			require.Zero(t, memory.inUse())
 		}
 		for number < len(want) && len(want[number]) == 0 {
 			number++

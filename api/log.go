@@ -14,7 +14,6 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
-	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/storage"
@@ -49,7 +48,7 @@ func (s *Server) checkpoint(c echo.Context) error {
 	if unchanged(c, checkpoint, "") {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", checkpoint)
+	return sendShared(c, "text/plain; charset=utf-8", checkpoint)
 }
 
 // tile answers a hash tile or an entry bundle. What does not exist, and what is
@@ -66,13 +65,7 @@ func (s *Server) tile(c echo.Context) error {
 	}
 	var body []byte
 	if path.Entries {
-		var held *share
-		if held, err = s.hold(c.Request().Context(), proofs.FullTile*record.MaxEntry); err != nil {
-			return err
-		}
-		defer held.release()
 		body, err = s.bundle(c, l, path)
-		held.shrink(int64(len(body)))
 	} else {
 		body, err = l.Prover(c.Request().Context(), head).Tile(path.Level, path.Index)
 	}
@@ -112,7 +105,7 @@ func octets(c echo.Context, body []byte) error {
 		return c.NoContent(http.StatusNotModified)
 	}
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
-	return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
+	return sendText(c, http.StatusOK, echo.MIMEOctetStream, body)
 }
 
 // zippers are kept since each has a megabyte to allocate. What entries are mostly made
@@ -125,25 +118,32 @@ var zippers = sync.Pool{New: func() any {
 	return z
 }}
 
-// zipped answers bytes compressed.
+// zipped answers bytes compressed. They are compressed as a whole before they are sent:
+// a client that reads slowly holds neither the bytes nor a zipper.
 func zipped(c echo.Context, body []byte) error {
 	if unchanged(c, body, "-gzip") {
 		return c.NoContent(http.StatusNotModified)
 	}
-	h := c.Response().Header()
-	h.Set(echo.HeaderContentEncoding, "gzip")
-	h.Set(echo.HeaderContentType, echo.MIMEOctetStream)
+	answer := newReply()
+	defer answer.release()
 	z := zippers.Get().(*gzip.Writer)
-	z.Reset(c.Response())
+	z.Reset(answer)
 	_, err := z.Write(body)
 	err = errors.Join(err, z.Close())
-	z.Reset(nil) // it must not keep the response
+	z.Reset(nil) // it must not keep the answer
 	zippers.Put(z)
-	return err
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderContentEncoding, "gzip")
+	return answer.send(c, http.StatusOK, echo.MIMEOctetStream)
 }
 
+// bundle reads the entries of a tile, and holds memory for them as they come: also for
+// the copies that are made while it grows, and for the compressed form.
 func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
-	var body []byte
+	const copies = 3
+	body, room := []byte(nil), 0
 	first := path.Index * proofs.FullTile
 	for entry, err := range l.Store().Entries(c.Request().Context(), first) {
 		if err != nil {
@@ -151,6 +151,12 @@ func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) 
 		}
 		if entry.Seq >= first+uint64(path.Width) {
 			break
+		}
+		if need := len(body) + len(entry.Bytes); need > room {
+			room = max(2*need, 256<<10)
+			if err := holdAnswer(c, int64(copies*room)); err != nil {
+				return nil, err
+			}
 		}
 		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
 			return nil, err

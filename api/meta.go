@@ -27,9 +27,12 @@ func encodeJSON(w io.Writer, value any) error {
 }
 
 func answerJSON(c echo.Context, status int, value any) error {
-	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
-	c.Response().WriteHeader(status)
-	return encodeJSON(c.Response(), value)
+	answer := newReply()
+	defer answer.release()
+	if err := encodeJSON(answer, value); err != nil {
+		return err
+	}
+	return answer.send(c, status, echo.MIMEApplicationJSON)
 }
 
 // home leads a browser to the documentation.
@@ -65,7 +68,7 @@ func (s *Server) version(c echo.Context) error {
 
 // openAPI answers the contract.
 func (s *Server) openAPI(c echo.Context) error {
-	return c.Blob(http.StatusOK, "application/yaml", colophon.OpenAPI)
+	return sendShared(c, "application/yaml", colophon.OpenAPI)
 }
 
 // docsPage answers the contract for people, with commands for this server.
@@ -79,5 +82,5 @@ func (s *Server) docsPage(c echo.Context) error {
 	if s.config.Access.Required() {
 		page = withToken(page)
 	}
-	return c.Blob(http.StatusOK, echo.MIMETextHTMLCharsetUTF8, page)
+	return sendText(c, http.StatusOK, echo.MIMETextHTMLCharsetUTF8, page)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -81,6 +82,23 @@ func (m *Metrics) observeCommit(name string, c ledger.Commit) {
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
+
+// metrics answers what Metrics has gathered. What is gathered is kept until it is sent: a
+// caller gets half of what is left of the places for that, so that the next one is
+// answered.
+func (s *Server) metrics(c echo.Context) error {
+	who := s.caller(c)
+	if !s.limits.scrapes.takeShare(who) {
+		return refuse(refusedAnswers, http.StatusServiceUnavailable, time.Second,
+			"too many requests for metrics are under way, of this caller or of all (%d); try again later", maxScrapes)
+	}
+	defer s.limits.scrapes.give(who)
+	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+// maxScrapes is how many requests for metrics are answered at once.
+const maxScrapes = 32
 
 // watch adds what can be read off the ledgers and the index at any time.
 func (m *Metrics) watch(host *ledger.Host, store *index.Store) {

@@ -162,6 +162,14 @@ func (s *Server) fail(err error, c echo.Context) {
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
+	text := newReply()
+	defer text.release()
+	_ = encodeJSON(text, p) // a problem and a buffer: neither can fail
+	if full := holdAnswer(c, int64(cap(text.text))); full != nil {
+		p, _ = asProblem(full)
+		text.text = text.text[:0]
+		_ = encodeJSON(text, p)
+	}
 	h.Set(echo.HeaderContentType, "application/problem+json")
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
@@ -170,7 +178,7 @@ func (s *Server) fail(err error, c echo.Context) {
 		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}
 	c.Response().WriteHeader(p.Status)
-	_ = encodeJSON(c.Response(), p) // the client is gone if it fails
+	_, _ = c.Response().Write(text.text) // the client is gone if it fails
 }
 
 func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

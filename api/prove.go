@@ -49,7 +49,7 @@ func (s *Server) proof(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("proof of a part of event %d: %w", seq, err)
 	}
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, body)
+	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, body)
 }
 
 // of finds the part in the event of a receipt and proves it.

@@ -77,7 +77,17 @@ func (s *Server) askedWithin(c echo.Context, has common, name string, after *[]b
 	return q, err
 }
 
-func (q *question) close() { _ = q.view.Close() } // it is read only
+// close closes the view. It may be called twice.
+func (q *question) close() {
+	if q.view != nil {
+		_ = q.view.Close() // it is read only
+		q.view = nil
+	}
+}
+
+// pageMemory bounds what making the answer to a query takes, in bytes: the events that a
+// page may read, its rows, their proofs, and all of them as JSON.
+const pageMemory = 16 << 20
 
 // asking is what a request says before its view is open.
 type asking struct {
@@ -214,6 +224,9 @@ func (a *asking) open(q *question) error {
 	if err != nil {
 		return err
 	}
+	if err := holdAnswer(q.c, pageMemory); err != nil {
+		return err
+	}
 	if a.sizeGiven {
 		q.view, err = follower.View(a.size)
 	} else {
@@ -271,11 +284,13 @@ func (t *taken) take(q *question) error {
 	return err
 }
 
-// answerOne answers what embeds taken.
+// answerOne answers what embeds taken, and ends the question: while a slow client reads,
+// neither the view nor the rows are kept.
 func answerOne(q *question, answer interface{ take(*question) error }) error {
 	if err := answer.take(q); err != nil {
 		return err
 	}
+	q.close()
 	return answerJSON(q.c, http.StatusOK, answer)
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -123,13 +125,10 @@ func (s *Server) content(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
 	}
-	held, err := s.hold(ctx, max(s.config.MaxBody, int64(s.config.MaxLine)))
-	if err != nil {
+	if err := holdAnswer(c, 3*s.mostContent()); err != nil { // as the store has it, and a copy
 		return err
 	}
-	defer held.release()
 	body, err := l.Store().Content(ctx, digest)
-	held.shrink(int64(len(body)))
 	// A redaction that comes between is seen, since it erases what it does at once.
 	by, redactedErr := redactedBy(ctx, l, seq)
 	switch {
@@ -145,8 +144,11 @@ func (s *Server) content(c echo.Context) error {
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	// The bytes may be JSON, text, or text with lone surrogates, which is no
 	// valid UTF-8: only the reader knows what they are.
-	return c.Blob(http.StatusOK, echo.MIMEOctetStream, body)
+	return sendText(c, http.StatusOK, echo.MIMEOctetStream, body)
 }
+
+// mostContent bounds the content of one record, in bytes.
+func (s *Server) mostContent() int64 { return max(s.config.MaxBody, int64(s.config.MaxLine)) }
 
 // line is one line of the audit_events log (3.2).
 type line struct {
@@ -199,22 +201,47 @@ func (s *Server) events(c echo.Context) error {
 	if end := min(from+rows, head.Size); end < head.Size {
 		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, rows))
 	}
-	encoder := json.NewEncoder(c.Response())
-	encoder.SetEscapeHTML(false)
-	for entry, err := range l.Store().Entries(c.Request().Context(), from) {
-		if err != nil {
-			return fmt.Errorf("entries from %d: %w", from, err)
-		}
-		if entry.Seq >= min(from+rows, head.Size) {
-			break
-		}
-		next, err := lineOf(entry.Seq, entry.Bytes)
-		if err != nil {
+	return sendEvents(c, l, from, min(from+rows, head.Size))
+}
+
+// sendEvents answers the lines of some events, a block at a time. Nothing of the store is
+// open while a block is sent: an iterator would keep the store's memory for as long as
+// the client takes to read.
+func sendEvents(c echo.Context, l *ledger.Ledger, from, to uint64) error {
+	text := newReply()
+	defer text.release()
+	for from < to {
+		var err error
+		if from, err = appendEvents(c.Request().Context(), text, l, from, to); err != nil {
 			return err
 		}
-		if err := encoder.Encode(next); err != nil {
+		if err := holdAnswer(c, int64(cap(text.text))); err != nil {
 			return err
 		}
+		if _, err := c.Response().Write(text.text); err != nil {
+			return err
+		}
+		text.text = text.text[:0]
 	}
 	return nil
+}
+
+// appendEvents appends one block of lines. It returns the event after the last.
+func appendEvents(ctx context.Context, text *reply, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
+	for entry, err := range l.Store().Entries(ctx, from) {
+		if err != nil {
+			return from, fmt.Errorf("entries from %d: %w", from, err)
+		}
+		if entry.Seq >= to || len(text.text) >= piece {
+			return entry.Seq, nil
+		}
+		line, err := lineOf(entry.Seq, entry.Bytes)
+		if err != nil {
+			return from, err
+		}
+		if err := encodeJSON(text, line); err != nil {
+			return from, err
+		}
+	}
+	return to, nil
 }

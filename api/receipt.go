@@ -121,7 +121,7 @@ func (s *Server) receipt(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="%s-%d.tlog-proof"`, l.Name(), seq))
-	return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
+	return sendText(c, http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
 }
 
 // answerReceipt answers a receipt as JSON.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -52,6 +53,9 @@ const (
 
 // send answers the text.
 func (r *reply) send(c echo.Context, status int, contentType string) error {
+	if err := holdAnswer(c, int64(cap(r.text))); err != nil {
+		return err
+	}
 	request := c.Request()
 	if conn, counted := connectionOf(request); counted && len(r.text) >= leastGathered && len(r.text) <= mostGathered &&
 		request.ProtoMajor == 1 && request.TLS == nil && !writerOf(c).head {
@@ -63,4 +67,46 @@ func (r *reply) send(c echo.Context, status int, contentType string) error {
 	c.Response().WriteHeader(status)
 	_, err := c.Response().Write(r.text)
 	return err
+}
+
+// Write implements io.Writer.
+func (r *reply) Write(b []byte) (int, error) {
+	r.text = append(r.text, b...)
+	return len(b), nil
+}
+
+// smallAnswer is the length in bytes up to which an answer is not counted: the bound on
+// connections bounds those.
+const smallAnswer = 8 << 10
+
+// holdAnswer has a call hold n bytes of the memory for reading, no more and no less,
+// until it ends. Whatever answers with a text of any length calls it before the header
+// is written; while a large answer is made it holds what that takes at most.
+func holdAnswer(c echo.Context, n int64) error {
+	own, is := c.(*call)
+	if !is {
+		return nil // of a test
+	}
+	if n <= smallAnswer {
+		n = 0
+	}
+	if n <= own.answer.held {
+		own.answer.shrink(n)
+		return nil
+	}
+	own.answer.who = own.server.holderOf(c)
+	return own.answer.take(c.Request().Context(), n-own.answer.held)
+}
+
+// sendText answers a text that is in memory as a whole, of which no one else has use.
+func sendText(c echo.Context, status int, contentType string, text []byte) error {
+	if err := holdAnswer(c, int64(cap(text))); err != nil {
+		return err
+	}
+	return c.Blob(status, contentType, text)
+}
+
+// sendShared is sendText for a text that all answers share: it is not counted.
+func sendShared(c echo.Context, contentType string, text []byte) error {
+	return c.Blob(http.StatusOK, contentType, text)
 }

@@ -44,7 +44,7 @@ func (s *Server) serverRoutes() []route {
 	if !s.config.MetricsElsewhere {
 		// They name all ledgers.
 		metrics := needs{on: allLedgers, any: access.Metrics}
-		list = append(list, route{http.MethodGet, "/metrics", metrics, echo.WrapHandler(s.config.Metrics.Handler())})
+		list = append(list, route{http.MethodGet, "/metrics", metrics, s.metrics})
 	}
 	return list
 }

@@ -48,7 +48,7 @@ type Config struct {
 	IndexWait time.Duration
 	// SpoolMemory bounds, in bytes and a batch, the results held in memory for
 	// a client that does not read yet; the rest goes to a temporary file in
-	// SpoolDir (default: the system's). Default 1 MiB.
+	// SpoolDir (default: the system's). Default 256 KiB.
 	SpoolMemory int
 	SpoolDir    string
 	// Load bounds what clients may ask for.
@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 		c.IndexWait = 5 * time.Second
 	}
 	if c.SpoolMemory == 0 {
-		c.SpoolMemory = 1 << 20
+		c.SpoolMemory = 256 << 10
 	}
 	c.Load = c.Load.withDefaults()
 	return c

@@ -111,8 +111,18 @@ func release(body *requestBody) {
 	}
 }
 
-// readBody reads a JSON body within the limit. The caller releases it.
+// readBody reads the JSON body of a write within the limit. The caller releases it.
 func (s *Server) readBody(c echo.Context) (*requestBody, error) {
+	return s.readBodyInto(c, s.limits.writing)
+}
+
+// readQuestion is readBody for a request that records nothing.
+func (s *Server) readQuestion(c echo.Context) (*requestBody, error) {
+	return s.readBodyInto(c, s.limits.reading)
+}
+
+// readBodyInto counts the body against a budget.
+func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBody, error) {
 	r := c.Request()
 	if err := contentType(r, "application/json"); err != nil {
 		return nil, err
@@ -125,7 +135,7 @@ func (s *Server) readBody(c echo.Context) (*requestBody, error) {
 		source = http.MaxBytesReader(c.Response(), source, s.config.MaxBody)
 	}
 	body := bodies.Get().(*requestBody)
-	body.share = share{memory: s.limits.memory}
+	body.share = share{budget: budget, who: s.holderOf(c)}
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // read at once, end included
 	if _, err := body.ReadFrom(meter{r.Context(), source, &body.share}); err != nil {
 		release(body)
@@ -164,12 +174,8 @@ func (p posted) release() {
 	release(p.body)
 }
 
-// readRecord reads and decodes one record. The caller releases it.
-func (s *Server) readRecord(c echo.Context, kind record.Kind) (posted, error) {
-	body, err := s.readBody(c)
-	if err != nil {
-		return posted{}, err
-	}
+// parseRecord decodes the record of a body. The caller releases it.
+func (s *Server) parseRecord(kind record.Kind, body *requestBody) (posted, error) {
 	r, err := s.config.Limits.Parse(kind, body.Bytes())
 	if err != nil {
 		release(body)
@@ -202,7 +208,11 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		r, err := s.readRecord(c, kind)
+		body, err := s.readBody(c)
+		if err != nil {
+			return err
+		}
+		r, err := s.parseRecord(kind, body)
 		if err != nil {
 			return err
 		}
@@ -316,7 +326,11 @@ func (s *Server) compute(c echo.Context) error {
 	if !ok {
 		return fault(http.StatusNotFound, "kind must be one of ipc_record, run_dag, citation_set, path_fingerprint")
 	}
-	r, err := s.readRecord(c, kind)
+	body, err := s.readQuestion(c)
+	if err != nil {
+		return err
+	}
+	r, err := s.parseRecord(kind, body)
 	if err != nil {
 		return err
 	}

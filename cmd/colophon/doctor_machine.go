@@ -63,7 +63,7 @@ const otherMemory = 160 << 20
 
 // wantedMemory is what a server may use with these settings, in bytes.
 func wantedMemory(c serveConfig) uint64 {
-	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.MaxBodyMemory) + otherMemory
+	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.MaxBodyMemory) + uint64(c.MaxAnswerMemory) + otherMemory
 }
 
 // checkMemory: what caches and bodies may take is there, and the garbage collector
@@ -79,17 +79,17 @@ func checkMemory(d *doctor) []diagnosis {
 	case have == 0:
 		return found(unchecked, "", "how much there is is not known here")
 	case have < wanted:
-		return found(wrong, "lower --cache, --index-cache and --max-body-memory, or give it more", "caches and bodies may take %d MiB, and there are %d MiB", inMiB(wanted), inMiB(have))
+		return found(wrong, "lower --cache, --index-cache, --max-body-memory and --max-answer-memory, or give it more", "caches, bodies and answers may take %d MiB, and there are %d MiB", inMiB(wanted), inMiB(have))
 	case m.goMemory == 0:
 		return found(unchecked, asOwner, "there are %d MiB; whether GOMEMLIMIT is set cannot be seen", inMiB(have))
 	case m.goMemory != math.MaxInt64 && uint64(m.goMemory) > have:
 		return found(wrong, "set it to nine tenths of what there is", "GOMEMLIMIT is %d MiB, and there are %d MiB", inMiB(uint64(m.goMemory)), inMiB(have))
 	case uint64(m.goMemory) < wanted:
-		return found(advice, "raise it, or lower --cache, --index-cache and --max-body-memory", "GOMEMLIMIT is %d MiB, and caches and bodies may take %d MiB: near the limit collecting garbage takes most of the time", inMiB(uint64(m.goMemory)), inMiB(wanted))
+		return found(advice, "raise it, or lower --cache, --index-cache, --max-body-memory and --max-answer-memory", "GOMEMLIMIT is %d MiB, and caches, bodies and answers may take %d MiB: near the limit collecting garbage takes most of the time", inMiB(uint64(m.goMemory)), inMiB(wanted))
 	case m.goMemory == math.MaxInt64 && m.memoryLimit != 0:
 		return found(advice, "set GOMEMLIMIT="+byteText(m.memoryLimit/10*9)+" in its environment", "it is killed at %d MiB, and its garbage collector does not know", inMiB(m.memoryLimit))
 	}
-	return found(fine, "", "%d MiB, of which caches and bodies may take %d MiB", inMiB(have), inMiB(wanted))
+	return found(fine, "", "%d MiB, of which caches, bodies and answers may take %d MiB", inMiB(have), inMiB(wanted))
 }
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }

@@ -29,8 +29,12 @@ type loadConfig struct {
 	// MaxConnections bounds the connections that are open; an address gets half of
 	// what is left, a trusted proxy all.
 	MaxConnections int `yaml:"max-connections"`
-	// MaxBodyMemory bounds the memory of the bodies that are worked on.
+	// MaxBodyMemory bounds the memory of the bodies of writes; an identity gets half of
+	// what is left.
 	MaxBodyMemory byteSize `yaml:"max-body-memory"`
+	// MaxAnswerMemory bounds the memory of answers until they are sent, and of the bodies
+	// of requests that record nothing; an identity gets half of what is left.
+	MaxAnswerMemory byteSize `yaml:"max-answer-memory"`
 	// MaxWait is how long a request waits for some of that memory, and a redaction for
 	// its turn.
 	MaxWait time.Duration `yaml:"max-wait"`
@@ -61,6 +65,7 @@ func (c loadConfig) withDefaults() loadConfig {
 	setDefault(&c.FailedAuthLimit, 1)
 	setDefault(&c.MaxConnections, 4096)
 	setDefault(&c.MaxBodyMemory, 256<<20)
+	setDefault(&c.MaxAnswerMemory, 256<<20)
 	setDefault(&c.MaxWait, 5*time.Second)
 	setDefault(&c.MaxBatches, 128)
 	setDefault(&c.MaxFollowers, 2048)
@@ -99,8 +104,16 @@ func (c loadConfig) validate(largest byteSize) error {
 		size, _ := need.MarshalText() // never fails
 		return fmt.Errorf("max-body-memory: must be at least %s, %d times the largest body or line (--max-body, --max-line)", size, decodedFactor)
 	}
+	if need := answerFactor * largest; c.MaxAnswerMemory < need {
+		size, _ := need.MarshalText() // never fails
+		return fmt.Errorf("max-answer-memory: must be at least %s, %d times the largest body or line (--max-body, --max-line)", size, answerFactor)
+	}
 	return nil
 }
+
+// answerFactor is about how much the answer that shows all of a record's content takes
+// while it is made, for each byte of the record.
+const answerFactor = 6
 
 // bind makes a flag of every field.
 func (c *loadConfig) bind(flags *pflag.FlagSet) {
@@ -110,7 +123,8 @@ func (c *loadConfig) bind(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.FailedAuthLimit, "failed-auth-limit", c.FailedAuthLimit, "`number` of invalid credentials a second that an address may send, after 20 of them")
 	flags.TextVar(&c.TrustedProxies, "trusted-proxies", c.TrustedProxies, "`networks` like 10.0.0.0/8, with commas, of proxies whose X-Forwarded-For is believed")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "largest `number` of open connections; one address, unless it is a trusted proxy, gets half of what is left")
-	flags.TextVar(&c.MaxBodyMemory, "max-body-memory", c.MaxBodyMemory, "`size` of all bodies that are worked on at once")
+	flags.TextVar(&c.MaxBodyMemory, "max-body-memory", c.MaxBodyMemory, "largest `size` of all bodies of writes at once; one identity gets half of what is left")
+	flags.TextVar(&c.MaxAnswerMemory, "max-answer-memory", c.MaxAnswerMemory, "largest `size` of all answers that are made or sent at once; one identity gets half of what is left")
 	flags.DurationVar(&c.MaxWait, "max-wait", c.MaxWait, "`time` that a request waits for some of that memory, or for its turn to redact, before it gets 503")
 	flags.IntVar(&c.MaxBatches, "max-batches", c.MaxBatches, "largest `number` of batches at once; one identity gets half of what is left")
 	flags.IntVar(&c.MaxFollowers, "max-followers", c.MaxFollowers, "largest `number` of clients that follow events at once; one identity gets half of what is left")
@@ -127,7 +141,7 @@ func (c *loadConfig) bind(flags *pflag.FlagSet) {
 func (c loadConfig) limits() api.Load {
 	return api.Load{
 		RequestRate: c.RateLimit, RateBurst: c.RateBurst, AddressRate: c.AddressRateLimit, FailureRate: c.FailedAuthLimit,
-		TrustedProxies: c.TrustedProxies, Connections: c.MaxConnections, BodyMemory: int64(c.MaxBodyMemory), Wait: c.MaxWait,
+		TrustedProxies: c.TrustedProxies, Connections: c.MaxConnections, BodyMemory: int64(c.MaxBodyMemory), AnswerMemory: int64(c.MaxAnswerMemory), Wait: c.MaxWait,
 		Batches: c.MaxBatches, Followers: c.MaxFollowers, BatchSpool: int64(c.MaxSpool), Spool: int64(c.MaxSpools),
 		BatchIdle: c.BatchIdle, WriteTimeout: c.WriteTimeout, FollowRate: int64(c.FollowRate),
 	}
