@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -122,6 +123,9 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 		return err
 	}
 	defer release(body)
+	if err := body.share.take(c.Request().Context(), retrievalMemory(body.Bytes())); err != nil {
+		return err
+	}
 	chunks, topK, err := decodeRetrieval(body.Bytes())
 	if err != nil {
 		return err
@@ -135,7 +139,10 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer := retrieve(&set, chunks, topK)
+	answer, err := s.retrieve(c, &set, chunks, topK)
+	if err != nil {
+		return err
+	}
 	if err := answer.proveIn(q); err != nil {
 		return err
 	}
@@ -144,22 +151,26 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 
 // decodeRetrieval reads {sources, top_k}. What is required the set says.
 func decodeRetrieval(body []byte) (chunks []record.Chunk, topK int, err error) {
-	chunks, _, topK, err = record.DecodeRetrieval(body)
+	chunks, required, topK, err := record.DecodeRetrieval(body)
 	if err != nil {
 		return nil, 0, err
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil {
-		return nil, 0, fmt.Errorf("a retrieval that was read: %w", err)
-	}
-	const required = "required_chunk_hashes"
-	if _, given := members[required]; given {
-		return nil, 0, atPointer(http.StatusBadRequest, "/"+required, "unknown member; the citation set says what is required")
+	if required != nil {
+		return nil, 0, atPointer(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set says what is required")
 	}
 	return chunks, topK, nil
 }
 
-func retrieve(set *index.CitationSet, chunks []record.Chunk, topK int) *pinned {
+// retrievalMemory is what the chunks of a request take beside their texts, in bytes: each
+// has a hash, and is looked up in sets. Each is an object.
+func retrievalMemory(body []byte) int64 {
+	const ofChunk = 600
+	return int64(min(bytes.Count(body, []byte("{")), record.MaxChunks)) * ofChunk
+}
+
+// retrieve chooses chunks, and holds memory for the answer. One source id can stand in
+// many chunks: the answer can be many times as long as the request.
+func (s *Server) retrieve(c echo.Context, set *index.CitationSet, chunks []record.Chunk, topK int) (*pinned, error) {
 	answer := &pinned{proved: proved{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {
@@ -169,7 +180,18 @@ func retrieve(set *index.CitationSet, chunks []record.Chunk, topK int) *pinned {
 	for _, c := range set.Citations {
 		required = append(required, []byte(c.ChunkHash))
 	}
-	for _, c := range record.PinnedRetrieval(chunks, required, topK) {
+	chosen := record.PinnedRetrieval(chunks, required, topK)
+	size, most := int64(0), 2*s.config.MaxBody
+	for _, c := range chosen {
+		size += int64(len(c.Hash) + len(c.Text) + len(c.SourceID))
+	}
+	if size > most {
+		return nil, atPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, at most %d are allowed; ask for fewer", size, most))
+	}
+	if err := holdAnswer(c, pageMemory+4*size); err != nil {
+		return nil, err
+	}
+	for _, c := range chosen {
 		named[string(c.Hash)] = true
 		answer.Chunks = append(answer.Chunks, pinnedChunk{string(c.Hash), string(c.Text), string(c.SourceID)})
 	}
@@ -184,5 +206,5 @@ func retrieve(set *index.CitationSet, chunks []record.Chunk, topK int) *pinned {
 		}
 		named[h] = true // each is named once
 	}
-	return answer
+	return answer, nil
 }

@@ -180,7 +180,10 @@ type server struct {
 // maxBody is the test server's limit on bodies, in bytes.
 const maxBody = 64 << 10
 
-func newServer(t testing.TB) *server {
+func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
+
+// newServerFor is newServer for bodies of so many bytes at most.
+func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
 	host, err := ledger.OpenHost(t.Context(), s.disk, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
@@ -189,7 +192,7 @@ func newServer(t testing.TB) *server {
 	require.NoError(t, err)
 	derived, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", MaxBody: maxBody, MaxLine: maxBody})
+	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", MaxBody: int64(maxBody), MaxLine: maxBody})
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {

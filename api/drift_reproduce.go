@@ -101,7 +101,7 @@ var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_pro
 // decodeRerun reads a request: the members of the re-run that are given, and the
 // record that it repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
-	if err := document.Parse(body); err != nil {
+	if err := document.ParseWithin(body, record.DefaultLimits().Values); err != nil {
 		return nil, 0, atPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	root := document.Root()

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -99,7 +100,7 @@ func (s *Server) decode(c echo.Context, to map[string]*string) error {
 	}
 	defer release(body)
 	var document pyjson.Document
-	if err := document.Parse(body.Bytes()); err != nil {
+	if err := document.ParseWithin(body.Bytes(), record.DefaultLimits().Values); err != nil {
 		return atPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	if document.Root().Kind() != pyjson.Object {

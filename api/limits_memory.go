@@ -206,16 +206,21 @@ func (m meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// weight is about what some of a body takes in memory while it is worked on: its
-// bytes, and valueBytes for each value or name. Where there is one there is one of
-// these signs; those within strings are not told apart.
+// weight is what some of a body may take in memory while it is worked on: bodyCopies
+// times its bytes, and valueBytes for each value or name. Where there is one there is one
+// of these signs; those within strings are not told apart.
 func weight(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
 		values += bytes.Count(b, []byte(sign))
 	}
-	return int64(len(b) + valueBytes*values)
+	return int64(bodyCopies*len(b) + valueBytes*values)
 }
 
-// valueBytes is what a decoded value takes beside its text.
-const valueBytes = 24
+// What bodies take, beyond what garbage there is: a body in a buffer that has grown, a
+// form of it that is hashed, and what is committed; a decoded value beside its text, on a
+// tape that has grown.
+const (
+	bodyCopies = 4
+	valueBytes = 48
+)

@@ -27,7 +27,7 @@ func (s *service) underWay(bytes int64) {
 // Bodies that are under way share a bounded memory; whoever finds none is told to
 // come again, and holds up nobody.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
-	s := start(t, small(40_000))
+	s := start(t, small(4*40_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
 	slow := s.dial()
 	slow.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:14_000])
@@ -48,12 +48,12 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 
 // Many small values take more memory than their bytes, and are counted so.
 func TestWeight(t *testing.T) {
-	require.EqualValues(t, 5, weight([]byte(`"abc"`)))
+	require.EqualValues(t, 5*bodyCopies, weight([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
 		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s has no more values than signs", text)
 	}
-	s := start(t, small(20_000))
+	s := start(t, small(100_000))
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10_000))).want(http.StatusCreated)
 	wide := `{"payload":{"list":[` + strings.Repeat("1,", 5_000) + `1]},"output":"x","model":"m","temperature":0,"max_tokens":9}`
 	other := share{budget: s.server().limits.writing, who: holder{name: "other"}}

@@ -3,6 +3,7 @@ package record
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
@@ -53,6 +54,9 @@ func (r *Record) decodeCitations(d *decoder, v pyjson.Value, pointer string) {
 	if !o.member("citations").Given() {
 		o.missing("citations")
 	}
+	if !o.fits("citations", list, len(chunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split it into several records") {
+		return
+	}
 	for e := range list.Elements() {
 		if d.full() {
 			return
@@ -90,7 +94,7 @@ func (r *Record) decodeCitation(o object, name string) citation {
 
 // chunkHash is the hash of a chunk's words (1.5), with its prefix.
 func (r *Record) chunkHash(text []byte) []byte {
-	r.scratch = appendWords(r.scratch[:0], text)
+	r.scratch = appendWords(slices.Grow(r.scratch[:0], len(text)), text)
 	sum := sha256.Sum256(r.scratch)
 	return r.keep(hex.AppendEncode(append(r.scratch[:0], chunkPrefix...), sum[:]))
 }

@@ -283,6 +283,17 @@ func (o object) strictJSON(name string, v pyjson.Value) {
 	}
 }
 
+// fits refuses a list whose elements cannot stand in one event, since each takes at least
+// so many bytes there: what is made of each while it is checked can be many times that.
+func (o object) fits(name string, list pyjson.Value, bytes int, advice string) bool {
+	most := MaxEntry / bytes
+	if list.Len() <= most {
+		return true
+	}
+	o.d.invalid(o.at(name), "has %d elements, and a log entry of %d bytes has room for %d at most; %s", list.Len(), MaxEntry, most, advice)
+	return false
+}
+
 // element is the pointer of the i-th element of a member.
 func (o object) element(name string, i int) string {
 	return o.at(name) + "/" + strconv.Itoa(i)

@@ -175,7 +175,7 @@ func (p *ipc) inputHash(o object) []byte {
 	if p.payloadSchema != nil {
 		r.scratch = o.appendAxisPayload(r, payload)
 	} else {
-		r.scratch = payload.AppendCanonical(r.scratch[:0], pyjson.Spaced)
+		r.scratch = payload.AppendCanonical(slices.Grow(r.scratch[:0], len(payload.Raw())), pyjson.Spaced)
 	}
 	return r.hex(sha256.Sum256(r.scratch))
 }
@@ -187,7 +187,7 @@ func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byt
 		return nil
 	}
 	digest := r.addContent(name, text)
-	r.scratch = rule(r.scratch[:0], text)
+	r.scratch = rule(slices.Grow(r.scratch[:0], len(text)), text)
 	if !bytes.Equal(r.scratch, text) {
 		digest = sha256.Sum256(r.scratch)
 	}

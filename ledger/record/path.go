@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (1.6)
 	"encoding/hex"
+	"slices"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -51,8 +52,8 @@ func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 	var content, raw []byte
 	if text, given := o.strict("content"); given {
 		r.addContent("content", text)
-		content = r.fingerprint(appendWithoutLinks(nil, text))
-		raw = r.fingerprint(text)
+		content = r.fingerprint(appendWithoutLinks(slices.Grow(r.scratch[:0], len(text)), text))
+		raw = r.fingerprint(append(r.scratch[:0], text...))
 	}
 	r.setHash("content_fingerprint", r.check("content_fingerprint", o.digits("content_fingerprint", "", 8), content))
 	r.setHash("raw_content_fingerprint",
@@ -64,8 +65,12 @@ func (o object) route(name string) [][]byte {
 	if !o.member(name).Given() {
 		o.missing(name)
 	}
+	list := o.array(name)
+	if !o.fits(name, list, len(`"",`), "split the route") {
+		return nil
+	}
 	var route [][]byte
-	for e := range o.array(name).Elements() {
+	for e := range list.Elements() {
 		if o.d.full() {
 			return nil
 		}
@@ -97,35 +102,43 @@ func (o object) pathID(name string) (claimed []byte, digits int) {
 	return nil, 8
 }
 
-// fingerprint is the first eight digits of MD5 over a text by rule W.
+// fingerprint is the first eight digits of MD5 over a text by rule W. The text becomes
+// r.scratch, and changes.
 func (r *Record) fingerprint(text []byte) []byte {
-	r.scratch = appendWhitespaceRule(r.scratch[:0], text)
-	sum := md5.Sum(r.scratch) // #nosec G401 -- by definition (1.6)
+	r.scratch = text
+	sum := md5.Sum(appendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (1.6)
 	return r.keep(hex.AppendEncode(nil, sum[:4]))
 }
 
 // appendWhitespaceRule is rule W (1.6): runs of U+0020 made one, runs of two or
-// more line feeds made two, the whole stripped.
+// more line feeds made two, the whole stripped. dst may be text[:0].
 func appendWhitespaceRule(dst, text []byte) []byte {
-	single := appendShortened(nil, text, " ")
-	return append(dst, pyjson.Strip(appendShortened(nil, single, "\n\n"))...)
+	start := len(dst)
+	dst = appendShortened(dst, text, " ")
+	dst = appendShortened(dst[:start], dst[start:], "\n\n")
+	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
 // appendWithoutLinks is rule L (1.6): wiki links deleted, then Markdown links.
 // Neither reaches over a line feed.
 func appendWithoutLinks(dst, text []byte) []byte {
-	for i, line := range bytes.Split(text, []byte("\n")) {
-		if i > 0 {
+	for more := true; more; {
+		var line []byte
+		line, text, more = bytes.Cut(text, []byte("\n"))
+		start := len(dst)
+		dst = appendWithout(dst, line, "[[", "]]", "")
+		dst = appendWithout(dst[:start], dst[start:], "[", "](", ")")
+		if more {
 			dst = append(dst, '\n')
 		}
-		dst = appendWithout(dst, appendWithout(nil, line, "[[", "]]", ""), "[", "](", ")")
 	}
 	return dst
 }
 
 // appendWithout deletes, leftmost first, each shortest stretch of a line from
 // begin over middle to end (no end: to middle). Once one of them is not found
-// no later start can match either, so the work is linear.
+// no later start can match either, so the work is linear. What is appended is never
+// ahead of what is read: dst may be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {
 		start := bytes.Index(line, []byte(begin))

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
+	"slices"
 	"sync"
 
 	"colophon/ledger/record/pyjson"
@@ -243,7 +244,7 @@ func (r *Record) common(o object) {
 
 // jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.
 func (r *Record) jsonHash(v pyjson.Value) Hash {
-	r.scratch = v.AppendCanonical(r.scratch[:0], pyjson.Compact)
+	r.scratch = v.AppendCanonical(slices.Grow(r.scratch[:0], len(v.Raw())), pyjson.Compact)
 	return sha256.Sum256(r.scratch)
 }
 

@@ -48,7 +48,7 @@ type RedactionRequest struct {
 // "as_of"?}`. What is not said to be none is a dry run. The error is an *Error.
 func ParseRedactionRequest(body []byte) (*RedactionRequest, error) {
 	var document pyjson.Document
-	if err := document.Parse(body); err != nil {
+	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
 		return nil, syntaxError(err)
 	}
 	var d decoder
@@ -74,11 +74,18 @@ func ParseRedactionRequest(body []byte) (*RedactionRequest, error) {
 	return r, nil
 }
 
+// maxFilters bounds the parameters of a filter, like those of a URL.
+const maxFilters = 64
+
 // filter is an object of at least one parameter, each a string or a number in
 // plain decimal.
 func (o object) filter(name string) map[string]string {
 	v := o.typed(name, pyjson.Object, "an object")
 	if !v.Given() {
+		return nil
+	}
+	if v.Len() > maxFilters {
+		o.d.invalid(o.at(name), "has %d members, at most %d are allowed", v.Len(), maxFilters)
 		return nil
 	}
 	values := make(map[string]string)

@@ -40,10 +40,11 @@ func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 
 // DecodeRetrieval reads {sources, required_chunk_hashes, top_k}, the arguments of
 // a pinned retrieval. A source without id is "unknown", a chunk without text is
-// empty. What it returns refers to body. The error is an *Error.
+// empty. required is nil only if the request does not have that member. What it returns
+// refers to body. The error is an *Error.
 func DecodeRetrieval(body []byte) (chunks []Chunk, required [][]byte, topK int, err error) {
 	var document pyjson.Document
-	if err := document.Parse(body); err != nil {
+	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
 		return nil, nil, 0, syntaxError(err)
 	}
 	d := new(decoder)
@@ -51,13 +52,19 @@ func DecodeRetrieval(body []byte) (chunks []Chunk, required [][]byte, topK int, 
 	o := d.object(document.Root(), "", "sources", "required_chunk_hashes", "top_k")
 	i := 0
 	for source := range o.array("sources").Elements() {
+		if d.full() {
+			break
+		}
 		s := d.object(source, o.element("sources", i), "id", "chunks")
-		chunks = append(chunks, r.decodeChunks(s, maxChunks-len(chunks))...)
-		if len(chunks) > maxChunks {
-			s.d.invalid(s.at("chunks"), "makes more than %d chunks in all; ask about fewer sources at once", maxChunks)
+		chunks = append(chunks, r.decodeChunks(s, MaxChunks-len(chunks))...)
+		if len(chunks) > MaxChunks {
+			s.d.invalid(s.at("chunks"), "makes more than %d chunks in all; ask about fewer sources at once", MaxChunks)
 			break
 		}
 		i++
+	}
+	if o.v.Member("required_chunk_hashes").Kind() != pyjson.Absent {
+		required = [][]byte{}
 	}
 	for hash := range o.array("required_chunk_hashes").Elements() {
 		if hash.Kind() != pyjson.String || !isDigits(hash.Text(), chunkPrefix, 64) {
@@ -70,9 +77,9 @@ func DecodeRetrieval(body []byte) (chunks []Chunk, required [][]byte, topK int, 
 	return chunks, required, topK, d.err()
 }
 
-// maxChunks bounds the chunks of one retrieval: each costs many times what its
+// MaxChunks bounds the chunks of one retrieval: each costs many times what its
 // shortest form takes in the request.
-const maxChunks = 100_000
+const MaxChunks = 100_000
 
 // decodeChunks reads the chunks of one source, one more than there is room for at
 // most.
@@ -82,6 +89,9 @@ func (r *Record) decodeChunks(s object, room int) (chunks []Chunk) {
 		id = []byte(unknown)
 	}
 	for c := range s.array("chunks").Elements() {
+		if s.d.full() {
+			break
+		}
 		chunk := s.d.object(c, s.element("chunks", len(chunks)), "text")
 		text, given := chunk.strict("text")
 		if !given {

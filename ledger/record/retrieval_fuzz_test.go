@@ -19,7 +19,7 @@ func FuzzRetrieval(f *testing.F) {
 			require.NotEmpty(t, problem.Problems)
 			return
 		}
-		require.LessOrEqual(t, len(chunks), maxChunks)
+		require.LessOrEqual(t, len(chunks), MaxChunks)
 		require.GreaterOrEqual(t, top, 0)
 		for _, hash := range required {
 			require.Len(t, hash, len("sha256:")+64)

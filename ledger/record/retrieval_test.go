@@ -16,10 +16,10 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	body := func(sources ...string) []byte {
 		return []byte(`{"top_k":1,"sources":[` + strings.Join(sources, ",") + `]}`)
 	}
-	chunks, _, _, err := DecodeRetrieval(body(source(maxChunks-1), source(1)))
+	chunks, _, _, err := DecodeRetrieval(body(source(MaxChunks-1), source(1)))
 	require.NoError(t, err)
-	require.Len(t, chunks, maxChunks)
-	for _, b := range [][]byte{body(source(maxChunks + 1)), body(source(maxChunks), source(1))} {
+	require.Len(t, chunks, MaxChunks)
+	for _, b := range [][]byte{body(source(MaxChunks + 1)), body(source(MaxChunks), source(1))} {
 		_, _, _, err := DecodeRetrieval(b)
 		require.ErrorContains(t, err, "chunks in all")
 	}

@@ -166,6 +166,9 @@ func (g *runDAG) decodeDAG(o object) (nodes []node, root []byte) {
 	if list.Len() == 0 {
 		o.d.invalid(dag.at("nodes"), "must have at least one stage")
 	}
+	if !dag.fits("nodes", list, 64+len(`{"hash":"","stage":""},`), "split it into several records") {
+		return nil, nil
+	}
 	for e := range list.Elements() {
 		if o.d.full() {
 			return nil, nil

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"slices"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -28,7 +29,7 @@ func appendOutput(dst, text []byte) []byte {
 }
 
 // appendShortened shortens every run of one character that is longer than limit
-// to limit, which is that character once or several times.
+// to limit, which is that character once or several times. dst may be text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)
@@ -66,7 +67,7 @@ func indexRun(text []byte, c byte, n int) int {
 	return -1
 }
 
-// appendWords is the words of a text joined by one space (1.5).
+// appendWords is the words of a text joined by one space (1.5). dst may be text[:0].
 func appendWords(dst, text []byte) []byte {
 	start := len(dst)
 	for word := range pyjson.Fields(text) {
@@ -83,11 +84,12 @@ const questionEnd = ".?!,;:？！。、…"
 
 // appendQuestion is canonical_question (1.4). Strict stops after NFC and space.
 func appendQuestion(dst, text []byte, strict bool) []byte {
-	normal := appendWords(nil, pyjson.AppendNFC(nil, text))
+	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
+	normal := appendWords(composed[:0], composed) // never ahead of what is read
 	if strict {
 		return append(dst, normal...)
 	}
-	lower := pyjson.AppendLower(nil, normal)
+	lower := pyjson.AppendLower(make([]byte, 0, len(normal)), normal)
 	for {
 		trimmed := bytes.TrimRight(pyjson.Strip(lower), questionEnd)
 		if len(trimmed) == len(lower) {
@@ -95,6 +97,7 @@ func appendQuestion(dst, text []byte, strict bool) []byte {
 		}
 		lower = trimmed
 	}
+	dst = slices.Grow(dst, len(lower))
 	start := len(dst)
 	for word := range pyjson.Fields(lower) {
 		switch string(word) {

@@ -172,10 +172,37 @@ func TestEventBodyIsCanonical(t *testing.T) {
 
 func TestLargeSetIsToBeSplit(t *testing.T) {
 	citation := `{"source_id":"x","text":"t","weight":0.5},`
-	r := parse(t, CitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat(citation, 2000)+citation[:len(citation)-1]+`]}`))
+	set := func(n int) []byte {
+		return []byte(`{"subject":"s","citations":[` + strings.Repeat(citation, n-1) + citation[:len(citation)-1] + `]}`)
+	}
+	r := parse(t, CitationSet, set(500))
 	err := CheckSize(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}))
 	require.ErrorContains(t, err, "split")
 	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
+}
+
+// Lists whose elements cannot all stand in one event are refused before anything is made
+// of the elements. What fits an event is not.
+func TestListsThatFitNoEvent(t *testing.T) {
+	zero := strings.Repeat("0", 64)
+	list := func(element string, n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
+	}
+	for name, c := range map[string]struct {
+		kind          Kind
+		body, element string
+		bytes         int // of an element in the event
+	}{
+		"citations": {CitationSet, `{"subject":"s","citations":%s}`, `{"chunk_hash":"sha256:` + zero + `","source_id":"","weight":0}`, 130},
+		"nodes":     {RunDAG, `{"dag":{"root":"` + zero + `","nodes":%s}}`, `{"stage":"","hash":"` + zero + `"}`, 87},
+		"route":     {PathFingerprint, `{"project":"p","route":%s}`, `""`, 3},
+	} {
+		most := MaxEntry / c.bytes
+		_, err := Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most+1)))
+		require.ErrorContains(t, err, "split", name)
+		_, err = Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most)))
+		require.NoError(t, err, name)
+	}
 }
 
 // The largest refusal there can be fits an entry.

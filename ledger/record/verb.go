@@ -49,7 +49,7 @@ func (v *Verb) find(name string, value []byte) {
 // and completes the verb. The error is an *Error.
 func (v *Verb) parse(body []byte, read func(o object), known ...string) (*Verb, error) {
 	var document pyjson.Document
-	if err := document.Parse(body); err != nil {
+	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
 		return nil, syntaxError(err)
 	}
 	var d decoder

@@ -199,7 +199,7 @@ func TestSizesOfVerbs(t *testing.T) {
 	}
 	body, v := register(800)
 	require.NoError(t, v.CheckSize(body))
-	body, v = register(1000)
+	body, v = register(884)
 	var problem *Error
 	require.ErrorAs(t, v.CheckSize(body), &problem)
 	require.False(t, problem.Malformed)

@@ -145,6 +145,9 @@ func (o object) chunkHashes(name string) []byte {
 	if !list.Given() {
 		return nil
 	}
+	if !o.fits(name, list, len(chunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
+		return nil
+	}
 	places := make(map[string]int)
 	i := 0
 	for e := range list.Elements() {

@@ -112,7 +112,7 @@ func TestResetDropsLargeArenas(t *testing.T) {
 	require.NotZero(t, cap(d.text))
 	require.NotZero(t, cap(d.members))
 
-	require.NoError(t, d.Parse(reversedMembers(60000)))
+	require.NoError(t, d.Parse(reversedMembers(70000)))
 	d.Reset()
 	require.Nil(t, d.src)
 	require.Zero(t, cap(d.nodes))

@@ -18,6 +18,8 @@ func AppendNFC(dst, text []byte) []byte {
 	if utf8.Valid(text) && norm.NFC.IsNormal(text) {
 		return append(dst, text...)
 	}
+	// No text of any length becomes more than three times as long (UAX 15, 12.1).
+	dst = slices.Grow(dst, 3*len(text))
 	done := 0 // text before is normalised
 	for pos := 0; pos < len(text); {
 		end, runes := segment(text, pos)
@@ -100,7 +102,7 @@ func appendLongNFC(dst, text []byte) []byte {
 }
 
 func decompose(text []byte) []combining {
-	var decomposed []combining
+	decomposed := make([]combining, 0, utf8.RuneCount(text)) // mostly enough
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)

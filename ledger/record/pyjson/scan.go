@@ -18,6 +18,9 @@ func (d *Document) value(pos, depth int) (int, error) {
 	if len(d.nodes) >= d.most {
 		return 0, fail(pos, fmt.Sprintf("more than %d values and member names", d.most))
 	}
+	if len(d.nodes) == cap(d.nodes) && len(d.nodes) >= denseNodes {
+		d.growTape(pos)
+	}
 	switch c := d.src[pos]; {
 	case c == '"':
 		return d.string(pos)
@@ -37,6 +40,18 @@ func (d *Document) value(pos, depth int) (int, error) {
 		return 0, fail(pos, "byte order mark")
 	}
 	return 0, fail(pos, "expected a value")
+}
+
+// denseNodes is the length from which the tape grows by what the source promises: append
+// would make, all in all, five times what a long one takes.
+const denseNodes = 4096
+
+// growTape makes room for as many nodes as there will be if what follows pos is like what
+// is before it; twice as many as there are at most.
+func (d *Document) growTape(pos int) {
+	n := len(d.nodes)
+	left := int(float64(n) / float64(pos) * float64(len(d.src)-pos) * 1.05)
+	d.nodes = slices.Grow(d.nodes, min(max(left, n/8), n, max(d.most-n, 1)))
 }
 
 func (d *Document) literal(pos int, word string, kind Kind) (int, error) {
@@ -104,7 +119,7 @@ func (d *Document) object(pos, depth int) (int, error) {
 			pos = skipSpace(d.src, pos+1)
 		case '}':
 			if !sorted {
-				if err := d.sortMembers(self); err != nil {
+				if err := d.sortMembers(self, count); err != nil {
 					return 0, err
 				}
 			}
@@ -153,10 +168,10 @@ type member struct {
 	name   uint32 // index of the name's node
 }
 
-// sortMembers chains the members of the object self, chained in source order
+// sortMembers chains the members of the object self, that many and chained in source order
 // so far, by name. Byte order of WTF-8 is the order of code points.
-func (d *Document) sortMembers(self uint32) error {
-	d.members = d.members[:0]
+func (d *Document) sortMembers(self, count uint32) error {
+	d.members = slices.Grow(d.members[:0], int(count))
 	for name := d.nodes[self].order; name != 0; name = d.nodes[name].order {
 		d.members = append(d.members, member{prefix(d.textOf(name)), name})
 	}

@@ -1,0 +1,147 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+)
+
+// bulk is about how many bytes a body is filled up to.
+const bulk = 256 << 10
+
+// fillings are texts that are short and many, or that become longer: as JSON, each about
+// so many bytes long.
+func fillings(size int) map[string]string {
+	list := func(piece string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"
+	}
+	text := func(piece string) string { return `"` + strings.Repeat(piece, size/len(piece)) + `"` }
+	names := []byte("{")
+	for i := 0; len(names) < size; i++ {
+		names = fmt.Appendf(names, "%q:0,", fmt.Sprintf("%x", i))
+	}
+	names[len(names)-1] = '}'
+	return map[string]string{
+		"lists": list("[]"), "objects": list("{}"), "zeros": list("0"), "empty texts": list(`""`), "letters": list(`"a"`),
+		"nulls": list("null"), "exponents": list("1e15"), "escapes in a list": list(`"\n"`), "members": string(names),
+		"nested lists": list(strings.Repeat("[", 60) + strings.Repeat("]", 60)),
+		"line feeds":   text(`\n`), "spaces": text(" "), "controls": text(`\u0001`), "letters in a text": text("a b"),
+		"accents": text("é"), "emoji": text("\U0001F600"), "links": text("[a](b)"), "wiki links": text("[[a]]"), "composed": text("\U0001D160"),
+		"decomposed": text("e\u0301"), "marks": text("\u0301\u0316"), "capitals": text("\u0130"),
+	}
+}
+
+// bodies lists bodies for a request: each place of an example, and each member that the
+// schema knows, filled in each way, and the first element of a list many times.
+func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
+	found := make(map[string][]byte)
+	put := func(at string, set func(json.RawMessage), filling string) {
+		set(json.RawMessage(filling))
+		found[at] = encoded(example)
+	}
+	ways := fillings(bulk)
+	var walk func(at string, value any, set func(json.RawMessage))
+	walk = func(at string, value any, set func(json.RawMessage)) {
+		for name, filling := range ways {
+			put(at+" of "+name, set, filling)
+		}
+		within := func(name string, member any, to func(any)) {
+			walk(at+"/"+name, member, func(text json.RawMessage) {
+				to(text)
+				set(encoded(value))
+			})
+			to(member)
+		}
+		switch value := value.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(value)) {
+				within(name, value[name], func(to any) { value[name] = to })
+			}
+		case []any:
+			if len(value) == 0 {
+				break
+			}
+			first := string(encoded(value[0])) + ","
+			put(at+" of its first element", set, "["+strings.TrimSuffix(strings.Repeat(first, bulk/len(first)), ",")+"]")
+			within("0", value[0], func(to any) { value[0] = to })
+		}
+		set(encoded(value))
+	}
+	names := slices.Concat(slices.Collect(maps.Keys(example)), slices.Collect(maps.Keys(schema.Properties)))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		before, given := example[name]
+		walk("/"+name, before, func(to json.RawMessage) { example[name] = to })
+		if example[name] = before; !given {
+			delete(example, name)
+		}
+	}
+	return found
+}
+
+// encoded is what was read as JSON.
+func encoded(value any) json.RawMessage {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// allocated is how many bytes were allocated on the heap while f ran.
+func allocated(f func()) int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	before := sample[0].Value.Uint64()
+	f()
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64() - before)
+}
+
+// Whatever a body of the contract is filled with, what is allocated to work on it is in
+// proportion to what it weighs; what is alive at a time is less. The places come from the
+// contract: those of a new member are filled too.
+func TestBodiesWeighWhatTheyTake(t *testing.T) {
+	const (
+		allowed = 4       // times the weight, of which most is garbage soon
+		fixed   = 1 << 20 // what any request may take, and the index meanwhile
+	)
+	c := loadContract(t)
+	done := make(map[string]bool) // places of routes: examples have many in common
+	for _, e := range c.requestExamples(t) {
+		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // they take these records
+			continue
+		}
+		t.Run(e.method+" "+e.route+" "+e.name, func(t *testing.T) {
+			s := newServerFor(t, 8<<20)
+			var value map[string]any
+			require.NoError(t, json.Unmarshal(e.body, &value))
+			schema := c.Paths.Value(e.route).GetOperation(e.method).RequestBody.Value.Content["application/json"].Schema.Value
+			for name, body := range bodies(value, schema) {
+				if done[e.route+name] {
+					continue
+				}
+				done[e.route+name] = true
+				k := e.call
+				k.body = body
+				r := k.request(t, "")
+				took := allocated(func() { s.api.ServeHTTP(httptest.NewRecorder(), r) })
+				weight := api.Weight(body)
+				if strings.HasSuffix(e.route, "/pinned-retrieval") {
+					weight += api.RetrievalMemory(body)
+				}
+				require.LessOrEqual(t, took, allowed*weight+fixed, "%s: %.200s", name, body)
+			}
+		})
+	}
+}
