@@ -79,10 +79,10 @@ func (s *Server) holderOf(c echo.Context) holder {
 
 // take adds n bytes. If they are not free, it waits for at most budget.wait and then
 // refuses with 503; what the share holds already, it keeps. A share that wants more than
-// the budget waits for the whole budget.
+// half of the budget gets half: that is the most that a caller gets.
 func (s *share) take(ctx context.Context, n int64) error {
 	b := s.budget
-	if n = min(n, b.limit-s.held); n <= 0 {
+	if n = min(n, b.limit/2-s.held); n <= 0 {
 		return nil
 	}
 	b.mu.Lock()
@@ -125,11 +125,10 @@ func (w *waiter) await(ctx context.Context) error {
 		"the server has no memory left for %s, of this caller or of all (%d bytes); nothing of this one was taken, try again later", b.of, b.limit)
 }
 
-// fits reports whether a share may have n more bytes; the caller holds mu. A caller's
-// only share may have all that is left: else nothing larger than half could be had.
+// fits reports whether a share may have n more bytes; the caller holds mu. Its holder may
+// have as much as is left for all others.
 func (b *memoryBudget) fits(s *share, n int64) bool {
-	left := b.limit - b.taken
-	return n <= left && (s.holding.bytes == s.held || s.holding.bytes+n <= left)
+	return s.holding.bytes+n <= b.limit-b.taken
 }
 
 func (b *memoryBudget) grant(s *share, n int64) {

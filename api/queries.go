@@ -85,9 +85,21 @@ func (q *question) close() {
 	}
 }
 
-// pageMemory bounds what making the answer to a query takes, in bytes: the events that a
-// page may read, its rows, their proofs, and all of them as JSON.
-const pageMemory = 16 << 20
+// What making the answer to a query takes at most, in bytes: the events that it may read,
+// its rows, their proofs, and all of them as JSON.
+const (
+	pageMemory = 16 << 20
+	rowMemory  = 256 << 10
+	oneMemory  = 1 << 20 // of an answer that is no page
+)
+
+// memory bounds what making the answer takes.
+func (a *asking) memory() int64 {
+	if a.has&paged == 0 {
+		return oneMemory
+	}
+	return min(pageMemory, oneMemory+rowMemory*int64(a.limit))
+}
 
 // asking is what a request says before its view is open.
 type asking struct {
@@ -224,7 +236,7 @@ func (a *asking) open(q *question) error {
 	if err != nil {
 		return err
 	}
-	if err := holdAnswer(q.c, pageMemory); err != nil {
+	if err := holdAnswer(q.c, a.memory()); err != nil {
 		return err
 	}
 	if a.sizeGiven {

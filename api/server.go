@@ -166,6 +166,9 @@ func (s *Server) strange(r *http.Request) error {
 	return nil
 }
 
+// maxStreams is how many requests a connection over HTTP/2 has under way.
+const maxStreams = 100
+
 // HTTP is an http.Server for s with the time-outs of a service that slow clients
 // cannot hold. Reads and writes have no deadline for the whole of them, since a batch
 // streams for as long as it likes, but for each of their parts. A shutdown ends who
@@ -176,7 +179,7 @@ func (s *Server) HTTP() *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext:       withConnection,
 		ConnState:         noteState,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),

@@ -49,17 +49,24 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// startServer serves that data folder until the test ends.
+// startServer serves that data folder until the test ends, with small caches.
 func startServer(t *testing.T, data string, credentials *credentials) *process {
 	t.Helper()
+	return startServerIn(t, data, credentials, nil, "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
+}
+
+// startServerIn serves that data folder until the test ends, with more in its environment
+// and more flags.
+func startServerIn(t *testing.T, data string, credentials *credentials, environment []string, flags ...string) *process {
+	t.Helper()
 	p := &process{data: data}
-	arguments := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug",
-		"--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory)}
+	arguments := append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug"}, flags...)
 	if credentials != nil {
 		p.token = credentials.all
 		arguments = append(arguments, "--failed-auth-limit", "1000000") // else most would get 429
 	}
 	p.command = exec.Command(binary, arguments...)
+	p.command.Env = append(os.Environ(), environment...)
 	p.command.Stderr = &p.log
 	banner, err := p.command.StdoutPipe()
 	require.NoError(t, err)

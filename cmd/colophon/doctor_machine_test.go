@@ -125,11 +125,11 @@ func TestCheckMemory(t *testing.T) {
 		{"a larger index", func(d *doctor) {
 			d.machine = machine{memory: 8 * gib, goMemory: unset}
 			d.settings.config.IndexCache = 8 << 30
-		}, wrong, "caches and bodies"},
+		}, wrong, "caches, bodies and answers"},
 		{"larger caches", func(d *doctor) {
 			d.machine = machine{memory: 8 * gib, goMemory: unset}
 			d.settings.config.Cache = 8 << 30
-		}, wrong, "caches and bodies"},
+		}, wrong, "caches, bodies and answers"},
 	})
 }
 

@@ -79,9 +79,9 @@ func (c loadConfig) withDefaults() loadConfig {
 	return c
 }
 
-// decodedFactor is about how much a body of many small values takes in memory while
-// it is decoded, beside its bytes.
-const decodedFactor = 4
+// decodedFactor is twice what a body takes in memory for each of its bytes while it is
+// worked on: one caller gets half.
+const decodedFactor = 8
 
 // validate says what is wrong and what to do; largest is the largest body or line.
 func (c loadConfig) validate(largest byteSize) error {
@@ -111,9 +111,9 @@ func (c loadConfig) validate(largest byteSize) error {
 	return nil
 }
 
-// answerFactor is about how much the answer that shows all of a record's content takes
-// while it is made, for each byte of the record.
-const answerFactor = 6
+// answerFactor is twice what the answer that shows all of a record's content takes in
+// memory for each of its bytes while it is made.
+const answerFactor = 12
 
 // bind makes a flag of every field.
 func (c *loadConfig) bind(flags *pflag.FlagSet) {

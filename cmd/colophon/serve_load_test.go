@@ -19,19 +19,20 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 	good := loadConfig{}.withDefaults()
 	require.NoError(t, good.validate(largest))
 	for want, spoil := range map[string]func(*loadConfig){
-		"rate-limit: must not be negative":         func(c *loadConfig) { c.RateLimit = math.NaN() },
-		"address-rate-limit: must be at least 1":   func(c *loadConfig) { c.AddressRateLimit = 0.5 },
-		"failed-auth-limit: must not be negative":  func(c *loadConfig) { c.FailedAuthLimit = -1 },
-		"rate-burst: must not be negative":         func(c *loadConfig) { c.RateBurst = -time.Second },
-		"max-connections: must not be negative":    func(c *loadConfig) { c.MaxConnections = -1 },
-		"max-wait: must not be negative":           func(c *loadConfig) { c.MaxWait = -1 },
-		"max-batches: must not be negative":        func(c *loadConfig) { c.MaxBatches = -1 },
-		"max-followers: must not be negative":      func(c *loadConfig) { c.MaxFollowers = -1 },
-		"max-values: must not be negative":         func(c *loadConfig) { c.MaxValues = -1 },
-		"body-timeout: must not be negative":       func(c *loadConfig) { c.BodyTimeout = -1 },
-		"batch-idle: must not be negative":         func(c *loadConfig) { c.BatchIdle = -1 },
-		"write-timeout: must not be negative":      func(c *loadConfig) { c.WriteTimeout = -1 },
-		"max-body-memory: must be at least 32MiB,": func(c *loadConfig) { c.MaxBodyMemory = 31 << 20 },
+		"rate-limit: must not be negative":           func(c *loadConfig) { c.RateLimit = math.NaN() },
+		"address-rate-limit: must be at least 1":     func(c *loadConfig) { c.AddressRateLimit = 0.5 },
+		"failed-auth-limit: must not be negative":    func(c *loadConfig) { c.FailedAuthLimit = -1 },
+		"rate-burst: must not be negative":           func(c *loadConfig) { c.RateBurst = -time.Second },
+		"max-connections: must not be negative":      func(c *loadConfig) { c.MaxConnections = -1 },
+		"max-wait: must not be negative":             func(c *loadConfig) { c.MaxWait = -1 },
+		"max-batches: must not be negative":          func(c *loadConfig) { c.MaxBatches = -1 },
+		"max-followers: must not be negative":        func(c *loadConfig) { c.MaxFollowers = -1 },
+		"max-values: must not be negative":           func(c *loadConfig) { c.MaxValues = -1 },
+		"body-timeout: must not be negative":         func(c *loadConfig) { c.BodyTimeout = -1 },
+		"batch-idle: must not be negative":           func(c *loadConfig) { c.BatchIdle = -1 },
+		"write-timeout: must not be negative":        func(c *loadConfig) { c.WriteTimeout = -1 },
+		"max-body-memory: must be at least 64MiB,":   func(c *loadConfig) { c.MaxBodyMemory = 63 << 20 },
+		"max-answer-memory: must be at least 96MiB,": func(c *loadConfig) { c.MaxAnswerMemory = 95 << 20 },
 	} {
 		c := good
 		spoil(&c)

@@ -1,0 +1,390 @@
+package hostile_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// slowSiege is many clients that ask for all that can be long and do not read it, while
+// others send bodies that swell and writers go on.
+type slowSiege struct {
+	server  *process
+	targets []string // requests, whole, of everything that can be long
+	swollen []string // whole requests whose bodies are many small pieces
+	stop    chan struct{}
+	running sync.WaitGroup
+
+	written  atomic.Int64 // by writers, for as long as they go on
+	failed   atomic.Value // why a writer was refused: a string
+	statuses sync.Map     // of what slow readers were answered: int → *atomic.Int64
+}
+
+// Addresses of loopback: on Linux all of 127.0.0.0/8 are, so that slow readers are many
+// callers and writers another one.
+const (
+	writersAddress = "127.0.0.1"
+	readersNetwork = "127.0.1."
+	readersInTurn  = 2 // addresses
+)
+
+// TestSlowReadersHoldLittle: whatever clients ask for and do not read, memory stays within
+// its bounds and writes go on. With COLOPHON_HOSTILE it is as large as the bounds are
+// documented for, and tells how fast writes are with and without slow readers.
+func TestSlowReadersHoldLittle(t *testing.T) {
+	if os.Getenv("COLOPHON_HOSTILE") != "" {
+		slowAndLarge(t)
+		return
+	}
+	const answers, bodies = 48 << 20, 32 << 20
+	server := startServerIn(t, t.TempDir(), nil, []string{"GOMEMLIMIT=192MiB"}, "--max-body", strconv.Itoa(largeBody/2), "--max-line", strconv.Itoa(largeBody/2),
+		"--max-answer-memory", strconv.Itoa(answers), "--max-body-memory", strconv.Itoa(bodies), "--max-wait", "100ms")
+	s := newSlowSiege(t, server, largeBody/2)
+	for i := range 4 * len(s.targets) {
+		s.reader(s.targets[i%len(s.targets)], i)
+	}
+	for range 8 {
+		s.sender()
+	}
+	s.awaitStalled(t, answers/8)
+	end := s.write(t, 1)
+	for s.written.Load() < 20 {
+		require.Nil(t, s.failed.Load(), "a write was refused")
+		time.Sleep(time.Millisecond)
+	}
+	end()
+	s.end()
+	if peak := server.peak(t); peak > 0 { // what the budgets bound, once more for garbage, and what a server takes that does nothing
+		t.Logf("%d MiB resident at most", peak>>20)
+		require.Less(t, peak, int64(2*(answers+bodies)+192<<20))
+	}
+	server.stop(t)
+}
+
+// The most that a server under GOMEMLIMIT=1GiB may take, in bytes, and the least share of
+// their speed that writes keep.
+const (
+	mostResident = 13 << 30 / 10
+	leastSpeed   = 0.7
+)
+
+// slowAndLarge is the whole campaign.
+func slowAndLarge(t *testing.T) {
+	requests, readers := int(number(t, "COLOPHON_HOSTILE", 0)), int(number(t, "COLOPHON_SLOW", 500))
+	rounds, phase := int(number(t, "COLOPHON_ROUNDS", 6)), 10*time.Second
+	contract, err := loadContract()
+	require.NoError(t, err)
+	server := startServerIn(t, t.TempDir(), nil, []string{"GOMEMLIMIT=1GiB"})
+	attack := &siege{contract: contract, server: server, seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64())}
+	attack.prepare(t)
+	s := newSlowSiege(t, server, largeBody)
+	speed := func() float64 {
+		end := s.write(t, 8)
+		begin, before := time.Now(), s.written.Load()
+		time.Sleep(phase)
+		n, took := s.written.Load()-before, time.Since(begin)
+		end()
+		return float64(n) / took.Seconds()
+	}
+	speed() // a warm-up
+	var alone, beside float64
+	for round := range rounds {
+		a := speed()
+		for i := range readers {
+			s.reader(s.targets[i%len(s.targets)], i)
+		}
+		s.awaitStalled(t, 16<<20)
+		time.Sleep(phase) // until those that find no memory are told so
+		b := speed()
+		s.end()
+		t.Logf("round %d: %.0f writes/s alone, %.0f beside %d slow readers: %.2f", round+1, a, b, readers, b/a)
+		alone, beside = alone+a, beside+b
+	}
+	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most until here", beside/alone, server.peak(t)>>20)
+
+	for i := range readers {
+		s.reader(s.targets[i%len(s.targets)], i)
+	}
+	for range 31 {
+		s.sender()
+	}
+	end := s.write(t, 8)
+	begin, before := time.Now(), s.written.Load()
+	attack.attack(requests)
+	t.Logf("beside %d hostile requests, %d slow readers and 31 senders of bodies that swell: %.0f writes/s", requests, readers,
+		float64(s.written.Load()-before)/time.Since(begin).Seconds())
+	end()
+	s.end()
+	s.statuses.Range(func(status, n any) bool {
+		t.Logf("slow readers and senders were answered %d: %d times", status, n.(*atomic.Int64).Load())
+		return true
+	})
+	for _, f := range attack.tally.found() {
+		t.Error(f)
+	}
+	t.Logf("%d MiB resident at most; %d are allowed", server.peak(t)>>20, mostResident>>20)
+	require.LessOrEqual(t, server.peak(t), int64(mostResident))
+	require.GreaterOrEqual(t, beside/alone, leastSpeed)
+	attack.finish(t)
+}
+
+// largeBody is the length of large content, and of a body that swells, in bytes.
+const largeBody = 8 << 20
+
+// newSlowSiege fills a ledger with what makes long answers.
+func newSlowSiege(t *testing.T, server *process, large int) *slowSiege {
+	t.Helper()
+	s := &slowSiege{server: server, stop: make(chan struct{})}
+	const l = "/v1/ledgers/default"
+	text := strings.Repeat("x", large-64<<10)
+	post := func(path, body string) uint64 {
+		var receipt struct{ Seq uint64 }
+		require.NoError(t, json.Unmarshal(server.send(t, http.MethodPost, l+path, body, http.StatusCreated), &receipt))
+		return receipt.Seq
+	}
+	content := post("/ipc-records", `{"model":"m","temperature":0,"max_tokens":9,"payload":{},"output":"`+text+`"}`)
+	document := post("/citation-sets", `{"subject":"large","citations":[{"source_id":"a","weight":1,"text":"`+text+`"}]}`)
+	var wide strings.Builder // an event of some 60 KB
+	for i := range 300 {
+		fmt.Fprintf(&wide, `{"source_id":"%s%d","weight":1,"chunk_hash":"sha256:%064d"},`, strings.Repeat("s", 20), i, i)
+	}
+	citations := strings.TrimSuffix(wide.String(), ",")
+	var last uint64
+	for i := range 200 {
+		last = post("/citation-sets", fmt.Sprintf(`{"subject":"wide","labels":{"step":"a"},"citations":[%s,{"source_id":"b%d","weight":0.5,"chunk_hash":"sha256:%064d"}]}`, citations, i, i))
+		if i%10 == 0 {
+			route := strings.TrimSuffix(strings.Repeat(`"passage of a story",`, 2000), ",")
+			post("/path-fingerprints", fmt.Sprintf(`{"project":"p","build":"%d","route":[%s],"content":"c%d"}`, i, route, i))
+		}
+	}
+	get := func(path string, header ...string) {
+		s.targets = append(s.targets, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n"+strings.Join(header, "\r\n")+strings.Repeat("\r\n", min(1, len(header)))+"\r\n")
+	}
+	question := func(path, body string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	}
+	for _, path := range []string{
+		"/records?events=true&limit=1000", "/records?events=true&limit=1000&proofs=true", "/records?kind=citation_set&clock=occurred&events=true&limit=1000",
+		"/events?limit=1000", fmt.Sprintf("/records/%d/content/output", content), fmt.Sprintf("/citation-sets/%d/document", document),
+		fmt.Sprintf("/citation-sets/%d/document", last), fmt.Sprintf("/records/%d", last), fmt.Sprintf("/records/%d/receipt", last),
+		fmt.Sprintf("/records/%d/proof?citation=1", last), "/citation-sets/drift?subject=wide&limit=1000", "/citation-sets/conflicts?limit=1000",
+		fmt.Sprintf("/citation-sets/by-chunk/sha256:%064d?limit=1000", 1), "/citation-sets/by-source/" + strings.Repeat("s", 20) + "1?limit=1000",
+		"/paths/p?limit=1000", "/paths/p/builds", "/log/tile/entries/000.p/200", "/log/tile/0/000.p/200", "/sources", "/producers", "/stats",
+	} {
+		get(l + path)
+	}
+	get(l+"/log/tile/entries/000.p/200", "Accept-Encoding: gzip")
+	get(l+"/events?from=0", "Accept: text/event-stream")
+	get("/metrics")
+	get("/openapi.yaml")
+	get("/docs")
+	s.targets = append(s.targets,
+		question(fmt.Sprintf("%s/citation-sets/%d/pinned-retrieval", l, last), `{"top_k":1000,"sources":[{"id":"a","chunks":[{"text":"`+text[:len(text)/2]+`"}]}]}`),
+		fmt.Sprintf("POST %s/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100000000\r\n\r\n%s", l, strings.Repeat("{bad}\n", 20_000)))
+	fill := func(piece string, around string) string {
+		return strings.Replace(around, "%", strings.TrimSuffix(strings.Repeat(piece, (large-4096)/len(piece)), ","), 1)
+	}
+	for _, body := range []string{
+		fill(`\n`, `{"project":"p","route":["a"],"content":"%"}`), fill(`"",`, `{"project":"p","route":[%]}`),
+		fill(`[],`, `{"project":"p","route":["a"],"labels":[%]}`), fill(`[[a]]`, `{"project":"p","route":["a"],"content":"%"}`),
+	} {
+		s.swollen = append(s.swollen, question("/v1/compute/path_fingerprint", body), question(l+"/path-fingerprints", body))
+	}
+	for _, body := range []string{fill(`0,`, `{"payload":{"a":[%]}}`), fill(`{},`, `{"payload":{"a":[%]}}`), fill("\n", `{"payload":%{}}`)} {
+		s.swollen = append(s.swollen, question("/v1/compute/ipc_record", body), question(l+"/ipc-records", body))
+	}
+	s.swollen = append(s.swollen, question("/v1/compute/run_dag", fill("\u0301\u0316", `{"question":"%"}`)),
+		question("/v1/compute/citation_set", fill(`{},`, `{"subject":"s","citations":[%]}`)),
+		question(fmt.Sprintf("%s/citation-sets/%d/pinned-retrieval", l, last), fill(`{},`, `{"top_k":1000000,"sources":[{"id":"`+strings.Repeat("i", 1000)+`","chunks":[%]}]}`)),
+		question(l+"/redactions", fill(`1,`, `{"reason":"r","seqs":[%]}`)))
+	return s
+}
+
+// dialFrom connects from an address of loopback, with a small buffer for what comes.
+func (s *slowSiege) dialFrom(address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}
+	if ip := net.ParseIP(address); ip != nil {
+		d.LocalAddr = &net.TCPAddr{IP: ip}
+	}
+	conn, err := d.Dial("tcp", s.server.address)
+	if err != nil { // not everywhere has loopback more than one address
+		d.LocalAddr = nil
+		return d.Dial("tcp", s.server.address)
+	}
+	return conn, nil
+}
+
+// reader asks for something and reads next to nothing of it, again and again.
+func (s *slowSiege) reader(request string, i int) {
+	address := readersNetwork + strconv.Itoa(1+i%readersInTurn)
+	s.client(func(conn net.Conn) bool {
+		if _, err := io.WriteString(conn, request); err != nil {
+			return false
+		}
+		piece := make([]byte, 512)
+		first := true
+		for {
+			n, err := conn.Read(piece)
+			if err != nil {
+				return false
+			}
+			if first {
+				s.count(piece[:n])
+				first = false
+			}
+			if !s.pause(time.Second) {
+				return false
+			}
+		}
+	}, address)
+}
+
+// sender sends bodies that swell, and reads what becomes of them.
+func (s *slowSiege) sender() {
+	i := rand.IntN(1000)
+	s.client(func(conn net.Conn) bool {
+		i++
+		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // the server may have had enough
+		piece := make([]byte, 512)
+		if n, err := conn.Read(piece); err == nil {
+			s.count(piece[:n])
+		}
+		return false // another connection for the next
+	}, readersNetwork+strconv.Itoa(1+i%readersInTurn))
+}
+
+// count counts the status of an answer that begins so.
+func (s *slowSiege) count(begin []byte) {
+	if fields := bytes.Fields(begin); len(fields) > 1 && bytes.HasPrefix(begin, []byte("HTTP/1.1 ")) {
+		status, _ := strconv.Atoi(string(fields[1]))
+		n, _ := s.statuses.LoadOrStore(status, new(atomic.Int64))
+		n.(*atomic.Int64).Add(1)
+	}
+}
+
+// client has one connection after the other until the end.
+func (s *slowSiege) client(use func(net.Conn) (again bool), address string) {
+	over := closing(s.stop)
+	s.running.Go(func() {
+		for s.pause(10 * time.Millisecond) {
+			conn, err := s.dialFrom(address)
+			if err != nil {
+				continue // the server may have had enough
+			}
+			ended := context.AfterFunc(over, func() { _ = conn.Close() })
+			for use(conn) {
+				continue
+			}
+			ended()
+			_ = conn.Close()
+		}
+	})
+}
+
+// closing is a context that ends with a channel.
+func closing(stop chan struct{}) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-stop; cancel() }()
+	return ctx
+}
+
+// pause waits, and says whether the siege goes on.
+func (s *slowSiege) pause(d time.Duration) bool {
+	select {
+	case <-s.stop:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// end ends all clients but writers.
+func (s *slowSiege) end() {
+	close(s.stop)
+	s.running.Wait()
+	s.stop = make(chan struct{})
+}
+
+// awaitStalled waits until answers that nobody reads hold so many bytes.
+func (s *slowSiege) awaitStalled(t *testing.T, held float64) {
+	t.Helper()
+	await(t, func() string {
+		if now := gauge(s.server.families(t)["colophon_answer_memory_bytes"]); now < held {
+			time.Sleep(10 * time.Millisecond)
+			return fmt.Sprintf("slow readers hold %.0f bytes", now)
+		}
+		return ""
+	})
+}
+
+// write has writers post records until end is called.
+func (s *slowSiege) write(t *testing.T, writers int) (end func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
+	for range writers {
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				body := fmt.Sprintf(`{"model":"m","temperature":0,"max_tokens":9,"payload":{"n":%d},"output":"an answer"}`, s.written.Load())
+				response, err := client.Post("http://"+s.server.address+"/v1/ledgers/default/ipc-records", "application/json", strings.NewReader(body))
+				if err != nil {
+					s.failed.Store(err.Error())
+					return
+				}
+				text, _ := io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusCreated {
+					s.failed.Store(string(text))
+					continue
+				}
+				s.written.Add(1)
+			}
+		})
+	}
+	return func() {
+		close(stop)
+		running.Wait()
+		client.CloseIdleConnections()
+	}
+}
+
+// peak is the most memory that the server had resident so far, in bytes; 0 where the
+// system does not tell.
+func (p *process) peak(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "VmHWM:"); found {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			require.NoError(t, err)
+			return kib << 10
+		}
+	}
+	return 0
+}
