@@ -46,7 +46,7 @@ func (s *Server) batch(c echo.Context) error {
 	if err := contentType(c.Request(), ndjson); err != nil {
 		return err
 	}
-	open, err := decompressor(c.Request().Header.Get(echo.HeaderContentEncoding))
+	open, err := decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), s.holdWriting(c))
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func FuzzDecompressor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
 		encoding := []string{"gzip", "zstd", "identity"}[how%3]
-		open, err := decompressor(encoding)
+		open, err := decompressor(encoding, unbounded)
 		require.NoError(t, err)
 		read := func(body []byte) ([]byte, error) {
 			r, err := open(bytes.NewReader(body))

@@ -16,15 +16,16 @@ import (
 type opener func(io.Reader) (io.ReadCloser, error)
 
 // decompressor opens a body of that Content-Encoding. What it reads ends in an error
-// where it is out of proportion to what was sent.
-func decompressor(encoding string) (opener, error) {
+// where it is out of proportion to what was sent. What it needs beside the bodies' own
+// bytes it takes by hold, until it is closed.
+func decompressor(encoding string, hold holdMemory) (opener, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
 	case "gzip":
 		return proportionate(gzips.open), nil
 	case "zstd":
-		return proportionate(zstds.open), nil
+		return proportionate(func(body io.Reader) (io.ReadCloser, error) { return openZstd(body, hold) }), nil
 	}
 	return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or identity")
 }
@@ -48,6 +49,36 @@ var (
 		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	}}
 )
+
+// holdMemory takes memory until release.
+type holdMemory func(bytes int64) (release func(), err error)
+
+// openZstd takes the memory of the largest window: any frame of a body may declare it, and
+// then a decompressor has it, however short the body is.
+func openZstd(body io.Reader, hold holdMemory) (io.ReadCloser, error) {
+	release, err := hold(maxWindow + besideWindow)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := zstds.open(body)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return &holdingBody{plain, release}, nil
+}
+
+// holdingBody is a body that gives memory back when it is closed.
+type holdingBody struct {
+	io.ReadCloser
+	release func()
+}
+
+// Close implements io.Closer.
+func (h *holdingBody) Close() error {
+	defer h.release()
+	return h.ReadCloser.Close()
+}
 
 func (d *decompressors) open(body io.Reader) (io.ReadCloser, error) {
 	z, kept := d.pool.Get().(resetter)
@@ -89,7 +120,10 @@ func (d *decompressed) Close() error {
 
 // maxWindow bounds, in bytes, what a zstd body can make the server hold: what every
 // HTTP client keeps to (RFC 9659).
-const maxWindow = 8 << 20
+const (
+	maxWindow    = 8 << 20
+	besideWindow = 512 << 10 // of a decompressor
+)
 
 // A body may be as small as it likes until so many bytes have come out of it; then
 // they must not be more than so many times those that went in. Deflate cannot do

@@ -52,10 +52,13 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
+// unbounded holds nothing.
+func unbounded(int64) (release func(), err error) { return func() {}, nil }
+
 // linesOf reads a compressed body as a batch does.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
-	open, err := decompressor(encoding)
+	open, err := decompressor(encoding, unbounded)
 	require.NoError(t, err)
 	memory := newMemoryBudget(1<<30, time.Minute, refusedMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
@@ -206,4 +209,19 @@ func TestSizesAreCounted(t *testing.T) {
 			m.require(t, 0, "colophon_refusals_total", "reason", string(why))
 		}
 	}
+}
+
+// A zstd body of a few bytes can ask for a window of megabytes: it is counted for as long
+// as the batch goes on, and refused where there is no more.
+func TestWindowsAreCounted(t *testing.T) {
+	s := start(t, small(40<<20))
+	line := zstandard(t, nil, ipcLine("", "1"))
+	for held := int64(maxWindow); held <= 2*maxWindow; held += maxWindow {
+		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", ndjson, line)
+		s.underWay(held)
+	}
+	refused := s.batch(line, "Content-Encoding", "zstd").parsed()
+	require.Equal(t, http.StatusServiceUnavailable, refused[0].Status)
+	taken := s.batch(gzipped(t, ipcLine("", "1")), "Content-Encoding", "gzip").parsed()
+	require.NotNil(t, taken[0].Seq)
 }

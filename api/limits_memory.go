@@ -77,6 +77,14 @@ func (s *Server) holderOf(c echo.Context) holder {
 	return holder{address: s.address(c)}
 }
 
+// holdWriting takes memory for writing for who makes a request.
+func (s *Server) holdWriting(c echo.Context) holdMemory {
+	return func(bytes int64) (release func(), err error) {
+		own := &share{budget: s.limits.writing, who: s.holderOf(c)}
+		return own.release, own.take(c.Request().Context(), bytes)
+	}
+}
+
 // take adds n bytes. If they are not free, it waits for at most budget.wait and then
 // refuses with 503; what the share holds already, it keeps. A share that wants more than
 // half of the budget gets half: that is the most that a caller gets.
