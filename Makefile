@@ -53,7 +53,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 500
 		done; \
 	done
 
-hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), with and without tokens
+hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), with and without tokens, and beside 500 slow readers
 	COLOPHON_HOSTILE='$(HOSTILE)' $(GO) test -count=1 -timeout 2h -v ./api/hostile
 
 faults: ## Inject FAULTS faults of each kind (1000; an hour), with FAULTS_SEED those of a run before
