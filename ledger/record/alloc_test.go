@@ -3,6 +3,9 @@
 package record
 
 import (
+	"fmt"
+	"runtime/metrics"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +24,33 @@ func TestAllocations(t *testing.T) {
 		r.Release()
 	})
 	require.LessOrEqual(t, allocations, 3.0)
+}
+
+// Texts are not taken apart while they are hashed: what is allocated for one is so many
+// times its length, whatever it is made of. A line or a word has a slice of 24 bytes where
+// they are listed.
+func TestTextsAreNotTakenApart(t *testing.T) {
+	const size, most = 1 << 20, 8
+	for name, c := range map[string]struct {
+		kind Kind
+		body string
+	}{
+		"content":       {PathFingerprint, `{"project":"p","route":["a"],"content":"%s"}`},
+		"system prompt": {IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":{},"system_prompt":"%s"}`},
+		"output":        {IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":{},"output":"%s"}`},
+		"question":      {RunDAG, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"a","hash":"` + zeros + `"}]},"question":"%s"}`},
+		"chunk":         {CitationSet, `{"subject":"s","citations":[{"source_id":"a","weight":1,"text":"%s"}]}`},
+	} {
+		for _, piece := range []string{`\n`, "a ", "[a](b)", "[[a]]", "  ", `\n\n\n`} {
+			body := fmt.Appendf(nil, c.body, strings.Repeat(piece, size/len(piece)))
+			sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+			metrics.Read(sample)
+			before := sample[0].Value.Uint64()
+			r, err := Parse(c.kind, body)
+			require.NoError(t, err)
+			r.Release()
+			metrics.Read(sample)
+			require.LessOrEqual(t, sample[0].Value.Uint64()-before, uint64(most*size), "%s of %q", name, piece)
+		}
+	}
 }
