@@ -115,7 +115,7 @@ func TestCheckMemory(t *testing.T) {
 	runCheckCases(t, checkMemory, []checkCase{
 		{"unknown", with(machine{}), unchecked, "not known"},
 		{"enough", with(machine{memory: 8 * gib, goMemory: unset}), fine, "8192 MiB"},
-		{"enough in a group", with(machine{memory: 8 * gib, memoryLimit: gib, goMemory: 900 << 20}), fine, "1024 MiB"},
+		{"enough in a group", with(machine{memory: 8 * gib, memoryLimit: 2 * gib, goMemory: 1800 << 20}), fine, "2048 MiB"},
 		{"too little", with(machine{memory: 256 << 20, goMemory: unset}), wrong, "there are 256 MiB"},
 		{"too little in a group", with(machine{memory: 8 * gib, memoryLimit: 256 << 20, goMemory: unset}), wrong, "there are 256 MiB"},
 		{"collector does not know", with(machine{memory: 8 * gib, memoryLimit: gib, goMemory: unset}), advice, "does not know"},
