@@ -40,7 +40,9 @@ type client struct {
 	base  string   // without a slash at its end
 	home  *url.URL // where the token is for; nil where there is none
 	token string   // empty if there is none
-	http  *http.Client
+	// caFile has the authorities that are believed; empty means the system's.
+	caFile string
+	http   *http.Client
 }
 
 // newClient makes a client of the server that the options name.
@@ -63,7 +65,7 @@ func newClient(c *console, o serverOptions) (*client, error) {
 	if err != nil {
 		return nil, exitf(exitUsage, "--ca-file: %w", err)
 	}
-	return &client{base: strings.TrimRight(o.url, "/"), home: u, token: token, http: &http.Client{
+	return &client{base: strings.TrimRight(o.url, "/"), home: u, token: token, caFile: o.caFile, http: &http.Client{
 		Transport: transport,
 		// Whoever answers instead of the server must not have the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -164,7 +166,7 @@ func (c *client) refused(response *http.Response) *problem {
 		p.Detail = "the server does not take the token: it is unknown there, revoked or expired; " +
 			"whoever runs the server makes another with colophon token create"
 	case p.plainHTTP:
-		p.Detail = fmt.Sprintf("the server speaks TLS: use --server https%s (and --ca-file, if the authority of its certificate is your own)", strings.TrimPrefix(c.base, "http"))
+		p.Detail = c.useTLS()
 	case p.Status/100 == 3:
 		p.Detail = fmt.Sprintf("%s leads to %s; name that with --server if it is the server", c.base, response.Header.Get("Location"))
 	}
@@ -181,15 +183,23 @@ func (c *client) orNoGrant() string {
 
 // unreachable says that no server answers, and what to do.
 func (c *client) unreachable(err error) error {
+	if answer := c.noAnswer(err); misdirected(answer) {
+		return exitf(exitUnreachable, "%w", answer)
+	}
 	return exitf(exitUnreachable, "%w\nIs the server running (colophon serve)? Name another with --server", c.noAnswer(err))
 }
 
-// noAnswer names the server instead of the request's URL.
+// noAnswer names the server instead of the request's URL, and says what to do where the
+// cause is known: misdirected reports true then.
 func (c *client) noAnswer(err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
 	}
-	return fmt.Errorf("no answer from the server at %s: %w", c.base, err)
+	answer := fmt.Errorf("no answer from the server at %s: %w", c.base, err)
+	if advice := c.advice(err); advice != "" {
+		return misdirectedError{answer, advice}
+	}
+	return answer
 }
 
 // problem is an answer that says what is wrong (RFC 9457).
@@ -227,7 +237,8 @@ func readProblem(response *http.Response) *problem {
 		p = &problem{}
 	}
 	p.Status = response.StatusCode
-	p.plainHTTP = p.Status == http.StatusBadRequest && bytes.HasPrefix(text, []byte("Client sent an HTTP request to an HTTPS server"))
+	p.plainHTTP = p.Status == http.StatusBadRequest && (bytes.HasPrefix(text, []byte("Client sent an HTTP request to an HTTPS server")) ||
+		bytes.Contains(text, []byte("The plain HTTP request was sent to HTTPS port"))) // of nginx
 	if p.Title == "" {
 		p.Title = http.StatusText(p.Status)
 	}

@@ -2,17 +2,27 @@ package main
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"io"
 	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
 )
 
 // consoleWith is a console with those environment variables, and what it says.
@@ -60,7 +70,7 @@ func TestClientSaysThatTheServerSpeaksTLS(t *testing.T) {
 	client, err := newClient(c, serverOptions{url: "http://" + server.Listener.Addr().String()})
 	require.NoError(t, err)
 	_, err = client.call(t.Context(), http.MethodGet, "/v1/ledgers", nil)
-	require.ErrorContains(t, err, "400 the server speaks TLS: use --server "+server.URL+" (and --ca-file")
+	require.ErrorContains(t, err, "400 the server speaks TLS: use "+server.URL+" (and --ca-file")
 }
 
 // Whoever the server leads to does not get the token.
@@ -105,4 +115,82 @@ func TestTokenStaysAtHome(t *testing.T) {
 	answer, err := newFetcher(client, "", time.Minute, 1).getFrom(t.Context(), thief.URL+"/metrics", maxNote)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, answer.status)
+}
+
+// certified is a server with a certificate of that authority for some names and a time.
+func certified(t *testing.T, s *signer, names []string, until time.Time) *httptest.Server {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: until.Add(-time.Hour), NotAfter: until}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, s.cert, &key.PublicKey, s.key)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes fail
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Every command that talks to a server names the cause where it cannot, and what to change.
+func TestWhyNoServerCanBeAsked(t *testing.T) {
+	ours, another := newSigner(t), newSigner(t)
+	soon := time.Now().Add(time.Hour)
+	good := certified(t, ours, []string{"127.0.0.1"}, soon)
+	elsewhere := certified(t, ours, []string{"ledger.example.org"}, soon)
+	expired := certified(t, ours, []string{"127.0.0.1"}, time.Now().Add(-time.Hour))
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	alert, err := net.Listen("tcp", "127.0.0.1:0") // speaks TLS, and answers anything else with an alert
+	require.NoError(t, err)
+	defer alert.Close()
+	go func() {
+		for {
+			connection, err := alert.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Read(make([]byte, 10))
+			_, _ = connection.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\n\n"))
+			_ = connection.Close()
+		}
+	}()
+	ca, otherCA := filepath.Join(ours.dir, "ca.pem"), filepath.Join(another.dir, "ca.pem")
+	key := proofs.GenerateKey()
+	signer, err := key.Signer("x.example")
+	require.NoError(t, err)
+	input := filepath.Join(t.TempDir(), "lines")
+	require.NoError(t, os.WriteFile(input, []byte("{}\n"), 0o600))
+	for _, c := range []struct{ name, url, ca, says string }{
+		{"unknown authority", good.URL, "", "name the file of that authority's certificate with --ca-file"},
+		{"another authority", good.URL, otherCA, "none of the authorities in " + otherCA + " has signed the certificate"},
+		{"another name", elsewhere.URL, ca, "ask for the server by a name that its certificate has"},
+		{"expired", expired.URL, ca, "the certificate has expired or is not valid yet"},
+		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS there: use " + plain.URL},
+		{"http to https", strings.Replace(good.URL, "https:", "http:", 1), ca, "the server speaks TLS: use " + good.URL},
+		{"http to an alert", "http://" + alert.Addr().String(), ca, "the server speaks TLS: use https://" + alert.Addr().String()},
+	} {
+		for _, args := range [][]string{
+			{"audit", c.url + "/v1/ledgers/default", "--key", signer.Verifier().String()},
+			{"ledger", "list", "--server", c.url},
+			{"import", "--server", c.url, input},
+		} {
+			if c.ca != "" {
+				args = append(args, "--ca-file", c.ca)
+			}
+			o := commandLine(t.Context(), args...)
+			require.NotZero(t, o.code, "%s: %s", c.name, args)
+			require.Contains(t, o.stderr, c.says, "%s: %s", c.name, args)
+			require.NotContains(t, o.stderr, "Is the server running", "%s: %s", c.name, args)
+			require.NotContains(t, o.stderr, "Once the server answers", "%s: %s", c.name, args)
+		}
+	}
 }

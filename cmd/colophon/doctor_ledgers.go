@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -30,13 +29,14 @@ func (d *doctor) answers() bool { return d.server.url != "" && d.server.err == n
 func checkServer(d *doctor) []diagnosis {
 	a := d.server
 	nameIt := "name it with --server, or give --listen and --tls-cert as serve has them"
+	var known misdirectedError
 	switch {
 	case a.url == "" && d.holder.held:
 		return found(advice, nameIt, "a server runs on the folder (process %d), and the settings do not say where it listens", d.holder.pid)
 	case a.url == "":
 		return found(unchecked, nameIt, "the settings do not say where a server listens")
-	case errors.As(a.err, new(*tls.CertificateVerificationError)):
-		return found(unchecked, "name the authority of its certificate with --ca-file, and the server with --server as the certificate has it", "%v", a.err)
+	case errors.As(a.err, &known):
+		return found(unchecked, known.advice, "%v", known.error)
 	case a.err != nil && d.holder.held:
 		return found(advice, nameIt, "something runs on the folder (process %d), and at %s: %v", d.holder.pid, a.url, a.err)
 	case a.err != nil:
