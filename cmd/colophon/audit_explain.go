@@ -41,6 +41,8 @@ func (a *auditor) explain(ctx context.Context, err error) error {
 		return exitf(exitFailed, "interrupted while auditing %q; %s", a.ledger, a.goesOn())
 	case errors.As(err, &exit):
 		return err
+	case misdirected(err):
+		return exitf(exitUnreachable, "the audit could not be finished: %w", err)
 	case errors.Is(err, audit.ErrUnavailable):
 		return exitf(exitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, a.goesOn())
 	case errors.Is(err, syscall.ENOSPC):

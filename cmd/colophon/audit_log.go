@@ -150,7 +150,7 @@ func (l *publishedLog) bundle(ctx context.Context, index uint64) entryBundle {
 	defer func() { <-tile }()
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.head.Size)}
 	body, err := l.fetch.want(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
-	if errors.Is(err, errTooMuch) {
+	if errors.Is(err, errTooMuch) || errors.Is(err, errAnswer) {
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	}
 	if err != nil {
@@ -164,7 +164,7 @@ func (l *publishedLog) bundle(ctx context.Context, index uint64) entryBundle {
 		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has %d entries of %d", len(entries), path.Width))
 	case len(entries) > path.Width:
 		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, there are %d", len(entries), path.Width))
-		entries = entries[:path.Width]
+		entries = entries[:path.Width-1] // the walk of the last bundle asks for nothing behind its last entry
 	}
 	return entryBundle{entries, err}
 }
