@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +61,7 @@ Exit codes:
    2  bad arguments, or the state is of another log
    3  no server answers
    4  another audit has the state
+   6  nothing is wrong, but the server does not show all that was to be checked
 `
 
 func newAudit(c *console) *cobra.Command {
@@ -88,7 +91,7 @@ func newAudit(c *console) *cobra.Command {
 	flags.BoolVar(&o.content, "content", false, "fetch and check all content too")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
 	flags.IntVar(&o.sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
-	flags.Uint64Var(&o.seed, "seed", 1, "`number` that chooses the sample, and the entries of --receipts")
+	flags.Uint64Var(&o.seed, "seed", 0, "`number` that chooses the sample, the order of the questions, and the entries of --receipts; 0 is any, which the report names")
 	flags.IntVar(&o.receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and as many proofs")
 	flags.StringVar(&o.metricsURL, "metrics-url", "", "`URL` of /metrics, where it has an address of its own, which gets no token")
 	flags.BoolVar(&o.follow, "follow", false, "go on watching the ledger until interrupted or something is wrong")
@@ -166,6 +169,9 @@ type auditor struct {
 
 func runAudit(ctx context.Context, c *console, o auditOptions) error {
 	a := &auditor{console: c, auditOptions: o}
+	for a.seed == 0 {
+		a.seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; every reader of JSON has it exactly
+	}
 	var err error
 	if a.given, err = c.readKeys(o.key); err != nil {
 		return err
@@ -179,6 +185,7 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 		return err
 	}
 	a.fetch = newFetcher(server, ledgerPath(o.ledger), o.timeout, 2*o.parallel)
+	defer boundMemory()()
 	if err := a.followKeys(ctx); err != nil {
 		return a.explain(ctx, err)
 	}
@@ -192,6 +199,19 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 		err = a.audit(ctx)
 	}
 	return errors.Join(a.explain(ctx, err), a.memory.close())
+}
+
+// memoryLimit is what the auditor's memory grows to before the collector does all it can,
+// in bytes, unless GOMEMLIMIT says: what is in use is bounded by less.
+const memoryLimit = 352 << 20
+
+// boundMemory sets that limit until end.
+func boundMemory() (end func()) {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return func() {}
+	}
+	debug.SetMemoryLimit(memoryLimit)
+	return func() { debug.SetMemoryLimit(math.MaxInt64) }
 }
 
 // audit audits the ledger once, or goes on watching it.
@@ -220,6 +240,9 @@ func (a *auditor) once(ctx context.Context) error {
 // why it could not be finished.
 func (a *auditor) round(ctx context.Context) error {
 	a.report = &auditReport{Ledger: a.ledger}
+	if a.replayIndex || a.receipts > 0 {
+		a.report.Seed = a.seed
+	}
 	err := a.checks(ctx)
 	if d := auditDamage(err); d != nil {
 		a.report.found(findingOf(d))

@@ -39,6 +39,7 @@ type contentChecker struct {
 	last    uint64        // the latest event that is said to redact a record
 	good    uint64        // pieces
 	derived []*audit.Deriver
+	goneBy  map[uint64]uint64 // the event that has redacted a record, as the server says
 }
 
 // contentJob is a record whose content is to be checked.
@@ -59,7 +60,7 @@ type contentResult struct {
 func newContentChecker(ctx context.Context, f *fetcher, past audit.Past, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
-	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), memory: semaphore.NewWeighted(maxAuditContent)}
+	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxAuditContent)}
 	for range parallel {
 		deriver := audit.NewDeriver()
 		c.derived = append(c.derived, deriver)
@@ -135,6 +136,7 @@ func (c *contentChecker) take(r contentResult) error {
 		return c.past.Mark(r.seq, audit.WasServed)
 	}
 	c.last = max(c.last, *r.goneBy)
+	c.goneBy[r.seq] = *r.goneBy
 	return c.past.Mark(r.seq, audit.WasGone)
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
+	"colophon/proofs"
 	"colophon/proofs/audit"
 )
 
@@ -157,6 +159,83 @@ func TestContentThatIsNotServed(t *testing.T) {
 				require.Equal(t, c.kind, report.Findings[0].Kind)
 				require.Equal(t, seq, *report.Findings[0].Seq)
 			}
+		})
+	}
+}
+
+// A record that is redacted says so, and by which event.
+func TestAnotherRedactionThanTheLogHas(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 5)
+	store := openRaw(t, w.data)
+	for by, code := range map[uint64]int{w.at["redaction"]: 0, w.at["stale"]: 42, w.at["redaction"] + 1: 42, 1: 42, w.size + 9: 42} {
+		url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["secret"])+"/content/") {
+				return false
+			}
+			answer.WriteHeader(http.StatusGone)
+			_, _ = answer.Write([]byte(`{"redacted_by":` + decimal(by) + `}`))
+			return true
+		}}).serve(t)
+		report, o := audited(t, url, w.key, "--content")
+		require.Equal(t, code, o.code, "%d: %s%s", by, o.stdout, o.stderr)
+		if code != 0 {
+			require.Equal(t, audit.KindRedaction, report.Findings[0].Kind)
+			require.Equal(t, w.at["secret"], *report.Findings[0].Seq)
+		}
+	}
+}
+
+// packed is a gzip stream of members.
+func packed(members ...[]byte) []byte {
+	var stream bytes.Buffer
+	for _, m := range members {
+		z := gzip.NewWriter(&stream)
+		_, _ = z.Write(m)
+		_ = z.Close()
+	}
+	return stream.Bytes()
+}
+
+// Tiles and bundles may be packed in several members; nothing may stand behind their last
+// entry, and nothing but members behind the first.
+func TestTilesWithMoreBehind(t *testing.T) {
+	w := newAuditWorld(t, 300, 0, 0)
+	store := openRaw(t, w.data)
+	extra, err := proofs.AppendBundle(nil, []byte("more"))
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, path string
+		change     func([]byte) (body []byte, packed bool)
+		code       int
+	}{
+		{"packed", "/entries/", func(b []byte) ([]byte, bool) { return packed(b), true }, 0},
+		{"an empty second member", "/entries/", func(b []byte) ([]byte, bool) { return packed(b, nil), true }, 0},
+		{"two members", "/tile/", func(b []byte) ([]byte, bool) { return packed(b[:10], b[10:]), true }, 0},
+		{"empty members without end", "/entries/", func([]byte) ([]byte, bool) { return bytes.Repeat(packed(nil), 1<<20), true }, 35},
+		{"no member behind the first", "/entries/", func(b []byte) ([]byte, bool) { return append(packed(b), "more"...), true }, 35},
+		{"no gzip", "/entries/", func(b []byte) ([]byte, bool) { return b, true }, 35},
+		{"an entry more in a full bundle", "/entries/000", func(b []byte) ([]byte, bool) { return append(b, extra...), false }, 35},
+		{"an entry more in the last bundle", "/entries/001", func(b []byte) ([]byte, bool) { return append(b, extra...), false }, 35},
+		{"an entry less in the last bundle", "/entries/001", func(b []byte) ([]byte, bool) { return b[:2+int(b[0])<<8+int(b[1])], false }, 34},
+		{"a hash more in a tile", "/tile/0/000", func(b []byte) ([]byte, bool) { return append(b, make([]byte, proofs.HashSize)...), false }, 39},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			raw := &rawServer{store: store}
+			url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, c.path) {
+					return false
+				}
+				recorded := httptest.NewRecorder()
+				raw.ServeHTTP(recorded, r)
+				body, packed := c.change(recorded.Body.Bytes())
+				if packed {
+					answer.Header().Set("Content-Encoding", "gzip")
+				}
+				_, _ = answer.Write(body)
+				return true
+			}}).serve(t)
+			_, o := audited(t, url, w.key, "--timeout", "20s")
+			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
 		})
 	}
 }

@@ -32,21 +32,23 @@ type oracle struct {
 	underWay sync.RWMutex
 }
 
-// newOracle folds the first size entries of a copy into an index of its own, below dir.
-func newOracle(ctx context.Context, c *console, r *replica, dir string) (*oracle, error) {
+// oracleMemory is what the oracle's index takes, in bytes: the auditor as a whole has
+// half a gigabyte.
+const oracleMemory = 96 << 20
+
+// newOracle folds the first size entries of a copy into an index of its own, below dir, which
+// may have some of them already. The signer is the same each time.
+func newOracle(ctx context.Context, c *console, r *replica, dir string, signer *proofs.Signer) (*oracle, error) {
 	o := &oracle{pipe: newPipeListener()}
-	signer, err := proofs.GenerateKey().Signer(replicaOrigin)
-	if err != nil {
-		return nil, err
-	}
 	if err := r.sign(signer); err != nil {
 		return nil, err
 	}
 	database := replicaDatabase{r, signer}
+	var err error
 	if o.host, err = ledger.OpenHost(ctx, database, database, func(string) ledger.Config { return ledger.Config{} }); err != nil {
 		return nil, fmt.Errorf("opening the copy of the log: %w", err)
 	}
-	if o.index, err = index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.warnings()}); err != nil {
+	if o.index, err = index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.warnings(), Memory: oracleMemory}); err != nil {
 		return nil, errors.Join(err, o.host.Close())
 	}
 	service, err := api.New(api.Config{Host: o.host, Index: o.index, Log: slog.New(slog.DiscardHandler),

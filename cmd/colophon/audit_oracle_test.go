@@ -43,8 +43,8 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 			assert.Equal(t, int64(4), asking.Load(), "as many at once as it may")
 			cancel()
 		}()
-		c := &comparer{server: slow, copied: slow, size: 2}
-		questions := append([]question{{path: "/first", values: url.Values{}}}, slices.Repeat([]question{{path: "/later", values: url.Values{}}}, 9)...)
+		c := newComparer(slow, slow, 2)
+		questions := append([]question{{path: "/first", values: url.Values{}, form: ofIndex}}, slices.Repeat([]question{{path: "/later", values: url.Values{}, form: ofIndex}}, 9)...)
 		c.askAll(ctx, questions, 4, func(_ int, answer comparedAnswer) bool {
 			require.ErrorIs(t, answer.err, context.Canceled)
 			return false
@@ -80,7 +80,7 @@ func TestOracleOutlivesItsRequests(t *testing.T) {
 	past, err := openPast(dir, 0, 0)
 	require.NoError(t, err)
 	defer past.Close()
-	r, err := newReplica(dir, ledger.Default)
+	r, err := newReplica(dir, ledger.Default, nil)
 	require.NoError(t, err)
 	defer r.Close()
 	log := w.read(t, w.data)
@@ -93,7 +93,9 @@ func TestOracleOutlivesItsRequests(t *testing.T) {
 	require.NoError(t, r.seal(report.Size, watched))
 
 	c := &console{env: func(string) (string, bool) { return "", false }}
-	o, err := newOracle(t.Context(), c, r, dir)
+	signer, err := proofs.GenerateKey().Signer(replicaOrigin)
+	require.NoError(t, err)
+	o, err := newOracle(t.Context(), c, r, dir, signer)
 	require.NoError(t, err)
 	watched.oracle = o
 	answer, err := newFetcher(o.client, ledgerPath(r.name), time.Minute, 1).get(t.Context(), "/log/tile/0/000", maxNote)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,7 +17,61 @@ type question struct {
 	path   string // below the ledger
 	values url.Values
 	lists  []answerList
+	form   *answerForm
+	// atHead: it is answered for the head alone, whatever size is asked for.
+	atHead bool
+	// whole: it lists all there is, and is asked both with a size and without.
+	whole bool
+	manner
 }
+
+// manner is how a question is asked. The answer does not depend on it.
+type manner struct {
+	asOf  uint64     // size that is asked for; 0 asks for none, as most clients do
+	limit int        // rows of the first page; 0 does not say
+	extra url.Values // parameters beside
+	pages int        // of each list that are compared at most; 0 is all
+}
+
+// answerForm is what an answer looks like.
+type answerForm struct {
+	// size is the parameter that asks for a size; empty where there is none.
+	size string
+	// says is the path of the member that says the size; nil where a header does, or
+	// the text.
+	says []string
+	// lines: it is NDJSON. text: it is a .tlog-proof.
+	lines, text bool
+	// server: the path is below the server, and the answer has a row for each ledger.
+	server bool
+	// settings are members that no log says.
+	settings []string
+	// accept is the media type that is asked for; empty is any.
+	accept string
+	// unproved: it takes no proofs, unwaiting: nor after.
+	unproved, unwaiting bool
+}
+
+// Forms of answers.
+var (
+	ofIndex      = &answerForm{size: "as_of", says: []string{"as_of"}}
+	ofDocument   = &answerForm{size: "as_of", unproved: true}
+	ofStage      = &answerForm{size: "as_of", says: []string{"as_of"}, unproved: true}
+	ofInclusion  = &answerForm{size: "tree_size", says: []string{"as_of"}, unproved: true, unwaiting: true}
+	ofTwoSizes   = &answerForm{size: "second", says: []string{"as_of"}, unproved: true, unwaiting: true}
+	ofReceipt    = &answerForm{size: "tree_size", says: []string{"inclusion", "tree_size"}, unproved: true, unwaiting: true}
+	ofNested     = &answerForm{size: "tree_size", says: []string{"receipt", "inclusion", "tree_size"}, unproved: true, unwaiting: true}
+	ofTlogProof  = &answerForm{size: "tree_size", text: true, accept: "text/plain", unproved: true, unwaiting: true}
+	ofEvents     = &answerForm{lines: true, unproved: true, unwaiting: true}
+	ofEvent      = &answerForm{unproved: true, unwaiting: true}
+	ofStatistics = &answerForm{says: []string{"as_of"}, settings: []string{"tree_size"}, unproved: true, unwaiting: true}
+	ofLedger     = &answerForm{says: []string{"tree_size"}, settings: ledgerSettings, unproved: true, unwaiting: true}
+	ofLedgers    = &answerForm{says: []string{"tree_size"}, settings: ledgerSettings, server: true, unproved: true, unwaiting: true}
+)
+
+// ledgerSettings are what a server says of a ledger and a copy of its log cannot know.
+// Origin and verifier key are compared with those of the log.
+var ledgerSettings = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log"}
 
 // answerList is one or several arrays of an answer that go on together on its next
 // page.
@@ -32,71 +87,118 @@ var rowsOnly = []answerList{{[]string{"rows"}, "next", "cursor"}}
 type asker struct {
 	values    *logValues
 	pairs     int // of values whose effects are asked for, of each variable
+	few       int // questions of each kind that are beside those of all values
+	size      uint64
+	content   bool       // content may be asked for
+	mixtures  [][]string // parameters of /records, as some records have them
 	questions []question
 }
 
-// String is the path with its parameters, but for the size.
+// String is the path with its parameters, but for the manner.
 func (q question) String() string {
-	if len(q.values) == 0 {
-		return q.path
+	path := q.path
+	switch {
+	case q.form == ofLedgers:
+		path = "/v1/ledgers"
+	case path == "":
+		path = "/"
 	}
-	return q.path + "?" + q.values.Encode()
+	if len(q.values) == 0 {
+		return path
+	}
+	return path + "?" + q.values.Encode()
 }
 
-// at is the question as of a size; with a cursor, that has it. page is how many rows
-// are wanted at once, 0 what the server thinks.
-func (q question) at(size uint64, page int, cursor, position string) string {
-	values := maps.Clone(q.values)
-	if position != "" {
-		values.Set(cursor, position)
-	} else {
-		values.Set("as_of", decimal(size))
+// pagePlace is where in an answer a page begins, and what is asked of it.
+type pagePlace struct {
+	size             uint64 // 0 asks for none
+	limit            int    // rows; 0 does not say
+	cursor, position string // position is empty on the first page
+}
+
+// at is the path of a page. Only the first page says a size: the cursor goes on at it.
+func (q question) at(p pagePlace) string {
+	values := url.Values{}
+	maps.Copy(values, q.values)
+	maps.Copy(values, q.extra)
+	switch {
+	case p.position != "":
+		values.Set(p.cursor, p.position)
+	case p.size > 0 && q.form.size != "":
+		values.Set(q.form.size, decimal(p.size))
 	}
-	if page > 0 && len(q.lists) > 0 && q.path != failuresPath { // that has no pages
-		values.Set("limit", strconv.Itoa(page))
+	if p.limit > 0 && q.paged() {
+		values.Set("limit", strconv.Itoa(p.limit))
+	}
+	if len(values) == 0 {
+		return q.path
 	}
 	return q.path + "?" + values.Encode()
 }
 
+// paged reports whether an answer has pages.
+func (q question) paged() bool { return len(q.lists) > 0 && q.path != failuresPath }
+
 const failuresPath = "/run-dags/failures"
 
-func (a *asker) ask(path string, lists []answerList, parameters ...string) {
-	q := question{path: path, values: url.Values{}, lists: lists}
+func (a *asker) ask(path string, lists []answerList, parameters ...string) *question {
+	q := question{path: path, values: url.Values{}, lists: lists, form: ofIndex}
 	for i := 0; i < len(parameters); i += 2 {
 		q.values.Set(parameters[i], parameters[i+1])
 	}
 	a.questions = append(a.questions, q)
+	return &a.questions[len(a.questions)-1]
 }
 
-// questionsOf are all questions about the values: what the server lists, counts and
-// compares (3.2, 4).
-func questionsOf(values *logValues, pairs int) []question {
-	a := &asker{values: values, pairs: pairs}
+// askFor is ask for an answer of another form.
+func (a *asker) askFor(form *answerForm, path string, parameters ...string) *question {
+	q := a.ask(path, nil, parameters...)
+	q.form = form
+	return q
+}
+
+// askWhole is ask for a list of all there is.
+func (a *asker) askWhole(path string, parameters ...string) {
+	a.ask(path, rowsOnly, parameters...).whole = true
+}
+
+// all are all questions about the log: what the server lists, counts, compares and proves
+// (3.2, 4).
+func (a *asker) all() []question {
 	a.records()
+	a.mixed()
+	a.single()
 	a.groups()
+	a.rankings()
 	a.effects()
 	a.runDAGs()
 	a.citations()
 	a.paths()
 	a.producers()
+	a.log()
 	return a.questions
 }
 
 // records asks for lists of records: all, by kind, by state, and by every name that
 // records are found by; and for single ones.
 func (a *asker) records() {
-	a.ask("/records", rowsOnly, "events", "true")
-	a.ask("/records", rowsOnly, "clock", "occurred")
-	a.ask("/records", rowsOnly, "flag", "unregistered_source")
-	a.ask("/records", rowsOnly, "flag", "mismatch")
+	a.askWhole("/records")
+	a.askWhole("/records", "events", "true")
+	a.askWhole("/records", "clock", "occurred")
+	a.askWhole("/records", "flag", "unregistered_source")
+	a.askWhole("/records", "flag", "mismatch")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
-		a.ask("/records", rowsOnly, "kind", string(kind))
-		for _, seq := range a.values.of(seqsOf + string(kind)) {
-			a.ask("/records/"+seq, nil, "derive", "true")
+		a.askWhole("/records", "kind", string(kind))
+		for i, seq := range a.values.of(seqsOf + string(kind)) {
+			if i%2 == 0 {
+				a.ask("/records/"+seq, nil, "derive", "true")
+			} else {
+				a.ask("/records/"+seq, nil)
+			}
 		}
 	}
 	for _, state := range record.States {
-		a.ask("/records", rowsOnly, "state", string(state))
+		a.askWhole("/records", "state", string(state))
 	}
 	for _, name := range a.values.names(findable("")) {
 		for _, value := range a.values.of(findable(name)) {
@@ -106,21 +208,97 @@ func (a *asker) records() {
 	for _, run := range a.values.of(findable("run_id")) {
 		a.ask("/runs/"+url.PathEscape(run), rowsOnly)
 	}
+	for _, run := range a.some(findable("run_id")) {
+		a.ask("/runs/"+url.PathEscape(run), rowsOnly, "state", "live")
+	}
+}
+
+// some are a few values of a kind.
+func (a *asker) some(kind string) []string {
+	values := a.values.of(kind)
+	return values[:min(len(values), a.few)]
+}
+
+// someTimes gives spans of time that begin or end where events of a kind do.
+func (a *asker) someTimes(kind string, most int, each func(parameters ...string)) {
+	times := a.some(kind)
+	for i, at := range times[:min(len(times), most)] {
+		switch other := times[(i+1)%len(times)]; i % 3 {
+		case 0:
+			each("since", at)
+		case 1:
+			each("until", at)
+		default:
+			each("since", min(at, other), "until", max(at, other))
+		}
+	}
+}
+
+// mixed asks for lists of records by several things at once, as people look for some.
+func (a *asker) mixed() {
+	for _, parameters := range a.mixtures {
+		a.ask("/records", rowsOnly, parameters...)
+	}
+	a.someTimes(timesOf, a.few/2, func(span ...string) { a.ask("/records", rowsOnly, span...) })
+	a.someTimes(timesOf, a.few/4, func(span ...string) { a.ask("/records", rowsOnly, append(span, "kind", string(record.IPCRecord))...) })
+	a.someTimes(occurrences, a.few/4, func(span ...string) { a.ask("/records", rowsOnly, append(span, "clock", "occurred")...) })
+	for _, both := range a.some(numbersOf) {
+		producer, number, _ := strings.Cut(both, "\x00")
+		a.ask("/records", rowsOnly, "producer", producer, "producer_seq", number)
+	}
+}
+
+// single asks for receipts and proofs of records, and for events.
+func (a *asker) single() {
+	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
+		seqs := a.some(seqsOf + string(kind))
+		for i, seq := range seqs[:min(len(seqs), max(1, a.few/4))] {
+			path := "/records/" + seq + "/receipt"
+			a.askFor(ofReceipt, path)
+			a.askFor(ofInclusion, "/proofs/inclusion", "seq", seq)
+			a.askFor(ofTwoSizes, "/proofs/consistency", "first", seq)
+			if i%2 == 0 {
+				a.askFor(ofTlogProof, path)
+			}
+		}
+	}
+	for _, both := range a.some(stagesOf) {
+		seq, stage, _ := strings.Cut(both, "\x00")
+		a.askFor(ofStage, "/run-dags/"+seq+"/stage-proof/"+url.PathEscape(stage))
+		a.askFor(ofNested, "/records/"+seq+"/proof", "stage", stage)
+	}
+	for _, both := range a.some(citationsOf) {
+		seq, number, _ := strings.Cut(both, "\x00")
+		a.askFor(ofNested, "/records/"+seq+"/proof", "citation", number)
+	}
+	for _, hash := range a.some(eventHashes) {
+		a.askFor(ofEvent, "/events/"+hash)
+	}
+}
+
+// log asks for the log as a list of events, and for what the server says of it as a
+// whole.
+func (a *asker) log() {
+	for _, at := range a.some(anySeq) {
+		const most = 7
+		if seq, err := strconv.ParseUint(at, 10, 64); err == nil && seq+most < a.size {
+			a.askFor(ofEvents, "/events", "from", at, "limit", strconv.FormatUint(1+seq%most, 10))
+		}
+	}
+	for range 2 {
+		a.askFor(ofStatistics, "/stats").atHead = true
+		a.askFor(ofLedger, "").atHead = true
+	}
+	a.askFor(ofLedgers, "/v1/ledgers").atHead = true
 }
 
 // groups asks for the groups of runs, each by everything that runs are grouped by, and
 // for what is in them.
 func (a *asker) groups() {
-	var dimensions []string
-	for _, name := range a.values.names(findable("")) {
-		if index.Grouped(name) {
-			dimensions = append(dimensions, name)
-		}
-	}
 	inGroup := []answerList{rowsOnly[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
-	for _, by := range dimensions {
+	for _, by := range a.dimensions() {
 		for _, state := range [...]string{"live", "any"} {
-			a.ask("/drift/groups", rowsOnly, "by", by, "state", state)
+			a.askWhole("/drift/groups", "by", by, "state", state)
 			for _, value := range a.values.of(findable(by)) {
 				a.ask("/drift/groups/"+url.PathEscape(by)+"/"+url.PathEscape(value), inGroup, "state", state)
 				a.ask("/drift/timeline", rowsOnly, by, value, "state", state)
@@ -130,6 +308,42 @@ func (a *asker) groups() {
 	seqs := a.values.of(seqsOf + string(record.IPCRecord))
 	for i := 1; i < len(seqs); i++ {
 		a.ask("/drift/attribution", nil, "a", seqs[i-1], "b", seqs[i])
+	}
+}
+
+// dimensions are the names that runs are grouped by.
+func (a *asker) dimensions() (names []string) {
+	for _, name := range a.values.names(findable("")) {
+		if index.Grouped(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// rankings asks for groups in each order, and for those that few pass for. Without a size
+// a ranking answers them, with one the list of all groups does.
+func (a *asker) rankings() {
+	ranked := func(parameters ...string) { a.ask("/drift/groups", rowsOnly, parameters...).atHead = true }
+	dimensions := a.dimensions()
+	for _, by := range dimensions[:min(len(dimensions), max(a.few, 5))] {
+		for _, sort := range [...]string{"recent", "runs", "flips", "stability"} {
+			ranked("by", by, "sort", sort)
+			ranked("by", by, "sort", sort, "min_outputs", "2")
+		}
+		ranked("by", by, "sort", "flips", "min_runs", "3")
+		for _, few := range [...]string{"min_runs", "min_outputs"} {
+			ranked("by", by, few, "2")
+			a.ask("/drift/groups", rowsOnly, "by", by, few, "2").asOf = a.size
+			a.ask("/drift/groups", rowsOnly, "by", by, few, "3", "state", "any")
+		}
+		a.someTimes(timesOf, 3, func(span ...string) {
+			span = append(span, "by", by)
+			ranked(span...)
+			ranked(append(span, "sort", "recent", "min_runs", "1")...)
+			a.ask("/drift/groups", rowsOnly, span...).asOf = a.size
+			a.ask("/drift/groups", rowsOnly, append(span, "state", "any")...)
+		})
 	}
 }
 
@@ -144,7 +358,10 @@ func (a *asker) effects() {
 					break
 				}
 				asked++
-				a.ask("/drift/effects", rowsOnly, "variable", variable, "a", values[i-apart], "b", values[i])
+				q := a.ask("/drift/effects", rowsOnly, "variable", variable, "a", values[i-apart], "b", values[i])
+				if asked%4 == 0 {
+					q.values.Set("state", "any")
+				}
 			}
 		}
 	}
@@ -152,7 +369,8 @@ func (a *asker) effects() {
 
 func (a *asker) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
-		a.ask(failuresPath, rowsOnly, "state", state)
+		a.askWhole(failuresPath, "state", state)
+		a.someTimes(timesOf, a.few/4, func(span ...string) { a.ask(failuresPath, rowsOnly, append(span, "state", state)...) })
 		for _, hash := range a.values.of(findable("question_hash")) {
 			a.ask("/run-dags/divergence", rowsOnly, "question_hash", hash, "state", state)
 		}
@@ -167,9 +385,13 @@ func (a *asker) runDAGs() {
 }
 
 func (a *asker) citations() {
-	a.ask("/citation-sets/conflicts", rowsOnly)
-	a.ask("/citation-sets/stale", rowsOnly)
-	a.ask("/sources", rowsOnly)
+	if a.content {
+		for _, seq := range a.values.of(seqsOf + string(record.CitationSet)) {
+			a.askFor(ofDocument, "/citation-sets/"+seq+"/document")
+		}
+	}
+	a.askWhole("/citation-sets/conflicts")
+	a.askWhole("/sources")
 	for _, subject := range a.values.of(findable("subject")) {
 		a.ask("/citation-sets/drift", rowsOnly, "subject", subject)
 	}
@@ -186,12 +408,16 @@ func (a *asker) citations() {
 }
 
 func (a *asker) paths() {
-	a.ask("/paths", rowsOnly)
-	for _, project := range a.values.of(findable("project")) {
+	a.askWhole("/paths")
+	for i, project := range a.values.of(findable("project")) {
 		path := "/paths/" + url.PathEscape(project)
 		a.ask(path, rowsOnly)
-		a.ask(path, rowsOnly, "status", string(index.Modified))
-		a.ask(path, rowsOnly, "validated", "true")
+		for _, category := range index.Categories {
+			if i < a.few || category == index.Modified {
+				a.ask(path, rowsOnly, "status", string(category))
+			}
+		}
+		a.ask(path, rowsOnly, "validated", strconv.FormatBool(i%2 == 0))
 		a.ask(path+"/builds", rowsOnly)
 		a.ask(path+"/collisions", rowsOnly)
 		for _, id := range a.values.of(findable("path_id")) {
@@ -202,11 +428,77 @@ func (a *asker) paths() {
 		project, build, _ := strings.Cut(both, "\x00")
 		a.ask("/paths/"+url.PathEscape(project)+"/builds/"+url.PathEscape(build)+"/gone", rowsOnly)
 	}
+	for _, both := range a.some(buildOf) {
+		project, build, _ := strings.Cut(both, "\x00")
+		a.ask("/paths/"+url.PathEscape(project), rowsOnly, "build", build)
+	}
 }
 
 func (a *asker) producers() {
-	a.ask("/producers", rowsOnly)
+	a.askWhole("/producers")
 	for _, id := range a.values.of(findable("producer")) {
 		a.ask("/producers/"+url.PathEscape(id), []answerList{{[]string{"gaps", "duplicates"}, "next", "cursor"}})
 	}
+}
+
+// Bounds of how a question is asked.
+const (
+	mostRows = 1000 // of a page
+	fewPages = 3    // of a list that is asked for a second time, or ranked
+)
+
+// asClientsDo gives questions a manner each, and brings them into an order, by chance: a
+// server is not to tell the auditor's from those of others. What is whole is asked with a
+// size and without; one of the two to its end, the other for its first pages.
+func asClientsDo(questions []question, size uint64, random *rand.Rand) []question {
+	var all []question
+	for _, q := range questions {
+		switch {
+		case q.whole:
+			sized := q
+			sized.asOf = size
+			if random.IntN(2) == 0 {
+				q.pages = fewPages
+			} else {
+				sized.pages = fewPages
+			}
+			all = append(all, sized.inManner(size, random))
+		case q.atHead:
+			q.pages = fewPages
+		case q.form.size == "" || q.asOf > 0 || random.IntN(2) == 0:
+		case q.form == ofIndex && random.IntN(5) == 0:
+			q.asOf = 1 + random.Uint64N(size)
+		default:
+			q.asOf = size
+		}
+		all = append(all, q.inManner(size, random))
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// inManner is the question with parameters that its answer does not depend on.
+func (q question) inManner(size uint64, random *rand.Rand) question {
+	q.extra = url.Values{}
+	if random.IntN(10) == 0 && !q.form.unproved && q.path != failuresPath {
+		q.extra.Set("proofs", "true")
+	}
+	if random.IntN(8) == 0 && !q.form.unwaiting && q.asOf == 0 {
+		q.extra.Set("after", decimal(random.Uint64N(size)))
+	}
+	q.limit = anyLimit(random.Uint64(), 3)
+	return q
+}
+
+// anyLimit is a limit that a client may give. Out of eight times one asks for a few rows,
+// as many as byDefault for none in particular, and the others for as many as may be: fewer would make
+// many requests of a long list.
+func anyLimit(chance uint64, byDefault uint64) int {
+	switch at := chance % 8; {
+	case at == 0:
+		return 1 + int(chance>>8%200)
+	case at <= byDefault:
+		return 0
+	}
+	return mostRows
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,9 +51,9 @@ func (a *auditor) checkConsistency(ctx context.Context, log *publishedLog, first
 // seq is the entry that it is about, nil where it is about none. The error says why it
 // could not be verified.
 func (a *auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
-	answer, err := a.fetch.get(ctx, query, maxAuditJSON)
+	answer, err := a.fetch.get(ctx, query, maxReceipt)
 	switch {
-	case errors.Is(err, errTooMuch):
+	case errors.Is(err, errTooMuch) || errors.Is(err, errAnswer):
 		return a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: err.Error()}), nil
 	case err != nil:
 		return false, err
@@ -107,10 +108,16 @@ func (a *auditor) sameTree(note, walked []byte) error {
 // verifyConsistency verifies such a proof with what the tiles of the log say.
 func verifyConsistency(ctx context.Context, log *publishedLog, first uint64, body []byte) error {
 	var answer struct {
+		AsOf   uint64   `json:"as_of"`
 		Hashes []string `json:"hashes"`
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	strict := json.NewDecoder(bytes.NewReader(body))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&answer); err != nil {
 		return err
+	}
+	if strict.More() || answer.AsOf != log.head.Size || answer.Hashes == nil {
+		return fmt.Errorf("it is of size %d, not %d, or no such proof", answer.AsOf, log.head.Size)
 	}
 	path := make([]proofs.Hash, len(answer.Hashes))
 	for i, text := range answer.Hashes {

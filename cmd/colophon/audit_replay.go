@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -19,6 +19,8 @@ const (
 	usualSample     = 200  // values of each kind of a larger log
 	pairsOfSmallLog = 500  // pairs of values of each variable of a small log
 	mostPairs       = 5000 // of those where all values are asked about: they grow with their square
+	usualFew        = 25   // questions of each kind that are beside those of all values
+	mostFew         = 1000 // of those where all values are asked about
 )
 
 // scrapeFirst fetches the metrics before the log: whatever size they are as of, the log
@@ -30,7 +32,8 @@ func (a *auditor) scrapeFirst(ctx context.Context) error {
 	}
 	if a.published = before.head.Size; a.published > 0 {
 		// Answered once the index has come so far. What else it says is asked again.
-		if _, err := a.fetch.get(ctx, "/records?limit=1&as_of="+decimal(a.published), maxAuditJSON); err != nil && !errors.Is(err, errTooMuch) {
+		_, err := a.fetch.get(ctx, "/records?after="+decimal(a.published-1), maxAuditJSON)
+		if err != nil && !errors.Is(err, errTooMuch) && !errors.Is(err, errAnswer) {
 			return fmt.Errorf("waiting for the index: %w", err)
 		}
 	}
@@ -48,89 +51,124 @@ func (a *auditor) scrapeFirst(ctx context.Context) error {
 		return err
 	}
 	if unseen != "" {
-		a.report.Unchecked = append(a.report.Unchecked, "metrics: "+unseen)
+		a.report.withheld("metrics: " + unseen + " (--metrics-url names them where they have an address of their own)")
 	}
 	return nil
 }
 
 // replay compares what the server answers with what the copy of the log does.
-func (a *auditor) replay(ctx context.Context, r *replica, past *pastFiles, dir string) (err error) {
-	size := r.written
+func (a *auditor) replay(ctx context.Context, w *wholeWalk, dir string) (err error) {
+	size := a.published
 	if a.metrics != nil {
-		f := auditFinding{Kind: kindMetrics, Query: "/metrics", Row: sizeOfIndex, Got: decimal(a.metrics.size)}
-		switch {
-		case a.metrics.size > size:
-			f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(size)
-		case a.metrics.size < a.published:
-			f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+decimal(a.published)
-		}
-		if f.Message != "" {
-			a.report.found(f)
+		if f := a.metrics.sizesHold(a.published, w.replica.written); f != nil {
+			a.report.found(*f)
 			return nil
 		}
 		size = a.metrics.size
 	}
-	if err := r.seal(size, past); err != nil || size < 2 {
-		return err // of its own first event nothing is asked
+	if size < 2 {
+		return nil // of its own first event nothing is asked
 	}
-	o, err := newOracle(ctx, a.console, r, dir)
+	r, err := openReference(ctx, w, dir, size)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	c := &comparer{server: a.fetch, copied: newFetcher(o.client, a.fetch.path, a.timeout, a.parallel), size: size}
-	if c.page, err = a.pageSize(ctx); err != nil {
+	defer func() { err = errors.Join(err, r.close()) }()
+	c, err := r.comparer()
+	if err != nil {
 		return err
 	}
 	a.report.AsOf = size
 	if err := a.compareMetrics(ctx, c); err != nil {
 		return err
 	}
-	values, pairs, err := a.valuesOf(r)
+	asked, err := a.askerOf(w.replica)
 	if err != nil {
 		return err
 	}
-	return a.compareAnswers(ctx, c, questionsOf(values, pairs))
+	random := rand.New(rand.NewPCG(a.seed, 1)) // #nosec G404 -- an order that can be had again; the seed is not known to the server
+	if err := a.compareAnswers(ctx, c, asClientsDo(asked.all(), size, random)); err != nil {
+		return err
+	}
+	if len(c.redacted) > 0 || c.largest > w.replica.written {
+		if err := w.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if f := c.heldToLog(w.replica.written, w.redacts); f != nil {
+		a.report.found(*f)
+	}
+	return nil
 }
 
-// pageSize is how many rows may be asked for at once; 0 if the server wants it less
-// than usual.
-func (a *auditor) pageSize(ctx context.Context) (int, error) {
-	const most = 1000
-	answer, err := a.fetch.get(ctx, fmt.Sprintf("/records?limit=%d&kind=%s", most, record.ContentRedacted), maxAuditJSON)
-	if errors.Is(err, errTooMuch) {
-		return 0, nil // what the server lists is asked and compared later
-	}
-	if err != nil || answer.status == http.StatusOK {
-		return most, err
-	}
-	return 0, nil
-}
-
-// valuesOf are the values of the log that is asked about, and how many pairs of them.
-func (a *auditor) valuesOf(r *replica) (values *logValues, pairs int, err error) {
-	sample := a.sample
-	switch pairs = sample; {
+// askerOf makes the questions that the copy of the log gives rise to.
+func (a *auditor) askerOf(r *replica) (*asker, error) {
+	sample, pairs, few := a.sample, a.sample, usualFew
+	switch {
 	case sample < 0:
-		pairs = mostPairs
+		pairs, few = mostPairs, mostFew
 	case sample == 0 && r.size <= sizeOfSmallLog:
 		sample, pairs = -1, pairsOfSmallLog
 	case sample == 0:
 		sample, pairs = usualSample, usualSample
+	default:
+		few = min(few, sample)
 	}
-	values = newLogValues(sample, a.seed)
+	asked := &asker{values: newLogValues(sample, a.seed), pairs: pairs, few: few, size: r.size, content: a.content}
 	var document pyjson.Document
 	for seq := range r.size {
 		entry, err := r.read(seq)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		if err := document.Parse(entry[proofs.HashSize:]); err != nil {
-			return nil, 0, fmt.Errorf("event %d: %w", seq, err)
+		prev, body, err := proofs.SplitEntry(entry)
+		if err == nil {
+			err = document.Parse(body)
 		}
-		values.read(seq, document.Root())
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", seq, err)
+		}
+		asked.values.read(seq, document.Root())
+		if seq > 0 { // the copy has a first event of its own
+			asked.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
+		}
 	}
-	return values, pairs, nil
+	return asked, asked.mix(r)
+}
+
+// mix takes some values of records, together, for what they are asked for.
+func (a *asker) mix(r *replica) error {
+	var document pyjson.Document
+	for _, kind := range record.Kinds {
+		for i, text := range a.some(seqsOf + string(kind)) {
+			seq, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return err
+			}
+			entry, err := r.read(seq)
+			if err == nil {
+				err = document.Parse(entry[proofs.HashSize:])
+			}
+			if err != nil {
+				return fmt.Errorf("event %d: %w", seq, err)
+			}
+			of := newLogValues(-1, a.values.seed)
+			of.read(seq, document.Root())
+			names := of.names(findable(""))
+			parameters := []string{"kind", string(kind)}
+			for j := 0; j < 2+i%2 && j < len(names); j++ {
+				name := names[(i*7+j*5)%len(names)]
+				if !slices.Contains(parameters, name) {
+					parameters = append(parameters, name, of.of(findable(name))[0])
+				}
+			}
+			if i%3 == 0 {
+				parameters = append(parameters, "state", string(record.Live))
+			}
+			a.mixtures = append(a.mixtures, parameters)
+		}
+	}
+	return nil
 }
 
 // compareMetrics compares the metrics that were fetched first.
@@ -145,21 +183,8 @@ func (a *auditor) compareMetrics(ctx context.Context, c *comparer) error {
 	if err != nil {
 		return fmt.Errorf("asking the copy of the log: /metrics: %w", err)
 	}
-	all := maps.Clone(expected.series)
-	maps.Copy(all, a.metrics.series)
-	for _, series := range slices.Sorted(maps.Keys(all)) {
-		want, wanted := expected.series[series]
-		got, given := a.metrics.series[series]
-		if wanted == given && want == got {
-			continue
-		}
-		f := auditFinding{Kind: kindMetrics, Query: fmt.Sprintf("/metrics as of %d", c.size), Row: series, Message: "it differs", Expected: "nothing", Got: "nothing"}
-		if wanted {
-			f.Expected = fmt.Sprint(want)
-		}
-		if given {
-			f.Got = fmt.Sprint(got)
-		}
+	for _, f := range expected.differs(a.metrics) {
+		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
 		if !a.report.found(f) {
 			break
 		}
@@ -167,19 +192,70 @@ func (a *auditor) compareMetrics(ctx context.Context, c *comparer) error {
 	return nil
 }
 
+// roundOfQuestions is how many questions are asked before the copy grows to what was
+// answered of a later size.
+const roundOfQuestions = 64
+
+// mostTooMuch is after how many answers that are too long no more are asked for: each
+// takes the time of a thousand others.
+const mostTooMuch = 5
+
 // compareAnswers asks all questions and notes what differs.
 func (a *auditor) compareAnswers(ctx context.Context, c *comparer, questions []question) error {
 	bar := newProgress(a.console, int64(len(questions)), "asking about "+a.ledger)
 	defer bar.finish()
-	var failed error
-	c.askAll(ctx, questions, a.parallel, func(done int, answer comparedAnswer) bool {
-		bar.set(uint64(done))
+	asked := 0
+	for round := range slices.Chunk(questions, roundOfQuestions) {
+		more, err := a.compareRound(ctx, c, round)
+		if err != nil || !more {
+			return err
+		}
+		asked += len(round)
+		bar.set(uint64(asked))
+	}
+	return nil
+}
+
+// compareRound is compareAnswers of some questions; false if that is enough.
+func (a *auditor) compareRound(ctx context.Context, c *comparer, questions []question) (more bool, err error) {
+	more = true
+	take := func(answer comparedAnswer) bool {
 		a.report.Queries++
 		a.report.Rows += answer.rows
-		if failed = answer.err; failed != nil {
-			return false
+		if err = answer.err; err == nil && answer.finding != nil {
+			more = a.report.found(*answer.finding)
+			if answer.tooMuch {
+				c.tooMuch++
+				more = more && c.tooMuch < mostTooMuch
+			}
 		}
-		return answer.finding == nil || a.report.found(*answer.finding)
+		return err == nil && more
+	}
+	type laterAnswer struct {
+		q    question
+		page *answerPage
+	}
+	var later []laterAnswer
+	largest := uint64(0)
+	c.askAll(ctx, questions, a.parallel, func(done int, answer comparedAnswer) bool {
+		if !answer.later {
+			return take(answer)
+		}
+		later = append(later, laterAnswer{questions[done-1], answer.page})
+		if answer.page != nil {
+			largest = max(largest, answer.page.size)
+		}
+		return true
 	})
-	return failed
+	for _, l := range later {
+		if err != nil || !more {
+			break
+		}
+		if l.page == nil || l.page.size < l.page.known || c.grow(ctx, largest) != nil {
+			take(c.settle(ctx, l.q))
+			continue
+		}
+		take(c.compare(ctx, l.q, l.page, true))
+	}
+	return more, err
 }

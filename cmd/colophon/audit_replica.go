@@ -31,7 +31,7 @@ type replica struct {
 	ends    *os.File // of every entry, the offset of its end
 	out     [2]*bufio.Writer
 	end     uint64
-	redacts map[uint64]uint64 // the event that redacts a record
+	redacts map[uint64]uint64 // the event that redacts a record; of the walk
 	head    storage.Head
 	first   []byte // the first entry to who asks for it alone, which is for the key: it names that of sign
 
@@ -42,8 +42,8 @@ type replica struct {
 // errReadOnly: a copy takes no commits.
 var errReadOnly = errors.New("a copy of a log cannot be written to")
 
-func newReplica(dir, name string) (*replica, error) {
-	r := &replica{name: name, redacts: make(map[uint64]uint64)}
+func newReplica(dir, name string, redacts map[uint64]uint64) (*replica, error) {
+	r := &replica{name: name, redacts: redacts}
 	for i, file := range [...]**os.File{&r.entries, &r.ends} {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("replica-%d", i)))
 		if err != nil {
@@ -56,17 +56,6 @@ func newReplica(dir, name string) (*replica, error) {
 
 // add appends an entry.
 func (r *replica) add(e audit.Walked) error {
-	if string(e.Event.Member("kind").Text()) == string(record.ContentRedacted) {
-		list, err := record.ParseSeqs(e.Event.Member("record").Member("seqs"))
-		if err != nil {
-			return err // the walk has read it
-		}
-		for seq := range list.All() {
-			if _, before := r.redacts[seq]; !before {
-				r.redacts[seq] = e.Seq
-			}
-		}
-	}
 	r.end += uint64(len(e.Entry))
 	r.written++
 	_, err := r.out[0].Write(e.Entry)

@@ -115,8 +115,10 @@ type auditReport struct {
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
+	Seed     uint64 `json:"seed,omitempty"` // that chose what was asked, and how
 	// Unchecked is what was asked for and could not be seen.
 	Unchecked []string       `json:"unchecked,omitempty"`
+	hidden    bool           // some of that because the server does not show it
 	Findings  []auditFinding `json:"findings"`
 }
 
@@ -129,6 +131,11 @@ func (r *auditReport) found(f auditFinding) bool {
 	return len(r.Findings) < maxFindings
 }
 
+// withheld notes what the server does not show: the audit is not clean.
+func (r *auditReport) withheld(what string) {
+	r.Unchecked, r.hidden = append(r.Unchecked, what), true
+}
+
 // signed notes what the log has signed.
 func (r *auditReport) signed(c proofs.Checkpoint) {
 	if c != (proofs.Checkpoint{}) {
@@ -138,12 +145,18 @@ func (r *auditReport) signed(c proofs.Checkpoint) {
 
 // conclude sets the outcome: the exit code is that of the first finding.
 func (r *auditReport) conclude() {
-	r.Clean = len(r.Findings) == 0
+	r.Clean = len(r.Findings) == 0 && !r.hidden
 	if r.Findings == nil {
 		r.Findings = []auditFinding{}
 	}
+	if len(r.Findings) == 0 {
+		if r.hidden {
+			r.Code = exitWithheld
+		}
+		return
+	}
 	for _, e := range auditExits() {
-		if !r.Clean && e.kind == r.Findings[0].Kind {
+		if e.kind == r.Findings[0].Kind {
 			r.Code = e.code
 		}
 	}
@@ -169,14 +182,17 @@ func (r *auditReport) print(c *console, asJSON, lines bool) error {
 func (r *auditReport) String() string {
 	var b strings.Builder
 	clean := "clean"
-	if len(r.Unchecked) > 0 {
+	switch {
+	case r.hidden:
+		clean = "NOT CHECKED in part"
+	case len(r.Unchecked) > 0:
 		clean = "clean but for what is NOT CHECKED"
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: DAMAGED: %s\n", r.Ledger, f)
 	}
 	switch {
-	case !r.Clean:
+	case len(r.Findings) > 0:
 		fmt.Fprintf(&b, "  what now  %s\n", whatNow(r.Findings[0].Kind))
 	case r.Walked == r.Size:
 		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, counted(r.Size, "event"), r.KeyUses)
@@ -191,6 +207,9 @@ func (r *auditReport) String() string {
 	}
 	if r.Receipts > 0 {
 		fmt.Fprintf(&b, "  receipts  %d\n", r.Receipts)
+	}
+	if r.Seed > 0 {
+		fmt.Fprintf(&b, "  seed      %d; --seed %d asks the same again\n", r.Seed, r.Seed)
 	}
 	for _, what := range r.Unchecked {
 		fmt.Fprintf(&b, "  NOT CHECKED: %s\n", what)

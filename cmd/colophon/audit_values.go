@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"colophon/ledger/record"
@@ -98,6 +99,13 @@ const (
 	buildOf     = "build"
 	variableOf  = "variable:" // and its name
 	sourcesSeen = "source"
+	anySeq      = "seq"
+	eventHashes = "event"
+	timesOf     = "time"     // of events
+	occurrences = "occurred" // timestamps that records came with
+	stagesOf    = "stage"    // seq and name
+	citationsOf = "citation" // seq and number
+	numbersOf   = "number"   // producer and its number
 )
 
 // read notes the values of an event.
@@ -105,6 +113,9 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	kind := record.Kind(event.Member("kind").Text())
 	r := event.Member("record")
 	v.add(seqsOf+string(kind), decimal(seq))
+	v.add(anySeq, decimal(seq))
+	v.text(timesOf, event.Member("time"))
+	v.text(occurrences, r.Member("timestamp"))
 	if source := r.Member("source_id"); source.Kind() == pyjson.String { // of a registration
 		v.add(sourcesSeen, string(source.Text()))
 	}
@@ -115,6 +126,9 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.text(findable(name), r.Member(name))
 	}
 	v.text(findable("producer"), r.Member("producer").Member("id"))
+	if number := r.Member("producer").Member("seq"); number.Kind() != pyjson.Absent {
+		v.add(numbersOf, string(r.Member("producer").Member("id").Text())+"\x00"+string(number.Raw()))
+	}
 	for name, value := range r.Member("hashes").Members() {
 		v.text(findable(string(name.Text())), value)
 	}
@@ -128,11 +142,15 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
+		v.add(stagesOf, decimal(seq)+"\x00"+string(node.Member("stage").Text()))
 	}
+	number := 0
 	for c := range r.Member("citations").Elements() {
 		v.text(findable("chunk_hash"), c.Member("chunk_hash"))
 		v.text(findable("source_id"), c.Member("source_id"))
 		v.text(sourcesSeen, c.Member("source_id"))
+		v.add(citationsOf, decimal(seq)+"\x00"+strconv.Itoa(number))
+		number++
 	}
 	if build := r.Member("build"); build.Kind() == pyjson.String {
 		v.add(buildOf, string(r.Member("project").Text())+"\x00"+string(build.Text()))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -20,7 +21,7 @@ func (a *auditor) walkAll(ctx context.Context, log *publishedLog) (err error) {
 		return fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	w := &wholeWalk{auditor: a, log: log, past: a.memory.past}
+	w := &wholeWalk{auditor: a, log: log, past: a.memory.past, redacts: make(map[uint64]uint64)}
 	a.report.Walked, a.report.KeyUses = 0, 0
 	if a.memory.at.Size > 0 {
 		if w.past, err = openPast(dir, 0, 0); err != nil {
@@ -33,7 +34,7 @@ func (a *auditor) walkAll(ctx context.Context, log *publishedLog) (err error) {
 		defer w.content.stop()
 	}
 	if a.replayIndex {
-		if w.replica, err = newReplica(dir, a.ledger); err != nil {
+		if w.replica, err = newReplica(dir, a.ledger, w.redacts); err != nil {
 			return err
 		}
 		defer w.replica.Close()
@@ -41,16 +42,18 @@ func (a *auditor) walkAll(ctx context.Context, log *publishedLog) (err error) {
 	if err := w.run(ctx); err != nil || !a.replayIndex {
 		return err
 	}
-	return a.replay(ctx, w.replica, w.past, dir)
+	return a.replay(ctx, w, dir)
 }
 
 // wholeWalk is a walk over the whole log.
 type wholeWalk struct {
 	*auditor
 	log     *publishedLog
+	at      audit.Position // the end of what was walked
 	past    *pastFiles
-	content *contentChecker // nil unless content is checked
-	replica *replica        // nil unless answers are
+	content *contentChecker   // nil unless content is checked
+	replica *replica          // nil unless answers are
+	redacts map[uint64]uint64 // the event that redacts a record
 }
 
 func (w *wholeWalk) run(ctx context.Context) error {
@@ -61,6 +64,7 @@ func (w *wholeWalk) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.at = at
 	if w.past == w.memory.past {
 		if err := w.remember(w.log, at); err != nil {
 			return err
@@ -72,42 +76,39 @@ func (w *wholeWalk) run(ctx context.Context) error {
 	if err := w.content.finish(w.report); err != nil {
 		return err
 	}
-	if w.content.last >= at.Size {
-		if at, err = w.catchUp(ctx, at); err != nil {
+	if w.content.last >= w.at.Size {
+		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	return w.compareRedactions(ctx, at.Size)
+	return w.compareRedactions(ctx, w.at.Size)
 }
 
 // each takes an entry that was found good.
 func (w *wholeWalk) each(e audit.Walked) error {
-	if w.replica != nil {
-		if err := w.replica.add(e); err != nil {
-			return err
-		}
+	if err := w.copy(e); err != nil || w.content == nil {
+		return err
 	}
-	if w.content != nil {
-		return w.content.add(e)
-	}
-	return nil
+	return w.content.add(e)
 }
 
-// catchUp walks the log on to what it is now: records were redacted since it was
-// walked.
-func (w *wholeWalk) catchUp(ctx context.Context, at audit.Position) (audit.Position, error) {
-	if err := w.followKeys(ctx); err != nil {
-		return at, err
+// copy keeps an entry for later comparisons.
+func (w *wholeWalk) copy(e audit.Walked) error {
+	if string(e.Event.Member("kind").Text()) == string(record.ContentRedacted) {
+		list, err := record.ParseSeqs(e.Event.Member("record").Member("seqs"))
+		if err != nil {
+			return err // the walk has read it
+		}
+		for seq := range list.All() {
+			if _, before := w.redacts[seq]; !before {
+				w.redacts[seq] = e.Seq
+			}
+		}
 	}
-	log, err := openPublishedLog(ctx, w.fetch, w.keys, w.parallel)
-	if err != nil {
-		return at, err
+	if w.replica == nil {
+		return nil
 	}
-	now, err := w.walk(ctx, log, audit.Extension{From: at, Past: w.past, Seen: w.seen()})
-	if err == nil && w.past == w.memory.past {
-		err = w.remember(log, now)
-	}
-	return now, err
+	return w.replica.add(e)
 }
 
 // compareRedactions compares what of the first size records was served and what was
@@ -122,6 +123,8 @@ func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 		switch {
 		case facts&audit.WasGone != 0 && !redacted:
 			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "its content is said to be erased, but no event redacts it"}
+		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redacts[seq]:
+			return w.anotherRedaction(seq, w.content.goneBy[seq])
 		case facts&audit.WasServed != 0 && redacted:
 			if err := w.mustBeGone(ctx, seq); err != nil {
 				return err
@@ -132,6 +135,12 @@ func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 		}
 	}
 	return nil
+}
+
+// anotherRedaction is the damage of a record that is redacted, by another event than the
+// server says.
+func (w *wholeWalk) anotherRedaction(seq, said uint64) error {
+	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("its content is said to be erased by event %d, it is event %d that redacts it", said, w.redacts[seq])}
 }
 
 // mustBeGone asks again for the content of a record that was served before, and that
@@ -149,6 +158,9 @@ func (w *wholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
 		_, goneBy, err := w.content.piece(ctx, seq, piece)
 		if err != nil {
 			return err
+		}
+		if goneBy != nil && *goneBy != w.redacts[seq] {
+			return w.anotherRedaction(seq, *goneBy)
 		}
 		if goneBy == nil {
 			return contentDamage(seq, piece.name, "it is served, though an event redacts it")

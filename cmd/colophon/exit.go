@@ -11,6 +11,7 @@ const (
 	exitUnchecked   = 3 // of doctor --strict: something could not be seen
 	exitInUse       = 4 // another process has the data folder
 	exitDamaged     = 5 // what is stored contradicts itself
+	exitWithheld    = 6 // of audit: the server does not show what was to be checked
 )
 
 // exitError ends the process with a code. A nil err was reported already.
