@@ -36,6 +36,7 @@ type comparer struct {
 	copyKey        *proofs.Verifier // of the copy's own checkpoints
 	ledger, origin string
 	entry          func(seq uint64) ([]byte, error)
+	rootAt         func(size uint64) (proofs.Hash, error)
 	redactions     map[uint64]uint64 // by which event, as the log has it
 	// reach has the copy grow to a size, or to all that is signed by now for 0. The
 	// comparer's size and copied follow.
@@ -474,7 +475,7 @@ func (c *comparer) differs(q question, expected, got *answerPage) (member string
 				continue
 			}
 			a, b := x.Member(member), y.Member(member)
-			if !c.sameMember(q, member, a, b) {
+			if !c.sameMember(q, got.size, member, a, b) {
 				return member, canonical(a), canonical(b), true
 			}
 		}
@@ -502,10 +503,12 @@ func (c *comparer) ledgerListed(p *answerPage) (n int) {
 }
 
 // sameMember compares a member of an answer with that of the copy's answer.
-func (c *comparer) sameMember(q question, name string, expected, got pyjson.Value) bool {
+func (c *comparer) sameMember(q question, size uint64, name string, expected, got pyjson.Value) bool {
 	switch {
 	case slices.Contains(q.form.settings, name):
 		return c.saysSetting(q, name, got)
+	case name == "checkpoint" && q.form == ofTwoSizes:
+		return c.signsSecond(got, size)
 	case name == "checkpoint":
 		return c.sameCheckpoint(expected, got)
 	case name == "receipt" && expected.Kind() == pyjson.Object:
@@ -544,6 +547,17 @@ func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 		return expected.Kind() == got.Kind()
 	}
 	return c.sameNote(expected.Text(), got.Text())
+}
+
+// signsSecond reports whether the checkpoint of a consistency proof is that of its second
+// size. An answer has one only where that is the head of the log, which may have grown.
+func (c *comparer) signsSecond(got pyjson.Value, size uint64) bool {
+	if got.Kind() != pyjson.String {
+		return got.Kind() == pyjson.Absent
+	}
+	checkpoint, err := proofs.OpenCheckpoint(got.Text(), c.keys...)
+	root, rootErr := c.rootAt(size)
+	return err == nil && rootErr == nil && checkpoint.Size == size && checkpoint.Root == root && checkpoint.Origin == c.origin
 }
 
 func (c *comparer) sameNote(expected, got []byte) bool {

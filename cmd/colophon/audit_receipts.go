@@ -44,7 +44,7 @@ func (a *auditor) checkReceipt(ctx context.Context, log *publishedLog, seq uint6
 // that was walked; false if that is enough.
 func (a *auditor) checkConsistency(ctx context.Context, log *publishedLog, first uint64) (more bool, err error) {
 	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.head.Size)
-	return a.checkProof(ctx, query, nil, func(body []byte) error { return verifyConsistency(ctx, log, first, body) })
+	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
 // checkProof fetches a receipt or a proof, and has it verified; false if that is enough.
@@ -106,10 +106,11 @@ func (a *auditor) sameTree(note, walked []byte) error {
 }
 
 // verifyConsistency verifies such a proof with what the tiles of the log say.
-func verifyConsistency(ctx context.Context, log *publishedLog, first uint64, body []byte) error {
+func (a *auditor) verifyConsistency(ctx context.Context, log *publishedLog, first uint64, body []byte) error {
 	var answer struct {
-		AsOf   uint64   `json:"as_of"`
-		Hashes []string `json:"hashes"`
+		AsOf       uint64   `json:"as_of"`
+		Hashes     []string `json:"hashes"`
+		Checkpoint *string  `json:"checkpoint"` // where the second size is the head
 	}
 	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()
@@ -118,6 +119,11 @@ func verifyConsistency(ctx context.Context, log *publishedLog, first uint64, bod
 	}
 	if strict.More() || answer.AsOf != log.head.Size || answer.Hashes == nil {
 		return fmt.Errorf("it is of size %d, not %d, or no such proof", answer.AsOf, log.head.Size)
+	}
+	if answer.Checkpoint != nil {
+		if err := a.sameTree([]byte(*answer.Checkpoint), log.head.Checkpoint); err != nil {
+			return err
+		}
 	}
 	path := make([]proofs.Hash, len(answer.Hashes))
 	for i, text := range answer.Hashes {

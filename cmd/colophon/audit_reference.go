@@ -80,6 +80,13 @@ func (r *reference) comparer() (*comparer, error) {
 	copied := func() *fetcher { return newFetcher(r.oracle.client, a.fetch.path, a.timeout, a.parallel) }
 	c := newComparer(a.fetch, copied(), r.size)
 	c.ledger, c.keys, c.copyKey, c.entry, c.redactions = a.ledger, a.keys, verifier, r.walk.replica.read, r.walk.redacts
+	c.rootAt = func(size uint64) (proofs.Hash, error) {
+		tree, err := proofs.OpenTree(size, r.walk.replica.readTile, nil)
+		if err != nil {
+			return proofs.Hash{}, err
+		}
+		return tree.Root(), nil
+	}
 	checkpoint, err := proofs.OpenCheckpoint(r.walk.log.head.Checkpoint, a.keys...)
 	if err != nil {
 		return nil, fmt.Errorf("the checkpoint: %w", err)
