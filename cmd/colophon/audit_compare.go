@@ -319,8 +319,8 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	return found
 }
 
-// fetch fetches a page, with fewer rows where so many are too much. A status other than
-// 200 is one of the answers, unless it says that whoever asks may not.
+// fetch fetches a page, with fewer rows where the page is too long. A status other than
+// 200 is one of the answers, unless it says that the client may not ask.
 func (c *comparer) fetch(ctx context.Context, from *fetcher, q question, p pagePlace) (*answerPage, error) {
 	if from == c.server && c.shortPage.Load() && p.limit > defaultRows {
 		p.limit = 0
@@ -907,9 +907,8 @@ func (c *comparer) sameRowButRedaction(q question, expected, got []byte, known u
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameButRedaction(q, x.Root(), y.Root(), known)
 }
 
-// sameButRedaction reports whether two objects are the same but for a redaction that came
-// after the server was known to have so many events: it is in the one and not in the
-// other. What the server says of it is noted.
+// sameButRedaction reports whether two objects are the same but for a redaction that is in
+// one of them, by an event from number known on. What the server says of it is noted.
 func (c *comparer) sameButRedaction(q question, expected, got pyjson.Value, known uint64) bool {
 	byExpected, later := laterRedaction(expected, known)
 	byGot, laterGot := laterRedaction(got, known)

@@ -394,7 +394,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 				answersWith(response, change.status, change.body, change.headers)
 			})
 			if finding == nil && err == nil {
-				t.Errorf("%s (%s): nobody notices: %s", key, q, change.name)
+				t.Errorf("%s (%s): unnoticed: %s", key, q, change.name)
 			}
 		}
 	}
@@ -456,7 +456,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 				tried++
 			}
 			if lied && finding == nil && err == nil {
-				t.Errorf("%s: nobody notices: %s", q, name)
+				t.Errorf("%s: unnoticed: %s", q, name)
 			}
 			if !lied {
 				require.NoError(t, err)
@@ -529,7 +529,7 @@ func TestWhatIsNoLie(t *testing.T) {
 	require.NotZero(t, errors)
 }
 
-// Whoever may not ask is told so; nothing is clean then.
+// An audit that may not ask ends with an error, never clean.
 func TestAuditsThatMayNotAsk(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {

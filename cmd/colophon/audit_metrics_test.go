@@ -91,7 +91,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 		}
 		for name, changed := range changes {
 			tried++
-			require.True(t, noticed(changed), "nobody notices: %s: %s", name, line)
+			require.True(t, noticed(changed), "unnoticed: %s: %s", name, line)
 		}
 	}
 	require.Greater(t, tried, 500)
