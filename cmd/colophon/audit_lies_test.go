@@ -498,6 +498,42 @@ func TestEveryRouteIsAskedOrNamed(t *testing.T) {
 	}
 }
 
+// A server cannot know what an audit will ask. The report says how to ask it again.
+func TestSeedRepeatsTheQuestions(t *testing.T) {
+	world := newAnswerWorld(t, 5)
+	w := compareWorld(t, world, auditOptions{seed: 5})
+	asked := func(seed uint64) (list []string) {
+		for _, q := range asClientsDo(w.asked.all(), w.size, rand.New(rand.NewPCG(seed, 1))) {
+			list = append(list, q.at(pagePlace{size: q.asOf, limit: q.limit}))
+		}
+		return list
+	}
+	require.Equal(t, asked(5), asked(5))
+	require.NotEqual(t, asked(5), asked(6))
+	forms := make(map[string]bool)
+	for _, q := range asked(5) {
+		for _, name := range []string{"as_of=", "limit=", "after=", "proofs=", "sort=", "since=", "until=", "min_runs=", "min_outputs="} {
+			path, parameters, _ := strings.Cut(q, "?")
+			if path == "/drift/groups" {
+				forms[fmt.Sprint(name, strings.Contains(parameters, name))] = true
+			}
+		}
+	}
+	require.Len(t, forms, 18, "each is asked with and without")
+
+	url, stop := serveFolder(t, world.data, nil)
+	defer stop()
+	first, o := audited(t, url, world.key, "--replay-index", "--sample", "1")
+	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
+	second, _ := audited(t, url, world.key, "--replay-index", "--sample", "1")
+	require.NotEqual(t, first.Seed, second.Seed)
+	require.NotZero(t, first.Seed)
+	again, _ := audited(t, url, world.key, "--replay-index", "--sample", "1", "--seed", decimal(first.Seed))
+	require.Equal(t, []uint64{first.Seed, first.Queries, first.Rows}, []uint64{again.Seed, again.Queries, again.Rows})
+	text := commandLine(t.Context(), "audit", url, "--key", world.key, "--replay-index", "--sample", "1", "--seed", "9")
+	require.Contains(t, text.stdout, "--seed 9 asks the same again")
+}
+
 // What is the same answer in another form is no lie, nor are the words of an error.
 func TestWhatIsNoLie(t *testing.T) {
 	w := compareWorld(t, newAnswerWorld(t, 5), auditOptions{seed: 5})

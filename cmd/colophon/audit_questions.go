@@ -165,6 +165,7 @@ func (a *asker) askWhole(path string, parameters ...string) {
 // all are all questions about the log: what the server lists, counts, compares and proves
 // (3.2, 4).
 func (a *asker) all() []question {
+	a.questions = nil
 	a.records()
 	a.mixed()
 	a.single()
