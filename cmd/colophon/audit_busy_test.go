@@ -34,7 +34,7 @@ func TestAuditOfABusyLedger(t *testing.T) {
 		}
 		ended <- posted
 	}()
-	report, o := audited(t, ledger, w.key, "--replay-index", "--content", "--sample", "3", "--receipts", "5")
+	report, o := audited(t, ledger, w.key, "--replay-index", "--sample", "3", "--receipts", "5")
 	done.Store(true)
 	posted := <-ended
 	require.NotZero(t, posted)

@@ -752,10 +752,9 @@ func (c *comparer) compareBeside(ctx context.Context, q question, list answerLis
 			continue
 		}
 		for _, member := range other.members {
-			var behind []byte
-			var err error
-			if _, behind, f, err = c.compareRanked(ctx, q, other, member, expected, got, 0); err == nil && f == nil {
-				f, err = c.endsBefore(ctx, q, other, member, got, behind)
+			n, behind, differs, err := c.compareRanked(ctx, q, other, member, expected, got, 0)
+			if f = differs; err == nil && f == nil {
+				f, err = c.endsBefore(ctx, q, other, member, n, got, behind)
 			}
 			if err != nil {
 				return err
@@ -768,15 +767,15 @@ func (c *comparer) compareBeside(ctx context.Context, q question, list answerLis
 	return nil
 }
 
-// endsBefore checks that a page of the server ends before a row: that it has no cursor where
-// there is none, and one that leads there otherwise.
-func (c *comparer) endsBefore(ctx context.Context, q question, list answerList, member string, got *answerPage, behind []byte) (*auditFinding, error) {
+// endsBefore checks that a page of the server ends before a row, the nth: that it has no
+// cursor where there is none, and one that leads there otherwise.
+func (c *comparer) endsBefore(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, behind []byte) (*auditFinding, error) {
 	next := got.document.Root().Member(list.next)
 	switch {
 	case next.Kind() != pyjson.Absent:
 		return c.leadsTo(ctx, q, list, member, got, string(next.Text()), behind)
 	case behind != nil:
-		return c.findingAt(q, got, member, "a row is left out", string(behind), ""), nil
+		return c.findingAt(q, got, fmt.Sprintf("%s[%d]", member, n), "a row is left out", string(behind), ""), nil
 	}
 	return nil, nil
 }
@@ -819,7 +818,7 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 		if f != nil {
 			return comparedAnswer{finding: f}
 		}
-		if f, err := c.endsBefore(ctx, q, list, member, got, behind); f != nil || err != nil {
+		if f, err := c.endsBefore(ctx, q, list, member, answer.rows, got, behind); f != nil || err != nil {
 			if err != nil {
 				return c.failed(q, err)
 			}

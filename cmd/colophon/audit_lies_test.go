@@ -336,6 +336,9 @@ func plusOne(number string) string {
 // allowedChange reports whether a change is none that a copy of the log can see: docs/audit.md
 // says which.
 func allowedChange(q question, name string) bool {
+	if strings.HasSuffix(name, "next changed") { // the last letter of base64 may have bits to spare
+		return true
+	}
 	if q.form == ofTwoSizes { // the log may have grown
 		return name == "/checkpoint dropped"
 	}
@@ -368,7 +371,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 			chosen[key] = q
 		}
 	}
-	most, tried := 60, 0
+	most, tried := 40, 0
 	for _, key := range slices.Sorted(maps.Keys(chosen)) {
 		q := chosen[key]
 		page, err := w.first(t.Context(), q)
@@ -399,7 +402,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 		}
 	}
 	t.Logf("%d changes of the answers to %d questions", tried, len(chosen))
-	require.Greater(t, tried, 10_000)
+	require.Greater(t, tried, 8_000)
 }
 
 // What is wrong with a later page, or with the way there, is found.
