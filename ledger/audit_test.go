@@ -89,7 +89,7 @@ func TestDamageIsNamed(t *testing.T) {
 			require.NoError(t, x.Content(contentOf(t, s, 30), []byte("forged")))
 		}},
 		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
-			k, err := s.Key(t.Context(), ledger.RunKey(record.IPCRecord, "run/29"))
+			k, err := s.Key(t.Context(), record.RunKey(record.IPCRecord, "run/29"))
 			require.NoError(t, err)
 			require.EqualValues(t, 30, k.Seq)
 			k.Record[0] ^= 1
@@ -191,7 +191,7 @@ func TestRiggedRedactionsAreNamed(t *testing.T) {
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, the head has 8")
 		var of ledger.SeqSet
 		of.Add(1)
-		require.NoError(t, l.Redact(t.Context(), &of, "r", "", func(ledger.Ack, int) error { return nil }))
+		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
 		by, err := l.Store().Redaction(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, uint64(8), by)

@@ -2,10 +2,8 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -69,7 +67,7 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 // rotationKey is the digest of the idempotency key of a log's n-th change of keys, from
 // 1. So each is found without a search, and none can be logged twice.
 func rotationKey(n int) proofs.Hash {
-	return sha256.Sum256(strconv.AppendInt([]byte(string(record.KeyRotated)+"\x00"), int64(n), 10))
+	return record.RotationKey(n)
 }
 
 // recoverKeys finds out who signs. The newest key of the log must be at hand.

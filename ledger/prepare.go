@@ -67,7 +67,7 @@ func keyDigest(r *record.Record, key string) *proofs.Hash {
 	case key != "":
 		digest = HeaderKey(key)
 	case r.RunID != "":
-		digest = RunKey(r.Kind, r.RunID)
+		digest = record.RunKey(r.Kind, r.RunID)
 	default:
 		return nil
 	}

@@ -70,11 +70,6 @@ func HeaderKey(key string) proofs.Hash {
 	return sha256.Sum256([]byte("key\x00" + key))
 }
 
-// RunKey is the digest of the key that a record without one has by its run_id.
-func RunKey(kind record.Kind, runID string) proofs.Hash {
-	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
-}
-
 // batch is what is committed together.
 type batch struct {
 	items []*item

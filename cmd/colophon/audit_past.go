@@ -241,17 +241,13 @@ func (p *pastFiles) tileFile(level uint8) (*os.File, error) {
 	return f, err
 }
 
-// useBytes is the length of a use in a file: key, digest, seq, first, kind, refused.
+// useBytes is the length of a use in a file: key, digest, seq, first, kind, role.
 const useBytes = 2*proofs.HashSize + 8 + 8 + 1 + 1
 
 func appendUse(dst []byte, u *audit.KeyUse) []byte {
 	dst = append(append(dst, u.Key[:]...), u.Digest[:]...)
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, u.Seq), u.First)
-	refused := byte(0)
-	if u.Refused {
-		refused = 1
-	}
-	return append(dst, byte(slices.Index(keyedKinds[:], u.Kind)), refused)
+	return append(dst, byte(slices.Index(keyedKinds[:], u.Kind)), byte(u.Role))
 }
 
 // keyedKinds are the kinds that idempotency keys stand for, by their numbers in files.
@@ -265,7 +261,7 @@ func decodeUse(row []byte) audit.KeyUse {
 	return audit.KeyUse{
 		Key: proofs.Hash(row), Digest: proofs.Hash(row[proofs.HashSize:]),
 		Seq: binary.BigEndian.Uint64(row[numbers:]), First: binary.BigEndian.Uint64(row[numbers+8:]),
-		Kind: keyedKinds[int(row[numbers+16])%len(keyedKinds)], Refused: row[numbers+17] != 0,
+		Kind: keyedKinds[int(row[numbers+16])%len(keyedKinds)], Role: audit.Role(row[numbers+17] % byte(audit.Roles)),
 	}
 }
 

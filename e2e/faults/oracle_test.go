@@ -163,7 +163,7 @@ func (a *attempt) storedKey() storage.Hash {
 	if a.key != "" {
 		return ledger.HeaderKey(a.key)
 	}
-	return ledger.RunKey(a.kind, a.runID)
+	return record.RunKey(a.kind, a.runID)
 }
 
 // receipts: every receipt that was ever handed out is true of the log, and what it was

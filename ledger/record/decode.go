@@ -10,8 +10,13 @@ import (
 // Limits on what goes into the event itself, in bytes. Content has none but that
 // of the body; those of labels are settable.
 const (
-	maxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
-	maxStage = 128  // name of a stage, a mode
+	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
+	MaxShort = 128  // name of a stage, a mode, a producer's id
+	// MaxTimestamp bounds a timestamp.
+	MaxTimestamp = 64
+
+	maxName  = MaxName
+	maxStage = MaxShort
 )
 
 // object is one object of a request and the place where it stands. Getters
@@ -232,7 +237,7 @@ func (o object) double(name string) (value float64, given bool) {
 
 // timestamp is an RFC 3339 time as sent; nil when not given.
 func (o object) timestamp(name string) []byte {
-	text := o.text(name, 64)
+	text := o.text(name, MaxTimestamp)
 	if text == nil {
 		return nil
 	}

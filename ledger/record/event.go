@@ -1,8 +1,12 @@
 package record
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"colophon/ledger/record/pyjson"
 )
@@ -26,6 +30,35 @@ type Event struct {
 	Ledger string
 	// Key is the digest of the idempotency key; nil when there is none.
 	Key *Hash
+}
+
+// RunKey returns the digest of the idempotency key that a record without one has by its
+// run_id (2.7).
+func RunKey(kind Kind, runID string) Hash {
+	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
+}
+
+// RotationKey returns the digest of the idempotency key of a log's n-th change of keys,
+// counted from 1.
+func RotationKey(n int) Hash {
+	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
+}
+
+// maxActor bounds an actor, in bytes: "oidc:", the name of an issuer of 64 bytes, a colon,
+// and a claim of 255.
+const maxActor = 5 + 64 + 1 + 255
+
+// unseen are characters that no name has: a reader could not tell names with them apart.
+// Characters that Unicode does not know yet are not among them: a later server may.
+var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
+
+// IsActor reports whether a text can be the actor of an event. It allows every name that a
+// server gives to a token, a certificate, or the subject of an OpenID Connect issuer.
+func IsActor(name []byte) bool {
+	odd := func(r rune) bool {
+		return r == utf8.RuneError || unicode.In(r, unseen...) || unicode.Is(unicode.Zs, r) && r != ' '
+	}
+	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, odd) && len(bytes.TrimSpace(name)) == len(name)
 }
 
 // AppendBody appends the event body up to the members that the sequencer fills

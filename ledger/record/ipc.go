@@ -8,9 +8,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// axisPayload names the schema in which the payload is normalised before it is
+// AxisPayload names the schema in which the payload is normalised before it is
 // hashed (1.3).
-const axisPayload = "axis-payload-1"
+const AxisPayload = "axis-payload-1"
 
 // environmentNames are the members of environment, in the order in which
 // ipc_id_advanced covers them (1.3).
@@ -139,12 +139,22 @@ func (p *ipc) decodeSeed(o object) {
 	}
 	if payload := o.member("payload"); payload.Kind() == pyjson.Object {
 		inner := object{o.d, payload, o.at("payload")}
-		if string(o.text("payload_schema", maxName)) == axisPayload {
+		if string(o.text("payload_schema", maxName)) == AxisPayload {
 			p.seed = inner.axisSeed(p.r)
 			return
 		}
 		p.seed = inner.integer(p.r, "seed", false)
 	}
+}
+
+// PayloadSeed is the seed that a record takes from its payload, in decimal; nil if the
+// payload has none. schema is the record's payload_schema.
+func PayloadSeed(payload pyjson.Value, schema string) []byte {
+	inner, r := object{new(decoder), payload, ""}, new(Record)
+	if schema == AxisPayload {
+		return inner.axisSeed(r)
+	}
+	return inner.integer(r, "seed", false)
 }
 
 func (p *ipc) decodeEnvironment(o object) {
@@ -163,7 +173,7 @@ func (p *ipc) inputHash(o object) []byte {
 	r := p.r
 	payload := o.typed("payload", pyjson.Object, "an object")
 	o.strictJSON("payload", payload)
-	o.constant("payload_schema", axisPayload)
+	o.constant("payload_schema", AxisPayload)
 	p.payloadSchema = o.text("payload_schema", maxName)
 	if !payload.Given() {
 		if !o.member("payload").Given() && !o.member("input_hash").Given() {

@@ -6,7 +6,7 @@ import (
 )
 
 // maxProducer bounds a producer's id, in bytes.
-const maxProducer = 128
+const maxProducer = MaxShort
 
 // producer says who made a record and as which of its own, counted from 1: what
 // is missing in the count was never posted.

@@ -10,13 +10,12 @@ import (
 // after a dot, and second 60 where a leap second can be. What lies beyond
 // nanoseconds is cut.
 func ParseTime(text []byte) (time.Time, bool) {
-	const date = "2006-01-02"
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false
 	}
-	day, err := time.Parse(date, string(text[:10]))
+	day, ok := parseDate(text[:10])
 	hour, minute, second := twoDigits(text[11:]), twoDigits(text[14:]), twoDigits(text[17:])
-	if err != nil || hour > 23 || minute > 59 || second > 60 || second == 60 && minute != 59 {
+	if !ok || hour > 23 || minute > 59 || second > 60 || second == 60 && minute != 59 {
 		return time.Time{}, false
 	}
 	rest := text[19:]
@@ -36,6 +35,17 @@ func ParseTime(text []byte) (time.Time, bool) {
 	offset, ok := parseOffset(rest)
 	at := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, second, nanoseconds, time.UTC)
 	return at.Add(-offset), ok
+}
+
+// parseDate reads "2006-01-02", faster than time.Parse does (BenchmarkExtend in
+// proofs/audit).
+func parseDate(text []byte) (time.Time, bool) {
+	century, year, month, day := twoDigits(text), twoDigits(text[2:]), twoDigits(text[5:]), twoDigits(text[8:])
+	if century > 99 || year > 99 || text[4] != '-' || month < 1 || month > 12 || text[7] != '-' || day < 1 || day > 31 {
+		return time.Time{}, false
+	}
+	date := time.Date(100*century+year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	return date, date.Day() == day
 }
 
 // parseOffset reads "Z" or "+hh:mm".

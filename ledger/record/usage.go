@@ -33,6 +33,11 @@ func (p *ipc) isFigures(usage pyjson.Value) bool {
 	return len(p.r.scratch) <= maxUsage
 }
 
+// IsUsage reports whether canonical JSON is usage that stands in an event.
+func IsUsage(v pyjson.Value) bool {
+	return v.Kind() == pyjson.Object && figures(v, maxUsageDepth) && len(v.Raw()) <= maxUsage
+}
+
 // figures says whether v nests no deeper than so many brackets, all its names are
 // short, and all that is neither object nor array in it is a number, a boolean or
 // null.

@@ -309,3 +309,24 @@ func TestAxisPayload(t *testing.T) {
 	require.Equal(t, want.EffectiveHash("ipc_id"), got.EffectiveHash("ipc_id"))
 	require.NotEqual(t, want.EffectiveHash("input_hash"), post(strings.Replace(loose, "42.0", "42", 1), "").EffectiveHash("input_hash"))
 }
+
+// Dates are read as time.Parse reads them.
+func TestParseDate(t *testing.T) {
+	for _, year := range []string{"0000", "0004", "1900", "2000", "2023", "2024", "9999", "20x4", "+024"} {
+		for month := range 100 {
+			for day := range 100 {
+				text := fmt.Sprintf("%s-%02d-%02d", year, month, day)
+				want, err := time.Parse(time.DateOnly, text)
+				got, ok := parseDate([]byte(text))
+				require.Equal(t, err == nil, ok, text)
+				if ok {
+					require.True(t, want.Equal(got), text)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"2024/01/01", "2024-01:01", "2024-1-001"} {
+		_, ok := parseDate([]byte(text))
+		require.False(t, ok, text)
+	}
+}

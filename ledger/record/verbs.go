@@ -11,8 +11,11 @@ import (
 const (
 	// MaxSourceID bounds the id of a source, as it does in citations.
 	MaxSourceID = maxName
-	maxReason   = 4096
-	maxTitle    = maxName
+	// MaxReason bounds a reason.
+	MaxReason = 4096
+
+	maxReason = MaxReason
+	maxTitle  = maxName
 )
 
 // State says what an IPC record or a run-DAG is good for (2.8). One that nothing

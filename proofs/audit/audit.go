@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"colophon/proofs"
 )
@@ -92,6 +93,8 @@ type Options struct {
 	// comes out when that is made anew from its content. Extend always does, as far as
 	// that is possible without content.
 	Strict bool
+	// Now, if set, is the time of the walk: no event can be more than a day after it.
+	Now time.Time
 	// Progress, if set, is called now and then and at the end, by the goroutine
 	// that called the walk. Both are numbers of entries; total is what the head says.
 	Progress func(done, total uint64)
@@ -110,7 +113,7 @@ type Report struct {
 }
 
 // Log walks the log up to the head that it finds, once. It takes a bounded amount of
-// memory. The error says why the walk could not be
+// memory, and 32 bytes or a few more for each source. The error says why the walk could not be
 // finished; damage is in the report. It ends at the first damage.
 func Log(ctx context.Context, source Source, options Options) (*Report, error) {
 	w, err := newWalk(ctx, source, options)

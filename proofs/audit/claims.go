@@ -37,6 +37,13 @@ type field struct {
 	// withheld: the effective hash is null whatever was claimed, and the check shows the
 	// claim.
 	withheld bool
+	// form reports whether a text can be such a hash; nil stands for isDigest.
+	form func([]byte) bool
+}
+
+// digitsOf is the form of hashes of so many digits.
+func digitsOf(n int) func([]byte) bool {
+	return func(text []byte) bool { return isDigits(text, n) }
 }
 
 // check checks one field.
@@ -63,10 +70,22 @@ func (c *claims) check(f field) error {
 	if err := e.members("a check", v, checkMembers[:], m[:]); err != nil {
 		return err
 	}
-	if wrong := f.wrong(m[0], m[1], m[2].Text()); wrong != "" {
+	wrong := f.wrong(m[0], m[1], m[2].Text())
+	if claim := m[0]; wrong == "" && claim.Kind() == pyjson.String && !f.isHash(claim.Text()) {
+		wrong = fmt.Sprintf("its claim %.100s is no such hash", claim.Raw())
+	}
+	if wrong != "" {
 		return checkDamaged(e.seq, f.name, "%s", wrong)
 	}
 	return nil
+}
+
+// isHash reports whether a text can be such a hash.
+func (f *field) isHash(text []byte) bool {
+	if f.form == nil {
+		return isDigest(text)
+	}
+	return f.form(text)
 }
 
 // checkMembers are the members of a check.

@@ -33,8 +33,8 @@ type Deriver struct {
 
 // Bounds of the search for the way in which a record was posted.
 const (
-	firstAllowance = 64 << 20 // bytes hashed
-	moreAllowance  = 8        // times the size of each record
+	firstAllowance = 256 << 20 // bytes hashed: all ways of one record that has few members
+	moreAllowance  = 8         // times the size of each record
 	mostWays       = 1 << 20
 	knownWays      = 8
 )

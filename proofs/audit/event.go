@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"regexp"
 	"time"
 
 	"colophon/ledger/record"
@@ -98,11 +99,17 @@ func (w *walk) checkFrame(e *event, m *[len(eventMembers)]pyjson.Value) error {
 		return e.damaged("its kind is %.100q, which is unknown", m[eventKind].Text())
 	}
 	e.kind, e.facts = facts.Kind(), facts
+	if actor := m[eventActor].Text(); len(w.actor) == 0 || !bytes.Equal(actor, w.actor) {
+		if !record.IsActor(actor) {
+			return e.damaged("its actor is %.400q, which is the name of nobody", actor)
+		}
+		w.actor = append(w.actor[:0], actor...)
+	}
 	ledger := m[eventLedger].Text()
 	if e.seq == 0 && w.ledger == "" {
 		w.ledger = string(ledger)
 	}
-	if len(ledger) == 0 || string(ledger) != w.ledger {
+	if !bytes.Equal(ledger, []byte(w.ledger)) || e.seq == 0 && !ledgerName.Match(ledger) {
 		return e.damaged("its ledger is %.100q, this one is %.100q", ledger, w.ledger)
 	}
 	return w.checkTime(e, m[eventTime].Text())
@@ -120,9 +127,19 @@ func (w *walk) checkTime(e *event, text []byte) error {
 	if bytes.Compare(text, w.time) < 0 {
 		return e.damaged("its time %s is before the previous event's, %s", text, w.time)
 	}
+	if len(w.latest) > 0 && bytes.Compare(text, w.latest) > 0 {
+		return e.damaged("its time is %s, and this machine's clock says %s: the server's clock was wrong when it recorded that, or this machine's is",
+			text, w.options.Now.UTC().Format(record.TimeLayout))
+	}
 	w.time = append(w.time[:0], text...)
 	return nil
 }
+
+// maxAhead is how far the clock of a server may be ahead of the auditor's.
+const maxAhead = 24 * time.Hour
+
+// ledgerName is what a ledger can be called.
+var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // IsTime reports whether a text is a time as events have it: RFC 3339 in UTC with
 // microseconds (2.2).

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -28,10 +29,10 @@ const (
 
 // ipcMembers are the members of an IPC record.
 var ipcMembers = [...]member{
-	ipcContent: {"content", object, sometimes}, ipcDigest: {"digest", text, always}, ipcEnvironment: {"environment", object, sometimes},
-	ipcHashes: {"hashes", object, always}, ipcKey: {"idempotency_key", text, sometimes}, ipcLabels: {"labels", object, sometimes},
-	ipcMaxTokens: {"max_tokens", integer, always}, ipcModel: {"model", text, always}, ipcPayloadSchema: {"payload_schema", text, sometimes},
-	ipcProducer: {"producer", object, sometimes}, ipcRunID: {"run_id", text, sometimes}, ipcSeed: {"seed", integer, sometimes},
+	ipcContent: {"content", object, sometimes}, ipcDigest: {"digest", digestText, always}, ipcEnvironment: {"environment", object, sometimes},
+	ipcHashes: {"hashes", object, always}, ipcKey: {"idempotency_key", digestText, sometimes}, ipcLabels: {"labels", object, sometimes},
+	ipcMaxTokens: {"max_tokens", natural, always}, ipcModel: {"model", nameText, always}, ipcPayloadSchema: {"payload_schema", text, sometimes},
+	ipcProducer: {"producer", object, sometimes}, ipcRunID: {"run_id", identifier, sometimes}, ipcSeed: {"seed", integer, sometimes},
 	ipcTemperature: {"temperature", float, always}, ipcTimestamp: {"timestamp", text, sometimes}, ipcUsage: {"usage", object, sometimes},
 }
 
@@ -52,10 +53,11 @@ const (
 )
 
 var (
-	ipcHashMembers = [...]member{inputHash: {"input_hash", text, always}, idHash: {"ipc_id", nullable, always}, advancedHash: {"ipc_id_advanced", nullable, sometimes},
-		outputHash: {"output_hash", nullable, always}, systemPromptHash: {"system_prompt_hash", nullable, always}}
-	environmentMembers = [...]member{hostPlatform: {"host_platform", text, sometimes}, modelDigest: {"model_digest", text, sometimes},
-		buildHash: {"ollama_build_hash", text, sometimes}}
+	ipcHashMembers = [...]member{inputHash: {"input_hash", digestText, always}, idHash: {"ipc_id", nullableDigest, always}, advancedHash: {"ipc_id_advanced", nullableDigest, sometimes},
+		outputHash: {"output_hash", nullableDigest, always}, systemPromptHash: {"system_prompt_hash", nullableDigest, always}}
+	ipcContents        = [...]member{{"output", object, sometimes}, {"payload", object, sometimes}, {"system_prompt", object, sometimes}, {"usage", object, sometimes}}
+	environmentMembers = [...]member{hostPlatform: {"host_platform", nameText, sometimes}, modelDigest: {"model_digest", nameText, sometimes},
+		buildHash: {"ollama_build_hash", nameText, sometimes}}
 )
 
 // checkIPC checks an IPC record (1.3).
@@ -72,16 +74,25 @@ func (w *walk) checkIPC(e *event) error {
 		err = e.members("its environment", m[ipcEnvironment], environmentMembers[:], env[:])
 	}
 	if err == nil {
-		err = e.hashForms(h[:]...)
-	}
-	if err == nil {
-		err = w.checkCommon(e, common{m[ipcContent], m[ipcDigest], m[ipcKey], m[ipcLabels], m[ipcProducer], m[ipcRunID]})
+		err = w.checkCommon(e, common{m[ipcContent], m[ipcDigest], m[ipcKey], m[ipcLabels], m[ipcProducer], m[ipcRunID], m[ipcTimestamp]}, ipcContents[:])
 	}
 	if err != nil {
 		return err
 	}
-	if tokens := m[ipcMaxTokens].Raw(); tokens[0] == '-' {
-		return e.damaged("its max_tokens are %.100s", tokens)
+	switch schema := m[ipcPayloadSchema]; {
+	case schema.Kind() == pyjson.Absent:
+	case string(schema.Text()) != record.AxisPayload:
+		return e.damaged("its payload_schema is %.100q, known is %q", schema.Text(), record.AxisPayload)
+	case has(content, "payload") == computed && m[ipcSeed].Kind() == pyjson.Absent:
+		return e.damaged("its payload is of the schema %s, but it has no seed", record.AxisPayload)
+	}
+	if usage := m[ipcUsage]; usage.Kind() != pyjson.Absent {
+		if !record.IsUsage(usage) {
+			return e.damaged("its usage is more than figures: %.100s", usage.Raw())
+		}
+		if has(content, "usage") == computed {
+			return e.damaged("its usage stands in the event and is content too")
+		}
 	}
 	c := claims{e: e}
 	for _, f := range [...]field{

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"colophon/ledger/record"
@@ -26,7 +27,7 @@ func (w *walk) use(e *event, key, digest pyjson.Value, kind record.Kind) error {
 		if !ok || first >= e.seq {
 			return e.damaged("it refuses a record for a key that no event before it holds")
 		}
-		u.Refused, u.First = true, first
+		u.Role, u.First = RefusedForKey, first
 	}
 	if w.stored != nil {
 		return w.checkKey(u)
@@ -35,11 +36,29 @@ func (w *walk) use(e *event, key, digest pyjson.Value, kind record.Kind) error {
 	return w.past.Use(u)
 }
 
+// useSource notes that an event registers or revokes a source. Whether the sources that
+// are revoked were registered before, checkUses finds out.
+func (w *walk) useSource(e *event) error {
+	role := RegistersSource
+	if e.kind == record.SourceRevoked {
+		role = RevokesSource
+	}
+	id := sha256.Sum256(e.record.Member("source_id").Text())
+	if w.stored != nil { // whose past notes nothing
+		if role == RevokesSource && !w.sources[id] {
+			return e.damaged("it revokes the source whose id has the SHA-256 %x, which no event before it registers", id)
+		}
+		w.sources[id] = true
+		return nil
+	}
+	return w.past.Use(KeyUse{Key: id, Kind: e.kind, Seq: e.seq, Role: role})
+}
+
 // checkKey checks that an idempotency key leads to the event that claims it, or, for
 // the refusal of a second record under one key, to the event that holds it.
 func (w *walk) checkKey(u KeyUse) error {
 	holder := u.Seq
-	if u.Refused {
+	if u.Role == RefusedForKey {
 		holder = u.First
 	}
 	got, err := w.stored.Key(w.ctx, u.Key)
@@ -50,20 +69,21 @@ func (w *walk) checkKey(u KeyUse) error {
 	switch {
 	case got.Seq != holder:
 		return damaged(KindKey, u.Seq, "key %x leads to event %d, not to %d", u.Key, got.Seq, holder)
-	case !u.Refused && got.Record != stands:
+	case u.Role == ClaimsKey && got.Record != stands:
 		return damaged(KindKey, u.Seq, "key %x stands for the record %x, the event is about %x", u.Key, got.Record, stands)
-	case u.Refused && got.Record == stands:
+	case u.Role == RefusedForKey && got.Record == stands:
 		return damaged(KindKey, u.Seq, "key %x is said to be held by another record, but event %d brings the one that is refused", u.Key, u.First)
 	}
 	w.report.Keys++
-	if !u.Refused {
+	if u.Role == ClaimsKey {
 		w.report.Claims++
 	}
 	return nil
 }
 
 // checkUses checks that every idempotency key is claimed by one event, which comes
-// first, and that all others were refused for it.
+// first, that all others were refused for it, and that every source which is revoked was
+// registered before.
 func (w *walk) checkUses() error {
 	var first *Damage
 	for uses, err := range w.past.Uses() {
@@ -80,21 +100,31 @@ func (w *walk) checkUses() error {
 	return nil
 }
 
-// misused is the first damage among the uses of one key.
+// misused is the first damage among the uses of one key, or of one source.
 func misused(uses []KeyUse) *Damage {
-	holder := uses[0]
-	for i, u := range uses {
-		wrong := ""
+	var holder *KeyUse
+	registered := false
+	for i := range uses {
+		u := &uses[i]
+		kind, wrong := KindKey, ""
 		switch {
-		case !u.Refused && i > 0:
+		case u.Role == RegistersSource:
+			registered = true
+		case u.Role == RevokesSource:
+			if !registered {
+				kind, wrong = KindEvent, fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, which no event before it registers", u.Key)
+			}
+		case u.Role == ClaimsKey && holder != nil:
 			wrong = fmt.Sprintf("it claims the key %x, which event %d holds", u.Key, holder.Seq)
-		case u.Refused && (i == 0 || u.First != holder.Seq):
+		case u.Role == ClaimsKey:
+			holder = u
+		case holder == nil || u.First != holder.Seq:
 			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, which that does not", u.First, u.Key)
-		case u.Refused && u.sameRecord(&holder):
+		case u.sameRecord(holder):
 			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, and that brings the same record", u.First, u.Key)
 		}
 		if wrong != "" {
-			return &Damage{Kind: KindKey, Seq: u.Seq, Message: wrong}
+			return &Damage{Kind: kind, Seq: u.Seq, Message: wrong}
 		}
 	}
 	return nil

@@ -1,15 +1,18 @@
 package audit
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"strconv"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
 
-// kinds is a set of kinds of JSON values.
-type kinds uint16
+// kinds is a set of kinds of JSON values, and what else the API demands of them.
+type kinds uint32
 
 // What members of events are.
 const (
@@ -23,6 +26,58 @@ const (
 	number   kinds = integer | float
 	nullable kinds = text | null
 )
+
+// What the API demands of a member beside its type, whatever its settings. Lengths are in
+// bytes.
+const (
+	formFilled  kinds = 1 << (16 + iota) // not empty
+	formShort                            // at most record.MaxShort
+	formName                             // at most record.MaxName
+	formReason                           // at most record.MaxReason
+	formDigest                           // 64 lower-case hexadecimal digits
+	formNatural                          // not negative
+	forms       = formFilled | formShort | formName | formReason | formDigest | formNatural
+)
+
+// What members are that have a form.
+const (
+	shortText      = text | formShort
+	nameText       = text | formName
+	identifier     = nameText | formFilled
+	reasonText     = text | formReason
+	digestText     = text | formDigest
+	nullableDigest = nullable | formDigest
+	natural        = integer | formNatural
+)
+
+// malformed says what is wrong with the form of a member, if anything is.
+func (k kinds) malformed(v pyjson.Value) string {
+	raw := v.Raw()
+	if v.Kind() == pyjson.Integer && k&formNatural != 0 && raw[0] == '-' {
+		return "is negative"
+	}
+	if v.Kind() != pyjson.String {
+		return ""
+	}
+	const quotes = len(`""`)
+	most := math.MaxInt
+	switch {
+	case k&formDigest != 0 && !isDigest(v.Text()):
+		return "is no SHA-256 in hexadecimal digits"
+	case k&formFilled != 0 && len(raw) == quotes:
+		return "is empty"
+	case k&formShort != 0:
+		most = record.MaxShort
+	case k&formName != 0:
+		most = record.MaxName
+	case k&formReason != 0:
+		most = record.MaxReason
+	}
+	if len(raw) > quotes+most && len(v.Text()) > most { // escapes make raw longer, never shorter
+		return "is longer than the API allows"
+	}
+	return ""
+}
 
 // presence says whether a member may be left out.
 type presence bool
@@ -47,18 +102,24 @@ func (e *event) members(what string, o pyjson.Value, known []member, found []pyj
 		return e.damaged("%s is not an object", what)
 	}
 	next := 0
-	for name, value := range o.Members() {
-		for next < len(known) && string(name.Text()) != known[next].name {
+	for member, value := range o.Members() {
+		name := member.Text()
+		for next < len(known) && string(name) != known[next].name {
 			if known[next].presence == always {
-				return e.damaged("%s lacks the member %q, or it has one that is unknown, %.100q", what, known[next].name, name.Text())
+				return e.damaged("%s lacks the member %q, or it has one that is unknown, %.100q", what, known[next].name, name)
 			}
 			next++
 		}
 		if next == len(known) {
-			return e.damaged("%s has a member %.100q that is unknown", what, name.Text())
+			return e.damaged("%s has a member %.100q that is unknown", what, name)
 		}
 		if known[next].kinds&(1<<value.Kind()) == 0 {
 			return e.damaged("%s has as %q the value %.100s, which is of another type", what, known[next].name, value.Raw())
+		}
+		if known[next].kinds&forms != 0 {
+			if wrong := known[next].kinds.malformed(value); wrong != "" {
+				return e.damaged("%s has as %q the value %.100s, which %s", what, known[next].name, value.Raw(), wrong)
+			}
 		}
 		if found != nil {
 			found[next] = value
@@ -109,13 +170,28 @@ func isDigits(text []byte, n int) bool {
 	return len(text) == n && bad == 0
 }
 
-// isDigest is isDigits of a SHA-256.
-func isDigest(text []byte) bool { return isDigits(text, hex.EncodedLen(proofs.HashSize)) }
+// isDigest is isDigits of a SHA-256. It looks at eight bytes at once: an event has many
+// (BenchmarkExtend).
+func isDigest(text []byte) bool {
+	const each = 0x0101010101010101 // times what every byte has
+	if len(text) != hex.EncodedLen(proofs.HashSize) {
+		return false
+	}
+	bad := uint64(0)
+	for ; len(text) > 0; text = text[8:] {
+		x := binary.LittleEndian.Uint64(text)
+		low := x & (0x7f * each) // that no sum has a carry
+		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
+		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
+		bad |= x | ^(digit | letter)
+	}
+	return bad&(0x80*each) == 0
+}
 
-// parseDigest reads a SHA-256.
+// parseDigest reads a SHA-256 that is known to be one.
 func parseDigest(text []byte) (h proofs.Hash, ok bool) {
-	if !isDigest(text) {
-		return proofs.Hash{}, false
+	if len(text) != hex.EncodedLen(len(h)) {
+		return h, false
 	}
 	_, err := hex.Decode(h[:], text)
 	return h, err == nil

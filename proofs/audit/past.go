@@ -50,15 +50,26 @@ func (f Facts) known() bool {
 // Kind is the kind of the event.
 func (f Facts) Kind() record.Kind { return eventKinds[f&0x0f-1] }
 
-// KeyUse is what an event has to do with an idempotency key (2.7): it claims it, or
-// it logs that another record was refused for it.
+// Role is what an event has to do with an idempotency key (2.7) or a source (2.8).
+type Role uint8
+
+// The roles.
+const (
+	ClaimsKey       Role = iota
+	RefusedForKey        // it logs that another record was refused for the key
+	RegistersSource      // of sources, the key is the SHA-256 of the id
+	RevokesSource
+	Roles // how many there are
+)
+
+// KeyUse is what an event has to do with an idempotency key or a source.
 type KeyUse struct {
-	Key     proofs.Hash
-	Digest  proofs.Hash // of what the event is about
-	Kind    record.Kind // of that
-	Seq     uint64      // of the event
-	Refused bool
-	First   uint64 // of a refusal, the event that it says holds the key
+	Key    proofs.Hash
+	Digest proofs.Hash // of what the event is about; zero of a source
+	Kind   record.Kind // of that
+	Seq    uint64      // of the event
+	Role   Role
+	First  uint64 // of a refusal, the event that it says holds the key
 }
 
 // sameRecord reports whether two uses are about one record.
@@ -75,7 +86,7 @@ type Past interface {
 	Facts(seq uint64) (Facts, error)
 	// Mark adds flags to an event that was added.
 	Mark(seq uint64, flags Facts) error
-	// Use notes that the event added next uses an idempotency key.
+	// Use notes that the event added next uses an idempotency key, or a source.
 	Use(KeyUse) error
 	// Uses yields, for each key that was used since Uses was last called, and maybe for
 	// others, all its uses in the order of the log. A slice is valid until the next step.

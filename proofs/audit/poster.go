@@ -199,13 +199,21 @@ func (p *poster) temperature() postedMember {
 	return p.oneOf("temperature", v.Raw(), strconv.AppendInt(nil, int64(value), 10))
 }
 
-// seed may have been left to the payload.
+// seed may have been left to the payload, if the payload has that very seed.
 func (p *poster) seed() postedMember {
 	seed := p.record.Member("seed").Raw()
-	if _, given := p.content["payload"]; given && seed != nil {
-		return p.oneOf("seed", seed, nil, nullJSON)
+	payload, given := p.content["payload"]
+	if !given || seed == nil {
+		return p.given("seed", seed)
 	}
-	return p.given("seed", seed)
+	if err := p.document.Parse(payload); err != nil {
+		p.err = err
+		return p.given("seed", seed)
+	}
+	if own := record.PayloadSeed(p.document.Root(), string(p.record.Member("payload_schema").Text())); !bytes.Equal(own, seed) {
+		return p.oneOf("seed", seed)
+	}
+	return p.oneOf("seed", seed, nil, nullJSON)
 }
 
 // environment may have had members that are null.

@@ -1,7 +1,7 @@
 package audit
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +21,13 @@ func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *pr
 	}
 	v := record.NewKeyRotation(string(step), previous.Verifier().String(), next.Verifier().String(), handover)
 	seq := uint64(len(m.entries))
-	key := proofs.Hash(sha256.Sum256([]byte{byte(seq), byte(seq >> 8), 1}))
+	changes := 1
+	for _, entry := range m.entries {
+		if bytes.Contains(entry, []byte(`"kind":"key_rotated"`)) {
+			changes++
+		}
+	}
+	key := record.RotationKey(changes)
 	m.keys[key] = Claim{Seq: seq, Record: record.KeyedDigest(v.Kind, v.Digest)}
 	m.add(v.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))
 	m.head.Size = seq + 1

@@ -14,21 +14,28 @@ import (
 
 // runMembers are the members of a run-DAG.
 var runMembers = [...]member{
-	{"answer_mode", text, sometimes}, {"audit_mode", text, sometimes}, {"cache_dimensions", object, sometimes}, {"content", object, always},
-	{"digest", text, always}, {"failure_stage", nullable, always}, {"hashes", object, always}, {"idempotency_key", text, sometimes},
-	{"labels", object, sometimes}, {"lookup_path", text, sometimes}, {"n_quotes", integer, sometimes}, {"n_sources", integer, sometimes},
-	{"n_verified", integer, sometimes}, {"nodes", array, always}, {"preflight", text, always}, {"producer", object, sometimes},
-	{"question_mode", text, sometimes}, {"run_id", text, sometimes}, {"shape", text, always}, {"timestamp", text, sometimes},
-	{"verifier_method", text, sometimes},
+	{"answer_mode", nameText, sometimes}, {"audit_mode", nameText, sometimes}, {"cache_dimensions", object, sometimes}, {"content", object, always},
+	{"digest", digestText, always}, {"failure_stage", nullable, always}, {"hashes", object, always}, {"idempotency_key", digestText, sometimes},
+	{"labels", object, sometimes}, {"lookup_path", nameText, sometimes}, {"n_quotes", natural, sometimes}, {"n_sources", natural, sometimes},
+	{"n_verified", natural, sometimes}, {"nodes", array, always}, {"preflight", text, always}, {"producer", object, sometimes},
+	{"question_mode", text, sometimes}, {"run_id", identifier, sometimes}, {"shape", text, always}, {"timestamp", text, sometimes},
+	{"verifier_method", nameText, sometimes},
 }
 
 // runHashes are the hashes of a run-DAG; all but the root are there where they are
 // known, or belong to a cache key.
 var runHashes = [...]member{
-	{"cache_key", nullable, sometimes}, {"context_root", text, sometimes}, {"conversation_hash", text, sometimes},
-	{"evidence_map_root", text, sometimes}, {"governance_policy_hash", text, sometimes}, {"model_profile_hash", nullable, sometimes},
-	{"preflight_hash", text, sometimes}, {"question_hash", text, sometimes}, {"root", text, always}, {"source_root", nullable, sometimes},
-	{"verifier_policy_hash", text, sometimes},
+	{"cache_key", nullableDigest, sometimes}, {"context_root", digestText, sometimes}, {"conversation_hash", digestText, sometimes},
+	{"evidence_map_root", digestText, sometimes}, {"governance_policy_hash", digestText, sometimes}, {"model_profile_hash", nullableDigest, sometimes},
+	{"preflight_hash", digestText, sometimes}, {"question_hash", digestText, sometimes}, {"root", digestText, always}, {"source_root", nullableDigest, sometimes},
+	{"verifier_policy_hash", digestText, sometimes},
+}
+
+// runContents are the pieces of content of a run-DAG.
+var runContents = [...]member{
+	{"answer_text", object, sometimes}, {"dag", object, sometimes}, {"evidence", object, sometimes}, {"inputs", object, sometimes},
+	{"messages", object, sometimes}, {"policy", object, sometimes}, {"question", object, sometimes}, {"reject_inputs", object, sometimes},
+	{"source_roots", object, sometimes}, {"verifier_policy", object, sometimes},
 }
 
 // baseHashes are the hashes that stages and the cache key are made of: the content
@@ -64,13 +71,9 @@ func (w *walk) checkRunDAG(e *event) error {
 		return err
 	}
 	r := run{claims: &claims{e: e}, content: e.record.Member("content"), hashes: e.record.Member("hashes"), dimensions: e.record.Member("cache_dimensions")}
-	var h [len(runHashes)]pyjson.Value
-	err := e.members("its hashes", r.hashes, runHashes[:], h[:])
+	err := e.members("its hashes", r.hashes, runHashes[:], nil)
 	if err == nil {
-		err = e.hashForms(h[:]...)
-	}
-	if err == nil {
-		err = w.checkCommon(e, commonOf(e.record))
+		err = w.checkCommon(e, commonOf(e.record), runContents[:])
 	}
 	if err != nil {
 		return err
@@ -79,7 +82,7 @@ func (w *walk) checkRunDAG(e *event) error {
 	r.built = has(r.content, "inputs") == computed
 	r.rejected = has(r.content, "reject_inputs") == computed
 	for _, check := range [...]func() error{
-		r.readStages, r.checkWords, r.checkRoot, r.checkStages, r.checkBases, r.checkDimensions, r.checkCacheKey, r.done,
+		r.readStages, r.checkBrought, r.checkWords, r.checkRoot, r.checkStages, r.checkBases, r.checkDimensions, r.checkCacheKey, r.done,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -88,16 +91,13 @@ func (w *walk) checkRunDAG(e *event) error {
 	return nil
 }
 
-var nodeMembers = [...]member{{"hash", text, always}, {"stage", text, always}}
+var nodeMembers = [...]member{{"hash", digestText, always}, {"stage", shortText, always}}
 
 func (r *run) readStages() error {
 	for v := range r.e.record.Member("nodes").Elements() {
 		var m [len(nodeMembers)]pyjson.Value
 		if err := r.e.members("a stage", v, nodeMembers[:], m[:]); err != nil {
 			return err
-		}
-		if !isDigest(m[0].Text()) {
-			return r.e.damaged("its stage %.100q has the hash %.100q", m[1].Text(), m[0].Text())
 		}
 		r.stages = append(r.stages, stage{m[1].Text(), m[0].Text()})
 	}
@@ -117,6 +117,37 @@ func (r *run) find(name string) []byte {
 	return nil
 }
 
+// runWords are what the event says of a run in words and numbers of its own.
+var runWords = [...]string{"answer_mode", "audit_mode", "lookup_path", "n_quotes", "n_sources", "n_verified", "verifier_method"}
+
+// checkBrought checks that the event says what a record can say that brings a DAG, or what
+// to make it of: words only of a run that was made here, and a mode only of a question.
+func (r *run) checkBrought() error {
+	said := r.e.record
+	if r.built && r.rejected {
+		return r.e.damaged("it is a run of inputs and of reject_inputs")
+	}
+	for _, name := range runWords {
+		number := strings.HasPrefix(name, "n_") || name == "answer_mode"
+		if said.Member(name).Kind() != pyjson.Absent && !r.built && (number || !r.rejected) {
+			return r.e.damaged("it has a %s, which its record cannot have brought", name)
+		}
+	}
+	if n := said.Member("n_sources"); n.Kind() != pyjson.Absent {
+		if _, ok := count(n); !ok {
+			return r.e.damaged("its n_sources are %.100s", n.Raw())
+		}
+	}
+	if r.rejected && string(said.Member("lookup_path").Text()) != preflightStage {
+		return r.e.damaged("its lookup_path is %.100q; that of a run that preflight rejected is %q", said.Member("lookup_path").Text(), preflightStage)
+	}
+	mode, asked := said.Member("question_mode"), has(r.content, "question") == computed
+	if asked != (mode.Kind() != pyjson.Absent) || asked && string(mode.Text()) != "strict" && string(mode.Text()) != "equivalence_class" {
+		return r.e.damaged("its question_mode is %.100q; that of a question, and of nothing else, is strict or equivalence_class", mode.Text())
+	}
+	return nil
+}
+
 // checkWords checks what the event says of the run in words: they follow from its
 // stages and numbers.
 func (r *run) checkWords() error {
@@ -128,8 +159,12 @@ func (r *run) checkWords() error {
 	if got := said.Member("preflight").Text(); string(got) != preflight {
 		return checkDamaged(r.e.seq, "preflight", "it is %.100q, the stages make it %q", got, preflight)
 	}
-	if got, want := said.Member("shape").Text(), r.shape(); string(got) != want {
-		return checkDamaged(r.e.seq, "shape", "it is %.100q, the stages make it %q", got, want)
+	shape := r.shape()
+	if got := said.Member("shape").Text(); string(got) != shape {
+		return checkDamaged(r.e.seq, "shape", "it is %.100q, the stages make it %q", got, shape)
+	}
+	if r.rejected && shape != "reject" || r.built && shape != "quote" && shape != "pointer" {
+		return checkDamaged(r.e.seq, "shape", "it is %q, what the record brings makes no such run", shape)
 	}
 	var failed []byte
 	if r.built {
@@ -308,9 +343,9 @@ var dimensionOrder = [...]string{
 }
 
 var dimensionMembers = [...]member{
-	{"canonicalization_version", nullable, always}, {"chunking_version", nullable, always}, {"conversation_hash", text, always},
-	{"governance_policy_hash", text, always}, {"model_profile_hash", text, always}, {"question_hash", text, always},
-	{"schema_version", nullable, always}, {"source_root", text, always}, {"verifier_policy_hash", text, sometimes},
+	{"canonicalization_version", nullable | formName, always}, {"chunking_version", nullable | formName, always}, {"conversation_hash", digestText, always},
+	{"governance_policy_hash", digestText, always}, {"model_profile_hash", digestText, always}, {"question_hash", digestText, always},
+	{"schema_version", nullable | formName, always}, {"source_root", digestText, always}, {"verifier_policy_hash", digestText, sometimes},
 }
 
 // checkDimensions checks the dimensions of the cache key. Those that are hashes of the

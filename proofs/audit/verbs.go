@@ -5,14 +5,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
 
 // refusalMembers are the members of the event that logs a refusal.
-var refusalMembers = [...]member{{"digest", text, always}, {"first_seq", integer, sometimes}, {"idempotency_key", text, sometimes},
-	{"kind", text, always}, {"mismatches", integer, always}, {"reason", text, always}, {"run_id", text, sometimes}}
+var refusalMembers = [...]member{{"digest", digestText, always}, {"first_seq", natural, sometimes}, {"idempotency_key", digestText, sometimes},
+	{"kind", text, always}, {"mismatches", natural, always}, {"reason", text, always}, {"run_id", identifier, sometimes}}
 
 // manyChecks is the size, in bytes, of checks beyond which a refusal may have left some
 // out.
@@ -33,6 +35,9 @@ func (w *walk) checkRefusal(e *event) error {
 	if !byKey && reason != record.RefusedMismatch || byKey != (m[1].Kind() != pyjson.Absent) || byKey != (m[2].Kind() != pyjson.Absent) {
 		return e.damaged("its reason is %.100q; a key and the event that holds it are there where that is the reason, and nowhere else", reason)
 	}
+	if !kind.IsRecord() && (!byKey || e.checks.Len() > 0 || m[6].Kind() != pyjson.Absent) {
+		return e.damaged("it refuses a %s, which has neither claims nor a run_id", kind)
+	}
 	failed, ok := count(m[4])
 	if listed := uint64(e.checks.Len()); !ok || listed > failed || listed < failed && len(e.checks.Raw()) < manyChecks || failed == 0 && !byKey && w.options.Strict {
 		return e.damaged("it has %d failed checks, and lists %d", failed, listed)
@@ -41,27 +46,58 @@ func (w *walk) checkRefusal(e *event) error {
 		if string(check.Member("result").Text()) != string(record.Mismatch) {
 			return checkDamaged(e.seq, string(name.Text()), "its result is %.100s, only those that failed are listed", check.Member("result").Raw())
 		}
+		f := field{name: string(name.Text()), effective: hash(check.Member("computed"))}
+		var known bool
+		if f.form, known = refusedForm(kind, f.name); !known {
+			return e.damaged("it refuses a %s for its %.100q, which that has not", kind, f.name)
+		}
+		if f.effective == nil && !strings.HasPrefix(f.name, stagePrefix) || f.effective != nil && !f.isHash(f.effective) {
+			return checkDamaged(e.seq, f.name, "computed is %.100s, which is no such hash", orNull(f.effective))
+		}
 		c := claims{e: e}
-		if err := c.check(field{name: string(name.Text()), effective: hash(check.Member("computed"))}); err != nil {
+		if err := c.check(f); err != nil {
 			return err
 		}
 	}
 	return w.use(e, m[2], m[0], kind)
 }
 
+// refusedForm is the form of the hash whose check has failed in a refused record; false if
+// records of that kind have none of that name.
+func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
+	switch kind {
+	case record.IPCRecord:
+		return nil, slices.ContainsFunc(ipcHashMembers[:], func(m member) bool { return m.name == name })
+	case record.RunDAG:
+		dimension := strings.TrimPrefix(name, "cache_dimensions.")
+		base := slices.ContainsFunc(baseHashes[:], func(b struct{ name, content, stage string }) bool { return b.name == dimension })
+		return nil, base || strings.HasPrefix(name, stagePrefix) || name == "root" || name == "cache_key" || name == "dag.preflight_payload"
+	case record.CitationSet:
+		number, found := strings.CutSuffix(strings.TrimPrefix(name, "citations/"), "/chunk_hash")
+		n, err := strconv.Atoi(number)
+		return isChunk, found && err == nil && n >= 0 && name == "citations/"+strconv.Itoa(n)+"/chunk_hash"
+	case record.PathFingerprint:
+		if name == "path_id" {
+			return isPathID, true
+		}
+		return digitsOf(shortID), name == "content_fingerprint" || name == "raw_content_fingerprint"
+	}
+	return nil, false
+}
+
 // Members of the records of verbs (2.8). What is not asked for but known to the ledger,
 // no digest covers.
 var (
-	stateMembers = [...]member{{"digest", text, always}, {"idempotency_key", text, sometimes}, {"reason", text, always},
-		{"record_seq", integer, always}, {"state", text, always}}
-	validationMembers = [...]member{{"content_fingerprint", nullable, always}, {"digest", text, always}, {"idempotency_key", text, sometimes},
-		{"path_id", text, always}, {"project", text, always}, {"reason", text, sometimes}, {"record_seq", integer, always}, {"validated", truth, always}}
-	registrationMembers = [...]member{{"chunk_hashes", array, sometimes}, {"digest", text, always}, {"idempotency_key", text, sometimes},
-		{"reason", text, sometimes}, {"source_id", text, always}, {"title", text, sometimes}}
-	revocationMembers = [...]member{{"digest", text, always}, {"idempotency_key", text, sometimes}, {"reason", text, sometimes}, {"source_id", text, always}}
-	rotationMembers   = [...]member{{"digest", text, always}, {"handover", text, sometimes}, {"idempotency_key", text, always}, {"previous_key", text, always},
+	stateMembers = [...]member{{"digest", digestText, always}, {"idempotency_key", digestText, sometimes}, {"reason", reasonText | formFilled, always},
+		{"record_seq", natural, always}, {"state", text, always}}
+	validationMembers = [...]member{{"content_fingerprint", nullable, always}, {"digest", digestText, always}, {"idempotency_key", digestText, sometimes},
+		{"path_id", text, always}, {"project", nameText, always}, {"reason", reasonText, sometimes}, {"record_seq", natural, always}, {"validated", truth, always}}
+	registrationMembers = [...]member{{"chunk_hashes", array, sometimes}, {"digest", digestText, always}, {"idempotency_key", digestText, sometimes},
+		{"reason", reasonText, sometimes}, {"source_id", identifier, always}, {"title", nameText, sometimes}}
+	revocationMembers = [...]member{{"digest", digestText, always}, {"idempotency_key", digestText, sometimes}, {"reason", reasonText, sometimes}, {"source_id", identifier, always}}
+	rotationMembers   = [...]member{{"digest", digestText, always}, {"handover", text, sometimes}, {"idempotency_key", digestText, always}, {"previous_key", text, always},
 		{"step", text, always}, {"verifier_key", text, always}}
-	redactionMembers = [...]member{{"digest", text, always}, {"idempotency_key", text, sometimes}, {"reason", text, always}, {"seqs", array, always}}
+	redactionMembers = [...]member{{"digest", digestText, always}, {"idempotency_key", digestText, sometimes}, {"reason", reasonText | formFilled, always}, {"seqs", array, always}}
 )
 
 // checkVerb checks an event that changes the state of something (2.8).
@@ -98,7 +134,17 @@ func (w *walk) checkVerb(e *event) error {
 	case e.kind == record.ContentRedacted:
 		return w.checkList(e)
 	case e.kind == record.KeyRotated:
+		if key := record.RotationKey(w.history.Changes() + 1); string(e.record.Member("idempotency_key").Text()) != hex.EncodeToString(key[:]) {
+			return damaged(KindKey, e.seq, "it claims the key %s, that of this change of keys is %x", e.record.Member("idempotency_key").Text(), key)
+		}
 		return w.checkRotation(e)
+	case e.kind == record.SourceRegistered:
+		if err := checkChunks(e); err != nil {
+			return err
+		}
+		return w.useSource(e)
+	case e.kind == record.SourceRevoked:
+		return w.useSource(e)
 	case e.kind == record.RecordStateChanged && w.options.Strict:
 		return w.checkStateChange(e)
 	case e.kind == record.PathValidated && w.options.Strict:
@@ -110,8 +156,8 @@ func (w *walk) checkVerb(e *event) error {
 // checkStateChange checks that a state is one, and is given to a record that has one.
 func (w *walk) checkStateChange(e *event) error {
 	state := e.record.Member("state").Text()
-	if !slices.Contains(record.States[:], record.State(state)) || len(e.record.Member("reason").Text()) == 0 {
-		return e.damaged("it changes a record's state to %.100q, for the reason %.100q", state, e.record.Member("reason").Text())
+	if !slices.Contains(record.States[:], record.State(state)) {
+		return e.damaged("it changes a record's state to %.100q, which is none", state)
 	}
 	target, err := w.target(e)
 	if err == nil && !target.Kind().HasState() {
@@ -154,12 +200,25 @@ func (w *walk) checkValidation(e *event) error {
 		return err
 	}
 	path := validated.Member("record")
-	id := path.Member("hashes").Member("path_id").Text()
+	id := e.record.Member("path_id").Text()
 	if !bytes.Equal(path.Member("project").Raw(), e.record.Member("project").Raw()) ||
 		!bytes.Equal(path.Member("hashes").Member("content_fingerprint").Raw(), e.record.Member("content_fingerprint").Raw()) ||
-		!bytes.HasPrefix(e.record.Member("path_id").Text(), id[:min(shortID, len(id))]) {
+		!isPathID(id) || !bytes.HasPrefix(routeID(path), id) {
 		return e.damaged("it validates what event %d does not say: path %.100q of project %.100q with the content %.100s", seq,
 			e.record.Member("path_id").Text(), e.record.Member("project").Text(), e.record.Member("content_fingerprint").Raw())
+	}
+	return nil
+}
+
+// checkChunks checks that the chunks of a source are hashes, each listed once.
+func checkChunks(e *event) error {
+	listed := make(map[string]bool)
+	for chunk := range e.record.Member("chunk_hashes").Elements() {
+		text := chunk.Text()
+		if !isChunk(text) || listed[string(text)] {
+			return e.damaged("it registers a source with the chunk %.100s, which is no chunk's hash or is there twice", chunk.Raw())
+		}
+		listed[string(text)] = true
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ type walk struct {
 
 	ledger    string // name that events carry
 	time      []byte // of the last event
+	latest    []byte // the latest that an event can have; empty where that is not checked
+	actor     []byte // of the last event
 	document  pyjson.Document
 	event     event         // that is in document
 	canonical []byte        // scratch
@@ -48,9 +50,10 @@ type walk struct {
 	digests   []proofs.Hash // of the content of one event
 	deriver   *Deriver
 
-	ahead  pyjson.Document            // an event that is read out of turn
-	lists  map[uint64]*record.SeqList // of events that are read out of turn; nil of one that redacts nothing
-	needed map[proofs.Hash]bool       // content of redacted records, seen to be kept for another
+	ahead   pyjson.Document            // an event that is read out of turn
+	lists   map[uint64]*record.SeqList // of events that are read out of turn; nil of one that redacts nothing
+	sources map[proofs.Hash]bool       // that were registered, by the SHA-256 of their id; of a stored log
+	needed  map[proofs.Hash]bool       // content of redacted records, seen to be kept for another
 }
 
 func newWalk(ctx context.Context, source Published, options Options) (*walk, error) {
@@ -62,10 +65,14 @@ func newWalk(ctx context.Context, source Published, options Options) (*walk, err
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	var latest []byte
+	if !options.Now.IsZero() {
+		latest = options.Now.Add(maxAhead).UTC().AppendFormat(nil, record.TimeLayout)
+	}
 	return &walk{
-		ctx: ctx, source: source, options: options, head: head,
+		ctx: ctx, source: source, options: options, head: head, latest: latest,
 		tree: tree, ledger: options.Ledger, pieces: newPieces(), deriver: NewDeriver(),
-		lists: make(map[uint64]*record.SeqList), needed: make(map[proofs.Hash]bool),
+		sources: make(map[proofs.Hash]bool), lists: make(map[uint64]*record.SeqList), needed: make(map[proofs.Hash]bool),
 	}, nil
 }
 
@@ -89,8 +96,8 @@ func (w *walk) run() error {
 	if err := w.checkKeys(); err != nil {
 		return err
 	}
-	if w.stored == nil {
-		return w.checkUses()
+	if err := w.checkUses(); err != nil || w.stored == nil {
+		return err
 	}
 	return w.checkRedactions()
 }
@@ -104,6 +111,9 @@ func (w *walk) openCheckpoint() error {
 		return damaged(KindCheckpoint, w.head.Size, "%v", err)
 	}
 	w.report.Checkpoint = checkpoint
+	if checkpoint.Size == 0 && w.stored == nil {
+		return damaged(KindCheckpoint, 0, "it is of an empty log, and no log is empty: its first event creates it")
+	}
 	return nil
 }
 
@@ -116,7 +126,7 @@ func (w *walk) entries() error {
 			return w.ctx.Err()
 		}
 		seq := w.tree.Size()
-		if seq == w.head.Size {
+		if seq == w.head.Size && (err == nil || w.stored != nil) {
 			return nil // the log has grown since
 		}
 		if err != nil {

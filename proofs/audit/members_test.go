@@ -1,0 +1,454 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// everyKind is a sound log with every kind of event, and in them every member that an event
+// can have. names are the names of the events, by their seq.
+func everyKind(t testing.TB) (m *memory, names []string) {
+	t.Helper()
+	m = newMemory(t, 1)
+	names = []string{"ledger_created"}
+	e := record.Event{Actor: "lab", Ledger: "default"}
+	named := func(name string) { names = append(names, name) }
+	post := func(name string, kind record.Kind, text string) {
+		t.Helper()
+		r, err := record.Parse(kind, []byte(text))
+		require.NoError(t, err, name)
+		e := e
+		if r.RunID != "" {
+			key := record.RunKey(kind, r.RunID)
+			e.Key = &key
+		}
+		for _, c := range r.Contents {
+			m.contents[c.Digest] = slices.Clone(c.Bytes)
+			m.needs[c.Digest] = append(m.needs[c.Digest], uint64(len(m.entries)))
+		}
+		m.add(r.AppendBody(nil, e))
+		named(name)
+	}
+	verb := func(name string, v *record.Verb, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		key := proofs.Hash(sha256.Sum256([]byte(name)))
+		e := e
+		e.Key = &key
+		m.add(v.AppendBody(nil, e))
+		named(name)
+	}
+	hash := func(b byte) string { return strings.Repeat(string(b), 64) }
+	all := func(run string) string {
+		return fmt.Sprintf(`"run_id":%q,"labels":{"step":"one"},"producer":{"id":"p","seq":7},"timestamp":"2026-01-02T03:04:05Z"`, run)
+	}
+	post("ipc", record.IPCRecord, `{`+all("ipc")+`,"payload":{"q":"Who?","seed":42},"system_prompt":"Be brief.","output":"Ana.","output_hash":"`+hash('a')+`","ipc_id":"`+hash('b')+
+		`","model":"m","temperature":0.5,"max_tokens":16,"environment":{"ollama_build_hash":"b","model_digest":"d","host_platform":"p"},"usage":{"tokens":5}}`)
+	post("ipc of an axis payload", record.IPCRecord, `{"payload":{"axes":{"x":{"label":"l","score":1}},"policy_hash":"p","seed":7,"world_id":"w"},"payload_schema":"axis-payload-1","output":"Ana.","model":"m","temperature":0.5,"max_tokens":16,"usage":{"note":"long"}}`)
+	post("ipc of claims", record.IPCRecord, `{"input_hash":"`+hash('a')+`","system_prompt_hash":"`+hash('b')+`","output_hash":"`+hash('c')+`","ipc_id_advanced":"`+hash('d')+`","model":"m","temperature":1,"max_tokens":16,"seed":42}`)
+	post("ipc without seed", record.IPCRecord, `{"input_hash":"`+hash('a')+`","system_prompt_hash":"`+hash('b')+`","output_hash":"`+hash('c')+`","ipc_id":"`+hash('d')+`","model":"m","temperature":1,"max_tokens":16}`)
+	post("ipc incomplete", record.IPCRecord, `{"payload":{"q":"Who?","seed":42},"ipc_id":"`+hash('d')+`","model":"m","temperature":0.5,"max_tokens":16}`)
+	dimensions := `"cache_dimensions":{"source_root":"` + hash('1') + `","question_hash":"` + hash('2') + `","model_profile_hash":"` + hash('3') + `","conversation_hash":"` + hash('4') + `","governance_policy_hash":"` + hash('5') +
+		`","schema_version":"1","canonicalization_version":"2","chunking_version":"3","verifier_policy_hash":"` + hash('6') + `"}`
+	post("run", record.RunDAG, `{`+all("run")+`,"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
+		`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('9')+`"}]},"inputs":{"answer_text":"Ana.","audit_mode":"HYBRID","verifier_method":"v","lookup_path":"l","answer_mode":"a","n_quotes":1,"n_verified":1,"sources":[{"score":1}],"preflight_hash":"`+hash('a')+`"},`+
+		dimensions+`,"cache_key":"`+hash('b')+`"}`)
+	post("run of a pointer", record.RunDAG, `{"inputs":{"question_hash":"`+hash('1')+`","conversation_hash":"`+hash('2')+`","evidence_map_root":"`+hash('3')+`","answer_text":"Ana.","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`)
+	post("run as built", record.RunDAG, `{"question":"Who?","dag":{"root":"`+hash('8')+`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('a')+`"}]},"cache_key":"`+hash('b')+`"}`)
+	post("run rejected", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"stage":"preflight"},"rejection_reason":"r","answer_text":"No."}}`)
+	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
+	path := uint64(len(m.entries))
+	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
+	post("path of claims", record.PathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
+	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r"}`))
+	verb("state", v, err)
+	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
+	v, err = record.ParseValidation(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()), ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path},
+		[]byte(`{"validated":true,"reason":"r"}`))
+	verb("validation", v, err)
+	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":["sha256:`+hash('a')+`","sha256:`+hash('b')+`"],"title":"t","reason":"r"}`))
+	verb("registration", v, err)
+	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
+	verb("revocation", v, err)
+	list := new(record.SeqList)
+	for _, seq := range []uint64{1, 2, 5} {
+		list.Add(seq)
+	}
+	verb("redaction", record.NewRedaction("r", list), nil)
+	refused, err := record.Parse(record.IPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
+	require.NoError(t, err)
+	m.add(refused.AppendRefusal(nil, e, record.RefusedMismatch, 0))
+	named("refusal of a mismatch")
+	key := record.RunKey(record.IPCRecord, "ipc")
+	m.add(refused.AppendRefusal(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}, record.RefusedKey, 1))
+	named("refusal for a key")
+	first, second := m.signer, testSigner(t, testOrigin, 2)
+	m.changeKey(t, proofs.KeyIntroduced, first, second)
+	named("rotation")
+	m.changeKey(t, proofs.KeyRetired, first, second)
+	named("retirement")
+	m.signer = second
+	post("last", record.IPCRecord, `{"input_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`)
+	m.head.Size = uint64(len(m.entries))
+	m.seal(t)
+	return m, names
+}
+
+// bodyOf is the event in an entry.
+func bodyOf(t testing.TB, entry []byte) pyjson.Value {
+	t.Helper()
+	var d pyjson.Document
+	require.NoError(t, d.Parse(entry[proofs.HashSize:]))
+	return d.Root()
+}
+
+// alteration is one way to alter a JSON value; false where there is no such way.
+type alteration struct {
+	name  string
+	alter func(any) (any, bool)
+}
+
+// dropped stands in place of a member that is left out.
+type dropped struct{}
+
+// alterations are all of them. Values are those of encoding/json, with json.Number.
+var alterations = []alteration{
+	{"left out", func(any) (any, bool) { return dropped{}, true }},
+	{"null", func(v any) (any, bool) { return nil, v != nil }},
+	{"another", func(v any) (any, bool) {
+		switch v := v.(type) {
+		case nil:
+			return strings.Repeat("0", 64), true
+		case string:
+			return otherText(v), true
+		case json.Number:
+			return otherNumber(v), true
+		case bool:
+			return !v, true
+		case map[string]any:
+			v = maps.Clone(v)
+			v["unheard-of"] = "x"
+			return v, true
+		case []any:
+			return append(slices.Clone(v), "x"), true
+		}
+		return nil, false
+	}},
+	{"the next word", func(v any) (any, bool) { return otherWord(v, 1) }},
+	{"the last word", func(v any) (any, bool) { return otherWord(v, -1) }},
+	{"empty", func(v any) (any, bool) {
+		switch v := v.(type) {
+		case string:
+			return "", v != ""
+		case json.Number:
+			return json.Number("0"), v != "0"
+		case map[string]any:
+			return map[string]any{}, len(v) > 0
+		case []any:
+			return []any{}, len(v) > 0
+		}
+		return nil, false
+	}},
+	{"repeated", func(v any) (any, bool) {
+		switch v := v.(type) {
+		case string:
+			return v + v, v != ""
+		case []any:
+			if len(v) == 0 {
+				return nil, false
+			}
+			return append(slices.Clone(v), v[len(v)-1]), true
+		}
+		return nil, false
+	}},
+	{"reversed", func(v any) (any, bool) {
+		list, ok := v.([]any)
+		list = slices.Clone(list)
+		slices.Reverse(list)
+		return list, ok && len(list) > 1
+	}},
+	{"too long", func(v any) (any, bool) {
+		switch v.(type) {
+		case string:
+			return strings.Repeat("0", 5000), true
+		case json.Number:
+			return json.Number("1" + strings.Repeat("0", 80)), true
+		}
+		return nil, false
+	}},
+	{"negative", func(v any) (any, bool) {
+		n, ok := v.(json.Number)
+		return "-" + n, ok && n != "0"
+	}},
+	{"with a control character", func(v any) (any, bool) {
+		s, ok := v.(string)
+		return s + "\x00", ok
+	}},
+	{"a string", func(v any) (any, bool) { _, ok := v.(string); return "7", !ok }},
+	{"an integer", func(v any) (any, bool) {
+		n, ok := v.(json.Number)
+		return json.Number("7"), !ok || strings.Contains(string(n), ".")
+	}},
+	{"a number with a fraction", func(v any) (any, bool) {
+		n, ok := v.(json.Number)
+		return json.Number("7.5"), !ok || !strings.Contains(string(n), ".")
+	}},
+	{"a truth", func(v any) (any, bool) { _, ok := v.(bool); return true, !ok }},
+	{"an object", func(v any) (any, bool) { _, ok := v.(map[string]any); return map[string]any{}, !ok }},
+	{"an array", func(v any) (any, bool) { _, ok := v.([]any); return []any{}, !ok }},
+}
+
+// otherText is a text of the same form: digits of a hash stay such digits, a time a time.
+func otherText(s string) string {
+	if at := strings.LastIndexAny(s, "0123456789abcdef"); at >= 0 {
+		digit := byte('1')
+		if s[at] == '1' {
+			digit = '2'
+		}
+		return s[:at] + string(digit) + s[at+1:]
+	}
+	return s + "x"
+}
+
+// words are those that an event has in some place, one of each group.
+var words = [][]string{
+	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
+	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
+	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created"},
+}
+
+// otherWord is a word so many places further in its group.
+func otherWord(v any, step int) (any, bool) {
+	for _, group := range words {
+		if s, ok := v.(string); ok && slices.Contains(group, s) {
+			return group[(slices.Index(group, s)+step+len(group))%len(group)], true
+		}
+	}
+	return nil, false
+}
+
+func otherNumber(n json.Number) json.Number {
+	if whole, fraction, found := strings.Cut(string(n), "."); found {
+		return json.Number(whole + ".7" + fraction)
+	}
+	i, _ := strconv.ParseUint(string(n), 10, 64)
+	return json.Number(strconv.FormatUint(i+1, 10))
+}
+
+// places are the pointers of all values in one, each with its value.
+func places(pointer string, v any, found map[string]any) {
+	found[pointer] = v
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			places(pointer+"/"+strings.ReplaceAll(name, "/", "~1"), member, found)
+		}
+	case []any:
+		for i, element := range v {
+			places(pointer+"/"+strconv.Itoa(i), element, found)
+		}
+	}
+}
+
+// replacedAt is a value with another one in a place of it.
+func replacedAt(v any, pointer string, with any) any {
+	if pointer == "" {
+		return with
+	}
+	name, rest, _ := strings.Cut(pointer[1:], "/")
+	if rest != "" {
+		rest = "/" + rest
+	}
+	name = strings.ReplaceAll(name, "~1", "/")
+	switch v := v.(type) {
+	case map[string]any:
+		v = maps.Clone(v)
+		v[name] = replacedAt(v[name], rest, with)
+		if v[name] == (dropped{}) {
+			delete(v, name)
+		}
+		return v
+	case []any:
+		i, _ := strconv.Atoi(name)
+		v = slices.Clone(v)
+		if v[i] = replacedAt(v[i], rest, with); v[i] == (dropped{}) {
+			v = slices.Delete(v, i, i+1)
+		}
+		return v
+	}
+	panic("no place " + pointer)
+}
+
+// canonicalJSON is a value as events have it.
+func canonicalJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	var d pyjson.Document
+	require.NoError(t, d.Parse(text))
+	return d.Root().AppendCanonical(nil, pyjson.Compact)
+}
+
+// redigest makes the digest of a verb fit its event, as a liar does.
+func redigest(t testing.TB, body []byte, pointer string) []byte {
+	t.Helper()
+	var d pyjson.Document
+	require.NoError(t, d.Parse(body))
+	root := d.Root()
+	but := []string{"digest", "idempotency_key"}
+	switch kind := record.Kind(root.Member("kind").Text()); {
+	case pointer == "/record/digest" || kind.IsRecord() || kind == record.RecordRefused || kind == record.LedgerCreated:
+		return body
+	case kind == record.PathValidated:
+		but = append(but, "content_fingerprint", "record_seq")
+	}
+	digest := root.Member("record").Member("digest")
+	if digest.Kind() != pyjson.String {
+		return body
+	}
+	want := digestOf(root.Member("record"), but...)
+	return bytes.Replace(body, digest.Raw(), fmt.Appendf(nil, `"%x"`, want), 1)
+}
+
+// altered is the log with another body in an event, sealed.
+func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
+	t.Helper()
+	c := m.clone()
+	c.entries[seq] = slices.Concat(c.entries[seq][:proofs.HashSize], body)
+	c.relink(seq)
+	c.seal(t)
+	return c
+}
+
+// derive is what --content makes of a body: nil if it says nothing against it.
+func (m *memory) derive(t testing.TB, seq int, body []byte) error {
+	t.Helper()
+	event := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
+	for name, named := range event.Member("record").Member("content").Members() {
+		digest, ok := parseDigest(named.Member("sha256").Text())
+		require.True(t, ok, "%s", name.Text())
+		if size, _ := count(named.Member("size")); uint64(len(m.contents[digest])) != size {
+			return fmt.Errorf("content %q is not of its size", name.Text())
+		}
+	}
+	d := NewDeriver()
+	if err := d.Check(uint64(seq), body, func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil }); err != nil {
+		return err
+	}
+	if record.Kind(event.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unknown == 0 {
+		t.Errorf("not confirmed: %s", body)
+	}
+	return nil
+}
+
+// survivor is what the auditor cannot know, and why.
+type survivor struct{ pattern, why string }
+
+// claimsOfRecords are what the log alone cannot tell, and --content does: the digest of a record
+// covers all that the record says, and its hashes are those of its content.
+var claimsOfRecords = []survivor{
+	{`^[^/]+/record/content/.*(sha256|size): another$`, "the content is beside the log"},
+	{`^ipc of an axis payload/record/content/usage: left out$`, "no hash in the event is made of the usage"},
+	{`^[^/]+/record/digest: another$`, "the digest covers what the event leaves out"},
+	{`^[^/]+/checks/[^/]+/claimed: another$`, "the claim was the writer's"},
+	{`^ipc incomplete/checks/ipc_id: left out$`, "the claim was the writer's"},
+	{`^run/checks/stage:else: left out$`, "the stages that were claimed are content"},
+	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
+	{`^[^/]+/record/citations`, "no hash in the event covers it"},
+	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
+	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
+	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "whether there was a claim, the writer knows"},
+	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
+}
+
+// claimsOfServers are what nothing in the ledger can tell: whoever holds the receipt of the
+// event can.
+var claimsOfServers = []survivor{
+	{`/actor: (another|repeated)$`, "who has posted it, the server alone has seen"},
+	{`/time: another$`, "the clock was the server's"},
+	{`^(ipc|run|set|path|state|validation|registration|revocation|redaction)/record/idempotency_key: another$`, "a key that a client chose is nowhere in the ledger"},
+	{`^(state|validation|registration|revocation|redaction)/record/idempotency_key: left out$`, "a request for a verb has a key or none"},
+	{`^(state|validation|registration|revocation|redaction)/record/(reason|state|title|validated|chunk_hashes|record_seq|seqs)[/:]`, "what a verb asks for, its event alone says"},
+	{`^revocation/kind: the last word$`, "the record of a revocation can be that of a registration too"},
+	{`^refusal [^/]+/record/(digest|run_id): `, "a refused record is not kept"},
+	{`^refusal [^/]+/checks/output_hash/(claimed|computed): another$`, "a refused record is not kept"},
+	{`^run/record/cache_dimensions/[a-z]+_version: null$`, "words that are too long for an event: the report says NOT CHECKED"},
+}
+
+// namedLater are alterations that a later event contradicts.
+var namedLater = []survivor{
+	{`^ledger_created/ledger: (another|repeated)$`, "no name was asked for: the second event has another"},
+	{`^ipc/record/idempotency_key: another$`, "a refusal names the key"},
+	{`^path/record/project: `, "a validation names the project"},
+	{`^registration/record/source_id: `, "the revocation is of another source"},
+}
+
+// matched reports whether an alteration is in a list, and notes that the entry is needed.
+func matched(list []survivor, what string, needed map[string]bool) bool {
+	for _, s := range list {
+		if regexp.MustCompile(s.pattern).MatchString(what) {
+			needed[s.pattern] = true
+			return true
+		}
+	}
+	return false
+}
+
+// Every member of every kind of event is altered in every way, and the log signed again by
+// its own key: the auditor names it, or it is in the lists of what it cannot know.
+func TestEveryMemberIsChecked(t *testing.T) {
+	m, names := everyKind(t)
+	require.Nil(t, newAuditor().walk(t, m).Damage)
+	needed := make(map[string]bool)
+	for seq, entry := range m.entries {
+		require.NoError(t, m.derive(t, seq, entry[proofs.HashSize:]))
+		var event any
+		decoder := json.NewDecoder(bytes.NewReader(entry[proofs.HashSize:]))
+		decoder.UseNumber()
+		require.NoError(t, decoder.Decode(&event))
+		found := make(map[string]any)
+		places("", event, found)
+		for pointer, value := range found {
+			for _, a := range alterations {
+				altered, ok := a.alter(value)
+				if !ok || pointer == "" {
+					continue
+				}
+				body := redigest(t, canonicalJSON(t, replacedAt(event, pointer, altered)), pointer)
+				if bytes.Equal(body, entry[proofs.HashSize:]) {
+					continue
+				}
+				what := fmt.Sprintf("%s%s: %s", names[seq], pointer, a.name)
+				switch damage := newAuditor().walk(t, m.altered(t, seq, body)).Damage; {
+				case damage != nil:
+					if damage.Seq != uint64(seq) && !matched(namedLater, what, needed) {
+						t.Errorf("%s is named elsewhere: %v", what, damage)
+					}
+				case m.derive(t, seq, body) != nil:
+					if !matched(claimsOfRecords, what, needed) {
+						t.Errorf("%s: only the content tells, and it is in no list of such", what)
+					}
+				case !matched(claimsOfServers, what, needed):
+					t.Errorf("%s: survives", what)
+				}
+			}
+		}
+	}
+	for _, s := range slices.Concat(claimsOfRecords, claimsOfServers, namedLater) {
+		require.True(t, needed[s.pattern], "nothing needs %s: %s", s.pattern, s.why)
+	}
+}
