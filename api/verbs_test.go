@@ -121,6 +121,8 @@ func TestSourceIsRegisteredAndRevoked(t *testing.T) {
 	require.Equal(t, map[string]any{"source_id": "x"}, s.recordOf(a))
 	s.do(http.MethodDelete, "/sources/x", "").problem(http.StatusNotFound)
 	s.do(http.MethodDelete, "/sources/y", "").problem(http.StatusNotFound)
+	s.put("/sources/", `{}`).problem(http.StatusNotFound)
+	s.do(http.MethodDelete, "/sources/", "").problem(http.StatusNotFound)
 
 	s.put("/sources/x", `{}`).want(http.StatusCreated)
 	a = s.do(http.MethodDelete, "/sources/x", `{"reason":"gone"}`, "Content-Type", "application/json").want(http.StatusCreated)

@@ -3,7 +3,6 @@ package audit
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"math"
 	"strconv"
 
 	"colophon/ledger/record"
@@ -51,29 +50,32 @@ const (
 )
 
 // malformed says what is wrong with the form of a member, if anything is.
-func (k kinds) malformed(v pyjson.Value) string {
+func (k kinds) malformed(kind pyjson.Kind, v pyjson.Value) string {
 	raw := v.Raw()
-	if v.Kind() == pyjson.Integer && k&formNatural != 0 && raw[0] == '-' {
+	switch {
+	case kind == pyjson.Integer && k&formNatural != 0 && raw[0] == '-':
 		return "is negative"
-	}
-	if v.Kind() != pyjson.String {
+	case kind != pyjson.String:
 		return ""
 	}
 	const quotes = len(`""`)
-	most := math.MaxInt
+	long := len(raw) - quotes // no less than the text: escapes make raw longer
+	most := record.MaxShort
 	switch {
-	case k&formDigest != 0 && !isDigest(v.Text()):
+	case k&formDigest != 0 && !isDigest(raw[1:len(raw)-1]):
 		return "is no SHA-256 in hexadecimal digits"
-	case k&formFilled != 0 && len(raw) == quotes:
+	case k&formFilled != 0 && long == 0:
 		return "is empty"
-	case k&formShort != 0:
-		most = record.MaxShort
+	case long <= most || k&formDigest != 0:
+		return ""
 	case k&formName != 0:
 		most = record.MaxName
 	case k&formReason != 0:
 		most = record.MaxReason
+	case k&formShort == 0:
+		return ""
 	}
-	if len(raw) > quotes+most && len(v.Text()) > most { // escapes make raw longer, never shorter
+	if long > most && len(v.Text()) > most {
 		return "is longer than the API allows"
 	}
 	return ""
@@ -113,11 +115,12 @@ func (e *event) members(what string, o pyjson.Value, known []member, found []pyj
 		if next == len(known) {
 			return e.damaged("%s has a member %.100q that is unknown", what, name)
 		}
-		if known[next].kinds&(1<<value.Kind()) == 0 {
+		allowed, kind := known[next].kinds, value.Kind()
+		if allowed&(1<<kind) == 0 {
 			return e.damaged("%s has as %q the value %.100s, which is of another type", what, known[next].name, value.Raw())
 		}
-		if known[next].kinds&forms != 0 {
-			if wrong := known[next].kinds.malformed(value); wrong != "" {
+		if allowed&forms != 0 {
+			if wrong := allowed.malformed(kind, value); wrong != "" {
 				return e.damaged("%s has as %q the value %.100s, which %s", what, known[next].name, value.Raw(), wrong)
 			}
 		}
