@@ -88,7 +88,7 @@ func TestAuditStateGoesOn(t *testing.T) {
 	text, err := os.ReadFile(state)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &s))
-	require.Equal(t, []any{1, w.size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
+	require.Equal(t, []any{auditStateVersion, w.size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
 	require.NotEmpty(t, s.CompactRange)
 }
 
@@ -134,21 +134,21 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"of another log":        {another.key, func(*testing.T, string) {}, "the state of another log"},
 		"another log's note":    {w.key, changeState(func(s *auditState) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
 		"another origin":        {w.key, changeState(func(s *auditState) { s.Origin = "elsewhere.example" }), "the state of another log"},
-		"of a later version":    {w.key, changeState(func(s *auditState) { s.Version = 2 }), "version 2"},
-		"another size":          {w.key, changeState(func(s *auditState) { s.Size-- }), "compact range"},
+		"of a later version":    {w.key, changeState(func(s *auditState) { s.Version = 3 }), "version 3"},
+		"another size":          {w.key, changeState(func(s *auditState) { s.Size-- }), "its files are of 26 events"},
 		"other uses of keys":    {w.key, changeState(func(s *auditState) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.key, changeState(func(s *auditState) { s.CompactRange[0] = zeroHash }), "compact range"},
 		"without keys":          {w.key, changeState(func(s *auditState) { s.Keys = nil }), "who signs"},
 		"another tip":           {w.key, changeState(func(s *auditState) { s.Tip = "x" }), "its tip"},
-		"no JSON":               {w.key, writeState("x"), "no state of an audit"},
-		"more members":          {w.key, writeState(`{"version":1,"more":1}`), "no state of an audit"},
-		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "tile/0/000.p/26 has 0 bytes"},
+		"no JSON":               {w.key, writeState("x"), "the state is damaged: invalid character"},
+		"more members":          {w.key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
+		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "no such file"},
 		"without some of its own": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
-		}, "remembers 3 events"},
+		}, "facts has 3 bytes, not 26"},
 		"with other tiles": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
-		}, "tile/0/000.p/26 has 64 bytes"},
+		}, "tile-0 has 64 bytes, not 832"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
@@ -190,7 +190,7 @@ func changeState(change func(*auditState)) func(*testing.T, string) {
 		var s auditState
 		require.NoError(t, json.Unmarshal(text, &s))
 		change(&s)
-		text, err = json.Marshal(s)
+		text, err = s.encode()
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(state, text, 0o600))
 	}

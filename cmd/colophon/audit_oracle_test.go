@@ -77,7 +77,7 @@ func (p *lockedPast) Tile(level uint8, index uint64) ([]byte, error) {
 func TestOracleOutlivesItsRequests(t *testing.T) {
 	w := newAuditWorld(t, 300, 0, 0)
 	dir := t.TempDir()
-	past, err := openPast(dir, 0, 0)
+	past, err := newPast(dir)
 	require.NoError(t, err)
 	defer past.Close()
 	r, err := newReplica(dir, ledger.Default, nil)

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"colophon/ledger"
 	"colophon/ledger/record"
@@ -19,16 +23,39 @@ import (
 
 // pastFiles is an audit.Past in the files of a folder: "facts", a byte for each event;
 // "tile-L", the hashes of each level; "keys-XX", the uses of the idempotency keys that
-// begin with that byte. All of them only grow but for what is marked. It belongs to the
+// begin with that byte. These only grow, and of each a running checksum is kept. "marks"
+// has a byte for each event too: flags that no later audit reads. It belongs to the
 // goroutine of the walk.
 type pastFiles struct {
 	dir   string
 	facts *os.File
 	size  uint64 // facts in the file
 	news  []byte // facts that are not in the file yet
+	marks *os.File
 	tiles map[uint8]*os.File
 	keys  [manyKeyFiles]keyFile
 	uses  uint64 // in all of keys
+	sums  map[string]*runningSum
+	kept  pastMark
+}
+
+// runningSum is the SHA-256 of the beginning of a file.
+type runningSum struct {
+	hash  hash.Cloner
+	bytes int64
+}
+
+// pastMark is what was remembered at some position: cut goes back to it.
+type pastMark struct {
+	size, uses uint64
+	sums       map[string]runningSum
+}
+
+// fileSum is a file's length and checksum as the state file has them. What comes behind
+// that length is of an audit that was cut short.
+type fileSum struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
 }
 
 // keyFile is the uses of the keys that begin alike.
@@ -46,35 +73,40 @@ const (
 	keyBuffer    = 256 * useBytes
 )
 
-// factsFile is the name of the file with the facts.
-const factsFile = "facts"
+// Names of files.
+const (
+	factsFile = "facts"
+	marksFile = "marks"
+)
 
 // keyFileOf is the number of the file that a key is in.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 
-// openPast opens what is remembered of the first size events, and forgets what may be there of
-// later ones. uses is how many keys they have used.
-func openPast(dir string, size, uses uint64) (*pastFiles, error) {
+// newPast opens a folder that remembers nothing; what may be in it is forgotten.
+func newPast(dir string) (*pastFiles, error) {
 	p, err := lookPast(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cut(size, uses); err != nil {
+	if err := p.cut(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-// lookPast opens what is remembered for its tiles to be read. All else comes after cut.
-// The folder is made if it is not there, but no other.
+// lookPast opens a folder whose files are read by check, and used after cut. The folder is
+// made if it is not there, but no other.
 func lookPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	p := &pastFiles{dir: dir, tiles: make(map[uint8]*os.File)}
+	p := &pastFiles{dir: dir, tiles: make(map[uint8]*os.File), sums: make(map[string]*runningSum)}
 	var err error
 	if p.facts, err = p.file(factsFile); err != nil {
 		return nil, err
+	}
+	if p.marks, err = p.file(marksFile); err != nil {
+		return nil, errors.Join(err, p.facts.Close())
 	}
 	return p, nil
 }
@@ -83,81 +115,111 @@ func (p *pastFiles) file(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(p.dir, name), os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// cut forgets what was remembered of events from a size on. uses is how many keys those
-// before have used. Where something of those is missing it changes nothing in the files.
-func (p *pastFiles) cut(size, uses uint64) error {
-	p.cutNews(size)
+// sum is the running checksum of a file.
+func (p *pastFiles) sum(name string) *runningSum {
+	s, known := p.sums[name]
+	if !known {
+		s = &runningSum{hash: sha256.New().(hash.Cloner)}
+		p.sums[name] = s
+	}
+	return s
+}
+
+// add adds what is written to the end of a file.
+func (s *runningSum) add(b []byte) {
+	s.hash.Write(b)
+	s.bytes += int64(len(b))
+}
+
+// clone is the sum as it is now.
+func (s *runningSum) clone() (runningSum, error) {
+	h, err := s.hash.Clone()
+	return runningSum{h, s.bytes}, err
+}
+
+// check reads the files of size events with so many uses of keys, and compares them with
+// their checksums. It changes nothing in them.
+func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
+	keys := int64(0)
+	for name, want := range files {
+		if strings.HasPrefix(name, keysPrefix) {
+			keys += want.Bytes
+		}
+		f, err := os.Open(filepath.Join(p.dir, filepath.Base(name)))
+		if err != nil {
+			return err
+		}
+		s := p.sum(name)
+		s.bytes, err = io.CopyN(s.hash, f, want.Bytes)
+		if err = errors.Join(err, f.Close()); errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s has %d bytes, not %d", f.Name(), s.bytes, want.Bytes)
+		}
+		if err != nil {
+			return err
+		}
+		if got := hex.EncodeToString(s.hash.Sum(nil)); got != want.SHA256 {
+			return fmt.Errorf("%s has the checksum %s, not %s", f.Name(), got, want.SHA256)
+		}
+	}
+	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
+		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[factsFile].Bytes, keys, size, uses)
+	}
+	p.size, p.uses = size, uses
+	return p.mark()
+}
+
+// mark has cut go back to what is remembered now.
+func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
 	}
-	info, err := p.facts.Stat()
-	if err != nil {
-		return err
-	}
-	if uint64(info.Size()) < size {
-		return fmt.Errorf("%s remembers %d events, not %d", p.dir, info.Size(), size)
-	}
-	var kept [manyKeyFiles]uint64
-	p.size, p.uses = size, 0
-	for number := range kept {
-		if kept[number], err = p.keptKeys(number, size); err != nil {
+	m := pastMark{size: p.size, uses: p.uses, sums: make(map[string]runningSum, len(p.sums))}
+	for name, s := range p.sums {
+		var err error
+		if m.sums[name], err = s.clone(); err != nil {
 			return err
 		}
-		p.uses += kept[number]
 	}
-	if p.uses != uses {
-		return fmt.Errorf("%s remembers %d uses of idempotency keys, not %d", p.dir, p.uses, uses)
+	p.kept = m
+	return nil
+}
+
+// cut forgets what was remembered since mark.
+func (p *pastFiles) cut() error {
+	p.size, p.news, p.uses = p.kept.size, p.news[:0], p.kept.uses
+	clear(p.sums)
+	for name, s := range p.kept.sums {
+		clone, err := s.clone()
+		if err != nil {
+			return err
+		}
+		p.sums[name] = &clone
 	}
-	errs := []error{p.facts.Truncate(int64(size))}
-	for number, n := range kept {
-		if err := os.Truncate(p.keyPath(number), int64(n)*useBytes); !errors.Is(err, fs.ErrNotExist) {
+	errs := []error{p.facts.Truncate(int64(p.size)), p.marks.Truncate(0)}
+	for number := range p.keys {
+		p.keys[number].news = p.keys[number].news[:0]
+		if err := os.Truncate(p.keyPath(number), p.kept.sums[keyName(number)].bytes); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// cutNews is cut of what is not in the files yet.
-func (p *pastFiles) cutNews(size uint64) {
-	p.news = p.news[:min(uint64(len(p.news)), max(size, p.size)-p.size)]
-	for number := range p.keys {
-		k := &p.keys[number]
-		for n := len(k.news) - useBytes; n >= 0 && decodeUse(k.news[n:]).Seq >= size; n -= useBytes {
-			k.news = k.news[:n]
-		}
+// files are the files as the state file has them, at the last mark.
+func (p *pastFiles) files() map[string]fileSum {
+	files := make(map[string]fileSum, len(p.kept.sums))
+	for name, s := range p.kept.sums {
+		files[name] = fileSum{s.bytes, hex.EncodeToString(s.hash.Sum(nil))}
 	}
+	return files
 }
 
-func (p *pastFiles) keyPath(number int) string {
-	return filepath.Join(p.dir, fmt.Sprintf("keys-%02d", number))
-}
+const keysPrefix = "keys-"
 
-// keptKeys is how many uses in a file are by events before a size: those by others come
-// last.
-func (p *pastFiles) keptKeys(number int, size uint64) (kept uint64, err error) {
-	f, err := os.Open(p.keyPath(number))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close() // of no effect on what was read
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	kept = uint64(info.Size() / useBytes)
-	for row := make([]byte, useBytes); kept > 0; kept-- {
-		if _, err := f.ReadAt(row, int64(kept-1)*useBytes); err != nil {
-			return 0, err
-		}
-		if decodeUse(row).Seq < size {
-			break
-		}
-	}
-	return kept, nil
-}
+// keyName is the name of a file of uses of keys.
+func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) }
+
+func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
 // Add implements audit.Past.
 func (p *pastFiles) Add(f audit.Facts) error {
@@ -172,10 +234,24 @@ func (p *pastFiles) flushFacts() error {
 	if len(p.news) == 0 {
 		return nil
 	}
-	_, err := p.facts.WriteAt(p.news, int64(p.size))
+	facts, marks := slices.Clone(p.news), make([]byte, len(p.news))
+	marked := false
+	for i, f := range p.news {
+		facts[i], marks[i] = f&^byte(audit.Marks), f&byte(audit.Marks)
+		marked = marked || marks[i] != 0
+	}
+	if _, err := p.facts.WriteAt(facts, int64(p.size)); err != nil {
+		return err
+	}
+	if marked {
+		if _, err := p.marks.WriteAt(marks, int64(p.size)); err != nil {
+			return err
+		}
+	}
+	p.sum(factsFile).add(facts)
 	p.size += uint64(len(p.news))
 	p.news = p.news[:0]
-	return err
+	return nil
 }
 
 // Facts implements audit.Past.
@@ -186,11 +262,14 @@ func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 		}
 		return audit.Facts(p.news[seq-p.size]), nil
 	}
-	var one [1]byte
-	if _, err := p.facts.ReadAt(one[:], int64(seq)); err != nil {
+	var fact, mark [1]byte
+	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
 		return 0, fmt.Errorf("what is remembered of event %d: %w", seq, err)
 	}
-	return audit.Facts(one[0]), nil
+	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
+		return 0, fmt.Errorf("what is remembered of event %d: %w", seq, err)
+	}
+	return audit.Facts(fact[0] | mark[0]), nil
 }
 
 // Mark implements audit.Past.
@@ -203,16 +282,24 @@ func (p *pastFiles) Mark(seq uint64, flags audit.Facts) error {
 		p.news[seq-p.size] |= byte(flags)
 		return nil
 	}
-	_, err = p.facts.WriteAt([]byte{byte(facts | flags)}, int64(seq))
+	_, err = p.marks.WriteAt([]byte{byte((facts | flags) & audit.Marks)}, int64(seq))
 	return err
 }
 
-// Keep implements audit.Past.
+// Keep implements audit.Past. What is kept of a tile is the beginning of what it grows to.
 func (p *pastFiles) Keep(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
-	if err == nil {
-		_, err = f.WriteAt(t.Hashes, int64(t.Index)*proofs.FullTile*proofs.HashSize)
+	if err != nil {
+		return err
 	}
+	at, s := int64(t.Index)*proofs.FullTile*proofs.HashSize, p.sum(filepath.Base(f.Name()))
+	if at > s.bytes {
+		return fmt.Errorf("%s: a tile before %d/%d is not remembered", f.Name(), t.Level, t.Index)
+	}
+	if more := at + int64(len(t.Hashes)) - s.bytes; more > 0 {
+		s.add(t.Hashes[int64(len(t.Hashes))-more:])
+	}
+	_, err = f.WriteAt(t.Hashes, at)
 	return err
 }
 
@@ -284,6 +371,7 @@ func (p *pastFiles) flushKeys(number int) error {
 		return err
 	}
 	_, err = f.Write(k.news)
+	p.sum(keyName(number)).add(k.news)
 	k.news, k.dirty = k.news[:0], true
 	return errors.Join(err, f.Close())
 }
@@ -377,7 +465,7 @@ func (p *pastFiles) syncKeys(number int) error {
 
 // Close lets go of the files.
 func (p *pastFiles) Close() error {
-	errs := []error{p.facts.Close()}
+	errs := []error{p.facts.Close(), p.marks.Close()}
 	for _, f := range p.tiles {
 		errs = append(errs, f.Close())
 	}

@@ -98,14 +98,18 @@ func (a *auditor) remember(log *publishedLog, at audit.Position) error {
 	if err != nil {
 		return err
 	}
-	a.memory.come(at)
+	if err := a.memory.come(at); err != nil {
+		return err
+	}
 	a.memory.checked, a.memory.seen = at.Size, []seenNote{now}
 	return a.memory.save()
 }
 
 // reach notes how far a walk has come that is not at its end.
 func (a *auditor) reach(ctx context.Context, log *publishedLog, at audit.Position) error {
-	a.memory.come(at)
+	if err := a.memory.come(at); err != nil {
+		return err
+	}
 	return a.see(ctx, log)
 }
 

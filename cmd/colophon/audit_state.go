@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,12 @@ import (
 	"colophon/proofs/audit"
 )
 
-// auditStateVersion is the format of the state file.
-const auditStateVersion = 1
+// Formats of the state file. The first had no checksums; of it, the checkpoints that were
+// seen are taken over, and the log is walked again.
+const (
+	auditStateVersion = 2
+	firstStateVersion = 1
+)
 
 // auditState is what an auditor remembers from one audit to the next, as JSON in a
 // file; what it remembers of single events is in a folder beside it.
@@ -42,7 +47,55 @@ type auditState struct {
 	// Keys are those of the log as its events say, in the form of log/key; absent before
 	// the first.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
+	// Files are the lengths and checksums of the files in the folder.
+	Files map[string]fileSum `json:"files"`
+	// Checksum is the SHA-256 of this file with an empty checksum, in every later version too.
+	Checksum string `json:"checksum"`
 }
+
+// encode is the state file, with its checksum.
+func (s auditState) encode() ([]byte, error) {
+	s.Checksum = ""
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, '\n')
+	before, after, _ := cutChecksum(text, 0)
+	return slices.Concat(before, []byte(checksumOf(text)), after), nil
+}
+
+// cutChecksum takes a state file apart at its checksum, which has so many digits.
+func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
+	const name = `"checksum": "`
+	at := bytes.LastIndex(text, []byte(name)) + len(name)
+	if at < len(name) || len(text) < at+digits {
+		return nil, nil, false
+	}
+	return text[:at], text[at+digits:], true
+}
+
+// checkSum checks the checksum of a state file, whatever its version.
+func checkSum(text []byte) error {
+	digits := hex.EncodedLen(sha256.Size)
+	before, after, found := cutChecksum(text, digits)
+	if !found {
+		return errors.New("its checksum is missing")
+	}
+	says, makes := string(text[len(before):len(before)+digits]), checksumOf(slices.Concat(before, after))
+	if says != makes {
+		return fmt.Errorf("its checksum is %q, its contents make it %s", says, makes)
+	}
+	return nil
+}
+
+func checksumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// errStateDamaged: the state is not as an audit has written it.
+var errStateDamaged = errors.New("the state is damaged")
 
 // auditMemory is the state of an audit under way.
 type auditMemory struct {
@@ -54,6 +107,8 @@ type auditMemory struct {
 	checked uint64             // entries whose uses of keys were compared with those before
 	seen    []seenNote         // each signed, the oldest first
 	keys    []*proofs.Verifier // trusted, as the auditor has found them
+	// converted: the state is of an earlier version, and the log is walked again.
+	converted bool
 }
 
 // openAuditMemory reads the state file, which may be absent. One of another log than that
@@ -65,7 +120,7 @@ func openAuditMemory(file string, known []*proofs.Verifier) (*auditMemory, error
 		if err != nil {
 			return nil, fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
 		}
-		if m.past, err = openPast(dir, 0, 0); err != nil {
+		if m.past, err = newPast(dir); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		return m, nil
@@ -88,7 +143,13 @@ func (m *auditMemory) open(known []*proofs.Verifier) error {
 	if err != nil {
 		return refused("--state: %w", err)
 	}
-	if err := m.read(text, known); err != nil {
+	err = m.read(text, known)
+	switch {
+	case errors.Is(err, errStateDamaged):
+		return refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
+			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
+			"give what checkpoints you have with --against", m.file, err, m.dir())
+	case err != nil:
 		return refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.file, err, m.dir())
 	}
 	return nil
@@ -101,7 +162,7 @@ func (m *auditMemory) begin() error {
 			"Put the file back, or remove the folder too to audit the log from its beginning", m.file, m.dir())
 	}
 	var err error
-	if m.past, err = openPast(m.dir(), 0, 0); err != nil {
+	if m.past, err = newPast(m.dir()); err != nil {
 		return refused("--state: %w", err)
 	}
 	return nil
@@ -112,14 +173,22 @@ func (m *auditMemory) dir() string { return m.file + ".d" }
 
 // read takes over a state of the log that one of the known keys is of.
 func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
+	var version struct{ Version int }
+	err := json.Unmarshal(text, &version)
+	if err == nil && version.Version != firstStateVersion {
+		err = checkSum(text)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStateDamaged, err)
+	}
+	if version.Version != auditStateVersion && version.Version != firstStateVersion {
+		return fmt.Errorf("it has version %d, this program knows %d: use the program that has written it", version.Version, auditStateVersion)
+	}
 	var s auditState
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
-		return fmt.Errorf("it is no state of an audit: %w", err)
-	}
-	if s.Version != auditStateVersion {
-		return fmt.Errorf("it has version %d, this program knows %d", s.Version, auditStateVersion)
+		return fmt.Errorf("%w: %w", errStateDamaged, err)
 	}
 	own := func(v *proofs.Verifier) bool {
 		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Trusts(v)
@@ -127,21 +196,37 @@ func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
 	if !slices.ContainsFunc(known, own) {
 		return fmt.Errorf("it is the state of another log, %q: none of its verifier keys is given", s.Origin)
 	}
-	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses, s.KeysChecked
 	if s.Keys != nil {
 		known = addKeys(s.Keys.Verifiers(), known...)
 	}
+	if s.Version == firstStateVersion {
+		return m.convert(&s, known)
+	}
+	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses, s.KeysChecked
 	if err := m.readSeen(&s, known); err != nil {
 		return err
 	}
-	var err error
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
 		return fmt.Errorf("its tip: %w", err)
 	}
 	if err := s.checkKeys(); err != nil {
 		return err
 	}
-	return m.readFolder(s.CompactRange)
+	return m.readFolder(&s)
+}
+
+// convert takes over the checkpoints of a state without checksums. They are signed, so
+// that no damage of it can make them others; all else the log shows once more.
+func (m *auditMemory) convert(s *auditState, known []*proofs.Verifier) (err error) {
+	if s.Checksum != "" || s.Files != nil {
+		return fmt.Errorf("%w: a state of version %d has no checksums", errStateDamaged, s.Version)
+	}
+	if err := m.readSeen(s, known); err != nil {
+		return fmt.Errorf("%w: %w", errStateDamaged, err)
+	}
+	m.converted = true
+	m.past, err = newPast(m.dir())
+	return err
 }
 
 // readSeen opens the notes that were seen.
@@ -183,9 +268,10 @@ func (s *auditState) checkKeys() error {
 	return nil
 }
 
-// readFolder opens what is in the folder, and takes the root from it: the tiles there
-// must be those of the compact range. What is refused stays as it was.
-func (m *auditMemory) readFolder(said []string) (err error) {
+// readFolder opens what is in the folder, and takes the root from it: the files must have
+// their checksums, and the tiles there must be those of the compact range. What is refused
+// stays as it was.
+func (m *auditMemory) readFolder(s *auditState) (err error) {
 	past, err := lookPast(m.dir())
 	if err != nil {
 		return err
@@ -195,11 +281,14 @@ func (m *auditMemory) readFolder(said []string) (err error) {
 			err = errors.Join(err, past.Close())
 		}
 	}()
+	if err := past.check(m.at.Size, m.uses, s.Files); err != nil {
+		return fmt.Errorf("%w: %w", errStateDamaged, err)
+	}
 	tree, err := proofs.OpenTree(m.at.Size, past.Tile, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.dir(), err)
 	}
-	if !slices.Equal(said, hexHashes(tree.Snapshot().CompactRange())) {
+	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
 		return fmt.Errorf("its compact range is not that of %s", m.dir())
 	}
 	m.at.Root, m.past = tree.Root(), past
@@ -211,11 +300,17 @@ func (m *auditMemory) cut() error {
 	if m.checked != m.at.Size {
 		m.past.recheck()
 	}
-	return m.past.cut(m.at.Size, m.uses)
+	return m.past.cut()
 }
 
 // come notes how far the walk has come, which is as far as what is remembered goes.
-func (m *auditMemory) come(at audit.Position) { m.at, m.uses = at, m.past.uses }
+func (m *auditMemory) come(at audit.Position) error {
+	if err := m.past.mark(); err != nil {
+		return err
+	}
+	m.at, m.uses = at, m.past.uses
+	return nil
+}
 
 // rewind forgets what was remembered beyond how far the walk has come.
 func (m *auditMemory) rewind() error {
@@ -239,7 +334,7 @@ func (m *auditMemory) save() error {
 	}
 	s := auditState{
 		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys,
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, Files: m.past.files(),
 	}
 	for _, n := range m.seen[1:] {
 		s.Unproved = append(s.Unproved, string(n.note))
@@ -247,11 +342,11 @@ func (m *auditMemory) save() error {
 	for _, key := range m.keys {
 		s.VerifierKeys = append(s.VerifierKeys, key.String())
 	}
-	text, err := json.MarshalIndent(s, "", "  ")
+	text, err := s.encode()
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(m.file, append(text, '\n')); err != nil {
+	if err := replaceFile(m.file, text); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil

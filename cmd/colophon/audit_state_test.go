@@ -119,7 +119,7 @@ func FuzzAuditState(f *testing.F) {
 			return
 		}
 		require.Equal(t, []any{want.Size, want.Root}, []any{end.Size, end.Root})
-		m.come(end)
+		require.NoError(t, m.come(end))
 		m.seen = []seenNote{{want, log.head.Checkpoint}}
 		require.NoError(t, m.save())
 		require.NoError(t, m.close())

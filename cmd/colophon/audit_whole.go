@@ -24,7 +24,7 @@ func (a *auditor) walkAll(ctx context.Context, log *publishedLog) (err error) {
 	w := &wholeWalk{auditor: a, log: log, past: a.memory.past, redacts: make(map[uint64]uint64)}
 	a.report.Walked, a.report.KeyUses = 0, 0
 	if a.memory.at.Size > 0 {
-		if w.past, err = openPast(dir, 0, 0); err != nil {
+		if w.past, err = newPast(dir); err != nil {
 			return err
 		}
 		defer w.past.Close()

@@ -21,6 +21,10 @@ const (
 	IsRedacted                         // a later event redacts it
 	WasServed                          // the content was there when it was asked for
 	WasGone                            // it was said to be erased when it was asked for
+
+	// Marks are the flags that Past.Mark adds. A walk reads those alone that were added since
+	// its beginning.
+	Marks = IsRedacted | WasServed | WasGone
 )
 
 // eventKinds gives kinds their numbers in Facts, from 1.
