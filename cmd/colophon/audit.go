@@ -192,6 +192,9 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 	if a.memory, err = openAuditMemory(o.state, a.known); err != nil {
 		return err
 	}
+	if a.memory.converted {
+		a.say("%s is of an earlier version, without checksums: the checkpoints in it count, and the log is walked from its beginning", o.state)
+	}
 	if err = a.followKeys(ctx); err == nil {
 		err = a.openAgainst(notes)
 	}
@@ -239,7 +242,7 @@ func (a *auditor) once(ctx context.Context) error {
 // round audits the ledger as it is now. What it finds is in the report; an error says
 // why it could not be finished.
 func (a *auditor) round(ctx context.Context) error {
-	a.report = &auditReport{Ledger: a.ledger}
+	a.report = newAuditReport(a)
 	if a.replayIndex || a.receipts > 0 {
 		a.report.Seed = a.seed
 	}
@@ -249,6 +252,9 @@ func (a *auditor) round(ctx context.Context) error {
 		err = nil
 	}
 	a.report.conclude()
+	if err == nil && a.report.Clean {
+		err = a.rememberDone()
+	}
 	return err
 }
 
@@ -295,7 +301,7 @@ func (a *auditor) walkOn(ctx context.Context, log *publishedLog) error {
 func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension) (audit.Position, error) {
 	bar := newProgress(a.console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
 	defer bar.finish()
-	options := audit.Options{Verifiers: a.given, Successors: a.keys, Ledger: a.ledger, Progress: func(done, _ uint64) { bar.set(done) }}
+	options := audit.Options{Verifiers: a.given, Successors: a.keys, Ledger: a.ledger, Now: time.Now(), Progress: func(done, _ uint64) { bar.set(done) }}
 	report, at, err := audit.Extend(ctx, log, options, x)
 	if err != nil {
 		return at, err
@@ -310,6 +316,7 @@ func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension
 		return at, report.Damage
 	}
 	a.takeKeys(at.Keys, nil)
+	a.report.walked(at)
 	return at, a.checkOlder(at, x.Past)
 }
 

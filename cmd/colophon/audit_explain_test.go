@@ -66,6 +66,6 @@ func TestSummariesSayWhatWasNotChecked(t *testing.T) {
 	require.Contains(t, r.String(), "default: clean: 3 events")
 	r.Unchecked = []string{"metrics: 404"}
 	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 3 events")
-	r.Walked = 1
-	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 3 events, 1 of them")
+	r.Walked, r.Earlier = 1, &checkedAt{2, "2026-01-02T03:04:05Z"}
+	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 1 new event checked now; 2 of 3 events were checked before, last at 2026-01-02T03:04:05Z, and were not fetched again")
 }

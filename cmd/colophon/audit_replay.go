@@ -30,6 +30,7 @@ func (a *auditor) scrapeFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.show(before)
 	if a.published = before.head.Size; a.published > 0 {
 		// Answered once the index has come so far. What else it says is asked again.
 		_, err := a.fetch.get(ctx, "/records?after="+decimal(a.published-1), maxAuditJSON)

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -105,6 +107,19 @@ type auditReport struct {
 	Root    string `json:"root"`   // of the tree, signed
 	Walked  uint64 `json:"walked"` // entries that this audit has looked at, of audits with a state the new ones
 	KeyUses uint64 `json:"key_uses"`
+	Time    string `json:"time"` // of this audit
+	// Earlier says up to which size, and when, earlier audits have found the entries good that
+	// this one has not looked at; absent where it has looked at all.
+	Earlier *checkedAt `json:"earlier,omitempty"`
+	// Skipped is what was not asked for, each with when it was last found good, if that is known.
+	Skipped []skippedCheck `json:"skipped"`
+	// What the events say, of all entries.
+	FirstTime  string            `json:"first_time,omitempty"`
+	LastTime   string            `json:"last_time,omitempty"`
+	Records    uint64            `json:"records"`
+	Mismatched uint64            `json:"mismatched"` // records of which a claim fails
+	Refused    uint64            `json:"refused"`    // what was refused
+	States     map[string]uint64 `json:"states,omitempty"`
 	// Of content, where it was asked for.
 	Contents  uint64 `json:"contents,omitempty"`
 	Redacted  uint64 `json:"redacted,omitempty"`  // records whose content is erased, as the log says
@@ -120,6 +135,74 @@ type auditReport struct {
 	Unchecked []string       `json:"unchecked,omitempty"`
 	hidden    bool           // some of that because the server does not show it
 	Findings  []auditFinding `json:"findings"`
+}
+
+// Names of what an audit checks.
+const (
+	checkedLog      = "log"
+	checkedContent  = "content"
+	checkedAnswers  = "answers"
+	checkedReceipts = "receipts"
+)
+
+// skippedFlags are the flags that ask for a check.
+var skippedFlags = map[string]string{checkedContent: "--content", checkedAnswers: "--replay-index", checkedReceipts: "--receipts N"}
+
+// skippedCheck is something that an audit has not checked.
+type skippedCheck struct {
+	What string     `json:"what"`
+	Last *checkedAt `json:"last,omitempty"`
+}
+
+// timeOfReport is the time as reports have it.
+func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// newAuditReport is the report of an audit that begins.
+func newAuditReport(a *auditor) *auditReport {
+	r := &auditReport{Ledger: a.ledger, Time: timeOfReport(), Skipped: []skippedCheck{}}
+	if last, known := a.memory.done[checkedLog]; known {
+		r.Earlier = &last
+	}
+	for _, check := range [...]struct {
+		what string
+		done bool
+	}{{checkedContent, a.content}, {checkedAnswers, a.replayIndex}, {checkedReceipts, a.receipts > 0}} {
+		if check.done {
+			continue
+		}
+		skipped := skippedCheck{What: check.what}
+		if last, known := a.memory.done[check.what]; known {
+			skipped.Last = &last
+		}
+		r.Skipped = append(r.Skipped, skipped)
+	}
+	return r
+}
+
+// walked notes what the entries say, all of which were found good.
+func (r *auditReport) walked(at audit.Position) {
+	t := at.Tally
+	r.FirstTime, r.LastTime = t.First, at.Time
+	r.Records, r.Mismatched, r.Refused = t.Records, t.Mismatched, t.Refused
+	r.States = map[string]uint64{string(record.Live): t.Live(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
+}
+
+// rememberDone notes what was checked beside the log and found good.
+func (a *auditor) rememberDone() error {
+	now := checkedAt{a.report.Size, a.report.Time}
+	if !a.content && !a.replayIndex && a.receipts == 0 {
+		return nil
+	}
+	if a.content {
+		a.memory.done[checkedContent] = now
+	}
+	if a.replayIndex {
+		a.memory.done[checkedAnswers] = now
+	}
+	if a.receipts > 0 {
+		a.memory.done[checkedReceipts] = now
+	}
+	return a.memory.save()
 }
 
 // maxFindings bounds how many findings an audit goes on for.
@@ -146,6 +229,9 @@ func (r *auditReport) signed(c proofs.Checkpoint) {
 // conclude sets the outcome: the exit code is that of the first finding.
 func (r *auditReport) conclude() {
 	r.Clean = len(r.Findings) == 0 && !r.hidden
+	if r.Walked >= r.Size || r.Size == 0 {
+		r.Earlier = nil
+	}
 	if r.Findings == nil {
 		r.Findings = []auditFinding{}
 	}
@@ -194,10 +280,16 @@ func (r *auditReport) String() string {
 	switch {
 	case len(r.Findings) > 0:
 		fmt.Fprintf(&b, "  what now  %s\n", whatNow(r.Findings[0].Kind))
-	case r.Walked == r.Size:
+	case r.Earlier == nil:
 		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, counted(r.Size, "event"), r.KeyUses)
 	default:
-		fmt.Fprintf(&b, "%s: %s: %s, %d of them new since the last audit\n", r.Ledger, clean, counted(r.Size, "event"), r.Walked)
+		fmt.Fprintf(&b, "%s: %s: %s checked now; %d of %s were checked before, last at %s, and were not fetched again\n", r.Ledger, clean,
+			counted(r.Walked, "new event"), r.Size-r.Walked, counted(r.Size, "event"), r.Earlier.Time)
+	}
+	if r.Clean && r.States != nil {
+		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
+		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail; %d refused\n", r.Records, r.Mismatched, r.Refused)
+		fmt.Fprintf(&b, "  states    %d live, %d failed, %d stale, %d quarantined\n", r.States["live"], r.States["failed"], r.States["stale"], r.States["quarantined"])
 	}
 	if r.Contents+r.Redacted > 0 {
 		fmt.Fprintf(&b, "  content   %d pieces, %d records made anew, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)
@@ -210,6 +302,13 @@ func (r *auditReport) String() string {
 	}
 	if r.Seed > 0 {
 		fmt.Fprintf(&b, "  seed      %d; --seed %d asks the same again\n", r.Seed, r.Seed)
+	}
+	for _, skipped := range r.Skipped {
+		last := ""
+		if skipped.Last != nil {
+			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, counted(skipped.Last.Size, "event"))
+		}
+		fmt.Fprintf(&b, "  skipped   %s (ask for it with %s)%s\n", skipped.What, skippedFlags[skipped.What], last)
 	}
 	for _, what := range r.Unchecked {
 		fmt.Fprintf(&b, "  NOT CHECKED: %s\n", what)

@@ -102,7 +102,18 @@ func (a *auditor) remember(log *publishedLog, at audit.Position) error {
 		return err
 	}
 	a.memory.checked, a.memory.seen = at.Size, []seenNote{now}
+	a.memory.done[checkedLog] = checkedAt{at.Size, timeOfReport()}
 	return a.memory.save()
+}
+
+// show notes a checkpoint that the server has shown in this audit: what it shows later must
+// be an extension of it. The state has it from its next change on.
+func (a *auditor) show(log *publishedLog) {
+	now, err := a.openSeen(log)
+	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
+	if err == nil && len(a.memory.seen) < maxSeen && !slices.ContainsFunc(a.memory.seen, known) {
+		a.memory.seen = append(a.memory.seen, now)
+	}
 }
 
 // reach notes how far a walk has come that is not at its end.

@@ -47,10 +47,20 @@ type auditState struct {
 	// Keys are those of the log as its events say, in the form of log/key; absent before
 	// the first.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
+	// Tally counts what the events that were walked say.
+	Tally audit.Tally `json:"tally"`
+	// Checked says when what was last found good, by its name.
+	Checked map[string]checkedAt `json:"checked"`
 	// Files are the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
 	// Checksum is the SHA-256 of this file with an empty checksum, in every later version too.
 	Checksum string `json:"checksum"`
+}
+
+// checkedAt is the size of a log when something of it was last found good, and the time.
+type checkedAt struct {
+	Size uint64 `json:"size"`
+	Time string `json:"time"` // RFC 3339, UTC
 }
 
 // encode is the state file, with its checksum.
@@ -103,10 +113,11 @@ type auditMemory struct {
 	lock    io.Closer // keeps other audits out; nil where nothing is kept
 	past    *pastFiles
 	at      audit.Position
-	uses    uint64             // of idempotency keys up to there
-	checked uint64             // entries whose uses of keys were compared with those before
-	seen    []seenNote         // each signed, the oldest first
-	keys    []*proofs.Verifier // trusted, as the auditor has found them
+	uses    uint64               // of idempotency keys up to there
+	checked uint64               // entries whose uses of keys were compared with those before
+	seen    []seenNote           // each signed, the oldest first
+	keys    []*proofs.Verifier   // trusted, as the auditor has found them
+	done    map[string]checkedAt // when what was last found good
 	// converted: the state is of an earlier version, and the log is walked again.
 	converted bool
 }
@@ -114,7 +125,7 @@ type auditMemory struct {
 // openAuditMemory reads the state file, which may be absent. One of another log than that
 // of the known keys is refused, and one that another audit has.
 func openAuditMemory(file string, known []*proofs.Verifier) (*auditMemory, error) {
-	m := &auditMemory{file: file}
+	m := &auditMemory{file: file, done: make(map[string]checkedAt)}
 	if file == "" {
 		dir, err := os.MkdirTemp("", "colophon-audit-")
 		if err != nil {
@@ -202,7 +213,10 @@ func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
 	if s.Version == firstStateVersion {
 		return m.convert(&s, known)
 	}
-	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys}, s.KeyUses, s.KeysChecked
+	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, Tally: s.Tally}, s.KeyUses, s.KeysChecked
+	if s.Checked != nil {
+		m.done = s.Checked
+	}
 	if err := m.readSeen(&s, known); err != nil {
 		return err
 	}
@@ -334,7 +348,7 @@ func (m *auditMemory) save() error {
 	}
 	s := auditState{
 		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, Files: m.past.files(),
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, Tally: m.at.Tally, Checked: m.done, Files: m.past.files(),
 	}
 	for _, n := range m.seen[1:] {
 		s.Unproved = append(s.Unproved, string(n.note))

@@ -77,6 +77,7 @@ func (c *claims) check(f field) error {
 	if wrong != "" {
 		return checkDamaged(e.seq, f.name, "%s", wrong)
 	}
+	e.failed = e.failed || m[1].Kind() != pyjson.Absent // which only a mismatch shows
 	return nil
 }
 

@@ -21,6 +21,7 @@ type event struct {
 	checks pyjson.Value
 	record pyjson.Value
 	list   *record.SeqList // what it redacts; nil of one that redacts nothing
+	failed bool            // one of its checks is a mismatch
 }
 
 // damaged is the damage of an event that breaks a rule.
@@ -75,6 +76,7 @@ func (w *walk) checkEvent(seq uint64, body []byte) error {
 	if err := w.checkDetail(e); err != nil {
 		return err
 	}
+	w.tally.add(e, w.time)
 	if w.stored != nil {
 		if err := w.checkStored(e, body); err != nil {
 			return err

@@ -17,6 +17,7 @@ type Position struct {
 	Time   string             // of the last event (2.2)
 	Ledger string             // name that events carry
 	Keys   *proofs.KeyHistory // as the events say; nil at the beginning
+	Tally  Tally
 }
 
 // Seen is a checkpoint of the log that somebody has seen, and who.
@@ -86,12 +87,12 @@ func (w *walk) resume(from Position) error {
 		return fmt.Errorf("audit: of %d entries it is not remembered who signs", from.Size)
 	}
 	w.time, w.ledger, w.report.Size = []byte(from.Time), from.Ledger, from.Size
-	w.history = from.Keys.Clone()
+	w.history, w.tally = from.Keys.Clone(), from.Tally
 	return nil
 }
 
 func (w *walk) position() Position {
-	p := Position{Size: w.tree.Size(), Root: w.tree.Root(), Tip: w.tip, Time: string(w.time), Ledger: w.ledger}
+	p := Position{Size: w.tree.Size(), Root: w.tree.Root(), Tip: w.tip, Time: string(w.time), Ledger: w.ledger, Tally: w.tally}
 	if w.history != nil {
 		p.Keys = w.history.Clone()
 	}

@@ -90,6 +90,7 @@ func (w *walk) checkUses() error {
 		if err != nil {
 			return err
 		}
+		w.tally.count(uses)
 		if d := misused(uses); d != nil && (first == nil || d.Seq < first.Seq) {
 			first = d
 		}
@@ -97,6 +98,7 @@ func (w *walk) checkUses() error {
 	if first != nil {
 		return first
 	}
+	w.tally.Counted = w.tree.Size()
 	return nil
 }
 
@@ -108,6 +110,7 @@ func misused(uses []KeyUse) *Damage {
 		u := &uses[i]
 		kind, wrong := KindKey, ""
 		switch {
+		case u.Role == ChangesState:
 		case u.Role == RegistersSource:
 			registered = true
 		case u.Role == RevokesSource:

@@ -63,10 +63,11 @@ const (
 	RefusedForKey        // it logs that another record was refused for the key
 	RegistersSource      // of sources, the key is the SHA-256 of the id
 	RevokesSource
-	Roles // how many there are
+	ChangesState // of states, the key is a SHA-256 of the record's seq, the digest begins with the state's number
+	Roles        // how many there are
 )
 
-// KeyUse is what an event has to do with an idempotency key or a source.
+// KeyUse is what an event has to do with an idempotency key, a source, or a record's state.
 type KeyUse struct {
 	Key    proofs.Hash
 	Digest proofs.Hash // of what the event is about; zero of a source
@@ -90,7 +91,7 @@ type Past interface {
 	Facts(seq uint64) (Facts, error)
 	// Mark adds flags to an event that was added.
 	Mark(seq uint64, flags Facts) error
-	// Use notes that the event added next uses an idempotency key, or a source.
+	// Use notes that the event added next uses an idempotency key, a source, or a state.
 	Use(KeyUse) error
 	// Uses yields, for each key that was used since Uses was last called, and maybe for
 	// others, all its uses in the order of the log. A slice is valid until the next step.

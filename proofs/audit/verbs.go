@@ -163,7 +163,11 @@ func (w *walk) checkStateChange(e *event) error {
 	if err == nil && !target.Kind().HasState() {
 		err = e.damaged("it changes the state of event %s, which is a %s and has none", e.record.Member("record_seq").Raw(), target.Kind())
 	}
-	return err
+	if err != nil || w.stored != nil {
+		return err
+	}
+	seq, _ := count(e.record.Member("record_seq"))
+	return w.useState(e, seq)
 }
 
 // target are the facts of the earlier event that an event is about.

@@ -36,6 +36,7 @@ type walk struct {
 	leaves []byte            // served tile that holds the current leaf
 
 	history *proofs.KeyHistory // nil before the first event
+	tally   Tally
 
 	ledger    string // name that events carry
 	time      []byte // of the last event

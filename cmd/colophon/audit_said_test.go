@@ -1,0 +1,148 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An audit that goes on from a state says what it has looked at itself, and what earlier
+// audits have: here a server shows an old entry altered, which nobody fetches.
+func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
+	w := newAuditWorld(t, 20, 0, 0)
+	var altered atomic.Bool
+	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !altered.Load() || !strings.Contains(r.URL.Path, "/tile/entries/") {
+			return false
+		}
+		_, _ = answer.Write([]byte("altered"))
+		return true
+	})
+	state := filepath.Join(t.TempDir(), "state")
+	first, o := audited(t, url, w.key, "--state", state, "--content")
+	require.True(t, first.Clean, "%s%s", o.stdout, o.stderr)
+	require.Nil(t, first.Earlier)
+	require.Equal(t, []skippedCheck{{What: checkedAnswers}, {What: checkedReceipts}}, first.Skipped)
+
+	altered.Store(true)
+	report, o := audited(t, url, w.key, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	require.Zero(t, report.Walked)
+	require.Equal(t, &checkedAt{w.size, first.Time}, report.Earlier)
+	require.Equal(t, []skippedCheck{{checkedContent, &checkedAt{w.size, first.Time}}, {What: checkedAnswers}, {What: checkedReceipts}}, report.Skipped)
+	text := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state).stdout
+	require.Contains(t, text, "default: clean: 0 new events checked now; "+decimal(w.size)+" of "+decimal(w.size)+" events were checked before, last at ")
+	require.Contains(t, text, ", and were not fetched again")
+	require.Contains(t, text, "skipped   content (ask for it with --content); last checked at "+first.Time+", when the log had "+decimal(w.size)+" events")
+	require.Contains(t, text, "skipped   answers (ask for it with --replay-index)\n")
+
+	whole, _ := audited(t, url, w.key, "--state", state, "--content")
+	require.False(t, whole.Clean, "who looks at it finds it")
+	again, _ := audited(t, url, w.key, "--state", state)
+	require.Equal(t, &checkedAt{w.size, first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
+}
+
+// A report tells the period that the log covers, the claims that fail, and the states, of all
+// events, whatever part of them it has looked at.
+func TestReportsSumUp(t *testing.T) {
+	w := newAuditWorld(t, 20, 0, 0)
+	url, stop := serveFolder(t, w.data, nil)
+	defer stop()
+	state := filepath.Join(t.TempDir(), "state")
+	check := func(mismatched, refused uint64, states map[string]uint64) {
+		t.Helper()
+		fresh, o := audited(t, url, w.key)
+		require.True(t, fresh.Clean, "%s%s", o.stdout, o.stderr)
+		report, _ := audited(t, url, w.key, "--state", state)
+		for _, r := range []auditReport{fresh, report} {
+			require.Equal(t, []any{mismatched, refused, states}, []any{r.Mismatched, r.Refused, r.States})
+			require.Equal(t, timeAt(t, url, 0), r.FirstTime)
+			require.Equal(t, timeAt(t, url, r.Size-1), r.LastTime)
+		}
+		require.Equal(t, fresh.Records, report.Records)
+	}
+	set := func(name, state string) {
+		t.Helper()
+		status, answer := send(t, "POST", url+"/records/"+decimal(w.at[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	check(2, 1, map[string]uint64{"live": 26, "failed": 0, "stale": 1, "quarantined": 0})
+	set("claims", "failed")
+	set("ipc", "stale")
+	set("dag", "quarantined")
+	check(2, 1, map[string]uint64{"live": 24, "failed": 1, "stale": 1, "quarantined": 1})
+	set("claims", "live")
+	set("ipc", "failed")
+	set("ipc", "quarantined")
+	check(2, 1, map[string]uint64{"live": 25, "failed": 0, "stale": 0, "quarantined": 2})
+	text := commandLine(t.Context(), "audit", url, "--key", w.key).stdout
+	require.Contains(t, text, "period    "+timeAt(t, url, 0)+" to ")
+	require.Contains(t, text, "records   29, 2 of them with claims that fail; 1 refused\n")
+	require.Contains(t, text, "states    25 live, 0 failed, 0 stale, 2 quarantined\n")
+}
+
+// timeAt is the time of an event.
+func timeAt(t *testing.T, url string, seq uint64) string {
+	t.Helper()
+	_, answer := send(t, "GET", url+"/records/"+decimal(seq), "", "")
+	_, rest, found := strings.Cut(answer, `"time":"`)
+	require.True(t, found, answer)
+	at, _, _ := strings.Cut(rest, `"`)
+	return at
+}
+
+// Two checkpoints that are shown within one audit are held to each other.
+func TestCheckpointsWithinOneAudit(t *testing.T) {
+	w := newAuditWorld(t, 20, 0, 20)
+	live, stop := serveFolder(t, w.copied(t), nil)
+	defer stop()
+	earlier := w.copied(t)
+	f := newForge(t, w, earlier)
+	f.entries = f.entries[:w.size-5]
+	f.sign(w.size - 5)
+	f.done()
+	old := noteOf(t, serveRaw(t, earlier, nil))
+	for _, state := range []string{"", filepath.Join(t.TempDir(), "state")} {
+		var asked atomic.Int32
+		url := proxied(t, live, func(answer http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/log/checkpoint") || asked.Add(1) == 1 {
+				return false
+			}
+			_, _ = answer.Write([]byte(old))
+			return true
+		})
+		flags := []string{"--replay-index"}
+		if state != "" {
+			flags = append(flags, "--state", state)
+		}
+		report, o := audited(t, url, w.key, flags...)
+		require.Equal(t, 32, o.code, "%s%s", o.stdout, o.stderr)
+		require.Equal(t, w.size-5, *report.Findings[0].Seq)
+		if state != "" {
+			_, o = audited(t, url, w.key, "--state", state)
+			require.Equal(t, 32, o.code, "the larger one is remembered: %s%s", o.stdout, o.stderr)
+		}
+	}
+}
+
+// proxied shows a ledger, some answers of which are given in its place.
+func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
+	t.Helper()
+	server, err := url.Parse(strings.TrimSuffix(ledgerURL, ledgerPath("default")))
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(server)
+	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if !instead(answer, r) {
+			proxy.ServeHTTP(answer, r)
+		}
+	}))
+	t.Cleanup(front.Close)
+	return front.URL + ledgerPath("default")
+}

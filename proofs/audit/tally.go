@@ -1,0 +1,85 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"colophon/ledger/record"
+)
+
+// Tally counts what the events up to a position say.
+type Tally struct {
+	First      string `json:"first"`      // time of the first event
+	Records    uint64 `json:"records"`    // events that bring a record
+	Stateful   uint64 `json:"stateful"`   // records that have a state
+	Mismatched uint64 `json:"mismatched"` // records of which a claim fails
+	Refused    uint64 `json:"refused"`    // what was refused
+	// Counted is the number of events whose changes of state are in the numbers after it.
+	Counted     uint64 `json:"counted"`
+	Failed      uint64 `json:"failed"`
+	Stale       uint64 `json:"stale"`
+	Quarantined uint64 `json:"quarantined"`
+}
+
+// Live is the number of records whose state is live.
+func (t *Tally) Live() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
+
+// add counts an event.
+func (t *Tally) add(e *event, at []byte) {
+	if e.seq == 0 {
+		t.First = string(at)
+	}
+	switch {
+	case e.kind == record.RecordRefused:
+		t.Refused++
+	case e.kind.IsRecord():
+		t.Records++
+		if e.kind.HasState() {
+			t.Stateful++
+		}
+		if e.failed {
+			t.Mismatched++
+		}
+	}
+}
+
+// useState notes a change of state, whose last one of each record checkUses counts.
+func (w *walk) useState(e *event, seq uint64) error {
+	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.kind, Seq: e.seq, First: seq, Role: ChangesState}
+	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.record.Member("state").Text())))
+	return w.past.Use(u)
+}
+
+// count counts the state of a record, of which uses has all changes.
+func (t *Tally) count(uses []KeyUse) {
+	before, now := record.Live, record.Live
+	for _, u := range uses {
+		if u.Role != ChangesState || int(u.Digest[0]) >= len(record.States) {
+			continue
+		}
+		now = record.States[u.Digest[0]]
+		if u.Seq < t.Counted {
+			before = now
+		}
+	}
+	if number := t.of(before); number != nil {
+		*number--
+	}
+	if number := t.of(now); number != nil {
+		*number++
+	}
+}
+
+// of is the number of records of a state; nil of live.
+func (t *Tally) of(s record.State) *uint64 {
+	switch s {
+	case record.Failed:
+		return &t.Failed
+	case record.Stale:
+		return &t.Stale
+	case record.Quarantined:
+		return &t.Quarantined
+	}
+	return nil
+}
