@@ -63,7 +63,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 				requireDamaged(t, state, keys, "bit %d of byte %d of %s", bit, at, file)
 			}
 		}
-		for length := range sound {
+		for length := 0; length < len(sound); length += 1 + len(sound)/64 {
 			write(sound[:length])
 			requireDamaged(t, state, keys, "%d bytes of %s", length, file)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -321,6 +322,14 @@ func timeOf(f *forge, seq uint64) int64 {
 	return microseconds(f.t, event.Time)
 }
 
+// timeAfter is the time of an event as it has it.
+func timeAfter(f *forge, seq uint64) string {
+	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
+	require.True(f.t, found)
+	text, _, _ := strings.Cut(rest, `"`)
+	return text
+}
+
 func chainMutations(w *auditWorld) []auditMutation {
 	chain := func(seq uint64) named { return named{kind: audit.KindChain, seq: seq} }
 	sign := func(f *forge) { f.sign(uint64(len(f.entries))) }
@@ -381,6 +390,25 @@ func eventMutations(w *auditWorld) []auditMutation {
 		event("an unknown kind", 590, `"kind":"ipc_record"`, `"kind":"ipc_rumour"`),
 		event("not canonical", 590, `{"actor"`, `{ "actor"`),
 		event("an unknown member", 590, `"rules":1`, `"rulers":0,"rules":1`),
+		event("the name of nobody", 590, `"actor":"anonymous"`, `"actor":""`),
+		event("a name with a control character", 590, `"actor":"anonymous"`, `"actor":"a\u0000b"`),
+		event("a name that cannot be seen", 590, `"actor":"anonymous"`, "\"actor\":\"a\u202eb\""),
+		{"a time to come", func(f *forge) {
+			last := w.size - 1
+			f.replace(last, timeAfter(f, last), "9999-12-31T23:59:59.999999Z")
+			f.head.Time = timeOf(f, last)
+			f.sign(w.size)
+		}, named{kind: audit.KindRollback, seq: w.size}, named{kind: audit.KindEvent, seq: w.size - 1}, named{kind: audit.KindEvent, seq: w.size - 1}, named{kind: audit.KindFork, seq: w.size - 1}},
+		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, named{kind: audit.KindEvent, seq: w.at["source"]}),
+		both("a chunk that is none", func(f *forge) {
+			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:0"],"digest"`)
+		}, named{kind: audit.KindEvent, seq: w.at["source"]}),
+		both("a chunk twice", func(f *forge) {
+			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:`+zeroHash+`","sha256:`+zeroHash+`"],"digest"`)
+		}, named{kind: audit.KindEvent, seq: w.at["source"]}),
+		both("revokes what was never registered", func(f *forge) {
+			f.reword(f.seq("revocation"), `"source_id":"x"`, `"source_id":"y"`)
+		}, named{kind: audit.KindEvent, seq: w.at["revocation"]}),
 		event("created a second time", 590, `"kind":"ipc_record"`, `"kind":"ledger_created"`),
 		event("created by another key", 0, `"verifier_key":"`, `"verifier_key":"x`),
 		event("created with another origin", 0, `"origin":"`, `"origin":"x`),
@@ -454,6 +482,9 @@ func checkMutations(w *auditWorld) []auditMutation {
 			f.rewrite(f.seq("mismatch"), mismatch+hashAfter(f, "mismatch", mismatch)+`","result":"mismatch"}`, `"output_hash":{"result":"match"}`)
 		}),
 		deep("another label", "labelled", "digest", func(f *forge) { f.rewrite(f.seq("labelled"), `"step":"one"`, `"step":"two"`) }),
+		deep("a seed that nobody gave", "other", "digest", func(f *forge) {
+			f.rewrite(f.seq("other"), `"model":"m1","temperature"`, `"model":"m1","seed":8,"temperature"`)
+		}),
 		deep("another label of what has no content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
 		{"another digest", func(f *forge) { // which its key stands for
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+zeroHash)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
 )
 
 // An audit that goes on from a state says what it has looked at itself, and what earlier
@@ -129,6 +132,53 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 			_, o = audited(t, url, w.key, "--state", state)
 			require.Equal(t, 32, o.code, "the larger one is remembered: %s%s", o.stdout, o.stderr)
 		}
+	}
+}
+
+// A bundle with more entries than the log has is not the one that was asked for, though the
+// log has all of its own.
+func TestBundlesWithMoreEntries(t *testing.T) {
+	w := newAuditWorld(t, 20, 0, 0)
+	store := openRaw(t, w.data)
+	s := &rawServer{store: store}
+	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
+		_, path, found := strings.Cut(r.URL.Path, "/log/")
+		if !found || !strings.HasPrefix(path, "tile/entries/") {
+			return false
+		}
+		tile, err := proofs.ParseTilePath(path)
+		require.NoError(t, err)
+		bundle, err := s.tile(r.Context(), tile)
+		require.NoError(t, err)
+		entries, err := proofs.ParseBundle(bundle)
+		require.NoError(t, err)
+		bundle, err = proofs.AppendBundle(bundle, entries[0])
+		require.NoError(t, err)
+		_, _ = answer.Write(bundle)
+		return true
+	}
+	report, o := audited(t, s.serve(t), w.key)
+	require.Equal(t, 35, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, w.size, *report.Findings[0].Seq)
+}
+
+// A log that is said to be empty is none.
+func TestCheckpointsOfEmptyLogs(t *testing.T) {
+	w := newAuditWorld(t, 1, 0, 0)
+	signer, err := keyFiles(w.data).Load("default")
+	require.NoError(t, err)
+	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Root: sha256.Sum256(nil)})
+	require.NoError(t, err)
+	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/log/checkpoint") {
+			return false
+		}
+		_, _ = answer.Write(note)
+		return true
+	})
+	for _, flags := range [][]string{nil, {"--content"}, {"--state", filepath.Join(t.TempDir(), "state")}} {
+		_, o := audited(t, url, w.key, flags...)
+		require.Equal(t, 31, o.code, "%s%s", o.stdout, o.stderr)
 	}
 }
 

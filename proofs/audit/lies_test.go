@@ -1,0 +1,176 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// at is a log whose last event has another time.
+func (m *memory) at(t testing.TB, text string) *memory {
+	t.Helper()
+	seq := len(m.entries) - 1
+	body := string(m.entries[seq][proofs.HashSize:])
+	before, after, found := strings.Cut(body, `"time":"`)
+	require.True(t, found)
+	return m.altered(t, seq, []byte(before+`"time":"`+text+after[strings.IndexByte(after, '"'):]))
+}
+
+// An event cannot be of a time that has not come yet, but for what clocks may differ. A walk
+// that is told no time does not compare.
+func TestTimesThatHaveNotCome(t *testing.T) {
+	m := newMemory(t, 20)
+	now := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
+	for text, wrong := range map[string]bool{
+		"9999-12-31T23:59:59.999999Z": true, "2026-01-04T00:00:00.000001Z": true,
+		"2026-01-04T00:00:00.000000Z": false, "2026-01-02T23:00:00.000000Z": false,
+	} {
+		options := optionsFor(m)
+		for _, options.Now = range []time.Time{{}, now} {
+			report, _, err := Extend(t.Context(), public{m.at(t, text)}, options, Extension{Past: newRemembered()})
+			require.NoError(t, err)
+			if !wrong || options.Now.IsZero() {
+				require.Nil(t, report.Damage, text)
+				continue
+			}
+			require.NotNil(t, report.Damage, text)
+			require.Equal(t, []any{KindEvent, uint64(19)}, []any{report.Damage.Kind, report.Damage.Seq})
+			require.Contains(t, report.Damage.Message, "this machine's clock says 2026-01-03T00:00:00.000000Z")
+		}
+	}
+}
+
+// No log is empty, whoever signs that it is.
+func TestEmptyLogs(t *testing.T) {
+	m := newMemory(t, 0)
+	damage := newAuditor().walk(t, m).Damage
+	require.NotNil(t, damage)
+	require.Equal(t, KindCheckpoint, damage.Kind)
+	require.Contains(t, damage.Message, "no log is empty")
+}
+
+// surplus yields something behind the last entry.
+type surplus struct {
+	public
+	err error
+}
+
+func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for entry, err := range s.public.Entries(ctx, from) {
+			if !yield(entry, err) {
+				return
+			}
+		}
+		yield(nil, s.err)
+	}
+}
+
+// What a source says is wrong behind the last entry is not passed over.
+func TestEntriesBehindTheLast(t *testing.T) {
+	m := newMemory(t, 20)
+	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}
+	report, _, err := Extend(t.Context(), surplus{public{m}, wrong}, optionsFor(m), Extension{Past: newRemembered()})
+	require.NoError(t, err)
+	require.Equal(t, wrong, report.Damage)
+}
+
+// A source is revoked after it was registered, in the same walk or in an earlier one, and
+// two clients may revoke it at once.
+func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
+	e := record.Event{Actor: "lab", Ledger: "default"}
+	register := func(id string) []byte {
+		v, err := record.ParseRegistration(id, []byte(`{}`))
+		require.NoError(t, err)
+		return v.AppendBody(nil, e)
+	}
+	revoke := func(id string) []byte {
+		v, err := record.ParseRevocation(id, nil)
+		require.NoError(t, err)
+		return v.AppendBody(nil, e)
+	}
+	for name, c := range map[string]struct {
+		events [][]byte
+		wrong  uint64 // 0 for none
+	}{
+		"registered and revoked":       {[][]byte{register("x"), revoke("x")}, 0},
+		"by two at once":               {[][]byte{register("x"), revoke("x"), revoke("x")}, 0},
+		"once more":                    {[][]byte{register("x"), revoke("x"), register("x"), revoke("x")}, 0},
+		"never registered":             {[][]byte{register("x"), revoke("y")}, 301},
+		"registered later":             {[][]byte{revoke("x"), register("x")}, 300},
+		"registered, and another too":  {[][]byte{register("y"), register("x"), revoke("x"), revoke("z")}, 303},
+		"a name that begins like that": {[][]byte{register("x"), revoke("xx")}, 301},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t, 300)
+			once, steps := newAuditor(), newAuditor()
+			require.Nil(t, steps.walk(t, m).Damage)
+			var step *Damage
+			for _, body := range c.events {
+				m.add(slices.Clone(body))
+				m.head.Size++
+				m.seal(t)
+				if step == nil {
+					step = steps.walk(t, m).Damage
+				}
+			}
+			for _, damage := range []*Damage{step, once.walk(t, m).Damage, walked(t, m).Damage} {
+				if c.wrong == 0 {
+					require.Nil(t, damage)
+					continue
+				}
+				require.NotNil(t, damage)
+				require.Equal(t, []any{KindEvent, c.wrong}, []any{damage.Kind, damage.Seq}, "%v", damage)
+			}
+		})
+	}
+}
+
+// What is counted does not depend on how often the log was walked before.
+func TestTalliesAreOfTheWholeLog(t *testing.T) {
+	m, names := everyKind(t)
+	e := record.Event{Actor: "lab", Ledger: "default"}
+	for i, state := range []string{"failed", "stale", "live", "quarantined", "live", "failed"} {
+		v, err := record.ParseStateChange(uint64(1+i%2), []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`, state)))
+		require.NoError(t, err)
+		m.add(v.AppendBody(nil, e))
+		names = append(names, state)
+	}
+	m.head.Size = uint64(len(m.entries))
+	m.seal(t)
+	once := newAuditor()
+	require.Nil(t, once.walk(t, m).Damage)
+	tally := once.at.Tally
+	require.Equal(t, uint64(len(names)), tally.Counted)
+	require.Equal(t, []uint64{13, 5, 2, 10, 9, 1, 0, 0}, []uint64{tally.Records, tally.Mismatched, tally.Refused, tally.Stateful, tally.Live(), tally.Failed, tally.Stale, tally.Quarantined})
+	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.First)
+	for _, sizes := range [][]int{{1}, {17}, {len(names) - 1}, {len(names) - 5, len(names) - 4, len(names) - 2}} {
+		a := newAuditor()
+		for _, size := range sizes {
+			b := beginning(t, m, size)
+			if size < slices.Index(names, "rotation") {
+				b.signer = testSigner(t, testOrigin, 1)
+				b.seal(t)
+			}
+			require.Nil(t, a.walk(t, b).Damage)
+		}
+		a.seen = nil
+		require.Nil(t, a.walk(t, m).Damage)
+		require.Equal(t, tally, a.at.Tally, "%v", sizes)
+	}
+	text, err := json.Marshal(tally)
+	require.NoError(t, err)
+	var again Tally
+	require.NoError(t, json.Unmarshal(text, &again))
+	require.Equal(t, tally, again)
+}
