@@ -360,7 +360,7 @@ func reportFindings(c *console, o fsckOptions, findings []finding, folder *damag
 			}
 		}
 		if folder != nil {
-			if _, err := fmt.Fprintf(c.out, "%s: DAMAGED: %s\n", o.data, folder.text); err != nil {
+			if _, err := fmt.Fprintf(c.out, "%s: DAMAGED: %s\n  what now  %s\n", o.data, folder.text, fsckWhatNow(folder.Kind)); err != nil {
 				return err
 			}
 		}
@@ -374,7 +374,7 @@ func reportFindings(c *console, o fsckOptions, findings []finding, folder *damag
 // String is the finding for people.
 func (f finding) String() string {
 	if f.Damage != nil {
-		return fmt.Sprintf("%s: DAMAGED: %s", f.Ledger, f.Damage.text)
+		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
 	}
 	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys, %d redacted contents", f.Ledger,
 		counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
