@@ -368,6 +368,9 @@ var claimsOfRecords = []survivor{
 	{`^ipc incomplete/checks/ipc_id: left out$`, "the claim was the writer's"},
 	{`^run/checks/stage:else: left out$`, "the stages that were claimed are content"},
 	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
+	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
+	{`^ipc[^/]*/record/content: with usage$`, "no hash in the event is made of the usage"},
+	{`^(ipc of an axis payload|last)/checks: with ipc_id$`, "the claim was the writer's"},
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
@@ -414,36 +417,55 @@ func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
 	needed := make(map[string]bool)
+	events := make([]map[string]any, len(m.entries)) // by pointer, all values of each
+	try := func(seq int, pointer, how string, altered any) {
+		entry := m.entries[seq]
+		body := redigest(t, canonicalJSON(t, replacedAt(events[seq][""], pointer, altered)), pointer)
+		if bytes.Equal(body, entry[proofs.HashSize:]) {
+			return
+		}
+		what := fmt.Sprintf("%s%s: %s", names[seq], pointer, how)
+		switch damage := newAuditor().walk(t, m.altered(t, seq, body)).Damage; {
+		case damage != nil:
+			if damage.Seq != uint64(seq) && !matched(namedLater, what, needed) {
+				t.Errorf("%s is named elsewhere: %v", what, damage)
+			}
+		case m.derive(t, seq, body) != nil:
+			if !matched(claimsOfRecords, what, needed) {
+				t.Errorf("%s: only the content tells, and it is in no list of such", what)
+			}
+		case !matched(claimsOfServers, what, needed):
+			t.Errorf("%s: survives", what)
+		}
+	}
 	for seq, entry := range m.entries {
 		require.NoError(t, m.derive(t, seq, entry[proofs.HashSize:]))
 		var event any
 		decoder := json.NewDecoder(bytes.NewReader(entry[proofs.HashSize:]))
 		decoder.UseNumber()
 		require.NoError(t, decoder.Decode(&event))
-		found := make(map[string]any)
-		places("", event, found)
-		for pointer, value := range found {
+		events[seq] = make(map[string]any)
+		places("", event, events[seq])
+	}
+	for seq, event := range events {
+		for pointer, value := range event {
 			for _, a := range alterations {
-				altered, ok := a.alter(value)
-				if !ok || pointer == "" {
-					continue
+				if altered, ok := a.alter(value); ok && pointer != "" {
+					try(seq, pointer, a.name, altered)
 				}
-				body := redigest(t, canonicalJSON(t, replacedAt(event, pointer, altered)), pointer)
-				if bytes.Equal(body, entry[proofs.HashSize:]) {
-					continue
-				}
-				what := fmt.Sprintf("%s%s: %s", names[seq], pointer, a.name)
-				switch damage := newAuditor().walk(t, m.altered(t, seq, body)).Damage; {
-				case damage != nil:
-					if damage.Seq != uint64(seq) && !matched(namedLater, what, needed) {
-						t.Errorf("%s is named elsewhere: %v", what, damage)
+			}
+			object, ok := value.(map[string]any)
+			if !ok {
+				continue
+			}
+			for _, other := range events { // what others of the kind have there, and this one has not
+				theirs, _ := other[pointer].(map[string]any)
+				for name, value := range theirs {
+					if _, has := object[name]; !has && other["/kind"] == event["/kind"] {
+						added := maps.Clone(object)
+						added[name] = value
+						try(seq, pointer, "with "+name, added)
 					}
-				case m.derive(t, seq, body) != nil:
-					if !matched(claimsOfRecords, what, needed) {
-						t.Errorf("%s: only the content tells, and it is in no list of such", what)
-					}
-				case !matched(claimsOfServers, what, needed):
-					t.Errorf("%s: survives", what)
 				}
 			}
 		}

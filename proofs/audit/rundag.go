@@ -322,8 +322,13 @@ func (r *run) checkBases() error {
 		if carried != nil && !bytes.Equal(carried, f.effective) {
 			return checkDamaged(r.e.seq, b.name, "its hash is %.100s, that of its stage is %s", orNull(f.effective), carried)
 		}
-		if carried != nil && r.given && !r.built && !r.rejected {
-			continue // the check of the stage stands for it
+		if r.given && !r.built && !r.rejected {
+			if carried != nil {
+				continue // the check of the stage stands for it
+			}
+			if f.effective != nil && f.from == claimed && r.dimensions.Member(b.name).Kind() == pyjson.Absent {
+				return checkDamaged(r.e.seq, b.name, "its hash is %.100s, but neither a stage nor a dimension of a cache key brings it", f.effective)
+			}
 		}
 		if err := r.check(f); err != nil {
 			return err
@@ -352,6 +357,11 @@ var dimensionMembers = [...]member{
 // record too are its own where these come from content.
 func (r *run) checkDimensions() error {
 	if r.dimensions.Kind() == pyjson.Absent {
+		for _, name := range [...]string{"source_root", "model_profile_hash"} {
+			if r.hashes.Member(name).Kind() != pyjson.Absent {
+				return checkDamaged(r.e.seq, name, "it is there, but no dimensions of a cache key, which alone bring it")
+			}
+		}
 		return nil
 	}
 	var m [len(dimensionMembers)]pyjson.Value
