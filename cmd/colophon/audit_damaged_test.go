@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,48 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 	m, err := openAuditMemory(state, keys)
 	require.NoError(t, err)
 	require.NoError(t, m.close())
+}
+
+// The folder holds of each event a byte and a hash, and 82 bytes of each use of a key, a
+// source, or a state.
+func TestWhatTheFolderOfAStateHolds(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 0)
+	state := filepath.Join(t.TempDir(), "state")
+	report, _ := audited(t, serveRaw(t, w.data, nil), w.key, "--state", state)
+	require.True(t, report.Clean)
+	s := stateOf(t, state)
+	require.Equal(t, []int64{int64(w.size), 32 * int64(w.size)}, []int64{s.Files[factsFile].Bytes, s.Files["tile-0"].Bytes})
+	keys := int64(0)
+	for name, file := range s.Files {
+		if strings.HasPrefix(name, keysPrefix) {
+			keys += file.Bytes
+		}
+	}
+	const others = 3 // a registration, a revocation, a change of state
+	require.Equal(t, 82*int64(report.KeyUses+others), keys)
+}
+
+// Of checkpoints that nothing shows to be of one log, so many are kept, and no more.
+func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
+	w := newAuditWorld(t, 1, 0, 0)
+	signer, err := keyFiles(w.data).Load("default")
+	require.NoError(t, err)
+	var number byte
+	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/log/checkpoint") {
+			note, _ := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: w.size + uint64(number), Root: proofs.Hash{number}})
+			_, _ = answer.Write(note)
+			return true
+		}
+		http.NotFound(answer, r)
+		return true
+	})
+	state := filepath.Join(t.TempDir(), "state")
+	for number = range maxSeen + 2 {
+		_, o := audited(t, url, w.key, "--state", state)
+		require.NotZero(t, o.code)
+	}
+	require.Len(t, stateOf(t, state).Unproved, maxSeen-1)
 }
 
 // What an audit that was cut short has left behind the end of a file is no damage.
