@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Whatever name the server gives to somebody, an auditor takes for one.
+// The auditor accepts every name that the server gives to an actor.
 func TestActorsAreActors(t *testing.T) {
 	longest := strings.Repeat("a", 64)
 	for _, name := range []string{anonymous, longest, "mtls:" + longest, "oidc:" + longest + ":" + strings.Repeat("é", maxClaimedName/2) + "e", "oidc:auth0|5f7c"} {

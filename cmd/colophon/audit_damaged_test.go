@@ -98,7 +98,7 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	require.Equal(t, 82*int64(report.KeyUses+others), keys)
 }
 
-// Of checkpoints that nothing shows to be of one log, so many are kept, and no more.
+// The state keeps at most maxSeen checkpoints that nothing proves to be of one log.
 func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
 	w := newAuditWorld(t, 1, 0, 0)
 	signer, err := keyFiles(w.data).Load("default")

@@ -390,9 +390,9 @@ func eventMutations(w *auditWorld) []auditMutation {
 		event("an unknown kind", 590, `"kind":"ipc_record"`, `"kind":"ipc_rumour"`),
 		event("not canonical", 590, `{"actor"`, `{ "actor"`),
 		event("an unknown member", 590, `"rules":1`, `"rulers":0,"rules":1`),
-		event("the name of nobody", 590, `"actor":"anonymous"`, `"actor":""`),
-		event("a name with a control character", 590, `"actor":"anonymous"`, `"actor":"a\u0000b"`),
-		event("a name that cannot be seen", 590, `"actor":"anonymous"`, "\"actor\":\"a\u202eb\""),
+		event("an empty actor", 590, `"actor":"anonymous"`, `"actor":""`),
+		event("an actor with a control character", 590, `"actor":"anonymous"`, `"actor":"a\u0000b"`),
+		event("an actor with an invisible character", 590, `"actor":"anonymous"`, "\"actor\":\"a\u202eb\""),
 		{"a time to come", func(f *forge) {
 			last := w.size - 1
 			f.replace(last, timeAfter(f, last), "9999-12-31T23:59:59.999999Z")
@@ -482,7 +482,7 @@ func checkMutations(w *auditWorld) []auditMutation {
 			f.rewrite(f.seq("mismatch"), mismatch+hashAfter(f, "mismatch", mismatch)+`","result":"mismatch"}`, `"output_hash":{"result":"match"}`)
 		}),
 		deep("another label", "labelled", "digest", func(f *forge) { f.rewrite(f.seq("labelled"), `"step":"one"`, `"step":"two"`) }),
-		deep("a seed that nobody gave", "other", "digest", func(f *forge) {
+		deep("a seed that was not posted", "other", "digest", func(f *forge) {
 			f.rewrite(f.seq("other"), `"model":"m1","temperature"`, `"model":"m1","seed":8,"temperature"`)
 		}),
 		deep("another label of what has no content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),

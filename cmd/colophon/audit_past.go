@@ -137,8 +137,8 @@ func (s *runningSum) clone() (runningSum, error) {
 	return runningSum{h, s.bytes}, err
 }
 
-// check reads the files of size events with so many uses of keys, and compares them with
-// their checksums. It changes nothing in them.
+// check reads the files of size events and uses uses of keys, and compares them with their
+// checksums. It changes nothing in them.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
 	for name, want := range files {

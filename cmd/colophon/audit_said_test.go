@@ -17,7 +17,7 @@ import (
 )
 
 // An audit that goes on from a state says what it has looked at itself, and what earlier
-// audits have: here a server shows an old entry altered, which nobody fetches.
+// audits have: here a server shows an old entry altered, which is not fetched.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := newAuditWorld(t, 20, 0, 0)
 	var altered atomic.Bool

@@ -75,7 +75,7 @@ func (s auditState) encode() ([]byte, error) {
 	return slices.Concat(before, []byte(checksumOf(text)), after), nil
 }
 
-// cutChecksum takes a state file apart at its checksum, which has so many digits.
+// cutChecksum splits a state file at its checksum, which has that number of digits.
 func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	const name = `"checksum": "`
 	at := bytes.LastIndex(text, []byte(name)) + len(name)

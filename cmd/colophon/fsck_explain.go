@@ -10,8 +10,8 @@ func fsckWhatNow(kind string) string {
 		return `keep the server stopped: this folder is not the last that was signed. Look for a later folder or
             backup, and read "The high-water mark" in docs/backup.md before you accept this one`
 	case audit.KindSignature:
-		return `see that --key, or the folder's keys, are of this ledger. If they are, somebody else has written the
-            checkpoint: keep a copy of the folder, and restore the last backup that fsck finds clean`
+		return `see that --key, or the folder's keys, are of this ledger. If they are, the checkpoint was not written
+            by this ledger: keep a copy of the folder, and restore the last backup that fsck finds clean`
 	case audit.KindContent, audit.KindRedaction:
 		return `keep a copy of the folder, and restore the last backup that fsck finds clean: the log names content
             that is missing, altered, or not erased. Then redact again what that backup is older than`

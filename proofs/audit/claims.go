@@ -41,7 +41,7 @@ type field struct {
 	form func([]byte) bool
 }
 
-// digitsOf is the form of hashes of so many digits.
+// digitsOf is the form of hashes of n digits.
 func digitsOf(n int) func([]byte) bool {
 	return func(text []byte) bool { return isDigits(text, n) }
 }

@@ -103,7 +103,7 @@ func (w *walk) checkFrame(e *event, m *[len(eventMembers)]pyjson.Value) error {
 	e.kind, e.facts = facts.Kind(), facts
 	if actor := m[eventActor].Text(); len(w.actor) == 0 || !bytes.Equal(actor, w.actor) {
 		if !record.IsActor(actor) {
-			return e.damaged("its actor is %.400q, which is the name of nobody", actor)
+			return e.damaged("its actor is %.400q, which no server can have named", actor)
 		}
 		w.actor = append(w.actor[:0], actor...)
 	}

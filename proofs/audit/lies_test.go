@@ -50,7 +50,7 @@ func TestTimesThatHaveNotCome(t *testing.T) {
 	}
 }
 
-// No log is empty, whoever signs that it is.
+// A signed checkpoint of an empty log is damage: no log is empty.
 func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage

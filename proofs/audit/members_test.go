@@ -231,7 +231,7 @@ var words = [][]string{
 	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created"},
 }
 
-// otherWord is a word so many places further in its group.
+// otherWord is the word that is step places further in its group.
 func otherWord(v any, step int) (any, bool) {
 	for _, group := range words {
 		if s, ok := v.(string); ok && slices.Contains(group, s) {
@@ -378,8 +378,7 @@ var claimsOfRecords = []survivor{
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 
-// claimsOfServers are what nothing in the ledger can tell: whoever holds the receipt of the
-// event can.
+// claimsOfServers are what nothing in the ledger can tell. The receipt of the event can.
 var claimsOfServers = []survivor{
 	{`/actor: (another|repeated)$`, "who has posted it, the server alone has seen"},
 	{`/time: another$`, "the clock was the server's"},
