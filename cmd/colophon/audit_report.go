@@ -117,8 +117,9 @@ type auditReport struct {
 	FirstTime  string            `json:"first_time,omitempty"`
 	LastTime   string            `json:"last_time,omitempty"`
 	Records    uint64            `json:"records"`
-	Mismatched uint64            `json:"mismatched"` // records of which a claim fails
-	Refused    uint64            `json:"refused"`    // what was refused
+	Mismatched uint64            `json:"mismatched"`  // records of which a claim fails
+	Refused    uint64            `json:"refused"`     // what was refused
+	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key does not follow from their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
 	// Of content, where it was asked for.
 	Contents  uint64 `json:"contents,omitempty"`
@@ -183,7 +184,7 @@ func newAuditReport(a *auditor) *auditReport {
 func (r *auditReport) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
-	r.Records, r.Mismatched, r.Refused = t.Records, t.Mismatched, t.Refused
+	r.Records, r.Mismatched, r.Refused, r.ChosenKeys = t.Records, t.Mismatched, t.Refused, t.ChosenKeys
 	r.States = map[string]uint64{string(record.Live): t.Live(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
 }
 
@@ -288,7 +289,7 @@ func (r *auditReport) String() string {
 	}
 	if r.Clean && r.States != nil {
 		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
-		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail; %d refused\n", r.Records, r.Mismatched, r.Refused)
+		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail, %d with an idempotency key that is not that of their run_id; %d refused\n", r.Records, r.Mismatched, r.ChosenKeys, r.Refused)
 		fmt.Fprintf(&b, "  states    %d live, %d failed, %d stale, %d quarantined\n", r.States["live"], r.States["failed"], r.States["stale"], r.States["quarantined"])
 	}
 	if r.Contents+r.Redacted > 0 {

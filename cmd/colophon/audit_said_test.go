@@ -87,7 +87,7 @@ func TestReportsSumUp(t *testing.T) {
 	check(2, 1, map[string]uint64{"live": 25, "failed": 0, "stale": 0, "quarantined": 2})
 	text := commandLine(t.Context(), "audit", url, "--key", w.key).stdout
 	require.Contains(t, text, "period    "+timeAt(t, url, 0)+" to ")
-	require.Contains(t, text, "records   29, 2 of them with claims that fail; 1 refused\n")
+	require.Contains(t, text, "records   29, 2 of them with claims that fail, 0 with an idempotency key that is not that of their run_id; 1 refused\n")
 	require.Contains(t, text, "states    25 live, 0 failed, 0 stale, 2 quarantined\n")
 }
 

@@ -22,6 +22,7 @@ func (w *walk) use(e *event, key, digest pyjson.Value, kind record.Kind) error {
 	if u.Key, ok = parseDigest(key.Text()); !ok {
 		return e.damaged("its idempotency key is %.100q", key.Text())
 	}
+	w.key = u.Key
 	if e.kind == record.RecordRefused {
 		first, ok := count(e.record.Member("first_seq"))
 		if !ok || first >= e.seq {

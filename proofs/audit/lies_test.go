@@ -146,13 +146,19 @@ func TestTalliesAreOfTheWholeLog(t *testing.T) {
 		m.add(v.AppendBody(nil, e))
 		names = append(names, state)
 	}
+	r, err := record.Parse(record.PathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
+	require.NoError(t, err)
+	key := testKey(1)
+	m.add(r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))
+	names = append(names, "a key that was chosen")
 	m.head.Size = uint64(len(m.entries))
 	m.seal(t)
 	once := newAuditor()
 	require.Nil(t, once.walk(t, m).Damage)
 	tally := once.at.Tally
+	require.Equal(t, uint64(1), tally.ChosenKeys)
 	require.Equal(t, uint64(len(names)), tally.Counted)
-	require.Equal(t, []uint64{13, 5, 2, 10, 9, 1, 0, 0}, []uint64{tally.Records, tally.Mismatched, tally.Refused, tally.Stateful, tally.Live(), tally.Failed, tally.Stale, tally.Quarantined})
+	require.Equal(t, []uint64{14, 5, 2, 10, 9, 1, 0, 0}, []uint64{tally.Records, tally.Mismatched, tally.Refused, tally.Stateful, tally.Live(), tally.Failed, tally.Stale, tally.Quarantined})
 	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.First)
 	for _, sizes := range [][]int{{1}, {17}, {len(names) - 1}, {len(names) - 5, len(names) - 4, len(names) - 2}} {
 		a := newAuditor()

@@ -67,7 +67,11 @@ func (w *walk) checkCommon(e *event, c common, contents []member) error {
 	if c.runID.Kind() != pyjson.Absent && c.key.Kind() == pyjson.Absent {
 		return e.damaged("it has a run_id, but no idempotency key")
 	}
-	return w.use(e, c.key, c.digest, e.kind)
+	if err := w.use(e, c.key, c.digest, e.kind); err != nil || c.runID.Kind() == pyjson.Absent {
+		return err
+	}
+	w.countKey(e.kind, c.runID.Text())
+	return nil
 }
 
 var (

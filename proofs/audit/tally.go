@@ -15,6 +15,9 @@ type Tally struct {
 	Stateful   uint64 `json:"stateful"`   // records that have a state
 	Mismatched uint64 `json:"mismatched"` // records of which a claim fails
 	Refused    uint64 `json:"refused"`    // what was refused
+	// ChosenKeys is the number of records with a run_id and another idempotency key than the one
+	// that follows from it: their writers chose it, or the server lies.
+	ChosenKeys uint64 `json:"chosen_keys"`
 	// Counted is the number of events whose changes of state are in the numbers after it.
 	Counted     uint64 `json:"counted"`
 	Failed      uint64 `json:"failed"`
@@ -49,6 +52,14 @@ func (w *walk) useState(e *event, seq uint64) error {
 	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.kind, Seq: e.seq, First: seq, Role: ChangesState}
 	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.record.Member("state").Text())))
 	return w.past.Use(u)
+}
+
+// countKey counts the idempotency key of a record with a run_id, which use has just read.
+func (w *walk) countKey(kind record.Kind, runID []byte) {
+	w.joined = append(append(append(w.joined[:0], "run_id\x00"...), kind...), 0) // as record.RunKey
+	if w.joined = append(w.joined, runID...); w.key != sha256.Sum256(w.joined) {
+		w.tally.ChosenKeys++
+	}
 }
 
 // count counts the state of a record, of which uses has all changes.

@@ -46,6 +46,7 @@ type walk struct {
 	event     event         // that is in document
 	canonical []byte        // scratch
 	joined    []byte        // scratch
+	key       proofs.Hash   // idempotency key that was used last
 	leaf      []byte        // scratch
 	pieces    pieces        // content that was read
 	digests   []proofs.Hash // of the content of one event
