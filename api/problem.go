@@ -93,6 +93,8 @@ var sentinels = []struct {
 	{ledger.ErrNoOverlap, false, http.StatusConflict, ledger.ErrNoOverlap.Error(), ""},
 	{ledger.ErrKeysFixed, false, http.StatusConflict, ledger.ErrKeysFixed.Error(), ""},
 	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error(), ""},
+	{ledger.ErrKeyInUse, true, http.StatusConflict, ledger.ErrKeyInUse.Error(), ""},
+	{ledger.ErrOriginInUse, false, http.StatusConflict, ledger.ErrOriginInUse.Error(), ""},
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
 	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was found damaged and is being built anew; try again later", ""},
 	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being built anew and has not come that far; try again later", ""},

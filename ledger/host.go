@@ -32,6 +32,10 @@ var ErrExists = errors.New("ledger: there is a ledger of that name")
 var (
 	// ErrKeyOrigin: the staged key has another origin than the one asked for.
 	ErrKeyOrigin = errors.New("ledger: the signing key that is kept for this name has another origin; leave the origin out to use it, or move the key away")
+	// ErrKeyInUse: another ledger of the host signs, has signed or is to sign with the key.
+	ErrKeyInUse = errors.New("ledger: another ledger has this signing key, and no two may share one; move the key away, and make another with colophon keygen")
+	// ErrOriginInUse: another ledger of the host signs under the origin.
+	ErrOriginInUse = errors.New("ledger: another ledger has this origin, and no two may share one; choose another origin")
 	// ErrKeyWithoutLedger: the key has signed a ledger that is not there.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
 	// ErrMarkWithoutLedger: a ledger of that name has signed, and is not there.
@@ -157,6 +161,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 			return nil, fmt.Errorf("signing keys of ledger %q: %w", name, err)
 		}
 	}
+	if err := h.checkOpening(ctx, store, config); err != nil { // before Open signs a first event
+		return nil, err
+	}
 	l, err := Open(ctx, store, config)
 	if err != nil {
 		return nil, err
@@ -200,7 +207,7 @@ func CheckName(name string) error {
 }
 
 // Create makes a ledger, durably. The error is ErrName, ErrOrigin, ErrKeyOrigin,
-// ErrKeyWithoutLedger or ErrExists where the request is at fault. A creation
+// ErrKeyInUse, ErrOriginInUse, ErrKeyWithoutLedger or ErrExists where the request is at fault. A creation
 // that has begun is finished even if ctx is done, and one that was cut short is
 // finished by the next that asks for the same name, which gets ErrExists.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
@@ -248,8 +255,16 @@ func (h *Host) create(ctx context.Context, n New) error {
 			return fmt.Errorf("high-water mark of ledger %q: %w", n.Name, err)
 		}
 	}
+	if n.Origin != "" { // before a key is made
+		if err := h.checkUnique(n.Name, n.Origin); err != nil {
+			return err
+		}
+	}
 	signer, err := h.signer(n.Name, n.Origin)
 	if err != nil {
+		return err
+	}
+	if err := h.checkUnique(n.Name, signer.Origin(), signer.Verifier()); err != nil {
 		return err
 	}
 	info := storage.Info{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}

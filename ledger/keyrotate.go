@@ -10,8 +10,8 @@ import (
 )
 
 // RotateKey has a new key of a ledger sign beside the present one: the one that is kept
-// for that, or one that is made. The error is ErrUnknown, ErrKeysFixed, ErrOverlap or
-// one of Submit. What was cut short goes on when it is asked for again, or, once the
+// for that, or one that is made. The error is ErrUnknown, ErrKeysFixed, ErrKeyInUse,
+// ErrOverlap or one of Submit. What was cut short goes on when it is asked for again, or, once the
 // event is in the log, at the next start.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeys) (Ack, error) {
@@ -20,6 +20,9 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 		}
 		next, err := nextKey(keys, l)
 		if err != nil {
+			return Ack{}, err
+		}
+		if err := h.checkUnique(name, l.info.Origin, next.Verifier()); err != nil {
 			return Ack{}, err
 		}
 		return l.RotateKey(next, actor)

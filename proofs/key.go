@@ -194,6 +194,9 @@ func (v *Verifier) counts(c Checkpoint) error {
 	return v.accept(c)
 }
 
+// SameKey reports whether both verify with one public key, whatever their names.
+func (v *Verifier) SameKey(other *Verifier) bool { return v.public == other.public }
+
 // String is the verifier key.
 func (v *Verifier) String() string { return v.vkey }
 

@@ -227,6 +227,8 @@ func explainOpen(err error, data string) error {
 		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
 		return exitf(exitDamaged, "%w\nThe marks are in %s", err, markFiles(data).Dir)
+	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
+		return exitf(exitFailed, "%w\nNothing was changed. If both ledgers have signed, keep a copy of the folder as evidence. The keys are in %s", err, keyFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):
 		return exitf(exitDamaged, "%w\nThe keys are in %s", err, keyFiles(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):

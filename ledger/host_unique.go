@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// checkUnique is ErrOriginInUse or ErrKeyInUse if another ledger of the host has the
+// origin or one of the keys: two logs under one key or origin would be a fork. A ledger
+// has every key that its log names and every key that is kept for it. The caller holds
+// h.creating, or is OpenHost.
+func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error {
+	for _, l := range h.Ledgers() {
+		if l.Name() == name {
+			continue
+		}
+		if l.info.Origin == origin {
+			return fmt.Errorf("ledger %q: origin %s is that of ledger %q: %w", name, origin, l.Name(), ErrOriginInUse)
+		}
+		theirs, err := h.keysOf(l)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if slices.ContainsFunc(theirs, key.SameKey) {
+				return fmt.Errorf("ledger %q: key %s is one of ledger %q: %w", name, key, l.Name(), ErrKeyInUse)
+			}
+		}
+	}
+	return nil
+}
+
+// keysOf lists the keys that an open ledger has signed with or may sign with.
+func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
+	keys := l.Keys().Verifiers()
+	rotating, ok := h.keys.(RotatingKeys)
+	if !ok {
+		return keys, nil
+	}
+	kept, err := rotating.Others(l.Name())
+	if err != nil {
+		return nil, fmt.Errorf("signing keys of ledger %q: %w", l.Name(), err)
+	}
+	return append(slices.Clone(keys), verifiers(kept)...), nil
+}
+
+// checkOpening is checkUnique for a stored ledger that is about to be opened.
+func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Config) error {
+	info, err := store.Info(ctx)
+	if err != nil {
+		return err
+	}
+	keys := append(verifiers(config.Signers), config.Signer.Verifier())
+	history, err := StoredKeys(ctx, store)
+	if err != nil && !errors.Is(err, ErrDamaged) { // Open reports damage
+		return fmt.Errorf("keys of ledger %q: %w", info.Name, err)
+	}
+	if err == nil && history != nil {
+		keys = append(keys, history.Verifiers()...)
+	}
+	return h.checkUnique(info.Name, info.Origin, keys...)
+}
+
+func verifiers(signers []*proofs.Signer) []*proofs.Verifier {
+	list := make([]*proofs.Verifier, 0, len(signers))
+	for _, s := range signers {
+		list = append(list, s.Verifier())
+	}
+	return list
+}
