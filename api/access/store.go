@@ -73,6 +73,15 @@ func (s Store) Create(n NewToken) (Made, error) {
 	return made, err
 }
 
+// Clear makes the folder of the store if need be and leaves no token in it: requests need
+// one from now on, and none is accepted. It is durable on return.
+func (s Store) Clear() error {
+	if err := makeFolder(s.Dir); err != nil {
+		return fmt.Errorf("making the folder of tokens: %w", err)
+	}
+	return s.change(func([]Token) ([]Token, error) { return []Token{}, nil })
+}
+
 // wholeSecond is the first whole second that is not before a time, in UTC.
 func wholeSecond(at time.Time) time.Time {
 	if whole := at.UTC().Truncate(time.Second); !whole.Equal(at) {

@@ -302,3 +302,16 @@ func FuzzTokensFile(f *testing.F) {
 		require.Len(t, read, len(tokens))
 	})
 }
+
+// Without a token, but with the file, requests need one and none is accepted.
+func TestAClearedStoreAcceptsNothing(t *testing.T) {
+	b := open(t, Rules{})
+	made := b.token("one")
+	b.accepts(with("Bearer "+made.Text), "one")
+	require.NoError(t, b.store.Clear())
+	b.refuses(with("Bearer "+made.Text), "there is no token of id")
+	b.reopen(Rules{})
+	require.True(t, b.Required())
+	fresh := b.token("one")
+	b.accepts(with("Bearer "+fresh.Text), "one")
+}

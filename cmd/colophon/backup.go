@@ -34,7 +34,8 @@ func newBackup(c *console) *cobra.Command {
 its server. If a server runs it is asked for a consistent copy (scope admin on all
 ledgers), and goes on meanwhile. Only what is not in the folder yet is copied: a table
 that several backups have is there once. Head, tree and signature of every ledger and
-all that was copied are verified before the backup counts.
+all that was copied are verified before the backup counts. The ledgers' signing keys
+sign its manifest, so that restore can tell it from one that somebody has changed.
 
 Signing keys are not in it, unless --with-keys says so: keep them elsewhere. Nor is the
 index, which is derived, nor the high-water mark, which is there to notice a restore.
@@ -193,7 +194,13 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 	if err := errors.Join(err, database.Close()); err != nil {
 		return made, err
 	}
-	made.manifest.Version, made.manifest.Made = manifestVersion, time.Now().UTC()
+	// What a restore reads of the time is what is signed.
+	made.manifest.Version, made.manifest.Made = manifestVersion, time.Now().UTC().Truncate(time.Microsecond)
+	unsigned, err := made.manifest.sign(signingKeys(c, o.data))
+	if err != nil {
+		return made, fmt.Errorf("signing the backup: %w", err)
+	}
+	sayUnsigned(c, unsigned)
 	made.name, err = store.finish(&made.manifest)
 	return made, err
 }
@@ -233,5 +240,9 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 	}
 	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
 	state.VerifierKey = keys.Current().String()
+	state.signedBy = []string{state.VerifierKey}
+	if previous := keys.Overlapping(); previous != nil {
+		state.signedBy = append(state.signedBy, previous.String())
+	}
 	return state, nil
 }

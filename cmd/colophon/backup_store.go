@@ -29,7 +29,13 @@ type manifest struct {
 	Made    time.Time     `json:"made"`
 	Ledgers []ledgerState `json:"ledgers"`
 	Files   []storedFile  `json:"files"`
+	// Note is a signed note of proofs.SignBackup over all else; empty of a backup whose
+	// ledgers' keys were not at hand.
+	Note string `json:"note,omitempty"`
 }
+
+// name is that of the backup.
+func (m *manifest) name() string { return "backup-" + m.Made.Format("20060102T150405.000000Z") }
 
 // ledgerState is a ledger as a backup has it.
 type ledgerState struct {
@@ -39,6 +45,14 @@ type ledgerState struct {
 	Size        uint64    `json:"size"`
 	Time        time.Time `json:"time"` // of the last event
 	Checkpoint  string    `json:"checkpoint"`
+
+	signedBy []string // the verifier keys in force, more than one during a rotation
+}
+
+// same reports whether two backups, or a backup and its manifest, have a ledger alike.
+func (l ledgerState) same(other ledgerState) bool {
+	return l.Name == other.Name && l.Origin == other.Origin && l.VerifierKey == other.VerifierKey &&
+		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint
 }
 
 // String is the state for people.
@@ -119,6 +133,9 @@ func (b backupStore) read(name string) (*manifest, error) {
 	}
 	if m.Version != manifestVersion {
 		return nil, fmt.Errorf("%s has the format version %d, this build reads %d", name, m.Version, manifestVersion)
+	}
+	if m.name() != name { // another backup under its name, such as an older one
+		return nil, fmt.Errorf("%s is damaged: it says that it is %s", name, m.name())
 	}
 	for _, f := range m.Files {
 		if !digestForm.MatchString(f.SHA256) || f.Size < 0 {
@@ -204,7 +221,7 @@ func (b backupStore) finish(m *manifest) (string, error) {
 	if err := ledger.SyncDir(b.files()); err != nil {
 		return "", err
 	}
-	name := "backup-" + m.Made.Format("20060102T150405.000000Z")
+	name := m.name()
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return "", fmt.Errorf("describing the backup: %w", err)

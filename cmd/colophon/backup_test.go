@@ -70,11 +70,19 @@ func (s *stored) backup(args ...string) string {
 	return s.colophon(exitOK, append([]string{"backup", "--data", s.data, "--to", s.backups}, args...)...)
 }
 
+// key is the verifier key of the ledger "default".
+func (s *stored) key() string {
+	s.Helper()
+	signer, err := keyFiles(s.data).Load(ledger.Default)
+	require.NoError(s, err)
+	return signer.Verifier().String()
+}
+
 // restore restores into a folder of its own, checks it, and returns it.
 func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
-	s.colophon(exitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
+	s.colophon(exitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, args...)...)
 	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(keyFiles(s.data).Dir)))
 	require.NoError(s, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
 	s.colophon(exitOK, "fsck", "--data", data)
@@ -143,7 +151,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	require.NoError(t, err)
 	s.restore()
 	s.restore("--backup", names[0])
-	said = s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest",
+	said = s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
 		"--backup", names[0], "--seen", markFiles(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, the store has 401")
 
@@ -211,7 +219,7 @@ func TestRestoresVerify(t *testing.T) {
 		bad[len(bad)/2] ^= 1
 		for _, damaged := range [][]byte{bad, good[:len(good)-1], append(good[:len(good):len(good)], 0)} {
 			require.NoError(t, os.WriteFile(path, damaged, 0o600))
-			said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", data, "--newest")
+			said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
 			require.Contains(t, said, "the backup is damaged", f.Name)
 			entries, err := os.ReadDir(data)
 			require.NoError(t, err)
@@ -221,7 +229,7 @@ func TestRestoresVerify(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(databaseDir(restoring(data)), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(databaseDir(restoring(data)), "000009.sst"), []byte("half"), 0o600))
-	s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest")
+	s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
 	require.NoDirExists(t, restoring(data))
 	require.DirExists(t, accessDir(data))
 	s.colophon(exitOK, "fsck", "--data", data)

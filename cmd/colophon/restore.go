@@ -20,6 +20,9 @@ type restoreOptions struct {
 	from, backup, data string
 	seen               []string
 	newest             bool
+	keys               []string // verifier keys that are trusted, or files with them
+	unauthenticated    bool
+	tokens             bool
 }
 
 func newRestore(c *console) *cobra.Command {
@@ -45,11 +48,21 @@ newer copy, or with a new ledger:
   colophon ledger create NAME
   colophon ledger freeze OLD
 
+A backup is signed by its ledgers' keys. Restore accepts it by keys that you have from
+elsewhere: verifier keys (--key), or the signing keys, which you copy to the folder
+"keys" of the data folder first or give in variables. Whoever can change a backup can
+put tokens and texts of their own into it, so one that is not authenticated is refused,
+unless --unauthenticated says that nobody else could change it.
+
+Tokens are not restored: those that were revoked after the backup would be valid again.
+Until you make a new one (colophon token create) no token is accepted. --with-tokens
+restores them as they were; revoke again what was revoked since.
+
 Keys that are not in the backup have to be copied to the folder "keys".
 
-Exit codes: 0 it is restored, 1 it is not, or the backup is damaged, 2 bad arguments, or
-a folder that is not empty, 5 it is restored, and an older copy of a ledger than the newest.`,
-		Example: `  colophon restore --from /backup/colophon --data ./data --seen checkpoint.txt`,
+Exit codes: 0 it is restored, 1 it is not, or the backup is damaged or not authentic, 2 bad
+arguments, no trusted key, or a folder that is not empty, 5 it is restored, and an older copy of a ledger than the newest.`,
+		Example: `  colophon restore --from /backup/colophon --data ./data --key verifier.key --seen checkpoint.txt`,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return restore(command.Context(), c, o) },
 	}
@@ -59,6 +72,9 @@ a folder that is not empty, 5 it is restored, and an older copy of a ledger than
 	flags.StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` to make, or COLOPHON_DATA")
 	flags.StringArrayVar(&o.seen, "seen", nil, "`file` with the newest checkpoint of a ledger that anybody has seen")
 	flags.BoolVar(&o.newest, "newest", false, "nothing was signed after the backup was made")
+	flags.StringArrayVar(&o.keys, "key", nil, "verifier `key` that you trust, or a file with keys; give keys for every ledger")
+	flags.BoolVar(&o.unauthenticated, "unauthenticated", false, "take the backup as it is: nobody else could change it")
+	flags.BoolVar(&o.tokens, "with-tokens", false, "restore the tokens too, those that were revoked since included")
 	return command
 }
 
@@ -66,12 +82,18 @@ func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
 	if o.from == "" {
 		return exitf(exitUsage, "--from is missing: name the folder of the backups")
 	}
+	if o.tokens && o.unauthenticated {
+		return exitf(exitUsage, "--with-tokens: tokens of a backup that is not authenticated are never restored; make new ones")
+	}
 	store := backupStore{o.from}
 	m, err := o.choose(store)
 	if err != nil {
 		return err
 	}
 	if err := checkEmpty(o.data); err != nil {
+		return err
+	}
+	if err := o.checkAuthentic(c, m); err != nil {
 		return err
 	}
 	seen, err := o.readSeen(c, m)
@@ -82,7 +104,7 @@ func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(restoring(o.data))) }()
-	if err := restoreFiles(ctx, c, store, m, restoring(o.data)); err != nil {
+	if err := o.restoreFiles(ctx, c, store, m); err != nil {
 		return err
 	}
 	older, err := verifyRestored(ctx, c, o, m, seen)
@@ -100,6 +122,12 @@ func (o restoreOptions) report(c *console, m *manifest, older []string) error {
 	fmt.Fprintf(c.out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
 	for _, l := range m.Ledgers {
 		fmt.Fprintf(c.out, "  %s\n", l)
+	}
+	switch {
+	case o.tokens && m.hasTokens():
+		c.say("the tokens are those of the backup: revoke again what was revoked since")
+	case o.closes(m):
+		c.say("no token was restored, and requests need one: make one with colophon token create --data %s", o.data)
 	}
 	for _, message := range older {
 		c.say("%s", message)

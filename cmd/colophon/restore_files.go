@@ -9,27 +9,63 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 
+	"colophon/api/access"
 	"colophon/ledger"
 )
 
 // restoring is where a restore puts everything until all of it is there and verified.
 func restoring(data string) string { return filepath.Join(data, "restoring") }
 
-// restoreFiles copies what the manifest names to a folder, which it makes anew.
-func restoreFiles(ctx context.Context, c *console, store backupStore, m *manifest, dir string) error {
+// hasTokens reports whether there were tokens when the backup was made.
+func (m *manifest) hasTokens() bool {
+	return slices.ContainsFunc(m.Files, func(f storedFile) bool { return strings.HasPrefix(f.Name, "access/") })
+}
+
+// closes reports whether the restored server accepts no token until one is made: where
+// tokens are left out, and where a manifest without any may be a lie.
+func (o restoreOptions) closes(m *manifest) bool {
+	return !o.tokens && (m.hasTokens() || o.unauthenticated)
+}
+
+// takes reports whether a file of the backup is restored. A key that waits to sign is
+// not taken from a backup that anybody can have changed.
+func (o restoreOptions) takes(f storedFile) bool {
+	switch folder, base := path.Split(f.Name); folder {
+	case "access/":
+		return o.tokens
+	case "keys/":
+		return !o.unauthenticated || !strings.HasSuffix(base, ".next") && !strings.HasSuffix(base, ".new")
+	}
+	return true
+}
+
+// restoreFiles copies what the manifest names to an empty folder beside the data.
+func (o restoreOptions) restoreFiles(ctx context.Context, c *console, store backupStore, m *manifest) error {
+	dir := restoring(o.data)
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
+	var files []storedFile
 	var total int64
 	for _, f := range m.Files {
-		total += f.Size
+		if o.takes(f) {
+			files = append(files, f)
+			total += f.Size
+		}
+	}
+	if o.closes(m) {
+		if err := (access.Store{Dir: accessDir(dir)}).Clear(); err != nil {
+			return err
+		}
 	}
 	bar := newProgress(c, total, "restoring", progressbar.OptionShowBytes(true))
 	defer bar.finish()
-	for _, f := range m.Files {
+	for _, f := range files {
 		if ctx.Err() != nil {
 			return exitf(exitFailed, "interrupted; nothing is restored")
 		}

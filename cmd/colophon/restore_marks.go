@@ -67,7 +67,7 @@ func verifyRestored(ctx context.Context, c *console, o restoreOptions, m *manife
 	if err != nil {
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
-	if !slices.Equal(list, m.Ledgers) {
+	if !slices.EqualFunc(list, m.Ledgers, ledgerState.same) {
 		return nil, exitf(exitFailed, "the backup is damaged: what is in it is not what it says it holds")
 	}
 	for _, l := range list {

@@ -25,6 +25,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s.post(2)
 	middle := mark(s.data)
 	s.backup("--with-keys")
+	key := s.key()
 	s.colophon(exitOK, "keys", "rotate", ledger.Default, "--data", s.data)
 	s.colophon(exitOK, "keys", "retire", ledger.Default, "--data", s.data)
 	s.post(3)
@@ -49,7 +50,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 			if k.mark != "" {
 				require.NoError(t, markFiles(data).SetMark(ledger.Default, []byte(k.mark)))
 			}
-			args := []string{"restore", "--from", s.backups, "--data", data}
+			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
 				file := filepath.Join(t.TempDir(), "seen,of,all.txt") // a comma parts no names
 				require.NoError(t, os.WriteFile(file, []byte(k.seen), 0o600))
@@ -91,6 +92,6 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	newer.post(1)
 	data := filepath.Join(t.TempDir(), "restored")
 	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(markFiles(newer.data).Dir)))
-	said := s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", data, "--newest")
+	said := s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "default: ")
 }

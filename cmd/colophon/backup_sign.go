@@ -1,0 +1,166 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// digest is what the keys of the ledgers sign: the SHA-256 of all else in the manifest.
+func (m *manifest) digest() (proofs.Hash, error) {
+	unsigned := *m
+	unsigned.Note = ""
+	text, err := json.Marshal(unsigned)
+	return sha256.Sum256(text), err
+}
+
+// sign has every ledger that has events vouch for the manifest, by the keys that sign its
+// checkpoints. Unsigned names the ledgers whose keys are not at hand, and why.
+func (m *manifest) sign(keys ledger.RotatingKeys) (unsigned []string, err error) {
+	var signers []*proofs.Signer
+	for _, l := range m.Ledgers {
+		if l.Size == 0 {
+			continue
+		}
+		present, err := keys.Load(l.Name)
+		if err != nil {
+			unsigned = append(unsigned, fmt.Sprintf("%s (%v)", l.Name, err))
+			continue
+		}
+		signers = append(signers, present)
+		others, err := keys.Others(l.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range others { // the previous key, and the present one where a rotation came in between
+			v := other.Verifier().String()
+			if v != present.Verifier().String() && slices.Contains(l.signedBy, v) {
+				signers = append(signers, other)
+			}
+		}
+	}
+	if len(signers) == 0 {
+		return unsigned, nil
+	}
+	digest, err := m.digest()
+	if err != nil {
+		return nil, err
+	}
+	note, err := proofs.SignBackup(digest, signers...)
+	m.Note = string(note)
+	return unsigned, err
+}
+
+// errNoAnchor: nothing at hand says which keys the server of a backup had.
+var errNoAnchor = errors.New("no trusted key is at hand")
+
+// authenticate checks that a trusted key of every ledger with events vouches for the
+// manifest: the server's keys were in one place, but a thief may have only one of them.
+func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
+	if m.Note == "" {
+		return errors.New("it is not signed")
+	}
+	digest, err := m.digest()
+	if err != nil {
+		return err
+	}
+	var signed []*proofs.Verifier
+	if len(trusted) > 0 {
+		if signed, err = proofs.VerifyBackup([]byte(m.Note), digest, trusted...); err != nil {
+			return err
+		}
+	}
+	vouched := false
+	for _, l := range m.Ledgers {
+		if l.Size == 0 {
+			continue
+		}
+		of := func(v *proofs.Verifier) bool {
+			upTo, retired := v.SignedUpTo()
+			return v.Name() == l.Origin && (!retired || l.Size <= upTo)
+		}
+		switch {
+		case slices.ContainsFunc(signed, of):
+			vouched = true
+		case slices.ContainsFunc(trusted, func(v *proofs.Verifier) bool { return v.Name() == l.Origin }):
+			return fmt.Errorf("no trusted key of ledger %q that was in force has signed it", l.Name)
+		default:
+			return fmt.Errorf("%w for ledger %q", errNoAnchor, l.Name)
+		}
+	}
+	if !vouched {
+		return errors.New("it holds no ledger with events, and so nothing vouches for it")
+	}
+	return nil
+}
+
+// trustedKeys are the verifier keys that the operator gives, and those of the signing
+// keys that they have put beside the folder to restore. Keys of the backup are not.
+func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Verifier, err error) {
+	for _, given := range o.keys {
+		keys, err := c.readKeys(given)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, keys...)
+	}
+	kept := signingKeys(c, o.data)
+	for _, l := range m.Ledgers {
+		var signers []*proofs.Signer
+		for _, load := range []func(string) (*proofs.Signer, error){kept.Load, kept.Staged} {
+			signer, err := load(l.Name)
+			if err == nil {
+				signers = append(signers, signer)
+			} else if !errors.Is(err, storage.ErrNotFound) {
+				return nil, err
+			}
+		}
+		others, err := kept.Others(l.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, signer := range append(signers, others...) {
+			list = append(list, signer.Verifier())
+		}
+	}
+	return list, nil
+}
+
+// checkAuthentic refuses a backup that nobody trusted vouches for, unless the operator
+// takes it as it is.
+func (o restoreOptions) checkAuthentic(c *console, m *manifest) error {
+	if o.unauthenticated {
+		c.say("NOT AUTHENTICATED: nothing shows who made this backup, or whether it was changed")
+		return nil
+	}
+	trusted, err := o.trustedKeys(c, m)
+	if err != nil {
+		return err
+	}
+	err = m.authenticate(trusted)
+	const instead = "\nIf you are sure that nobody else could change the backup, pass --unauthenticated"
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoAnchor):
+		return exitf(exitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
+			err, keyFiles(o.data).Dir, instead)
+	case errors.Is(err, proofs.ErrWrongKey):
+		return exitf(exitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key of the time of the backup with --key%s", err, instead)
+	}
+	return exitf(exitFailed, "the backup is not authenticated: %w%s", err, instead)
+}
+
+// sayUnsigned names the ledgers that do not vouch for a backup.
+func sayUnsigned(c *console, unsigned []string) {
+	if len(unsigned) > 0 {
+		c.say("the backup is not signed for %s: a restore cannot authenticate it. Run backup with the signing keys at hand", strings.Join(unsigned, ", "))
+	}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// change changes the manifest of the newest backup as a thief would, and keeps its note
+// unless f changes it.
+func (s *stored) change(f func(m *manifest)) {
+	s.Helper()
+	list := s.manifests()
+	m := list[len(list)-1]
+	f(m)
+	text, err := json.Marshal(m)
+	require.NoError(s, err)
+	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.name()+".json"), text, 0o600))
+}
+
+// plant puts another text in the place of a file of the newest backup, and the digest
+// into the manifest.
+func (s *stored) plant(name string, text []byte) {
+	s.Helper()
+	s.change(func(m *manifest) {
+		sum := sha256.Sum256(text)
+		f := storedFile{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(text))}
+		require.NoError(s, os.WriteFile(backupStore{s.backups}.file(f.SHA256), text, 0o600))
+		for i := range m.Files {
+			if m.Files[i].Name == name {
+				m.Files[i] = f
+				return
+			}
+		}
+		m.Files = append(m.Files, f)
+	})
+}
+
+// forge signs the changed manifest with other keys.
+func (s *stored) forge(signers ...*proofs.Signer) {
+	s.Helper()
+	s.change(func(m *manifest) {
+		digest, err := m.digest()
+		require.NoError(s, err)
+		note, err := proofs.SignBackup(digest, signers...)
+		require.NoError(s, err)
+		m.Note = string(note)
+	})
+}
+
+// authorized tells whether a data folder accepts a token; required, whether it asks for one.
+func authorized(t *testing.T, data, token string) (accepted, required bool) {
+	t.Helper()
+	a, err := access.Open(access.Config{Dir: accessDir(data)})
+	require.NoError(t, err)
+	defer a.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", nil)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err = a.Authenticate(r)
+	return err == nil, a.Required()
+}
+
+func (s *stored) token(data, name string) string {
+	s.Helper()
+	made, err := access.Store{Dir: accessDir(data), Now: time.Now}.Create(access.NewToken{
+		Name: name, Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}},
+	})
+	require.NoError(s, err)
+	return made.Text
+}
+
+// A restore brings no token back, unless that is asked for, and leaves no server open.
+func TestRestoresLeaveTokensOut(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	open := s.restore()
+	_, required := authorized(t, open, "")
+	require.False(t, required, "the server had no tokens, as an authentic manifest says")
+	data := filepath.Join(t.TempDir(), "data")
+	said := s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
+	require.Contains(t, said, "no token was restored, and requests need one")
+	_, required = authorized(t, data, "")
+	require.True(t, required, "a thief may have taken the tokens out")
+
+	revoked := s.token(s.data, "revoked")
+	s.backup()
+	s.colophon(exitOK, "token", "revoke", "revoked", "--data", s.data)
+	data = filepath.Join(t.TempDir(), "data")
+	said = s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
+	require.Contains(t, said, "no token was restored, and requests need one: make one with colophon token create --data "+data)
+	accepted, required := authorized(t, data, revoked)
+	require.False(t, accepted)
+	require.True(t, required)
+	made := s.token(data, "revoked") // the name is free again
+	accepted, _ = authorized(t, data, made)
+	require.True(t, accepted)
+
+	data = filepath.Join(t.TempDir(), "data")
+	said = s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
+	require.Contains(t, said, "revoke again what was revoked since")
+	accepted, _ = authorized(t, data, revoked)
+	require.True(t, accepted)
+	data = filepath.Join(t.TempDir(), "data")
+	s.colophon(exitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated", "--with-tokens")
+	require.NoDirExists(t, data)
+}
+
+// A backup counts by the keys that the operator has, and by nothing that is in it.
+func TestRestoresAuthenticate(t *testing.T) {
+	s := newStored(t)
+	s.post(3)
+	s.backup("--with-keys")
+	stranger, err := proofs.GenerateKey().Signer(s.manifests()[0].Ledgers[0].Origin)
+	require.NoError(t, err)
+	restore := func(t *testing.T, code int, says string, args ...string) string {
+		t.Helper()
+		data := filepath.Join(t.TempDir(), "data")
+		said := s.colophon(code, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
+		require.Contains(t, said, says)
+		if code != exitOK {
+			require.NoDirExists(t, data)
+		}
+		return data
+	}
+	unused, err := proofs.GenerateKey().Signer("log.example/unused")
+	require.NoError(t, err)
+	vkey := filepath.Join(t.TempDir(), "verifier.key")
+	require.NoError(t, os.WriteFile(vkey, []byte(unused.Verifier().String()+"\n"+s.key()+"\n"), 0o600))
+	authentic := map[string][]string{"a key": {"--key", s.key()}, "a file of keys": {"--key", vkey}}
+	for name, args := range authentic {
+		t.Run(name, func(t *testing.T) { restore(t, exitOK, "restored the backup", args...) })
+	}
+	t.Run("the signing keys", func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "data")
+		require.NoError(t, os.CopyFS(keyFiles(data).Dir, os.DirFS(keyFiles(s.data).Dir)))
+		require.NoError(t, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
+		s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest")
+	})
+	t.Run("no trusted key", func(t *testing.T) {
+		restore(t, exitUsage, `not authenticated: no trusted key is at hand for ledger "default"`)
+	})
+	t.Run("another key", func(t *testing.T) {
+		restore(t, exitFailed, "not authenticated", "--key", stranger.Verifier().String())
+	})
+	t.Run("taken as it is", func(t *testing.T) {
+		restore(t, exitOK, "NOT AUTHENTICATED", "--unauthenticated")
+	})
+
+	name, good := s.manifests()[0].name(), filepath.Join(s.backups, s.manifests()[0].name()+".json")
+	whole, err := os.ReadFile(good)
+	require.NoError(t, err)
+	planted := filepath.Join(t.TempDir(), "planted")
+	s.token(planted, "thief")
+	tokens, err := os.ReadFile(filepath.Join(accessDir(planted), "tokens.json"))
+	require.NoError(t, err)
+	for name, forge := range map[string]func(){
+		"a planted token":                 func() { s.plant("access/tokens.json", tokens) },
+		"a planted key":                   func() { s.plant("keys/default.key.next", []byte(stranger.Secret())) },
+		"a planted token, newly signed":   func() { s.plant("access/tokens.json", tokens); s.forge(stranger) },
+		"another time":                    func() { s.change(func(m *manifest) { m.Ledgers[0].Time = m.Made }) },
+		"no note":                         func() { s.change(func(m *manifest) { m.Note = "" }) },
+		"a checkpoint as the note":        func() { s.change(func(m *manifest) { m.Note = m.Ledgers[0].Checkpoint }) },
+		"no ledger":                       func() { s.change(func(m *manifest) { m.Ledgers = nil }); s.forge(stranger) },
+		"a ledger of which nothing is in": func() { s.change(func(m *manifest) { m.Ledgers[0].Size = 0 }); s.forge(stranger) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forge()
+			for _, args := range authentic {
+				restore(t, exitFailed, "the backup is not authenticated", append(args, "--with-tokens")...)
+			}
+			require.NoError(t, os.WriteFile(good, whole, 0o600))
+		})
+	}
+	t.Run("a key to follow is not taken as it is", func(t *testing.T) {
+		s.plant("keys/default.key.next", []byte(stranger.Secret()))
+		data := restore(t, exitOK, "NOT AUTHENTICATED", "--unauthenticated")
+		require.FileExists(t, keyFiles(data).Path(ledger.Default))
+		require.NoFileExists(t, keyFiles(data).NextPath(ledger.Default))
+		require.NoError(t, os.WriteFile(good, whole, 0o600))
+	})
+	t.Run("an older one under a newer name", func(t *testing.T) {
+		newer := filepath.Join(s.backups, "backup-29990101T000000.000000Z.json")
+		require.NoError(t, os.WriteFile(newer, whole, 0o600))
+		restore(t, exitFailed, "it says that it is "+name, "--key", s.key())
+		require.NoError(t, os.Remove(newer))
+	})
+}
+
+// Every ledger of a backup has to vouch for it, by a key that was in force.
+func TestEveryLedgerSignsABackup(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	database := s.opened()
+	host, err := ledger.OpenHost(t.Context(), database, keyFiles(s.data), func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	other, err := host.Create(t.Context(), ledger.New{Name: "other"})
+	require.NoError(t, err)
+	_, err = host.RotateKey(t.Context(), ledger.Default, "operator")
+	require.NoError(t, err)
+	l, err := host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	previous, current := l.Keys().Overlapping().String(), l.VerifierKey()
+	m := &manifest{Version: manifestVersion}
+	m.Ledgers, err = inspect(t.Context(), database)
+	require.NoError(t, err)
+	require.NoError(t, host.Close())
+	unsigned, err := m.sign(signingKeys(&console{env: func(string) (string, bool) { return "", false }}, s.data))
+	require.NoError(t, err)
+	require.Empty(t, unsigned)
+
+	keys := func(list ...string) (parsed []*proofs.Verifier) {
+		for _, text := range list {
+			v, err := proofs.ParseVerifier(text)
+			require.NoError(t, err)
+			parsed = append(parsed, v)
+		}
+		return parsed
+	}
+	require.NoError(t, m.authenticate(keys(current, other.VerifierKey())))
+	require.NoError(t, m.authenticate(keys(previous, other.VerifierKey())), "both keys sign during a rotation")
+	require.ErrorIs(t, m.authenticate(keys(other.VerifierKey())), errNoAnchor)
+	require.ErrorIs(t, m.authenticate(keys(current)), errNoAnchor)
+	retired := append(keys(other.VerifierKey()), keys(previous)[0].Until(m.Ledgers[0].Size-1))
+	require.ErrorContains(t, m.authenticate(retired), "was in force")
+
+	// Whoever has one key alone signs for no other ledger.
+	thief, err := keyFiles(s.data).Load("other")
+	require.NoError(t, err)
+	digest, err := m.digest()
+	require.NoError(t, err)
+	note, err := proofs.SignBackup(digest, thief)
+	require.NoError(t, err)
+	m.Note = string(note)
+	require.ErrorContains(t, m.authenticate(keys(current, other.VerifierKey())), `ledger "default"`)
+}
+
+// A backup without the keys at hand is made, and says that nothing vouches for it.
+func TestBackupsSayWhatIsNotSigned(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	key := s.key()
+	path := keyFiles(s.data).Path(ledger.Default)
+	require.NoError(t, os.Rename(path, path+"x"))
+	require.Contains(t, s.backup(), "the backup is not signed for default")
+	require.NoError(t, os.Rename(path+"x", path))
+	said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
+	require.Contains(t, said, "it is not signed")
+	require.False(t, strings.Contains(s.backup(), "not signed"))
+	s.restore()
+}
