@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -37,18 +38,15 @@ func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
 // folder's access list is what keeps the keys.
 const hasModes = runtime.GOOS != "windows"
 
+// readKey reads a key from a file, and a folder, that others than the owner cannot change.
 func readKey(path string) (*proofs.Signer, error) {
-	info, err := os.Stat(path)
+	text, err := safefile.ReadPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, storage.ErrNotFound)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = safefile.CheckFolder(filepath.Dir(path))
 	}
-	if hasModes && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read or written by others; run: chmod 600 %s", path, path)
-	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +65,9 @@ func (k KeyFiles) Stage(ledger string, signer *proofs.Signer) error {
 // write makes a key file, whole or not at all, durably. It never replaces one.
 func (k KeyFiles) write(ledger, path string, signer *proofs.Signer) error {
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := safefile.CheckFolder(k.Dir); err != nil {
 		return err
 	}
 	temporary, err := os.CreateTemp(k.Dir, ledger+".key.*")

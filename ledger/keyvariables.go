@@ -59,7 +59,7 @@ func (k KeyVariables) Load(ledger string) (*proofs.Signer, error) {
 	if list == nil {
 		return k.KeyFiles.Load(ledger)
 	}
-	signed, err := os.ReadFile(k.SignedPath(ledger))
+	signed, err := readWhole(k.SignedPath(ledger))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", k.SignedPath(ledger), storage.ErrNotFound)
 	}

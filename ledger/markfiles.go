@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"colophon/internal/safefile"
 	"colophon/storage"
 )
 
@@ -20,7 +21,7 @@ func (m MarkFiles) Path(ledger string) string { return filepath.Join(m.Dir, ledg
 
 // Mark implements Marks.
 func (m MarkFiles) Mark(ledger string) ([]byte, error) {
-	text, err := os.ReadFile(m.Path(ledger))
+	text, err := readWhole(m.Path(ledger))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", m.Path(ledger), storage.ErrNotFound)
 	}
@@ -32,14 +33,26 @@ func (m MarkFiles) SetMark(ledger string, checkpoint []byte) error {
 	return writeWhole(m.Path(ledger), checkpoint)
 }
 
+// readWhole reads a file, from a folder, that others than the owner cannot change.
+func readWhole(path string) ([]byte, error) {
+	text, err := safefile.Read(path)
+	if err == nil {
+		err = safefile.CheckFolder(filepath.Dir(path))
+	}
+	return text, err
+}
+
 // writeWhole replaces a file, whole or not at all, durably; its folder is made if absent.
 func writeWhole(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
+	if err := safefile.CheckFolder(filepath.Dir(path)); err != nil {
+		return err
+	}
 	// Always the same name: what a crash leaves there, the next write takes.
 	temporary := path + ".new"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := safefile.Create(temporary)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"colophon/internal/safefile"
 )
 
 // replaceFile gives a file in the token store a new text, at once: whoever reads it
@@ -42,27 +44,7 @@ func replaceFile(path string, text []byte, durable bool) error {
 // openRegular opens a file of the token store for reading. Only a regular file is
 // opened: of a pipe one would wait for a writer, and a device has no end. A symbolic
 // link is none.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	named, err := os.Lstat(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !named.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no regular file", path)
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|openAtOnce, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	opened, err := file.Stat()
-	if err == nil && !opened.Mode().IsRegular() { // it was replaced in between
-		err = fmt.Errorf("%s is no regular file", path)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return file, opened, nil
-}
+func openRegular(path string) (*os.File, fs.FileInfo, error) { return safefile.Open(path) }
 
 // makeFolder makes the folder of the token store, durably. It belongs to who owns
 // the data folder.
@@ -85,6 +67,12 @@ func makeFolder(dir string) error {
 // the end of the process.
 func lock(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
+	if err := safefile.CheckFolder(dir); err != nil {
+		return nil, err
+	}
+	if err := safefile.CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

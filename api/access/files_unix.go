@@ -4,24 +4,9 @@ package access
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"syscall"
 )
-
-// openAtOnce has a file opened without waiting for anybody, and without following a
-// symbolic link.
-const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
-
-// checkPrivate refuses what others than its owner can read or write, and says how
-// to change that.
-func checkPrivate(path string, info fs.FileInfo, mode string) error {
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s can be read or written by others; run: chmod %s %s", path, mode, path)
-	}
-	return nil
-}
 
 // giveToOwner gives a file to the owner of a folder, where the administrator works
 // for another user: the server must be able to read it.

@@ -1,18 +1,10 @@
 package access
 
 import (
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
 )
-
-// openAtOnce adds nothing: the file system has no pipes.
-const openAtOnce = 0
-
-// checkPrivate accepts what it is given: permissions are those of the folder, which
-// the mode does not show.
-func checkPrivate(string, fs.FileInfo, string) error { return nil }
 
 // giveToOwner does nothing: who may read a file is inherited from its folder.
 func giveToOwner(string, string) error { return nil }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"colophon/internal/safefile"
 )
 
 // Rules say what tokens of OpenID Connect issuers and client certificates may do.
@@ -66,6 +68,9 @@ const maxRulesFile = 1 << 20
 
 // ReadRules reads a YAML file of rules. The error says at which place what is wrong.
 func ReadRules(path string) (Rules, error) {
+	if err := safefile.CheckNamed(path, false); err != nil {
+		return Rules{}, err
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return Rules{}, err

@@ -3,12 +3,14 @@ package access
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"colophon/internal/safefile"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -84,10 +86,10 @@ func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkPrivate(dir, folder, "700"); err != nil {
+	if err := errors.Join(safefile.CheckPrivate(dir, folder, "700"), safefile.CheckOwner(dir, folder)); err != nil {
 		return nil, nil, err
 	}
-	if err := checkPrivate(path, opened, "600"); err != nil {
+	if err := errors.Join(safefile.CheckPrivate(path, opened, "600"), safefile.CheckOwner(path, opened)); err != nil {
 		return nil, nil, err
 	}
 	if opened.Size() > maxTokensFile {

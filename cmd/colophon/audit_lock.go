@@ -15,6 +15,9 @@ func (m *auditMemory) lockState() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return refused("--state: %w", err)
 	}
+	if err := checkInFolder(m.dir()); err != nil {
+		return refused("--state: %w", err)
+	}
 	var err error
 	switch m.lock, err = pebble.LockFolder(m.dir()); {
 	case errors.Is(err, storage.ErrInUse):

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -147,7 +148,7 @@ func openAuditMemory(file string, known []*proofs.Verifier) (*auditMemory, error
 
 // open reads the state file and what is beside it.
 func (m *auditMemory) open(known []*proofs.Verifier) error {
-	text, err := os.ReadFile(m.file)
+	text, err := safefile.Read(m.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.begin()
 	}

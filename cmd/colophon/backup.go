@@ -68,6 +68,9 @@ func backup(ctx context.Context, c *console, o backupOptions) (err error) {
 	if _, err := os.Stat(databaseDir(o.data)); err != nil {
 		return exitf(exitUsage, "there is no database in %s; name the data folder with --data: %w", o.data, err)
 	}
+	if err := checkFolders(o.data); err != nil { // a server may have it
+		return err
+	}
 	store, copies := backupStore{dir: o.to}, snapshots(o.data)
 	release, err := lockBackup(store, copies)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/safefile"
 	"colophon/ledger"
 )
 
@@ -110,7 +111,12 @@ func (b backupStore) files() string { return filepath.Join(b.dir, "files") }
 
 func (b backupStore) file(digest string) string { return filepath.Join(b.files(), digest) }
 
-func (b backupStore) make() error { return os.MkdirAll(b.files(), 0o700) }
+func (b backupStore) make() error {
+	if err := os.MkdirAll(b.files(), 0o700); err != nil {
+		return err
+	}
+	return safefile.CheckNoLink(b.files())
+}
 
 // names are those of the backups, the oldest first.
 func (b backupStore) names() ([]string, error) {
@@ -123,9 +129,13 @@ func (b backupStore) names() ([]string, error) {
 }
 
 func (b backupStore) read(name string) (*manifest, error) {
-	text, err := os.ReadFile(filepath.Join(b.dir, name+".json"))
+	file, _, err := safefile.Open(filepath.Join(b.dir, name+".json"))
 	if err != nil {
 		return nil, err
+	}
+	text, err := io.ReadAll(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	m := new(manifest)
 	if err := json.Unmarshal(text, m); err != nil {
@@ -151,14 +161,11 @@ var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // open opens a file of the store for reading. Whoever keeps the backups may have put
 // something else in its place.
 func (b backupStore) open(f storedFile) (*os.File, error) {
-	info, err := os.Lstat(b.file(f.SHA256))
+	in, _, err := safefile.Open(b.file(f.SHA256))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the backup is damaged: %w", err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("the backup is damaged: %s is no regular file", b.file(f.SHA256))
-	}
-	return os.Open(b.file(f.SHA256))
+	return in, nil
 }
 
 // known are the tables of the newest backup, which need not be read to be known again.
@@ -186,7 +193,7 @@ func (b backupStore) add(s source, known map[string]storedFile) (f storedFile, c
 	if k, ok := known[s.name]; ok && k.Size == f.Size && k.Modified == f.Modified && b.has(k) {
 		return k, 0, nil
 	}
-	in, err := os.Open(s.path)
+	in, _, err := safefile.Open(s.path)
 	if err != nil {
 		return f, 0, err
 	}
@@ -212,8 +219,8 @@ func (b backupStore) add(s source, known map[string]storedFile) (f storedFile, c
 
 // has reports whether a file is in the store, of the right length.
 func (b backupStore) has(f storedFile) bool {
-	info, err := os.Stat(b.file(f.SHA256))
-	return err == nil && info.Size() == f.Size
+	info, err := os.Lstat(b.file(f.SHA256))
+	return err == nil && info.Mode().IsRegular() && info.Size() == f.Size
 }
 
 // finish makes the backup count, durably.
@@ -236,9 +243,9 @@ func (b backupStore) finish(m *manifest) (string, error) {
 	return name, ledger.SyncDir(b.dir)
 }
 
-// copyFile writes a file, durably, over what there is.
+// copyFile writes a file, durably, in the place of what there is, unless that is a link.
 func copyFile(path string, in io.Reader) (digest string, size int64, err error) {
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	out, err := safefile.Create(path)
 	if err != nil {
 		return "", 0, err
 	}

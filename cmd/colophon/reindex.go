@@ -39,6 +39,9 @@ func openFolder(ctx context.Context, c *console, data string, config pebble.Conf
 	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
 	}
+	if err := checkFolders(data); err != nil {
+		return nil, err
+	}
 	database, err := pebble.Open(ctx, config)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):

@@ -93,6 +93,9 @@ func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
 	if err := checkEmpty(o.data); err != nil {
 		return err
 	}
+	if err := checkFolders(o.data); err != nil {
+		return err
+	}
 	if err := o.checkAuthentic(c, m); err != nil {
 		return err
 	}

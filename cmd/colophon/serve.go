@@ -93,6 +93,9 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	if err := checkForeign(config.Data); err != nil {
 		return err
 	}
+	if err := checkFolders(config.Data); err != nil {
+		return err
+	}
 	log := newLogger(c, config)
 	g, err := openGate(config, log)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"colophon/internal/safefile"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 )
@@ -218,6 +219,9 @@ var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
 // readFile reads a YAML file over c. A name that it does not know is an error.
 func (c *serveConfig) readFile(path string) error {
+	if err := safefile.CheckNamed(path, false); err != nil {
+		return err
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"colophon/internal/safefile"
 )
 
 // tlsFiles is the server's certificate, its key, and the authority that signs client
@@ -105,6 +107,9 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 // need not be there: what a request may do is decided request by request. An error
 // changes nothing.
 func (f *tlsFiles) load() error {
+	if err := errors.Join(safefile.CheckNamed(f.cert, false), safefile.CheckNamed(f.key, true)); err != nil {
+		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
+	}
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
@@ -115,6 +120,9 @@ func (f *tlsFiles) load() error {
 	if f.clientCA == "" {
 		f.config = config
 		return nil
+	}
+	if err := safefile.CheckNamed(f.clientCA, false); err != nil {
+		return fmt.Errorf("tls-client-ca: %w", err)
 	}
 	text, err := os.ReadFile(f.clientCA)
 	if err != nil {

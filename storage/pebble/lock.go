@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"colophon/internal/safefile"
 	"colophon/storage"
 )
 
@@ -35,6 +37,11 @@ func LockFolder(dir string) (io.Closer, error) {
 
 // lockFolder takes both locks; storage.ErrInUse if somebody has one of them.
 func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
+	if vfs.Root(files) == vfs.Default { // the engine would empty what a link leads to
+		if err := safefile.CheckRegular(filepath.Join(dir, "LOCK")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("locking %s: %w", dir, err)
+		}
+	}
 	file, err := engine.LockDirectory(dir, files)
 	if err != nil {
 		if heldElsewhere(err) {

@@ -1,0 +1,219 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+)
+
+// init lets tests make folders that nobody else can write to, as umask 002 would not.
+func init() { syscall.Umask(0o022) }
+
+// victim is a file that no command may touch; check says that none has.
+func victim(t *testing.T) (path string, check func()) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "victim")
+	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
+	return path, func() {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, "precious", string(text))
+	}
+}
+
+// A backup writes through no link that somebody has put into its folder.
+func TestBackupsFollowNoLink(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	args := []string{"backup", "--data", s.data, "--to", s.backups}
+	for _, name := range []string{"incomplete", "LOCK", "files"} {
+		path, check := victim(t)
+		target := path
+		if name == "files" {
+			target = filepath.Dir(path)
+		}
+		require.NoError(t, os.MkdirAll(s.backups, 0o700))
+		require.NoError(t, os.Symlink(target, filepath.Join(s.backups, name)))
+		said := s.colophon(exitFailed, args...)
+		require.Contains(t, said, name)
+		check()
+		entries, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.Len(t, entries, 1, "nothing is written beside it")
+		require.NoError(t, os.RemoveAll(s.backups))
+	}
+	s.backup()
+	store := backupStore{s.backups}
+	for name := range s.files() { // a link in the place of a file is no file that is there
+		require.NoError(t, os.Rename(store.file(name), store.file(name)+".kept"))
+		require.NoError(t, os.Symlink(store.file(name)+".kept", store.file(name)))
+	}
+	require.Contains(t, s.colophon(exitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
+		"no regular file")
+	s.backup()
+	s.restore()
+	name := filepath.Join(s.backups, s.manifests()[1].name()+".json")
+	require.NoError(t, os.Rename(name, name+".kept"))
+	require.NoError(t, os.Symlink(name+".kept", name))
+	require.Contains(t, s.colophon(exitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
+		"no regular file")
+}
+
+// Commands use no folder of the data folder in which others can replace what is there.
+func TestFoldersThatOthersCanChange(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	s.colophon(exitOK, "reindex", "--data", s.data)
+	key := s.key()
+	commands := [][]string{
+		{"serve", "--data", s.data, "--listen", "127.0.0.1:0"},
+		{"fsck", "--data", s.data},
+		{"reindex", "--data", s.data},
+		{"keys", "rotate", ledger.Default, "--data", s.data},
+		{"backup", "--data", s.data, "--to", s.backups},
+		{"restore", "--data", s.data, "--from", s.backups, "--key", key},
+	}
+	require.NoError(t, os.MkdirAll(spoolDir(s.data), 0o700))
+	require.NoError(t, os.MkdirAll(accessDir(s.data), 0o700))
+	for _, dir := range []string{
+		s.data, databaseDir(s.data), indexDir(s.data), spoolDir(s.data), snapshots(s.data).dir,
+		keyFiles(s.data).Dir, markFiles(s.data).Dir, accessDir(s.data),
+	} {
+		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
+		for _, args := range commands {
+			if args[0] == "restore" { // into a folder of which nothing but keys and marks is left
+				if dir != s.data && dir != keyFiles(s.data).Dir && dir != markFiles(s.data).Dir {
+					continue
+				}
+				data := filepath.Join(t.TempDir(), "data")
+				require.NoError(t, os.MkdirAll(data, 0o700))
+				if dir == s.data {
+					require.NoError(t, os.Chmod(data, 0o777))
+				} else {
+					require.NoError(t, os.Mkdir(filepath.Join(data, filepath.Base(dir)), 0o700))
+					require.NoError(t, os.Chmod(filepath.Join(data, filepath.Base(dir)), 0o777))
+				}
+				args = append([]string{"restore", "--data", data}, args[3:]...)
+			}
+			said := s.colophon(exitUsage, args...)
+			require.Contains(t, said, "can put files into", "%s: %s", dir, args)
+			require.Contains(t, said, filepath.Base(dir))
+		}
+		require.NoError(t, os.Chmod(dir, 0o700))
+	}
+	s.colophon(exitOK, "fsck", "--data", s.data)
+}
+
+// The administrator signs with no key that another user has put there.
+func TestKeysOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can give a file to another user")
+	}
+	const stranger = 54321
+	s := newStored(t)
+	s.post(1)
+	next := keyFiles(s.data).NextPath(ledger.Default)
+	s.colophon(exitOK, "keygen", "--origin", s.origin(), "--out", next)
+	require.NoError(t, os.Chown(next, stranger, stranger))
+	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
+	require.Contains(t, s.colophon(exitFailed, rotate...), "belongs to another user, of id 54321")
+	require.NoError(t, os.Remove(next))
+	require.NoError(t, os.Chown(keyFiles(s.data).Dir, stranger, stranger))
+	require.Contains(t, s.colophon(exitUsage, rotate...), "belongs to another user")
+	require.NoError(t, os.Chown(keyFiles(s.data).Dir, 0, 0))
+	require.NoError(t, os.Chown(markFiles(s.data).Path(ledger.Default), stranger, stranger))
+	require.Contains(t, s.colophon(exitFailed, rotate...), "belongs to another user")
+	require.NoError(t, os.Chown(markFiles(s.data).Path(ledger.Default), 0, 0))
+	s.token(s.data, "one")
+	require.NoError(t, os.Chown(filepath.Join(accessDir(s.data), "tokens.json"), stranger, stranger))
+	require.Contains(t, s.colophon(exitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
+	require.NoError(t, os.Chown(filepath.Join(accessDir(s.data), "tokens.json"), 0, 0))
+	s.colophon(exitOK, rotate...)
+
+	// All of it may be another user's, for whom the administrator works.
+	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
+		require.NoError(t, err)
+		return os.Chown(path, stranger, stranger)
+	}))
+	s.colophon(exitOK, "keys", "list", ledger.Default, "--data", s.data)
+}
+
+func (s *stored) origin() string {
+	s.Helper()
+	signer, err := keyFiles(s.data).Load(ledger.Default)
+	require.NoError(s, err)
+	return signer.Origin()
+}
+
+// Files that the operator names are refused where everybody can change them, and a TLS
+// key where everybody can read it.
+func TestNamedFilesThatOthersCanChange(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, os.Chmod(path, mode))
+		return path
+	}
+	s := newStored(t)
+	open := write("open.yaml", "log-level: info\n", 0o646)
+	for _, args := range [][]string{{"--config", open}, {"--access-file", open}} {
+		said := s.colophon(exitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
+		require.Contains(t, said, "can be written by everybody; run: chmod o-w "+open)
+	}
+	for _, c := range []struct {
+		cert, key, ca os.FileMode
+		says          string
+	}{
+		{0o646, 0o600, 0o600, "cert can be written by everybody"},
+		{0o644, 0o644, 0o600, "key can be read or written by everybody"},
+		{0o644, 0o640, 0o600, "tls-cert"}, // which is no certificate
+	} {
+		config := serveConfig{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
+		_, err := openTLS(config, slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, c.says)
+	}
+}
+
+// A link is neither the folder of an audit's state nor a file for a new key.
+func TestNewFilesFollowNoLink(t *testing.T) {
+	s := newStored(t)
+	path, check := victim(t)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(path, link))
+	require.Contains(t, s.colophon(exitUsage, "keygen", "--out", link), "a key is never overwritten")
+	check()
+	require.NoError(t, replaceFile(link, []byte("new")))
+	check()
+
+	for name, put := range map[string]func(dir string) error{
+		"is a link": func(dir string) error { return os.Symlink(filepath.Dir(path), dir) },
+		"can put files into": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777))
+		},
+		"no regular file": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.Symlink(path, filepath.Join(dir, "LOCK")))
+		},
+	} {
+		m := &auditMemory{file: filepath.Join(t.TempDir(), "state.json")}
+		require.NoError(t, put(m.dir()))
+		require.ErrorContains(t, m.lockState(), name)
+		check()
+	}
+	state := filepath.Join(t.TempDir(), "state.json")
+	require.NoError(t, os.WriteFile(state, []byte("{}"), 0o600))
+	require.NoError(t, os.Chmod(state, 0o666))
+	_, err := openAuditMemory(state, nil)
+	require.ErrorContains(t, err, "can be written by everybody")
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package safefile
+
+import "io/fs"
+
+// openAtOnce adds nothing: the file system has no pipes.
+const openAtOnce = 0
+
+// hasBits: permissions are those of the folder, which the mode does not show.
+func hasBits(fs.FileInfo, fs.FileMode) bool { return false }
+
+func ownerOf(fs.FileInfo) (uid int, known bool) { return 0, false }

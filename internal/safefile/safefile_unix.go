@@ -1,0 +1,24 @@
+//go:build unix
+
+package safefile
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// openAtOnce has a file opened without waiting for a writer, and without following a
+// link.
+const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
+
+// hasBits reports whether a mode has one of the bits.
+func hasBits(info fs.FileInfo, bits fs.FileMode) bool { return info.Mode().Perm()&bits != 0 }
+
+// ownerOf is the id of the user to whom a file belongs.
+func ownerOf(info fs.FileInfo) (uid int, known bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(stat.Uid), true
+}

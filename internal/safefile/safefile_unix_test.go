@@ -1,0 +1,134 @@
+//go:build unix
+
+package safefile
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const stranger = 54321 // the id of another user
+
+// give gives a file to another user, which only the administrator can do.
+func give(t *testing.T, path string, uid int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can give a file to another user")
+	}
+	require.NoError(t, os.Lchown(path, uid, uid))
+}
+
+// made makes a folder with a file "f" of some modes.
+func made(t *testing.T, folder, file fs.FileMode) (dir, path string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "folder")
+	path = filepath.Join(dir, "f")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+	require.NoError(t, os.Chmod(path, file))
+	require.NoError(t, os.Chmod(dir, folder))
+	return dir, path
+}
+
+func TestModesOfFiles(t *testing.T) {
+	for _, c := range []struct {
+		mode                         fs.FileMode
+		read, private, named, secret bool // accepted
+	}{
+		{0o600, true, true, true, true},
+		{0o400, true, true, true, true},
+		{0o640, true, false, true, true},
+		{0o660, true, false, true, true},
+		{0o644, true, false, true, false},
+		{0o602, false, false, false, false},
+		{0o666, false, false, false, false},
+	} {
+		_, path := made(t, 0o700, c.mode)
+		_, err := Read(path)
+		require.Equal(t, c.read, err == nil, "Read, mode %o: %v", c.mode, err)
+		_, err = ReadPrivate(path)
+		require.Equal(t, c.private, err == nil, "ReadPrivate, mode %o: %v", c.mode, err)
+		err = CheckNamed(path, false)
+		require.Equal(t, c.named, err == nil, "CheckNamed, mode %o: %v", c.mode, err)
+		err = CheckNamed(path, true)
+		require.Equal(t, c.secret, err == nil, "CheckNamed of a secret, mode %o: %v", c.mode, err)
+	}
+}
+
+func TestModesOfFolders(t *testing.T) {
+	for _, c := range []struct {
+		mode         fs.FileMode
+		folder, data bool // accepted
+	}{
+		{0o700, true, true}, {0o755, true, true}, {0o770, false, true}, {0o777, false, false}, {0o702, false, false},
+	} {
+		dir, path := made(t, c.mode, 0o600)
+		err := CheckFolder(dir)
+		require.Equal(t, c.folder, err == nil, "CheckFolder, mode %o: %v", c.mode, err)
+		err = CheckDataFolder(dir)
+		require.Equal(t, c.data, err == nil, "CheckDataFolder, mode %o: %v", c.mode, err)
+		require.Error(t, CheckFolder(path))
+		require.Error(t, CheckDataFolder(path))
+	}
+}
+
+// Nothing is read or written through a link, and nobody waits for a pipe.
+func TestOnlyRegularFiles(t *testing.T) {
+	for name, put := range map[string]func(path, other string) error{
+		"a link":            func(path, other string) error { return os.Symlink(other, path) },
+		"a link to nowhere": func(path, other string) error { return os.Symlink(other+"x", path) },
+		"a pipe":            func(path, _ string) error { return syscall.Mkfifo(path, 0o600) },
+		"a folder":          func(path, _ string) error { return os.Mkdir(path, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, other := made(t, 0o700, 0o600)
+			path := filepath.Join(dir, "put")
+			require.NoError(t, put(path, other))
+			_, err := Read(path)
+			require.ErrorContains(t, err, "no regular file")
+			_, err = ReadPrivate(path)
+			require.ErrorContains(t, err, "no regular file")
+			_, err = Create(path)
+			require.ErrorContains(t, err, "no regular file")
+			text, err := os.ReadFile(other)
+			require.NoError(t, err)
+			require.Equal(t, "text", string(text))
+		})
+	}
+	dir, path := made(t, 0o700, 0o666)
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(dir, link))
+	require.ErrorContains(t, CheckNoLink(link), "is a link")
+	require.NoError(t, CheckNoLink(dir))
+	require.NoError(t, CheckFolder(link), "of a folder that its owner has put elsewhere")
+	f, err := Create(path)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.EqualValues(t, 0o600, info.Mode().Perm(), "a new file, not the old one")
+	_, err = Read(filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// What belongs to another user is refused, unless the administrator works for them.
+func TestOwners(t *testing.T) {
+	dir, path := made(t, 0o755, 0o600)
+	give(t, path, stranger)
+	_, err := Read(path)
+	require.ErrorContains(t, err, "belongs to another user, of id 54321")
+	_, err = ReadPrivate(path)
+	require.ErrorContains(t, err, "belongs to another user")
+	give(t, dir, stranger)
+	_, err = ReadPrivate(path)
+	require.NoError(t, err, "the administrator works for the owner of the folder")
+	require.ErrorContains(t, CheckFolder(dir), "belongs to another user")
+	require.NoError(t, CheckDataFolder(dir))
+	give(t, filepath.Dir(dir), stranger)
+	require.NoError(t, CheckFolder(dir))
+}

@@ -1,0 +1,72 @@
+//go:build unix
+
+package ledger_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// init lets tests make folders that nobody else can write to, as umask 002 would not.
+func init() { syscall.Umask(0o022) }
+
+// Keys and marks are read and written in folders that others cannot change, and through
+// no link.
+func TestKeysAndMarksOfOthers(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept")
+	keys, marks := ledger.KeyFiles{Dir: filepath.Join(dir, "keys")}, ledger.MarkFiles{Dir: filepath.Join(dir, "marks")}
+	require.NoError(t, keys.Stage("a", signer))
+	require.NoError(t, keys.Confirm("a"))
+	require.NoError(t, marks.SetMark("a", []byte("mark")))
+
+	for _, mode := range []os.FileMode{0o777, 0o770, 0o702} {
+		require.NoError(t, os.Chmod(keys.Dir, mode))
+		require.NoError(t, os.Chmod(marks.Dir, mode))
+		_, err = keys.Load("a")
+		require.ErrorContains(t, err, "others can put files into")
+		require.ErrorContains(t, keys.StageNext("a", signer), "others can put files into")
+		require.NoFileExists(t, keys.NextPath("a"))
+		_, err = marks.Mark("a")
+		require.ErrorContains(t, err, "others can put files into")
+		require.ErrorContains(t, marks.SetMark("a", []byte("new")), "others can put files into")
+	}
+	require.NoError(t, os.Chmod(keys.Dir, 0o700))
+	require.NoError(t, os.Chmod(marks.Dir, 0o700))
+
+	require.NoError(t, os.Rename(keys.Path("a"), kept))
+	require.NoError(t, os.Symlink(kept, keys.Path("a")))
+	_, err = keys.Load("a")
+	require.ErrorContains(t, err, "no regular file")
+	require.NotErrorIs(t, err, storage.ErrNotFound)
+	require.NoError(t, os.Symlink(kept, keys.NextPath("a")))
+	_, err = keys.Next("a", nil)
+	require.ErrorContains(t, err, "no regular file")
+	variables := ledger.KeyVariables{KeyFiles: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
+	require.NoError(t, os.Remove(keys.Path("a")))
+	require.NoError(t, os.Symlink(kept, variables.SignedPath("a")))
+	_, err = variables.Load("a")
+	require.ErrorContains(t, err, "no regular file")
+
+	before, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(kept, marks.Path("a")+".new"))
+	require.ErrorContains(t, marks.SetMark("a", []byte("new")), "no regular file")
+	after, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.NoError(t, os.Remove(marks.Path("a")))
+	require.NoError(t, os.Symlink(kept, marks.Path("a")))
+	_, err = marks.Mark("a")
+	require.ErrorContains(t, err, "no regular file")
+	require.NotErrorIs(t, err, storage.ErrNotFound)
+}
