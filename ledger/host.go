@@ -104,7 +104,8 @@ type Host struct {
 }
 
 // OpenHost opens every ledger of a database. config gives what each needs
-// beside its signer. If one cannot be opened none is.
+// beside its signer. If one cannot be opened none is, but for one whose creation was cut
+// short and that has no first event yet, while the disk is full.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
 		onOpen: func(*Ledger) error { return nil }}
@@ -113,7 +114,12 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
 	for _, info := range infos {
-		if _, err := h.open(ctx, info.Name, Anonymous); err != nil {
+		_, err := h.open(ctx, info.Name, Anonymous)
+		if errors.Is(err, errNotBegun) {
+			config(info.Name).withDefaults().Log.Error("a ledger without an event is left out until it can be made", "error", err)
+			continue
+		}
+		if err != nil {
 			return nil, errors.Join(err, h.Close())
 		}
 	}

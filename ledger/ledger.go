@@ -38,6 +38,9 @@ var (
 	ErrDamaged = errors.New("ledger: damaged")
 )
 
+// errNotBegun: a ledger without events gets its first when there is room.
+var errNotBegun = errors.New("ledger: it has no first event yet")
+
 // Config is what a ledger needs beside its store. Zero fields mean defaults.
 type Config struct {
 	Signer *proofs.Signer
@@ -185,13 +188,18 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	}
 	go l.sequence()
 	if config.Marks != nil && l.refusal == nil {
-		l.moved <- struct{}{} // there may be no mark yet
+		if l.Writable(ctx) == nil {
+			l.moved <- struct{}{} // there may be no mark yet
+		}
 		go l.keepMark()
 	} else {
 		close(l.markKept)
 	}
 	if l.Head().Size == 0 && l.refusal == nil {
 		if err := l.begin(); err != nil {
+			if errors.Is(err, storage.ErrNoSpace) {
+				err = fmt.Errorf("%w: %w", errNotBegun, err)
+			}
 			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", info.Name, err), l.Close())
 		}
 	}

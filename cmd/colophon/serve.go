@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -118,14 +120,27 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	if err != nil {
 		return err
 	}
-	if err = busy; err == nil {
-		err = node.serve(ctx, c, config, g, at)
+	if busy != nil {
+		return errors.Join(busy, node.close())
 	}
-	if err := errors.Join(err, node.close()); err != nil {
-		return err
+	for {
+		err := node.serve(ctx, c, config, g, at.shared())
+		if !errors.Is(err, errRoom) {
+			if err := errors.Join(err, node.close()); err != nil {
+				return err
+			}
+			log.Info("ended")
+			return nil
+		}
+		log.Info("there is room on the disk again: opening the data folder for writing")
+		if err := node.close(); err != nil {
+			return err
+		}
+		if node, err = openNode(ctx, config, signingKeys(c, config.Data), log); err != nil {
+			return err
+		}
+		node.welcomed = true
 	}
-	log.Info("ended")
-	return nil
 }
 
 func newLogger(c *console, config serveConfig) *slog.Logger {
@@ -145,6 +160,8 @@ type node struct {
 	made     madeFolder
 	// madeDefault: the ledger "default" was made by this start.
 	madeDefault bool
+	// welcomed: the banner was printed before the folder was opened again.
+	welcomed bool
 }
 
 // openNode opens the data folder; the first time it makes it, and the ledger
@@ -160,6 +177,7 @@ func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *sl
 		MinFreeBytes: uint64(config.MinFreeSpace),
 		CacheBytes:   int64(config.Cache),
 		Copies:       snapshots(config.Data).sweep,
+		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
 		return nil, exitf(exitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
@@ -192,10 +210,10 @@ func (n *node) open(ctx context.Context, config serveConfig, keys ledger.Keys) (
 	ledgerConfig := func(name string) ledger.Config {
 		return ledger.Config{Log: n.log.With("ledger", name), Marks: markFiles(config.Data)}
 	}
-	if err := makeSpool(config.Data); err != nil {
+	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("making a folder for results that wait: %w", err)
 	}
-	if err := snapshots(config.Data).clear(); err != nil && !errors.Is(err, storage.ErrInUse) {
+	if err := snapshots(config.Data).clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("making a folder for copies: %w", err)
 	}
 	if n.host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
@@ -204,8 +222,14 @@ func (n *node) open(ctx context.Context, config serveConfig, keys ledger.Keys) (
 	if err := n.makeDefault(ctx); err != nil {
 		return err
 	}
-	n.index, err = index.Open(index.Config{Dir: indexDir(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache)})
+	n.index, err = index.Open(index.Config{Dir: indexDir(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
 	return err
+}
+
+// fullBy reports whether a folder that only writes need could not be made because the
+// disk is full, which a server that reads alone goes on without.
+func (n *node) fullBy(err error) bool {
+	return n.database.ReadOnly() && errors.Is(err, syscall.ENOSPC)
 }
 
 func (n *node) makeDefault(ctx context.Context) error {
@@ -226,6 +250,8 @@ func explainOpen(err error, data string) error {
 		return exitf(exitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
 	case errors.Is(err, storage.ErrNoSpace):
 		return exitf(exitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
+	case errors.Is(err, syscall.EROFS):
+		return exitf(exitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to another one", err, data)
 	case errors.Is(err, storage.ErrFormat):
 		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
@@ -267,22 +293,55 @@ func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate
 	if at.metrics != nil {
 		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
 	}
-	if err := n.welcome(c, config, g, at); err != nil {
-		return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
+	if !n.welcomed {
+		if err := n.welcome(c, config, g, at); err != nil {
+			return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
+		}
 	}
+	var room error
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
 	select {
 	case err := <-ended:
 		return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
 	case <-ctx.Done():
+		n.log.Info("ending: finishing the requests that are under way", "limit", config.ShutdownLimit)
+	case <-n.room(watched):
+		room = errRoom
 	}
-	n.log.Info("ending: finishing the requests that are under way", "limit", config.ShutdownLimit)
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 	defer cancel()
 	if err := server.Shutdown(limited); err != nil {
 		n.log.Warn("closing the connections that are left", "reason", err)
-		return server.Close()
+		return errors.Join(room, server.Close())
 	}
-	return nil
+	return room
+}
+
+// errRoom: the database is open for reading alone, and there is room to write again.
+var errRoom = errors.New("there is room on the disk again")
+
+// roomPause is the time between two looks for room.
+const roomPause = time.Second
+
+// room is closed when there is room to open a database for writing that is open for
+// reading alone, unless ctx ends before. It is nil of any other.
+func (n *node) room(ctx context.Context) <-chan struct{} {
+	if !n.database.ReadOnly() {
+		return nil
+	}
+	found := make(chan struct{})
+	go func() {
+		for n.database.Roomy() != nil {
+			select {
+			case <-time.After(roomPause):
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(found)
+	}()
+	return found
 }
 
 // locked holds a lock during each of a handler's requests.

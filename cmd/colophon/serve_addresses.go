@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // addresses are where a server listens.
@@ -29,6 +31,46 @@ func (at addresses) close() {
 			_ = listener.Close() // a server that was shut down has closed it
 		}
 	}
+}
+
+// shared is the addresses for one server of several, one after the other: a server that
+// is shut down leaves them open, and connections wait for the next.
+func (at addresses) shared() addresses {
+	at.server = shareListener(at.server)
+	if at.metrics != nil {
+		at.metrics = shareListener(at.metrics)
+	}
+	return at
+}
+
+// sharedListener is a listener that stays open when it is closed.
+type sharedListener struct {
+	*net.TCPListener
+	closed atomic.Bool
+}
+
+func shareListener(l net.Listener) net.Listener {
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return l
+	}
+	_ = tcp.SetDeadline(time.Time{}) // that of the server before
+	return &sharedListener{TCPListener: tcp}
+}
+
+// Accept implements net.Listener.
+func (l *sharedListener) Accept() (net.Conn, error) {
+	conn, err := l.TCPListener.Accept()
+	if err != nil && l.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+// Close ends Accept, for this server alone.
+func (l *sharedListener) Close() error {
+	l.closed.Store(true)
+	return l.SetDeadline(time.Now())
 }
 
 // listen opens an address, host:port, that a flag has set. One of IPv4 is of IPv4

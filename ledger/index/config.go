@@ -23,6 +23,9 @@ type Config struct {
 	// use; 0 means DefaultMemory, the least is LeastMemory. More makes a fold of a
 	// large log faster.
 	Memory int64
+	// ReadOnly: the index answers what it has, and writes nothing. Where it would have to
+	// be built, questions get storage.ErrNoSpace.
+	ReadOnly bool
 	// Anew: an index that is there is emptied.
 	Anew bool
 }
@@ -45,6 +48,8 @@ const mostTable = 64 << 20
 type config struct {
 	folder folder
 	anew   bool
+	// readOnly is Config.ReadOnly.
+	readOnly bool
 	log    *slog.Logger
 	// exit ends the process with a status.
 	exit func(status int)
@@ -105,6 +110,7 @@ func (c Config) internal() (config, error) {
 	return config{
 		folder:        folder{c.FS, c.Dir},
 		anew:          c.Anew,
+		readOnly:      c.ReadOnly,
 		log:           c.Log,
 		exit:          os.Exit,
 		cacheBytes:    cache,

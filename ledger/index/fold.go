@@ -77,6 +77,9 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 		if err := f.store.refused(); err != nil {
 			return err
 		}
+		if f.store.config.readOnly {
+			return nil
+		}
 		room, err := f.store.config.folder.roomy()
 		if err != nil || !room {
 			f.starve(err == nil)

@@ -86,7 +86,7 @@ func (s *Store) damaged(err error, replaced int) bool {
 	switch {
 	case errors.Is(s.usage.refused, ErrRebuilding), s.usage.rebuilds > replaced:
 		return true
-	case s.usage.refused != nil, s.usage.rebuilds > 0, s.usage.running == 0:
+	case s.config.readOnly, s.usage.refused != nil, s.usage.rebuilds > 0, s.usage.running == 0:
 		return false
 	}
 	s.usage.refused = ErrRebuilding

@@ -60,6 +60,10 @@ func open(c config) (*Store, error) {
 	s.known.Store(int64(c.knownBytes))
 	s.records = newKeptRecords(c.recordsBytes)
 	s.usage.idle.L = &s.usage.mu
+	if c.readOnly {
+		s.openReadOnly()
+		return s, nil
+	}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("opening the index in %s: %w", c.folder.dir, err)
 	}
@@ -96,11 +100,44 @@ func (s *Store) open() error {
 	return nil
 }
 
+// errReadOnly: the index can neither be built nor brought up to date.
+var errReadOnly = fmt.Errorf("%w: the index cannot be built", storage.ErrNoSpace)
+
+// openReadOnly opens an index that is there and sound. Otherwise nobody may use it.
+func (s *Store) openReadOnly() {
+	err := s.tryReadOnly()
+	if err != nil {
+		s.config.log.Error("the index cannot be opened for reading: queries that need it are refused until there is room", "dir", s.config.folder.dir, "error", err)
+		s.refuse(fmt.Errorf("%w: %w", errReadOnly, err))
+	}
+}
+
+func (s *Store) tryReadOnly() error {
+	stored, err := s.config.folder.readLayout()
+	if err != nil {
+		return err
+	}
+	if stored != layout {
+		return errors.New("it has another layout, or was found damaged")
+	}
+	lock, err := engine.LockDirectory(s.config.folder.dir, s.config.folder.files)
+	if err != nil {
+		return fmt.Errorf("locking: %w", err)
+	}
+	s.lock = lock
+	if err := s.openEngine(); err != nil {
+		s.engine, s.lock = nil, nil
+		return errors.Join(err, lock.Close())
+	}
+	return nil
+}
+
 // openEngine opens the engine in the folder, which is locked.
 func (s *Store) openEngine() (err error) {
 	replaced := s.Rebuilds()
 	options := s.config.engineOptions(func(damage error) { s.found(damage, replaced) })
 	options.Lock = s.lock
+	options.ReadOnly = s.config.readOnly
 	s.engine, err = engine.Open(s.config.folder.dir, options)
 	return err
 }
@@ -108,7 +145,7 @@ func (s *Store) openEngine() (err error) {
 // found is told of damage that the engine meets before which so many were replaced,
 // wherever that is. The index is emptied, now or at the next start.
 func (s *Store) found(damage error, replaced int) {
-	if s.Rebuilds() == replaced {
+	if s.Rebuilds() == replaced && !s.config.readOnly {
 		s.config.spoil(damage)
 		s.damaged(damage, replaced)
 	}
@@ -169,6 +206,9 @@ func numberKey(name string) []byte {
 
 // renumber gives a ledger a number above all others. The caller holds mu.
 func (s *Store) renumber(name string) (uint16, error) {
+	if s.config.readOnly {
+		return 0, errReadOnly
+	}
 	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: numbered(1).key(nil, numberDimension)})
 	if err != nil {
 		return 0, wrapRead(err)
@@ -240,10 +280,15 @@ func (s *Store) Close() error {
 	s.refuse(ErrClosed)
 	s.records.close()
 	var errs []error
-	if s.engine != nil { // what is folded is in memory until it is flushed
+	if s.engine != nil && s.config.readOnly {
+		errs = []error{s.engine.Close()}
+	} else if s.engine != nil { // what is folded is in memory until it is flushed
 		errs = []error{s.engine.Flush(), s.engine.Close()}
 	}
-	if err := errors.Join(append(errs, s.lock.Close())...); err != nil {
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing the index in %s: %w", s.config.folder.dir, err)
 	}
 	return nil

@@ -60,7 +60,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 }
 
 func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch) error {
-	if err := l.db.usable(ctx); err != nil {
+	if err := l.db.writable(ctx); err != nil {
 		return err
 	}
 	if l.info.Load().Frozen {

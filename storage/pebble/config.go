@@ -38,6 +38,9 @@ type Config struct {
 	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
 	// 5 % of the file system, at least 32 MiB, at most 1 GiB.
 	MinFreeBytes uint64
+	// ReadWhenFull has Open open a database for reading alone where there is too little
+	// room to open it for writing; see Database.ReadOnly. Otherwise that is ErrNoSpace.
+	ReadWhenFull bool
 	// Copies removes the copies of the database that nobody needs any more; an error says
 	// that one has to stay. Erased content counts as pending until it is nil, since it
 	// may be in them. It is called by one goroutine; nil means that there are no copies.

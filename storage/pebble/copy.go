@@ -14,7 +14,7 @@ import (
 // the disk until it is removed, erased content too (Config.Copies). Below the mark of
 // free space none is made: storage.ErrNoSpace.
 func (d *Database) Copy(ctx context.Context, dir string) error {
-	if err := d.usable(ctx); err != nil {
+	if err := d.writable(ctx); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
 	if err := d.space.check(); err != nil {

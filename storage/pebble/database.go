@@ -25,7 +25,8 @@ type Database struct {
 	// durability of every write: engine.Sync. A field only so that the crash
 	// test can show that it notices when this is missing.
 	durability *engine.WriteOptions
-	readOnly   bool // Config.ReadOnly: the eraser does not work
+	readOnly   bool  // Config.ReadOnly, or full: the eraser does not work
+	full       error // why it was opened for reading alone, if it was for want of room; never changes
 
 	closed atomic.Bool
 
@@ -44,6 +45,22 @@ func (d *Database) usable(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// writable is usable for work that writes; storage.ErrNoSpace of a database that is open
+// for reading alone.
+func (d *Database) writable(ctx context.Context) error {
+	if d.full != nil {
+		return fmt.Errorf("%w: the database was opened for reading alone", storage.ErrNoSpace)
+	}
+	return d.usable(ctx)
+}
+
+// ReadOnly reports whether the database was opened for reading alone, for want of room
+// (Config.ReadWhenFull). Every write is storage.ErrNoSpace until it is opened again.
+func (d *Database) ReadOnly() bool { return d.full != nil }
+
+// Roomy is nil if there is room above the free-space mark, and storage.ErrNoSpace if not.
+func (d *Database) Roomy() error { return d.space.check() }
 
 // get is the value under key, the caller's to keep; storage.ErrNotFound if none.
 func (d *Database) get(key []byte) ([]byte, error) {
@@ -264,7 +281,7 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 }
 
 func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
 	_, err := d.get(keys.Name(info.Name))

@@ -51,9 +51,14 @@ func open(cfg Config) (*Database, error) {
 		return nil, err
 	}
 	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
-	if err := room.checkOpening(); errors.Is(err, storage.ErrNoSpace) && !cfg.ReadOnly {
-		return nil, errors.Join(err, lock.Close())
+	full := room.checkOpening()
+	if cfg.ReadOnly || !errors.Is(full, storage.ErrNoSpace) {
+		full = nil
 	}
+	if full != nil && !cfg.ReadWhenFull {
+		return nil, errors.Join(full, lock.Close())
+	}
+	cfg.ReadOnly = cfg.ReadOnly || full != nil
 	d := &Database{
 		lock:       lock,
 		space:      room,
@@ -61,6 +66,7 @@ func open(cfg Config) (*Database, error) {
 		durability: engine.Sync,
 		readOnly:   cfg.ReadOnly,
 		ledgers:    make(map[string]*ledger),
+		full:       full,
 	}
 	d.logs = &logFS{FS: d.reserve}
 	d.eraser = newEraser(d, cfg)
@@ -75,11 +81,22 @@ func open(cfg Config) (*Database, error) {
 	options.FS = frames.Files{FS: markerFS{d.logs}}
 	options.Experimental.ValueSeparationPolicy = d.eraser.separation
 	d.eraser.listen(options.EventListener)
-	if d.engine, err = engine.Open(dir, options); err != nil {
+	d.engine, err = engine.Open(dir, options)
+	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // there is nothing to read
+		err = full
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := d.checkFormat(); err != nil {
+	err = d.checkFormat()
+	if full != nil && errors.Is(err, storage.ErrNotFound) { // nothing was stored yet
+		err = full
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.engine.Close(), lock.Close())
+	}
+	if full != nil {
+		cfg.Logger.Error("the disk is full: reading alone until there is room", "reason", full)
 	}
 	d.reserve.patient.Store(true)
 	if !cfg.ReadOnly {

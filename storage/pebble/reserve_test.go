@@ -134,3 +134,61 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	}
 	return seqs
 }
+
+// On a full disk a database can be opened for reading alone: it has all that was
+// committed, writes nothing, and refuses every write.
+func TestReadWhenFull(t *testing.T) {
+	files, db, _ := waiting(t)
+	store, err := db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	old, err := store.Head(t.Context())
+	require.NoError(t, err)
+	last := batch(old, 1, 100) // in the write-ahead log alone
+	require.NoError(t, store.Commit(t.Context(), old, last))
+	require.NoError(t, db.Close())
+	before, err := files.List(testConfig(files).Dir)
+	require.NoError(t, err)
+
+	config := testConfig(files)
+	config.ReadWhenFull = true
+	full, err := Open(t.Context(), config)
+	require.NoError(t, err)
+	require.True(t, full.ReadOnly())
+	require.ErrorIs(t, full.Roomy(), storage.ErrNoSpace)
+	files.low.Store(false)
+	require.NoError(t, full.Roomy())
+	l, err := full.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	require.Len(t, readEntries(t, l), 9)
+	for name, write := range map[string]func() error{
+		"Writable":   func() error { return l.Writable(t.Context()) },
+		"Commit":     func() error { return l.Commit(t.Context(), last.Head, batch(last.Head, 1, 1)) },
+		"Freeze":     func() error { return l.Freeze(t.Context()) },
+		"SetSetting": func() error { return l.SetSetting(t.Context(), "a", nil) },
+		"Copy":       func() error { return full.Copy(t.Context(), "copy") },
+		"Create": func() error {
+			_, err := full.Create(t.Context(), storage.Info{Name: "b"})
+			return err
+		},
+	} {
+		require.ErrorIs(t, write(), storage.ErrNoSpace, name)
+	}
+	_, err = full.Metrics()
+	require.NoError(t, err)
+	_, err = full.Erasing(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, full.Close())
+	after, err := files.List(testConfig(files).Dir)
+	require.NoError(t, err)
+	require.ElementsMatch(t, before, after, "nothing was written")
+
+	again, err := Open(t.Context(), config)
+	require.NoError(t, err)
+	require.False(t, again.ReadOnly())
+	require.NoError(t, again.Close())
+
+	files.low.Store(true)
+	config.Dir = "none"
+	_, err = Open(t.Context(), config)
+	require.ErrorIs(t, err, storage.ErrNoSpace, "there is nothing to read")
+}

@@ -51,7 +51,7 @@ func (l *ledger) Freeze(ctx context.Context) error {
 
 // freeze does the work of Freeze. The caller holds l.mu.
 func (l *ledger) freeze(ctx context.Context) error {
-	if err := l.db.usable(ctx); err != nil {
+	if err := l.db.writable(ctx); err != nil {
 		return err
 	}
 	info := *l.info.Load()
@@ -69,7 +69,7 @@ func (l *ledger) freeze(ctx context.Context) error {
 
 // SetSetting implements storage.Store.
 func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) error {
-	err := l.db.usable(ctx)
+	err := l.db.writable(ctx)
 	if err == nil {
 		err = l.db.engine.Set(keys.Setting(l.number, name), value, l.db.durability)
 	}
@@ -81,7 +81,7 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 
 // Writable implements storage.Store.
 func (l *ledger) Writable(ctx context.Context) error {
-	if err := l.db.usable(ctx); err != nil {
+	if err := l.db.writable(ctx); err != nil {
 		return fmt.Errorf("checking free space: %w", err)
 	}
 	return l.db.space.check()

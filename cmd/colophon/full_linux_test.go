@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"colophon/ledger"
+)
+
+// smallDisk is a file system of its own with so many bytes.
+func smallDisk(t *testing.T, bytes int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", bytes)); err != nil {
+		t.Skipf("needs root: no disk of its own can be had: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return dir
+}
+
+// ballast fills a disk until so many bytes are free, and returns what frees them again.
+func ballast(t *testing.T, dir string, left int64) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "ballast")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	var usage unix.Statfs_t
+	require.NoError(t, unix.Statfs(dir, &usage))
+	_, err = io.CopyN(f, zeros{}, int64(usage.Bavail)*int64(usage.Bsize)-left)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, unix.Statfs(dir, &usage))
+	require.EqualValues(t, left, int64(usage.Bavail)*int64(usage.Bsize))
+	return func() { require.NoError(t, os.Remove(path)) }
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// spoken is what a command has written so far.
+type spoken struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *spoken) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
+
+// served is a server on a data folder.
+type served struct {
+	*testing.T
+	url  string
+	said *spoken
+	stop func() int // ends it, and returns its exit code
+}
+
+func startFull(t *testing.T, data string, args ...string) *served {
+	t.Helper()
+	s := &served{T: t, said: new(spoken)}
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--index-wait", "100ms", "--min-free-space", "32MiB"}, args...)
+	go func() {
+		code <- run(ctx, args, strings.NewReader(""), s.said, s.said, func(string) (string, bool) { return "", false })
+	}()
+	s.stop = sync.OnceValue(func() int { cancel(); return <-code })
+	t.Cleanup(func() { s.stop() })
+	require.Eventually(t, func() bool { return servedAt.MatchString(s.said.String()) || len(code) > 0 }, time.Minute, 10*time.Millisecond)
+	found := servedAt.FindStringSubmatch(s.said.String())
+	require.NotNil(t, found, "%s", s.said)
+	s.url = found[1]
+	return s
+}
+
+// ask makes a request and returns the answer.
+func (s *served) ask(method, path, body string) (status int, answer string) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
+	require.NoError(s, err)
+	if body != "" {
+		r.Header.Set("Content-Type", contentType(path))
+	}
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(s, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(s, err)
+	require.NoError(s, response.Body.Close())
+	return response.StatusCode, string(text)
+}
+
+func contentType(path string) string {
+	if strings.HasSuffix(path, "/batch") {
+		return "application/x-ndjson"
+	}
+	return "application/json"
+}
+
+const (
+	ledgerURL = "/v1/ledgers/default"
+	oneRecord = `{"payload":{},"output":"x","model":"m","temperature":0,"max_tokens":1}`
+)
+
+// A server on a full disk starts, answers what it has, refuses writes, and takes them
+// again when there is room.
+func TestServersStartOnAFullDisk(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		left    int64
+		index   func(s *stored)
+		queries int // the status of a query meanwhile
+	}{
+		{"a little room", 8 << 20, func(s *stored) { s.colophon(exitOK, "reindex", "--data", s.data) }, http.StatusOK},
+		{"no room at all", 0, func(s *stored) { s.colophon(exitOK, "reindex", "--data", s.data) }, http.StatusOK},
+		{"no room, and the index is behind", 0, func(s *stored) { s.colophon(exitOK, "reindex", "--data", s.data); s.post(3) }, http.StatusOK},
+		{"no room, and no index", 0, func(*stored) {}, http.StatusServiceUnavailable},
+		{"no room, and an index of another layout", 0, func(s *stored) {
+			s.colophon(exitOK, "reindex", "--data", s.data)
+			require.NoError(s, os.WriteFile(filepath.Join(indexDir(s.data), "LAYOUT"), []byte("another\n"), 0o600))
+		}, http.StatusServiceUnavailable},
+		{"no room, and a damaged index", 0, func(s *stored) {
+			s.colophon(exitOK, "reindex", "--data", s.data)
+			manifests, err := filepath.Glob(filepath.Join(indexDir(s.data), "MANIFEST-*"))
+			require.NoError(s, err)
+			require.NotEmpty(s, manifests)
+			for _, path := range manifests {
+				require.NoError(s, os.WriteFile(path, []byte("damaged"), 0o600))
+			}
+		}, http.StatusServiceUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			disk := smallDisk(t, 96<<20)
+			s := &stored{T: t, data: filepath.Join(disk, "data")}
+			s.post(20)
+			c.index(s)
+			size := 1 + s.posted
+			free := ballast(t, disk, c.left)
+
+			server := startFull(t, s.data)
+			status, text := server.ask(http.MethodGet, ledgerURL+"/log/checkpoint", "")
+			require.Equal(t, http.StatusOK, status, text)
+			require.Contains(t, text, fmt.Sprintf("\n%d\n", size), "what only the write-ahead log has is there")
+			for seq := 1; seq < size; seq++ {
+				status, text = server.ask(http.MethodGet, fmt.Sprintf("%s/records/%d/content/output", ledgerURL, seq), "")
+				require.Equal(t, http.StatusOK, status, text)
+			}
+			status, text = server.ask(http.MethodGet, ledgerURL+"/records/2/receipt", "")
+			require.Equal(t, http.StatusOK, status, text)
+			status, text = server.ask(http.MethodGet, ledgerURL+"/records", "")
+			require.Equal(t, c.queries, status, text)
+			status, text = server.ask(http.MethodGet, "/metrics", "")
+			require.Equal(t, http.StatusOK, status, text)
+			for _, write := range []struct{ path, body string }{
+				{ledgerURL + "/ipc-records", oneRecord}, {ledgerURL + "/batch", `{"kind":"ipc_record","record":` + oneRecord + "}\n"}, {"/v1/ledgers", `{"name":"another"}`}, {ledgerURL + "/freeze", ""},
+				{ledgerURL + "/keys", `{"step":"rotate"}`}, {"/v1/snapshots", ""}, {ledgerURL + "/redactions", fmt.Sprintf(`{"seqs":[2],"reason":"r","dry_run":false,"as_of":%d}`, size)},
+				{ledgerURL + "/records/2/state", `{"state":"stale","reason":"r"}`},
+			} {
+				status, text = server.ask(http.MethodPost, write.path, write.body)
+				if write.path == "/v1/snapshots" {
+					require.GreaterOrEqual(t, status, 400, "%s: %s", write.path, text)
+					continue
+				}
+				if !strings.HasSuffix(write.path, "/batch") { // which says so of each line
+					require.Equal(t, http.StatusServiceUnavailable, status, "%s: %s", write.path, text)
+				}
+				require.Contains(t, text, "the server is short of disk space; nothing was taken, try again when there is room", write.path)
+			}
+			status, text = server.ask(http.MethodGet, "/readyz", "")
+			require.Equal(t, http.StatusServiceUnavailable, status, text)
+			require.Contains(t, server.said.String(), "the disk is full: reading alone until there is room")
+
+			free()
+			require.Eventually(t, func() bool {
+				status, text = server.ask(http.MethodPost, ledgerURL+"/ipc-records", oneRecord)
+				return status == http.StatusCreated
+			}, time.Minute, 50*time.Millisecond, "%s %s", server.said, text)
+			status, text = server.ask(http.MethodGet, fmt.Sprintf("%s/records/%d/receipt", ledgerURL, size), "")
+			require.Equal(t, http.StatusOK, status, text)
+			require.Eventually(t, func() bool {
+				status, text = server.ask(http.MethodGet, fmt.Sprintf("%s/records?after=%d", ledgerURL, size), "")
+				return status == http.StatusOK
+			}, time.Minute, 50*time.Millisecond, "%s", server.said)
+			require.Equal(t, exitOK, server.stop(), "%s", server.said)
+			require.Equal(t, 1, strings.Count(server.said.String(), "is ready."))
+			s.colophon(exitOK, "fsck", "--data", s.data)
+		})
+	}
+}
+
+// Where there is no ledger yet nothing is made on a full disk.
+func TestNoFirstStartOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, 96<<20)
+	free := ballast(t, disk, 1<<20)
+	s := &stored{T: t, data: filepath.Join(disk, "data")}
+	require.Contains(t, s.colophon(exitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "Make room on the file system")
+	require.NoDirExists(t, s.data)
+	free()
+	s.post(1)
+	require.FileExists(t, keyFiles(s.data).Path(ledger.Default))
+}
+
+// A file system that is mounted for reading alone is refused, with what to do.
+func TestServersRefuseAReadOnlyDisk(t *testing.T) {
+	disk := smallDisk(t, 96<<20)
+	s := &stored{T: t, data: filepath.Join(disk, "data")}
+	s.post(1)
+	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	require.Contains(t, s.colophon(exitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount it for writing")
+	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, ""))
+	s.colophon(exitOK, "fsck", "--data", s.data)
+}
