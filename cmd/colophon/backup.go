@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -82,6 +83,9 @@ func backup(ctx context.Context, c *console, o backupOptions) (err error) {
 		return err
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.database())
+	if errors.Is(err, syscall.ENOSPC) {
+		return exitf(exitFailed, "%w\nThe backup is incomplete and does not count. Make room in %s and run backup again: it goes on from there", err, o.to)
+	}
 	if err != nil {
 		return err
 	}
@@ -197,8 +201,10 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 	if err := errors.Join(err, database.Close()); err != nil {
 		return made, err
 	}
-	// What a restore reads of the time is what is signed.
-	made.manifest.Version, made.manifest.Made = manifestVersion, time.Now().UTC().Truncate(time.Microsecond)
+	made.manifest.Version = manifestVersion
+	if made.manifest.Made, err = store.nextTime(time.Now()); err != nil {
+		return made, err
+	}
 	unsigned, err := made.manifest.sign(signingKeys(c, o.data))
 	if err != nil {
 		return made, fmt.Errorf("signing the backup: %w", err)

@@ -35,8 +35,11 @@ type manifest struct {
 	Note string `json:"note,omitempty"`
 }
 
+// backupName is the name of a backup as a layout of its time.
+const backupName = "backup-20060102T150405.000000Z"
+
 // name is that of the backup.
-func (m *manifest) name() string { return "backup-" + m.Made.Format("20060102T150405.000000Z") }
+func (m *manifest) name() string { return m.Made.Format(backupName) }
 
 // ledgerState is a ledger as a backup has it.
 type ledgerState struct {
@@ -126,6 +129,24 @@ func (b backupStore) names() ([]string, error) {
 	}
 	slices.Sort(found)
 	return found, err
+}
+
+// nextTime is the time of a new backup: now, but later than that of every other, so that
+// the newest is the newest though the clock was set back. Times are kept in microseconds.
+func (b backupStore) nextTime(now time.Time) (time.Time, error) {
+	next := now.UTC().Truncate(time.Microsecond)
+	names, err := b.names()
+	if err != nil || len(names) == 0 {
+		return next, err
+	}
+	last, err := time.Parse(backupName, names[len(names)-1])
+	if err != nil {
+		return next, fmt.Errorf("%s is no backup; move it away: %w", filepath.Join(b.dir, names[len(names)-1]+".json"), err)
+	}
+	if !next.After(last) {
+		next = last.Add(time.Microsecond)
+	}
+	return next, nil
 }
 
 func (b backupStore) read(name string) (*manifest, error) {

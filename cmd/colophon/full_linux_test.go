@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -49,26 +49,6 @@ func ballast(t *testing.T, dir string, left int64) (free func()) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-// spoken is what a command has written so far.
-type spoken struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *spoken) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *spoken) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
 // served is a server on a data folder.
 type served struct {
@@ -231,4 +211,87 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	require.Contains(t, s.colophon(exitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount it for writing")
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, ""))
 	s.colophon(exitOK, "fsck", "--data", s.data)
+}
+
+// A disk that fills during a backup or a restore: the one is incomplete and says so, the
+// other leaves nothing, and both are done when there is room.
+func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
+	s := newStored(t)
+	s.post(400)
+	disk := smallDisk(t, 96<<20)
+	s.backups = filepath.Join(disk, "backups")
+	free := ballast(t, disk, 64<<10)
+	said := s.colophon(exitFailed, "backup", "--data", s.data, "--to", s.backups)
+	require.Contains(t, said, "The backup is incomplete and does not count. Make room in "+s.backups)
+	require.Empty(t, s.manifests())
+	require.NoDirExists(t, snapshots(s.data).database(), "no copy is left behind")
+	free()
+	s.backup()
+	require.FileExists(t, filepath.Join(s.backups, s.manifests()[0].name()+".json"))
+
+	free = ballast(t, disk, 64<<10)
+	data := filepath.Join(disk, "restored")
+	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
+	require.Contains(t, s.colophon(exitFailed, args...), "Nothing is restored. Make room on the file system of "+data)
+	require.NoDirExists(t, data)
+	free()
+	s.colophon(exitOK, args...)
+	s.restore()
+}
+
+// A disk that fills while content is erased: nothing is lost, and what was to be erased is
+// gone once there is room.
+func TestErasingOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, 160<<20)
+	s := &stored{T: t, data: filepath.Join(disk, "data")}
+	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so that the disk itself says that it is full
+	secret := fmt.Sprintf("%x", sha256.Sum256([]byte("a text that does not compress")))
+	p := startProcess(t, s.data, args...)
+	require.True(t, p.up, "%s", p.said)
+	server := &served{T: t, url: p.url, said: p.said}
+	post := func(text string) int {
+		status, _ := server.ask(http.MethodPost, ledgerURL+"/ipc-records",
+			fmt.Sprintf(`{"payload":{},"output":%q,"model":"m","temperature":0,"max_tokens":1}`, text))
+		return status
+	}
+	require.Equal(t, http.StatusCreated, post(secret))
+	const records = 800
+	for i := range records {
+		require.Equal(t, http.StatusCreated, post(fmt.Sprintf("%d %s", i, strings.Repeat(fmt.Sprint(i*7919), 150))))
+	}
+	free := ballast(t, disk, 64<<10)
+	status, text := server.ask(http.MethodDelete, ledgerURL+"/records/1/content", `{"reason":"asked"}`)
+	require.Less(t, status, 300, text)
+	require.Eventually(t, func() bool {
+		return p.gone() || strings.Contains(p.said.String(), "no space left on device")
+	}, time.Minute, 10*time.Millisecond, "it notices that the disk is full")
+	require.True(t, holds(t, s.data, secret), "the disk was full before it was gone")
+	free()
+	if p.gone() { // a failed write of the log ends the process, and a supervisor starts it again
+		p = startProcess(t, s.data, args...)
+		require.True(t, p.up, "%s", p.said)
+		server.url = p.url
+	}
+	require.Eventually(t, func() bool { return !holds(t, s.data, secret) }, 3*time.Minute, 100*time.Millisecond, "%s", p.said)
+	status, text = server.ask(http.MethodGet, ledgerURL+"/log/checkpoint", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, fmt.Sprintf("\n%d\n", 1+1+records+1))
+	require.Equal(t, http.StatusCreated, post("after"))
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	require.Equal(t, exitOK, p.wait(), "%s", p.said)
+	require.Contains(t, s.colophon(exitOK, "fsck", "--data", s.data), "2 redacted contents")
+}
+
+// holds reports whether a text is in a file of a folder.
+func holds(t *testing.T, dir, text string) (found bool) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil // the engine may just have removed it
+		}
+		content, err := os.ReadFile(path)
+		found = found || err == nil && strings.Contains(string(content), text)
+		return nil
+	}))
+	return found
 }

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"colophon/storage"
+	"colophon/storage/pebble"
 )
 
 // restoreOptions is the command line of restore.
@@ -61,7 +63,8 @@ restores them as they were; revoke again what was revoked since.
 Keys that are not in the backup have to be copied to the folder "keys".
 
 Exit codes: 0 it is restored, 1 it is not, or the backup is damaged or not authentic, 2 bad
-arguments, no trusted key, or a folder that is not empty, 5 it is restored, and an older copy of a ledger than the newest.`,
+arguments, no trusted key, or a folder that is not empty, 4 another restore into it is
+under way, 5 it is restored, and an older copy of a ledger than the newest.`,
 		Example: `  colophon restore --from /backup/colophon --data ./data --key verifier.key --seen checkpoint.txt`,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return restore(command.Context(), c, o) },
@@ -106,8 +109,18 @@ func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
 	if err := o.checkKnown(m, seen); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(restoring(o.data))) }()
+	release, err := o.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := checkEmpty(o.data); err != nil { // again: another restore may just have ended
+		return err
+	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
+			return exitf(exitFailed, "%w\nNothing is restored. Make room on the file system of %s, and run restore again", err, o.data)
+		}
 		return err
 	}
 	older, err := verifyRestored(ctx, c, o, m, seen)
@@ -118,6 +131,30 @@ func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
 		return err
 	}
 	return o.report(c, m, older)
+}
+
+// lock keeps other restores out of the data folder until release is called, which removes
+// what is not in its place.
+func (o restoreOptions) lock() (release func() error, err error) {
+	dir := restoring(o.data)
+	_, missing := os.Stat(o.data)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := pebble.LockFolder(dir)
+	if errors.Is(err, storage.ErrInUse) {
+		return nil, exitf(exitInUse, "another restore into %s is under way", o.data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := errors.Join(os.RemoveAll(dir), lock.Close())
+		if missing != nil {
+			_ = os.Remove(o.data) // unless there is something in it
+		}
+		return err
+	}, nil
 }
 
 // report says what was restored, and what of it is older than what was signed.

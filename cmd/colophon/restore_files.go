@@ -47,8 +47,16 @@ func (o restoreOptions) takes(f storedFile) bool {
 // restoreFiles copies what the manifest names to an empty folder beside the data.
 func (o restoreOptions) restoreFiles(ctx context.Context, c *console, store backupStore, m *manifest) error {
 	dir := restoring(o.data)
-	if err := os.RemoveAll(dir); err != nil {
+	left, err := os.ReadDir(dir)
+	if err != nil {
 		return err
+	}
+	for _, entry := range left { // by a restore that was cut short; the lock stays
+		if entry.IsDir() {
+			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+				return err
+			}
+		}
 	}
 	var files []storedFile
 	var total int64
@@ -113,6 +121,9 @@ func placeRestored(data string) error {
 		return err
 	}
 	for _, folder := range folders {
+		if !folder.IsDir() { // the lock
+			continue
+		}
 		if err := ledger.SyncDir(filepath.Join(from, folder.Name())); err != nil {
 			return err
 		}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// spoken is what a command has written so far.
+type spoken struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *spoken) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// servedAt finds the address in what a server says when it answers.
+var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
+
+// process is a server in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	said   *spoken
+	url    string
+	up     bool          // it answered; otherwise it has ended
+	exited chan struct{} // closed when it has ended
+}
+
+// startProcess starts a server on a data folder and waits until it answers or has ended.
+func startProcess(t *testing.T, data string, args ...string) *process {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Error(err)
+		return &process{}
+	}
+	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
+	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(spoken), exited: make(chan struct{})}
+	p.cmd.Args[0] = "colophon" // as TestMain knows it
+	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
+	if err := p.cmd.Start(); err != nil {
+		t.Error(err)
+		return p
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // its code says the rest
+	}()
+	for range 6000 {
+		if found := servedAt.FindStringSubmatch(p.said.String()); found != nil {
+			p.url, p.up = found[1], true
+			return p
+		}
+		if p.gone() {
+			return p
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("it neither answers nor ends: %s", p.said)
+	return p
+}
+
+// gone reports whether it has ended.
+func (p *process) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait is the exit code, once it has ended.
+func (p *process) wait() int {
+	<-p.exited
+	return p.cmd.ProcessState.ExitCode()
+}
