@@ -70,3 +70,28 @@ func TestKeysAndMarksOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "no regular file")
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 }
+
+// Every file with a key is the owner's alone, and one that others may read is refused.
+func TestEveryKeyFileIsTheOwnersAlone(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	keys := ledger.KeyFiles{Dir: filepath.Join(t.TempDir(), "keys")}
+	require.NoError(t, keys.Stage("a", signer))
+	require.NoError(t, keys.StageNext("a", signer))
+	require.NoError(t, os.Link(keys.NextPath("a"), keys.PreviousPath("a")))
+	for path, load := range map[string]func() error{
+		keys.StagedPath("a"):   func() error { _, err := keys.Staged("a"); return err },
+		keys.NextPath("a"):     func() error { _, err := keys.Next("a", nil); return err },
+		keys.PreviousPath("a"): func() error { _, err := keys.Others("a"); return err },
+	} {
+		require.NoError(t, load(), path)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.EqualValues(t, 0o600, info.Mode().Perm(), path)
+		for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o602} {
+			require.NoError(t, os.Chmod(path, mode))
+			require.ErrorContains(t, load(), "run: chmod 600 ", "%s, mode %o", path, mode)
+		}
+		require.NoError(t, os.Chmod(path, 0o600))
+	}
+}

@@ -3,8 +3,10 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -108,6 +110,18 @@ func TestMarkThatIsLost(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 	require.NoError(t, os.WriteFile(marks.Path(ledger.Default)+".new", []byte("half"), 0o600))
 	post(t, marked(t, s, marks), ipc(t, "", "x"), "")
+}
+
+// Without a mark the log of the server says that nothing is known of the store.
+func TestStoresWithoutAMarkSaySo(t *testing.T) {
+	s := store(t, memory.New())
+	grown(t, s, 4)
+	var log strings.Builder
+	c := config(t)
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	c.Marks = ledger.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	require.NoError(t, open(t, s, c).Close())
+	require.Contains(t, log.String(), "whether this store is the newest copy is not known")
 }
 
 // brokenMarks cannot be written while broken is set, and counts.

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -9,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
 	"colophon/storage/pebble"
 )
 
@@ -84,4 +91,93 @@ func TestServersStartAtOnce(t *testing.T) {
 	require.Equal(t, 1, up)
 	s := &stored{T: t, data: data}
 	require.Contains(t, s.colophon(exitOK, "fsck", "--data", data), "default: clean: 1 event")
+}
+
+// Of a server that erases meanwhile, the backup says what may still be in it.
+func TestBackupsSayWhatIsBeingErased(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	database := s.opened()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, err := snapshots(s.data).answer(r.Context(), database); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"name":"backup","erasing":2}`)
+	}))
+	defer server.Close()
+	require.Contains(t, s.backup("--server", server.URL), "2 erased texts may still be in this backup: make another in a minute, and remove this one")
+}
+
+// Head, tree and signature of every ledger are verified before a backup counts.
+func TestBackupsAreVerified(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	database := s.opened()
+	bad, err := database.Create(t.Context(), storage.Info{Name: "bad", Origin: "log.example/bad"})
+	require.NoError(t, err)
+	good, err := database.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	head, err := good.Head(t.Context())
+	require.NoError(t, err)
+	first, err := good.Entry(t.Context(), 0)
+	require.NoError(t, err)
+	head.Size = 1 // an event of the other ledger, and the checkpoint of two
+	leaf := proofs.LeafHash(first)
+	require.NoError(t, bad.Commit(t.Context(), storage.Head{}, storage.Batch{
+		Head: head, Entries: [][]byte{first}, Tiles: []storage.Tile{{Hashes: leaf[:]}},
+	}))
+	held, err := snapshots(s.data).lock()
+	require.NoError(t, err)
+	_, err = snapshots(s.data).make(t.Context(), database)
+	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.MkdirAll(other, 0o700))
+	require.NoError(t, os.Rename(snapshots(s.data).database(), databaseDir(other)))
+	require.NoError(t, held.Close())
+	require.Contains(t, s.colophon(exitFailed, "backup", "--data", other, "--to", s.backups), `ledger "bad"`)
+	require.Empty(t, s.manifests())
+}
+
+// A backup has database and tokens, nothing else, and its folder may be anywhere.
+func TestBackupsHoldNothingElse(t *testing.T) {
+	s := newStored(t)
+	s.post(3)
+	s.colophon(exitOK, "reindex", "--data", s.data)
+	s.token(s.data, "one")
+	require.FileExists(t, markFiles(s.data).Path(ledger.Default))
+	s.backup()
+	folders := make(map[string]bool)
+	for _, f := range s.manifests()[0].Files {
+		folder, _ := path.Split(f.Name)
+		folders[folder] = true
+	}
+	require.Equal(t, map[string]bool{"db/": true, "access/": true}, folders)
+	moved := filepath.Join(t.TempDir(), "elsewhere")
+	require.NoError(t, os.CopyFS(moved, os.DirFS(s.backups)))
+	require.NoError(t, os.RemoveAll(s.backups))
+	s.backups = moved
+	s.restore()
+}
+
+// A copy that a killed backup has left goes with the next start and the next backup.
+func TestLeftCopiesAreRemoved(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	for _, next := range []func(){
+		func() { s.backup() },
+		func() {
+			p := startProcess(t, s.data)
+			require.True(t, p.up, "%s", p.said)
+			require.NoDirExists(t, snapshots(s.data).database())
+			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+			require.Equal(t, exitOK, p.wait())
+		},
+	} {
+		require.NoError(t, os.MkdirAll(snapshots(s.data).database(), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(snapshots(s.data).database(), "000001.log"), []byte("secret"), 0o600))
+		next()
+		require.NoDirExists(t, snapshots(s.data).database())
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/storage/pebble"
 )
 
 // init lets tests make folders that nobody else can write to, as umask 002 would not.
@@ -154,6 +155,23 @@ func (s *stored) origin() string {
 	signer, err := keyFiles(s.data).Load(ledger.Default)
 	require.NoError(s, err)
 	return signer.Origin()
+}
+
+// Nothing is locked, and so emptied, through a link.
+func TestLockFilesAreNoLinks(t *testing.T) {
+	path, check := victim(t)
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(path, filepath.Join(dir, "LOCK")))
+	_, err := pebble.LockFolder(dir)
+	require.ErrorContains(t, err, "no regular file")
+	check()
+
+	s := newStored(t)
+	s.post(1)
+	require.NoError(t, os.MkdirAll(accessDir(s.data), 0o700))
+	require.NoError(t, os.Symlink(path+"x", filepath.Join(accessDir(s.data), "tokens.lock")))
+	require.Contains(t, s.colophon(exitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "no regular file")
+	require.NoFileExists(t, path+"x")
 }
 
 // Files that the operator names are refused where everybody can change them, and a TLS
