@@ -185,7 +185,7 @@ func TestCheckAccessFile(t *testing.T) {
 	requireVerdict(t, checkAccessFile(d), fine, "1 rule for client certificates")
 	if hasModes {
 		require.NoError(t, os.Chmod(path, 0o666))
-		requireVerdict(t, checkAccessFile(d), wrong, "everybody on this machine can change")
+		requireVerdict(t, checkAccessFile(d), wrong, "can be written by everybody; run: chmod o-w")
 		require.NoError(t, os.Chmod(path, 0o660))
 		requireVerdict(t, checkAccessFile(d), advice, "a group can change")
 	}

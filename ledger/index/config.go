@@ -50,7 +50,7 @@ type config struct {
 	anew   bool
 	// readOnly is Config.ReadOnly.
 	readOnly bool
-	log    *slog.Logger
+	log      *slog.Logger
 	// exit ends the process with a status.
 	exit func(status int)
 	// cacheBytes bounds the engine's blocks together with its memtables, of

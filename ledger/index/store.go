@@ -107,7 +107,7 @@ var errReadOnly = fmt.Errorf("%w: the index cannot be built", storage.ErrNoSpace
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {
-		s.config.log.Error("the index cannot be opened for reading: queries that need it are refused until there is room", "dir", s.config.folder.dir, "error", err)
+		s.config.log.Error("the index cannot be opened for reading: queries that need it are refused until there is room", "dir", s.config.folder.dir, "error", err.Error())
 		s.refuse(fmt.Errorf("%w: %w", errReadOnly, err))
 	}
 }
