@@ -30,7 +30,8 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 
 // VerifyBackup returns those of the verifiers that have signed the note of a manifest
 // with that digest. The error is ErrWrongKey if there is none, ErrSignature or
-// ErrMalformed. It does not judge whether a key was retired before.
+// ErrMalformed. Bounds and conditions of the
+// verifiers do not matter: a backup has no size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	if len(signed) > maxCheckpoint {
 		return nil, fmt.Errorf("%w: note of a backup of %d bytes", ErrMalformed, len(signed))

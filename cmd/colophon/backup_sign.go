@@ -82,15 +82,12 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 		if l.Size == 0 {
 			continue
 		}
-		of := func(v *proofs.Verifier) bool {
-			upTo, retired := v.SignedUpTo()
-			return v.Name() == l.Origin && (!retired || l.Size <= upTo)
-		}
+		of := func(v *proofs.Verifier) bool { return v.Name() == l.Origin }
 		switch {
 		case slices.ContainsFunc(signed, of):
 			vouched = true
-		case slices.ContainsFunc(trusted, func(v *proofs.Verifier) bool { return v.Name() == l.Origin }):
-			return fmt.Errorf("no trusted key of ledger %q that was in force has signed it", l.Name)
+		case slices.ContainsFunc(trusted, of):
+			return fmt.Errorf("no trusted key of ledger %q has signed it", l.Name)
 		default:
 			return fmt.Errorf("%w for ledger %q", errNoAnchor, l.Name)
 		}
