@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -76,7 +75,7 @@ func newClient(c *console, o serverOptions) (*client, error) {
 func (o serverOptions) token(c *console) (string, error) {
 	place, token := "COLOPHON_TOKEN", c.environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
 	if o.tokenFile != "" {
-		text, err := os.ReadFile(o.tokenFile)
+		text, err := readNamed(o.tokenFile)
 		if err != nil {
 			return "", fmt.Errorf("--token-file: %w", err)
 		}
@@ -97,7 +96,7 @@ func (o serverOptions) transport() (*http.Transport, error) {
 	if o.caFile == "" {
 		return transport, nil
 	}
-	text, err := os.ReadFile(o.caFile)
+	text, err := readNamed(o.caFile)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -189,6 +190,24 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	for _, args := range [][]string{{"--config", open}, {"--access-file", open}} {
 		said := s.colophon(exitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
 		require.Contains(t, said, "can be written by everybody; run: chmod o-w "+open)
+	}
+	t.Run("by a variable", func(t *testing.T) {
+		var out strings.Builder
+		environment := func(name string) (string, bool) { return open, name == "COLOPHON_CONFIG" }
+		require.Equal(t, exitUsage, run(t.Context(), []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &out, environment))
+		require.Contains(t, out.String(), "can be written by everybody")
+	})
+	for _, args := range [][]string{
+		{"ledger", "list", "--token-file", open}, {"ledger", "list", "--ca-file", open},
+		{"verify", open, "--key", open}, {"restore", "--from", s.backups, "--data", filepath.Join(dir, "none"), "--key", open},
+	} {
+		if args[0] == "restore" {
+			s.post(1)
+			s.backup()
+		}
+		var out strings.Builder
+		require.NotZero(t, run(t.Context(), args, strings.NewReader(""), &out, &out, func(string) (string, bool) { return "", false }))
+		require.Contains(t, out.String(), "can be written by everybody", args)
 	}
 	for _, c := range []struct {
 		cert, key, ca os.FileMode

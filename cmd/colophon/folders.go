@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"colophon/internal/safefile"
@@ -26,6 +27,14 @@ func checkFolders(data string) error {
 		}
 	}
 	return nil
+}
+
+// readNamed reads a file that the operator has named, unless everybody can change it.
+func readNamed(path string) ([]byte, error) {
+	if err := safefile.CheckNamed(path, false); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 // checkInFolder refuses a folder that others can change, or that is a link: dir is one

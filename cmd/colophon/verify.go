@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -215,6 +216,11 @@ func (c *console) readTrusted(given string) (trustedKeys, error) {
 			return trustedKeys{}, exitf(exitUsage, "--key: %.100q is neither a file nor a verifier key", given)
 		}
 		return parseKeys(given, "--key (there is no such file)")
+	}
+	if given != "-" {
+		if err := safefile.CheckNamed(given, false); err != nil { // anybody could change whom the caller trusts
+			return trustedKeys{}, exitf(exitUsage, "--key: %w", err)
+		}
 	}
 	text, err := c.readFile(given)
 	if err != nil {
