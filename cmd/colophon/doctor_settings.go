@@ -115,12 +115,14 @@ func checkSettings(d *doctor) []diagnosis {
 	return orFine(list, "%s are as serve takes them", from)
 }
 
-// changeable finds that a group can change a file. One that everybody can change is not read.
+// changeable finds that others than its owner can change a file.
 func changeable(path string) []diagnosis {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil || !hasModes:
 		return nil // whoever reads the file says so
+	case info.Mode().Perm()&0o002 != 0:
+		return found(wrong, "run: chmod o-w "+path, "everybody on this machine can change %s", path)
 	case info.Mode().Perm()&0o020 != 0:
 		return found(advice, "run: chmod g-w "+path, "a group can change %s", path)
 	}
