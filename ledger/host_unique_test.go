@@ -1,7 +1,9 @@
 package ledger_test
 
 import (
+	"context"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +102,57 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 			require.Zero(t, head.Size, "nothing was signed")
 		})
 	}
+}
+
+// fullDatabase takes no writes while full is set.
+type fullDatabase struct {
+	storage.Database
+	full *atomic.Bool
+}
+
+func (d fullDatabase) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	s, err := d.Database.Ledger(ctx, name)
+	return fullStore{s, d.full}, err
+}
+
+type fullStore struct {
+	storage.Store
+	full *atomic.Bool
+}
+
+func (s fullStore) Writable(ctx context.Context) error {
+	if s.full.Load() {
+		return storage.ErrNoSpace
+	}
+	return s.Store.Writable(ctx)
+}
+
+// A ledger whose creation the full disk cut short hides none of the others, and is made
+// when there is room.
+func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
+	var full atomic.Bool
+	database, keys := fullDatabase{memory.New(), &full}, ledger.KeyFiles{Dir: t.TempDir()}
+	h := host(t, database, keys)
+	_, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	signer, err := proofs.GenerateKey().Signer("log.example/b")
+	require.NoError(t, err)
+	require.NoError(t, keys.Stage("b", signer))
+	_, err = database.Create(t.Context(), storage.Info{Name: "b", Origin: "log.example/b"})
+	require.NoError(t, err)
+
+	full.Store(true)
+	h = host(t, database, keys)
+	require.Len(t, h.Ledgers(), 1)
+	_, err = h.Ledger("a")
+	require.NoError(t, err)
+	_, err = h.Create(t.Context(), ledger.New{Name: "b"})
+	require.ErrorIs(t, err, storage.ErrNoSpace)
+	full.Store(false)
+	_, err = h.Create(t.Context(), ledger.New{Name: "b"})
+	require.ErrorIs(t, err, ledger.ErrExists)
+	b, err := h.Ledger("b")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, b.Head().Size)
 }
