@@ -315,3 +315,24 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	fresh := b.token("one")
 	b.accepts(with("Bearer "+fresh.Text), "one")
 }
+
+// The end of a token follows the clock, back too. Its revocation does not.
+func TestTokensAndAClockThatJumps(t *testing.T) {
+	b := open(t, Rules{})
+	made, err := b.store.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: Read}}, Expires: b.clock.now().Add(time.Hour)})
+	require.NoError(t, err)
+	b.accepts(with("Bearer "+made.Text), "one")
+	b.clock.add(2 * time.Hour)
+	b.refuses(with("Bearer "+made.Text), "is expired")
+	b.clock.add(-2 * time.Hour)
+	b.accepts(with("Bearer "+made.Text), "one")
+	b.clock.add(time.Minute)
+	_, err = b.store.Revoke("one")
+	require.NoError(t, err)
+	for _, jump := range []time.Duration{-24 * time.Hour, 48 * time.Hour, -72 * time.Hour} {
+		b.clock.add(jump)
+		b.refuses(with("Bearer "+made.Text), "is revoked")
+		b.reopen(Rules{})
+		b.refuses(with("Bearer "+made.Text), "is revoked")
+	}
+}
