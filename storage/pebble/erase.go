@@ -89,9 +89,6 @@ func signal(ch chan struct{}) {
 
 // end stops the work, durable as far as it is, and waits for that.
 func (e *eraser) end() {
-	if e.stop == nil { // it never began
-		return
-	}
 	e.stop()
 	<-e.done
 }
