@@ -42,6 +42,7 @@ func checkForeign(data string) error {
 		return refused("data: %w", err)
 	}
 	ours := []string{
+		filepath.Base(databaseDir(data)), // another server may just have begun
 		filepath.Base(indexDir(data)), filepath.Base(spoolDir(data)), filepath.Base(snapshots(data).dir), filepath.Base(restoring(data)),
 		filepath.Base(keyFiles(data).Dir), filepath.Base(markFiles(data).Dir), filepath.Base(accessDir(data)), "lost+found",
 	}
