@@ -1,11 +1,13 @@
 package pebble
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -107,6 +109,49 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	require.NoError(t, db.engine.Flush())
 	require.False(t, fail.Load(), "it failed once")
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
+}
+
+// The engine shows what a commit erases before the commit is durable. Whoever misses the
+// content then finds the redaction.
+func TestContentThatIsBeingErased(t *testing.T) {
+	var hold atomic.Bool
+	held, release := make(chan struct{}), make(chan struct{})
+	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			if hold.CompareAndSwap(true, false) {
+				close(held)
+				<-release
+			}
+		}
+		return nil
+	}))
+	db, l := one(t, files)
+	db.eraser.end()
+	first := batch(storage.Head{}, 3, 1000)
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
+	second := batch(first.Head, 1, 10)
+	second.Redactions = []storage.Redaction{redactionOf(0, 3)}
+	hold.Store(true)
+	committed := make(chan error, 1)
+	go func() { committed <- l.Commit(context.Background(), first.Head, second) }()
+	<-held
+
+	missed := make(chan error, 1)
+	go func() {
+		_, err := l.Content(context.Background(), digestOf(0))
+		for err == nil { // the engine shows the erasure at any time from now on
+			_, err = l.Content(context.Background(), digestOf(0))
+		}
+		_, redacted := l.Redaction(context.Background(), 0)
+		missed <- redacted
+	}()
+	go func() {
+		time.Sleep(100 * time.Millisecond) // the reader comes before the commit is durable
+		close(release)
+	}()
+	require.NoError(t, <-missed, "the content is gone and nothing says why")
+	require.NoError(t, <-committed)
 }
 
 // Each commit costs one sync of the log, whatever is in it.

@@ -123,10 +123,24 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return content, nil
 }
 
-// content follows a digest to its place. Between the two reads a commit may
+// content reads content; storage.ErrNotFound if the ledger has none of that digest. The
+// engine shows what a commit erases before the commit is durable, and Redaction shows it
+// afterwards. So content that is missing is looked for again after the commit under way:
+// whoever then asks for the redaction that has erased it finds it.
+func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	content, err := l.stored(ctx, digest)
+	if !errors.Is(err, storage.ErrNotFound) {
+		return content, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stored(ctx, digest)
+}
+
+// stored follows a digest to its place. Between the two reads a commit may
 // erase the content, or erase it and bring it back elsewhere; a place is never
 // used twice, so only bytes that are missing while their place stands are lost.
-func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
 	}
