@@ -142,7 +142,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"another tip":           {w.key, changeState(func(s *auditState) { s.Tip = "x" }), "its tip"},
 		"no JSON":               {w.key, writeState("x"), "the state is damaged: invalid character"},
 		"more members":          {w.key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
-		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "no such file"},
+		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, not 26"},
 		"without some of its own": {w.key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
 		}, "facts has 3 bytes, not 26"},
@@ -199,15 +199,15 @@ func changeState(change func(*auditState)) func(*testing.T, string) {
 // Watching goes on while all is well, and ends with what is wrong.
 func TestAuditFollows(t *testing.T) {
 	w := newAuditWorld(t, 10, 0, 0)
+	fork, front := w.copied(t), w.copied(t) // while no server changes the folder
 	url, stop := serveFolder(t, w.data, nil)
 	defer stop()
 	var away, forked atomic.Bool
-	fork := w.copied(t)
 	f := newForge(t, w, fork)
 	f.rewrite(9, `"actor":"anonymous"`, `"actor":"somebody"`)
 	f.done()
 	other := serveRaw(t, fork, nil)
-	proxy := serveRaw(t, w.copied(t), func(answer http.ResponseWriter, r *http.Request) bool {
+	proxy := serveRaw(t, front, func(answer http.ResponseWriter, r *http.Request) bool {
 		from := url
 		if forked.Load() {
 			from = other

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,7 +142,8 @@ func (s *runningSum) clone() (runningSum, error) {
 // checksums. It changes nothing in them.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
-	for name, want := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) { // the first that is wrong is named
+		want := files[name]
 		if strings.HasPrefix(name, keysPrefix) {
 			keys += want.Bytes
 		}

@@ -237,7 +237,7 @@ func TestProofsThatCannotBeChecked(t *testing.T) {
 			answer.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = answer.Write([]byte(`{"hashes":[]}`))
+		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
 	}))
 	defer server.Close()
 	c, err := newClient(&console{err: io.Discard, env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
