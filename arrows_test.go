@@ -41,6 +41,8 @@ var arrows = map[string][]string{
 	"api":                          {"", "api/access", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
 	"api/access":                   {"internal/safefile", "ledger/record/pyjson"},
 	"api/hostile":                  {},
+	"client/wire":                  {},
+	"client":                       {"client/wire", "proofs"},
 	"deploy":                       {},
 	"e2e/faults":                   {},
 	"cmd/colophon":                 {"api", "api/access", "internal/safefile", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/pack", "storage", "storage/pebble"},
@@ -50,6 +52,8 @@ var arrows = map[string][]string{
 // import them.
 var foreign = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
+	"client/wire":   {},
+	"client":        {"golang.org/x/text/", "golang.org/x/mod/sumdb/note", "github.com/transparency-dev/merkle", "github.com/transparency-dev/formats/"},
 	"proofs":        {"golang.org/x/text/", "golang.org/x/mod/sumdb/note", "github.com/transparency-dev/merkle", "github.com/transparency-dev/formats/"},
 }
 

@@ -1,0 +1,123 @@
+package wire
+
+// CitationDriftRow compares a citation set with the one before it. Against and Jaccard are nil in the first
+// row.
+type CitationDriftRow struct {
+	Row
+	RunID   *string  `json:"run_id"`
+	Time    Time     `json:"time"`
+	Against *uint64  `json:"against"`
+	Added   []string `json:"added"` // chunk hashes, as the other two
+	Removed []string `json:"removed"`
+	Kept    []string `json:"kept"`
+	Jaccard *float64 `json:"jaccard"` // to six decimals
+}
+
+// Conflict is a chunk that is cited under several sources.
+type Conflict struct {
+	Row
+	ChunkHash   string      `json:"chunk_hash"`
+	SourceCount uint64      `json:"source_count"`
+	Sources     []SourceUse `json:"sources"`
+}
+
+// SourceUse is a source and a citation set that cites it.
+type SourceUse struct {
+	SourceID string `json:"source_id"`
+	Seq      uint64 `json:"seq"`
+}
+
+// StaleRow is a citation set that cites a superseded chunk.
+type StaleRow struct {
+	Row
+	RunID        *string `json:"run_id"`
+	Subject      string  `json:"subject"`
+	ChunkHash    string  `json:"chunk_hash"`
+	SupersededBy uint64  `json:"superseded_by"` // the event
+	How          string  `json:"how"`           // recited, registered or not_listed
+}
+
+// CitedRow is a citation set that cites a chunk or a source.
+type CitedRow struct {
+	Row
+	RunID     *string       `json:"run_id"`
+	Subject   string        `json:"subject"`
+	Time      Time          `json:"time"`
+	Citations []CitationRow `json:"citations"`
+}
+
+// CitationRow is one citation as the log has it.
+type CitationRow struct {
+	ChunkHash string  `json:"chunk_hash"`
+	SourceID  string  `json:"source_id"`
+	Weight    float64 `json:"weight"`
+	Section   *string `json:"section"`
+}
+
+// CitationsDocument is the citations of a set, as a whole and by section.
+type CitationsDocument struct {
+	BySection    map[string][]DocumentedCitation `json:"by_section"`
+	AllCitations []DocumentedCitation            `json:"all_citations"`
+	TotalCount   uint64                          `json:"total_count"`
+	SourceIDs    []string                        `json:"source_ids"`
+}
+
+// DocumentedCitation is one citation with its text, which is nil if the ledger does not have it.
+type DocumentedCitation struct {
+	ChunkHash string  `json:"chunk_hash"`
+	SourceID  string  `json:"source_id"`
+	Text      *string `json:"text"`
+	Weight    float64 `json:"weight"`
+	Section   *string `json:"section"`
+}
+
+// RetrievalRequest asks which chunks a pinned retrieval takes.
+type RetrievalRequest struct {
+	Sources []RetrievalSource `json:"sources,omitempty"`
+	TopK    uint64            `json:"top_k"`
+}
+
+// RetrievalSource is a source that can be retrieved from.
+type RetrievalSource struct {
+	ID     *string          `json:"id,omitempty"` // nil counts as "unknown"
+	Chunks []RetrievalChunk `json:"chunks,omitempty"`
+}
+
+// RetrievalChunk is a chunk of a source.
+type RetrievalChunk struct {
+	Text *string `json:"text,omitempty"` // nil counts as ""
+}
+
+// PinnedRetrieval is the chunks that a retrieval takes to cite what the set cites.
+type PinnedRetrieval struct {
+	View
+	Row
+	Chunks  []PinnedChunk `json:"chunks"`
+	Missing []string      `json:"missing"` // chunk hashes that no source has
+	Cut     []string      `json:"cut"`     // chunk hashes that are beyond top_k
+}
+
+// PinnedChunk is one chunk of a [PinnedRetrieval].
+type PinnedChunk struct {
+	Hash     string `json:"hash"`
+	Text     string `json:"text"`
+	SourceID string `json:"source_id"`
+}
+
+// Source is a source as its last registration or revocation, which is its Seq, states it.
+type Source struct {
+	Row
+	SourceID   string  `json:"source_id"`
+	Registered bool    `json:"registered"`
+	Time       Time    `json:"time"`
+	Title      *string `json:"title"`
+	Reason     *string `json:"reason"`
+	ChunkCount *uint64 `json:"chunk_count"` // nil if the registration lists no chunks
+}
+
+// SourceAnswer is a source with its chunks.
+type SourceAnswer struct {
+	View
+	Source
+	ChunkHashes []string `json:"chunk_hashes"`
+}

@@ -1,0 +1,319 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"colophon"
+	"colophon/client/wire"
+)
+
+// exchange is what an operation of openapi.yaml takes and answers, in these types; nil where that is
+// nothing or no JSON.
+type exchange struct{ request, answer any }
+
+var operations = map[string]exchange{
+	"postIPCRecord":        {wire.IPCRecord{}, wire.Receipt{}},
+	"postRunDAG":           {wire.RunDAG{}, wire.Receipt{}},
+	"postCitationSet":      {wire.CitationSet{}, wire.Receipt{}},
+	"postPathFingerprint":  {wire.PathFingerprint{}, wire.Receipt{}},
+	"postBatch":            {}, // see lines
+	"postState":            {wire.StateChange{}, wire.Receipt{}},
+	"deleteContent":        {wire.ContentRedaction{}, wire.Receipt{}},
+	"postRedactions":       {wire.RedactionRequest{}, wire.Redaction{}},
+	"putValidation":        {wire.PathValidation{}, wire.Receipt{}},
+	"getSource":            {nil, wire.SourceAnswer{}},
+	"putSource":            {wire.SourceRegistration{}, wire.Receipt{}},
+	"deleteSource":         {wire.SourceRevocation{}, wire.Receipt{}},
+	"listProjects":         {nil, wire.Page[wire.Project]{}},
+	"listPaths":            {nil, wire.Page[wire.Path]{}},
+	"getPathHistory":       {nil, wire.Page[wire.PathVersion]{}},
+	"listBuilds":           {nil, wire.Page[wire.Build]{}},
+	"listGonePaths":        {nil, wire.Page[wire.Path]{}},
+	"listPathCollisions":   {nil, wire.Page[wire.Collision]{}},
+	"listGroups":           {nil, wire.Page[wire.Group]{}},
+	"getGroup":             {nil, wire.GroupAnswer{}},
+	"attributeChange":      {nil, wire.Attribution{}},
+	"listTimeline":         {nil, wire.Page[wire.TimelineRow]{}},
+	"listEffects":          {nil, wire.EffectsAnswer{}},
+	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
+	"compareRunDAGs":       {nil, wire.RunComparison{}},
+	"listDivergence":       {nil, wire.Page[wire.DivergenceRow]{}},
+	"getByCacheKey":        {nil, wire.CachedRun{}},
+	"getStageProof":        {nil, wire.StageProof{}},
+	"countFailures":        {nil, wire.FailureCounts{}},
+	"listCitationDrift":    {nil, wire.Page[wire.CitationDriftRow]{}},
+	"listConflicts":        {nil, wire.Page[wire.Conflict]{}},
+	"listStale":            {nil, wire.Page[wire.StaleRow]{}},
+	"listByChunk":          {nil, wire.Page[wire.CitedRow]{}},
+	"listBySource":         {nil, wire.Page[wire.CitedRow]{}},
+	"getCitationsDocument": {nil, wire.CitationsDocument{}},
+	"pinnedRetrieval":      {wire.RetrievalRequest{}, wire.PinnedRetrieval{}},
+	"listSources":          {nil, wire.Page[wire.Source]{}},
+	"listProducers":        {nil, wire.Page[wire.ProducerRow]{}},
+	"getProducer":          {nil, wire.ProducerAnswer{}},
+	"compute":              {nil, wire.Computed{}}, // the four records
+	"listRecords":          {nil, wire.Page[wire.ListedRecord]{}},
+	"listRun":              {nil, wire.Page[wire.ListedRecord]{}},
+	"getRecord":            {nil, wire.RecordRow{}},
+	"getReceipt":           {nil, wire.Receipt{}},
+	"getNestedProof":       {nil, wire.NestedProof{}},
+	"getContent":           {},
+	"listEvents":           {}, // see lines
+	"getEvent":             {nil, wire.EventLine{}},
+	"getInclusionProof":    {nil, wire.HashList{}},
+	"getConsistencyProof":  {nil, wire.HashList{}},
+	"getCheckpoint":        {},
+	"getKey":               {nil, wire.LogKey{}},
+	"getTile":              {},
+	"makeSnapshot":         {nil, wire.Snapshot{}},
+	"listLedgers":          {nil, wire.Ledgers{}},
+	"createLedger":         {wire.NewLedger{}, wire.LedgerDescription{}},
+	"getLedger":            {nil, wire.LedgerDescription{}},
+	"freezeLedger":         {nil, wire.LedgerDescription{}},
+	"putVisibility":        {wire.VisibilityChange{}, wire.LedgerDescription{}},
+	"changeKeys":           {wire.KeyStep{}, wire.Receipt{}},
+	"getStats":             {nil, wire.Stats{}},
+	"getVersion":           {nil, wire.Version{}},
+	"home":                 {},
+	"getDocs":              {},
+	"getContract":          {},
+	"getHealth":            {},
+	"getReadiness":         {},
+	"getMetrics":           {},
+}
+
+// parts are types of schemas that are lines of NDJSON, or free JSON in the types around them.
+var parts = map[string]exchange{
+	"IPCRecordLine":           {request: wire.BatchLine{}},
+	"RunDAGLine":              {request: wire.BatchLine{}},
+	"CitationSetLine":         {request: wire.BatchLine{}},
+	"PathFingerprintLine":     {request: wire.BatchLine{}},
+	"Problem":                 {answer: wire.Problem{}},
+	"EventLine":               {answer: wire.EventLine{}},
+	"Event":                   {answer: wire.Event{}},
+	"IPCRecordEvent":          {answer: wire.IPCRecordEvent{}},
+	"RunDAGEvent":             {answer: wire.RunDAGEvent{}},
+	"CitationSetEvent":        {answer: wire.CitationSetEvent{}},
+	"PathFingerprintEvent":    {answer: wire.PathFingerprintEvent{}},
+	"RecordStateChangedEvent": {answer: wire.RecordStateChangedEvent{}},
+	"PathValidatedEvent":      {answer: wire.PathValidatedEvent{}},
+	"SourceEvent":             {answer: wire.SourceEvent{}},
+	"ContentRedactedEvent":    {answer: wire.ContentRedactedEvent{}},
+	"LedgerCreatedEvent":      {answer: wire.LedgerCreatedEvent{}},
+	"RecordRefusedEvent":      {answer: wire.RecordRefusedEvent{}},
+	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
+}
+
+// free are members that are raw JSON here though the contract says more of them: the bytes count, or
+// another package reads them.
+var free = []string{
+	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
+	"BatchLine.record", "NestedProof.text",
+}
+
+// required are members that the contract requires and the type leaves out if they are not given. The
+// first three belong to whole receipts only. The specification (3.1) makes the others optional.
+var required = []string{
+	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
+	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",
+}
+
+// neverNull are components that are nullable for the sake of requests. Answers leave the member out.
+var neverNull = []string{"RunID", "Timestamp", "Labels", "Producer"}
+
+// checker compares schemas with types.
+type checker struct {
+	*testing.T
+	seen    map[string]bool // components that a type was compared with
+	request bool
+}
+
+// Every member of a schema is a field of its type, and the other way round, with the same name,
+// optionality and kind; every operation and every object of the contract has its type.
+func TestTypesKeepTheContract(t *testing.T) {
+	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
+	require.NoError(t, err)
+	c := checker{T: t, seen: make(map[string]bool)}
+	var ids []string
+	for _, path := range contract.Paths.Map() {
+		for _, operation := range path.Operations() {
+			ids = append(ids, operation.OperationID)
+			e, known := operations[operation.OperationID]
+			assert.True(t, known, "operation %s has no types", operation.OperationID)
+			if body := operation.RequestBody; e.request != nil {
+				c.request = true
+				c.compare(operation.OperationID, body.Value.Content["application/json"].Schema, reflect.TypeOf(e.request))
+			}
+			for status, response := range operation.Responses.Map() {
+				if content := response.Value.Content["application/json"]; strings.HasPrefix(status, "2") && content != nil {
+					c.request = false
+					assert.NotNil(t, e.answer, operation.OperationID)
+					c.compare(operation.OperationID, content.Schema, reflect.TypeOf(e.answer))
+				}
+			}
+		}
+	}
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(operations)), ids, "operations that the contract does not have")
+	for name, part := range parts {
+		schema := contract.Components.Schemas[name]
+		require.NotNil(t, schema, name)
+		c.seen[name] = true
+		if c.request = part.request != nil; c.request {
+			c.compare(name, schema, reflect.TypeOf(part.request))
+		} else {
+			c.compare(name, schema, reflect.TypeOf(part.answer))
+		}
+	}
+	for name, schema := range contract.Components.Schemas {
+		if len(schema.Value.Properties) > 0 {
+			assert.True(t, c.seen[name], "no type was compared with the schema %s", name)
+		}
+	}
+}
+
+var (
+	raw    = reflect.TypeFor[json.RawMessage]()
+	number = reflect.TypeFor[json.Number]()
+	ranges = reflect.TypeFor[wire.SeqRange]()
+)
+
+// compare compares one schema with a type that is no pointer.
+func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
+	c.Helper()
+	schema := c.resolve(ref)
+	switch {
+	case len(schema.OneOf) > 0 && t == reflect.TypeFor[wire.Receipt]():
+		for _, kind := range schema.OneOf {
+			c.compare(at, kind, t)
+		}
+		return
+	case len(schema.OneOf) > 0 && t == ranges:
+		return
+	case t == raw || t.Kind() == reflect.Interface:
+		open := schema.AdditionalProperties.Has == nil || *schema.AdditionalProperties.Has
+		assert.True(c, schema.Type == nil || schema.Type.Is("object") && len(schema.Properties) == 0 && open ||
+			schema.Type.Is("array") && c.resolve(schema.Items).Type == nil, "%s is raw JSON, the contract says more", at)
+		return
+	}
+	require.NotNil(c, schema.Type, "%s is any JSON", at)
+	kinds := map[string][]reflect.Kind{
+		"string": {reflect.String}, "boolean": {reflect.Bool}, "number": {reflect.Float64},
+		"integer": {reflect.Uint64, reflect.Int64, reflect.Int}, "array": {reflect.Slice}, "object": {reflect.Struct, reflect.Map},
+	}[schema.Type.Slice()[0]]
+	if schema.Format == "byte" {
+		kinds = []reflect.Kind{reflect.Slice}
+	}
+	assert.True(c, slices.Contains(kinds, t.Kind()) || schema.Type.Is("integer") && t == number, "%s is %s, the contract says %v", at, t, schema.Type)
+	switch {
+	case schema.Type.Is("array"):
+		c.compare(at+"[]", schema.Items, c.value(at, schema.Items, t.Elem(), true))
+	case t.Kind() == reflect.Struct:
+		c.members(schema, t)
+	case t.Kind() == reflect.Map:
+		for name, member := range schema.Properties {
+			c.compare(at+"."+name, member, c.value(at, &openapi3.SchemaRef{Value: &openapi3.Schema{Nullable: true}}, t.Elem(), true))
+		}
+		if rest := schema.AdditionalProperties.Schema; rest != nil {
+			c.compare(at+".*", rest, c.value(at, rest, t.Elem(), true))
+		}
+	}
+}
+
+// members compares the members of a schema with the fields of a struct.
+func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
+	c.Helper()
+	typeName, _, _ := strings.Cut(t.Name(), "[")
+	fields := make(map[string]bool)
+	for _, field := range reflect.VisibleFields(t) {
+		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			assert.True(c, field.Anonymous, "%s.%s has no tag", typeName, field.Name)
+			continue
+		}
+		at := typeName + "." + name
+		fields[name] = true
+		member := schema.Properties[name]
+		if member == nil && slices.Contains(required[:3], at) || member == nil && at == "HashList.checkpoint" {
+			continue // of a whole receipt; of a consistency proof
+		}
+		require.NotNil(c, member, "%s is not in the contract", at)
+		given := slices.Contains(schema.Required, name) && !slices.Contains(required, at)
+		assert.Equal(c, given, option == "", "%s: is it optional?", at)
+		if slices.Contains(free, at) {
+			continue
+		}
+		value := c.value(at, member, field.Type, given)
+		c.compare(at, member, value)
+		if option == "omitempty" && value == field.Type && value != number {
+			c.leavesOut(at, member, value)
+		}
+	}
+	for name := range schema.Properties {
+		assert.True(c, fields[name], "%s lacks %s", typeName, name)
+	}
+}
+
+// value is the type of a member without what makes it nullable, which is there if it has to be.
+func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
+	c.Helper()
+	schema := c.resolve(ref)
+	nullable := schema.Nullable && !c.request
+	for _, name := range neverNull {
+		nullable = nullable && !strings.HasSuffix(ref.Ref, "/"+name)
+	}
+	if strings.HasPrefix(t.Name(), "Nullable[") {
+		assert.True(c, nullable && !given, "%s cannot be absent and null", at)
+		return t.Field(1).Type.Elem()
+	}
+	nilable := t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
+	if nullable {
+		assert.True(c, given && nilable, "%s can be null", at)
+	}
+	if t.Kind() == reflect.Pointer {
+		assert.True(c, nullable || !given || t.Elem().Kind() == reflect.Struct, "%s cannot be null", at)
+		return t.Elem()
+	}
+	return t
+}
+
+// leavesOut checks that the zero value of a member that is left out for it is none that could be meant.
+func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
+	c.Helper()
+	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
+	if !has || slices.Contains(zeroes, at) {
+		return
+	}
+	schema := *c.resolve(ref)
+	schema.Nullable = false
+	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is left out for %#v, which the contract allows", at, zero)
+}
+
+// zeroes are members that are never "", though the contract allows it.
+var zeroes = []string{
+	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "NewLedger.origin", "KeyRotatedEvent.handover",
+	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
+	"PathFingerprintEvent.run_id", "RecordRefusedEvent.run_id",
+	"ProblemPlace.field", "ProblemPlace.claimed", "ProblemPlace.computed",
+}
+
+// resolve follows references and single allOfs, and notes the components on the way.
+func (c checker) resolve(ref *openapi3.SchemaRef) *openapi3.Schema {
+	for {
+		if name, found := strings.CutPrefix(ref.Ref, "#/components/schemas/"); found {
+			c.seen[name] = true
+		}
+		if len(ref.Value.AllOf) != 1 {
+			return ref.Value
+		}
+		ref = ref.Value.AllOf[0]
+	}
+}

@@ -1,0 +1,156 @@
+package wire
+
+import "encoding/json"
+
+// Cause is why the output of a run differs from that of another, or why it does not. Beside these
+// constants it can be a variable that alone differs, as "model".
+type Cause string
+
+// The causes that are not variables.
+const (
+	CauseIdentical                 Cause = "identical"
+	CauseConfounded                Cause = "confounded" // several variables differ
+	CauseNoEffect                  Cause = "no_effect"  // variables differ, outputs do not
+	CauseModelInternal             Cause = "model_internal"
+	CauseStochastic                Cause = "stochastic"
+	CauseStochasticOrModelInternal Cause = "stochastic_or_model_internal"
+	CauseUnseeded                  Cause = "unseeded"
+	CauseEvidence                  Cause = "evidence"
+	CauseIncomplete                Cause = "incomplete"
+)
+
+// Generation is an IPC record in answers about drift.
+type Generation struct {
+	Row
+	RunID      *string `json:"run_id"`
+	Time       Time    `json:"time"`
+	IPCID      *string `json:"ipc_id"`
+	OutputHash *string `json:"output_hash"`
+}
+
+// AttributedRecord is one side of an [Attribution].
+type AttributedRecord struct {
+	Generation
+	State      State    `json:"state"`
+	Mismatches []string `json:"mismatches"` // hashes whose claims were wrong
+}
+
+// Difference is a variable that differs between two runs.
+type Difference struct {
+	Variable string          `json:"variable"`
+	A        json.RawMessage `json:"a"`
+	B        json.RawMessage `json:"b"`
+}
+
+// Attribution says what caused the change from record A to record B.
+type Attribution struct {
+	View
+	A             AttributedRecord `json:"a"`
+	B             AttributedRecord `json:"b"`
+	Cause         Cause            `json:"cause"`
+	OutputChanged bool             `json:"output_changed"`
+	Differences   []Difference     `json:"differences"`
+	Says          string           `json:"says"` // the same in words
+}
+
+// Group is the runs that have a value in common. Its Seq is that of the last of them.
+type Group struct {
+	Row
+	By              string  `json:"by"`
+	Value           string  `json:"value"`
+	Runs            uint64  `json:"runs"`
+	DistinctOutputs uint64  `json:"distinct_outputs"`
+	Stability       float64 `json:"stability"`    // share of the commonest output
+	EntropyBits     float64 `json:"entropy_bits"` // of the outputs, to six decimals
+	Flips           uint64  `json:"flips"`        // runs whose output differs from the run before
+	FirstSeq        uint64  `json:"first_seq"`
+	FirstTime       Time    `json:"first_time"`
+	LastSeq         uint64  `json:"last_seq"`
+	LastTime        Time    `json:"last_time"`
+}
+
+// GroupAnswer is a group with one page of its outputs and one page of its runs.
+type GroupAnswer struct {
+	Page[GroupMember]
+	Group       Group         `json:"group"`
+	Outputs     []GroupOutput `json:"outputs"`
+	OutputsNext string        `json:"outputs_next,omitempty"` // cursor of the next page of outputs
+}
+
+// GroupOutput is one of a group's outputs. Its Seq is that of the first run that had it.
+type GroupOutput struct {
+	Row
+	OutputHash string  `json:"output_hash"`
+	Runs       uint64  `json:"runs"`
+	Share      float64 `json:"share"` // of the group's runs
+}
+
+// GroupMember is one run of a group.
+type GroupMember struct {
+	Generation
+	State State `json:"state"`
+}
+
+// TimelineRow is a run and its cause against the run before. The pointers are nil in the first row.
+type TimelineRow struct {
+	Generation
+	State         State        `json:"state"`
+	Against       *uint64      `json:"against"`
+	Cause         *Cause       `json:"cause"`
+	OutputChanged *bool        `json:"output_changed"`
+	Differences   []Difference `json:"differences"`
+}
+
+// EffectsAnswer is one page of the pairs of runs that differ in one variable only, and their totals.
+type EffectsAnswer struct {
+	Page[EffectPair]
+	Variable  string `json:"variable"`
+	Pairs     uint64 `json:"pairs"`
+	Changed   uint64 `json:"changed"`
+	Unchanged uint64 `json:"unchanged"`
+}
+
+// EffectPair is two runs that differ in one variable only. Its Seq is that of run A.
+type EffectPair struct {
+	Seq           uint64     `json:"seq"`
+	A             Generation `json:"a"`
+	B             Generation `json:"b"`
+	OutputChanged bool       `json:"output_changed"`
+}
+
+// Rerun is a generation that was run again. Output or OutputHash is required. What is left out is taken
+// from the record, except Environment.
+type Rerun struct {
+	Seq              uint64          `json:"seq"`               // the IPC record
+	Payload          json.RawMessage `json:"payload,omitempty"` // an object
+	PayloadSchema    string          `json:"payload_schema,omitempty"`
+	InputHash        string          `json:"input_hash,omitempty"`
+	SystemPrompt     *string         `json:"system_prompt,omitempty"`
+	SystemPromptHash string          `json:"system_prompt_hash,omitempty"`
+	Output           *string         `json:"output,omitempty"`
+	OutputHash       string          `json:"output_hash,omitempty"`
+	Model            *string         `json:"model,omitempty"`
+	Temperature      *float64        `json:"temperature,omitempty"`
+	MaxTokens        json.Number     `json:"max_tokens,omitempty"`
+	Seed             json.Number     `json:"seed,omitempty"`
+	Environment      *Environment    `json:"environment,omitempty"`
+}
+
+// Reproduction compares a re-run with its record.
+type Reproduction struct {
+	View
+	Record        Generation   `json:"record"`
+	IPCID         HashPair     `json:"ipc_id"`
+	OutputHash    HashPair     `json:"output_hash"`
+	Cause         Cause        `json:"cause"`
+	OutputChanged bool         `json:"output_changed"`
+	Differences   []Difference `json:"differences"`
+	Says          string       `json:"says"` // the same in words
+}
+
+// HashPair is a hash of the record and of the re-run. Match is false if either is nil.
+type HashPair struct {
+	Recorded *string `json:"recorded"`
+	Rerun    *string `json:"rerun"`
+	Match    bool    `json:"match"`
+}

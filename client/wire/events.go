@@ -1,0 +1,228 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// EventLine is one event of the log.
+type EventLine struct {
+	Seq       uint64          `json:"seq"`
+	EventHash string          `json:"event_hash"`
+	Entry     []byte          `json:"entry"` // prev_event_hash (32 bytes), then the event as it is hashed
+	Event     json.RawMessage `json:"event"` // an [Event]
+}
+
+// Event is the body of an event.
+type Event struct {
+	Actor  string          `json:"actor"` // name of the token, or anonymous
+	Checks Checks          `json:"checks"`
+	Kind   Kind            `json:"kind"`
+	Ledger string          `json:"ledger"`
+	Record json.RawMessage `json:"record"` // see [Event.Decode]
+	Rules  uint64          `json:"rules"`
+	Seq    uint64          `json:"seq"`
+	Time   Time            `json:"time"`
+	V      uint64          `json:"v"`
+}
+
+// ParseEvent reads the event of a receipt, a record or a line of the log.
+func ParseEvent(text []byte) (*Event, error) {
+	e := new(Event)
+	if err := json.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("wire: event: %w", err)
+	}
+	return e, nil
+}
+
+// Decode reads the event's record: a pointer to the type of this package that belongs to the kind, such as
+// *[IPCRecordEvent].
+func (e *Event) Decode() (any, error) {
+	record, known := map[Kind]any{
+		KindIPCRecord:          new(IPCRecordEvent),
+		KindRunDAG:             new(RunDAGEvent),
+		KindCitationSet:        new(CitationSetEvent),
+		KindPathFingerprint:    new(PathFingerprintEvent),
+		KindRecordStateChanged: new(RecordStateChangedEvent),
+		KindPathValidated:      new(PathValidatedEvent),
+		KindSourceRegistered:   new(SourceEvent),
+		KindSourceRevoked:      new(SourceEvent),
+		KindContentRedacted:    new(ContentRedactedEvent),
+		KindLedgerCreated:      new(LedgerCreatedEvent),
+		KindRecordRefused:      new(RecordRefusedEvent),
+		KindKeyRotated:         new(KeyRotatedEvent),
+	}[e.Kind]
+	if !known {
+		return nil, fmt.Errorf("wire: event %d is of the unknown kind %.60q; a newer version of this package may know it", e.Seq, e.Kind)
+	}
+	if err := json.Unmarshal(e.Record, record); err != nil {
+		return nil, fmt.Errorf("wire: record of event %d: %w", e.Seq, err)
+	}
+	return record, nil
+}
+
+// Recorded is common to the events of records.
+type Recorded struct {
+	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name under which it can be read
+	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
+	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
+	Labels         map[string]string        `json:"labels,omitempty"`
+	Producer       *Producer                `json:"producer,omitempty"`
+	RunID          string                   `json:"run_id,omitempty"`
+	Timestamp      string                   `json:"timestamp,omitempty"`
+}
+
+// ContentDigest is content as an event names it: the SHA-256 and the length in bytes.
+type ContentDigest struct {
+	SHA256 string `json:"sha256"`
+	Size   uint64 `json:"size"`
+}
+
+// Requested is common to the events of other requests.
+type Requested struct {
+	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
+	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
+}
+
+// IPCRecordEvent is what the log has of an [IPCRecord].
+type IPCRecordEvent struct {
+	Recorded
+	Environment   map[string]string `json:"environment,omitempty"`
+	Hashes        Hashes            `json:"hashes"`
+	MaxTokens     json.Number       `json:"max_tokens,omitempty"`
+	Model         string            `json:"model"`
+	PayloadSchema string            `json:"payload_schema,omitempty"`
+	Seed          json.Number       `json:"seed,omitempty"` // of the record, else of the payload
+	Temperature   *float64          `json:"temperature,omitempty"`
+	Usage         json.RawMessage   `json:"usage,omitempty"`
+}
+
+// RunDAGEvent is what the log has of a [RunDAG].
+type RunDAGEvent struct {
+	Recorded
+	AnswerMode      *string            `json:"answer_mode,omitempty"`
+	AuditMode       *string            `json:"audit_mode,omitempty"`
+	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil: too long for the event
+	FailureStage    *string            `json:"failure_stage"`
+	Hashes          Hashes             `json:"hashes"`
+	LookupPath      *string            `json:"lookup_path,omitempty"`
+	NQuotes         json.Number        `json:"n_quotes,omitempty"`
+	NSources        json.Number        `json:"n_sources,omitempty"`
+	NVerified       json.Number        `json:"n_verified,omitempty"`
+	Nodes           []Node             `json:"nodes"`
+	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
+	QuestionMode    string             `json:"question_mode,omitempty"`
+	Shape           string             `json:"shape"`
+	VerifierMethod  *string            `json:"verifier_method,omitempty"`
+}
+
+// CitationSetEvent is what the log has of a [CitationSet].
+type CitationSetEvent struct {
+	Recorded
+	Citations []CitationRow `json:"citations"`
+	Subject   string        `json:"subject"`
+}
+
+// PathFingerprintEvent is what the log has of a [PathFingerprint].
+type PathFingerprintEvent struct {
+	Recorded
+	Build       *string  `json:"build,omitempty"`
+	HashVersion string   `json:"hash_version"`
+	Hashes      Hashes   `json:"hashes"`
+	Project     string   `json:"project"`
+	Route       []string `json:"route"`
+}
+
+// RecordStateChangedEvent is what the log has of a [StateChange].
+type RecordStateChangedEvent struct {
+	Requested
+	Reason    string `json:"reason"`
+	RecordSeq uint64 `json:"record_seq"`
+	State     State  `json:"state"`
+}
+
+// PathValidatedEvent is what the log has of a [PathValidation].
+type PathValidatedEvent struct {
+	Requested
+	ContentFingerprint *string `json:"content_fingerprint"` // the one that was validated
+	PathID             string  `json:"path_id"`
+	Project            string  `json:"project"`
+	Reason             *string `json:"reason,omitempty"`
+	RecordSeq          uint64  `json:"record_seq"` // the path's latest record at that time
+	Validated          bool    `json:"validated"`
+}
+
+// SourceEvent is what the log has of a [SourceRegistration] or a [SourceRevocation].
+type SourceEvent struct {
+	Requested
+	ChunkHashes []string `json:"chunk_hashes,omitzero"`
+	Reason      *string  `json:"reason,omitempty"`
+	SourceID    string   `json:"source_id"`
+	Title       *string  `json:"title,omitempty"`
+}
+
+// ContentRedactedEvent withdraws the content of records.
+type ContentRedactedEvent struct {
+	Requested
+	Reason string     `json:"reason"`
+	Seqs   []SeqRange `json:"seqs"`
+}
+
+// SeqRange is the events from First to Last. In JSON it is [First, Last], or First alone if that is Last.
+type SeqRange struct{ First, Last uint64 }
+
+// MarshalJSON implements [json.Marshaler].
+func (r SeqRange) MarshalJSON() ([]byte, error) {
+	if r.First == r.Last {
+		return strconv.AppendUint(nil, r.First, 10), nil
+	}
+	return fmt.Appendf(nil, "[%d,%d]", r.First, r.Last), nil
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *SeqRange) UnmarshalJSON(text []byte) error {
+	if !bytes.HasPrefix(text, []byte("[")) {
+		r.Last = 0
+		err := json.Unmarshal(text, &r.First)
+		r.Last = r.First
+		return err
+	}
+	var ends []uint64
+	if err := json.Unmarshal(text, &ends); err != nil {
+		return err
+	}
+	if len(ends) != 2 {
+		return fmt.Errorf("wire: a range of events has %d ends", len(ends))
+	}
+	r.First, r.Last = ends[0], ends[1]
+	return nil
+}
+
+// LedgerCreatedEvent begins a log.
+type LedgerCreatedEvent struct {
+	Origin      string `json:"origin"`
+	VerifierKey string `json:"verifier_key"`
+}
+
+// KeyRotatedEvent is one step of a change of keys. proofs.KeyHistory checks it.
+type KeyRotatedEvent struct {
+	Digest         string `json:"digest"`
+	Handover       string `json:"handover,omitempty"` // of the step introduced: a signed note
+	IdempotencyKey string `json:"idempotency_key"`
+	PreviousKey    string `json:"previous_key"`
+	Step           string `json:"step"` // introduced or retired
+	VerifierKey    string `json:"verifier_key"`
+}
+
+// RecordRefusedEvent is a request that was refused, and whose refusal was logged.
+type RecordRefusedEvent struct {
+	Digest         string  `json:"digest"`              // that the event would have had
+	FirstSeq       *uint64 `json:"first_seq,omitempty"` // the event that holds the idempotency key
+	IdempotencyKey string  `json:"idempotency_key,omitempty"`
+	Kind           Kind    `json:"kind"`
+	Mismatches     uint64  `json:"mismatches"` // the event's checks have the first 64
+	Reason         string  `json:"reason"`     // mismatch or idempotency_key_conflict
+	RunID          string  `json:"run_id,omitempty"`
+}

@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Nullable is a member of an answer that may be absent, null or a value. The zero Nullable is
+// absent.
+type Nullable[T any] struct {
+	// Given is false if the member is absent.
+	Given bool
+	// Value is nil for null.
+	Value *T
+}
+
+// IsZero makes the option omitzero leave out an absent member.
+func (n Nullable[T]) IsZero() bool { return !n.Given }
+
+// MarshalJSON implements [json.Marshaler].
+func (n Nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.Value) }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
+	n.Given, n.Value = true, nil
+	return json.Unmarshal(text, &n.Value)
+}
+
+// Int returns an integer as a [json.Number]. Members that take integers of any size have that
+// type: larger ones are written as decimal digits.
+func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
+	if n < 0 {
+		return json.Number(strconv.FormatInt(int64(n), 10))
+	}
+	return json.Number(strconv.FormatUint(uint64(n), 10))
+}
+
+// ErrText says that a string is neither UTF-8 nor WTF-8.
+var ErrText = errors.New("wire: text is not valid UTF-8")
+
+// Marshal encodes a request. It differs from [json.Marshal] in three ways: it copies every
+// [json.RawMessage] byte for byte, white space included; it sends lone surrogates as escapes;
+// and it returns [ErrText] for any other invalid UTF-8 in place of sending U+FFFD.
+func Marshal(v any) ([]byte, error) { return appendValue(nil, reflect.ValueOf(v)) }
+
+var (
+	rawMessage = reflect.TypeFor[json.RawMessage]()
+	rawRecord  = reflect.TypeFor[RawRecord]()
+	marshaler  = reflect.TypeFor[json.Marshaler]()
+	number     = reflect.TypeFor[json.Number]()
+)
+
+// appendValue encodes what requests are made of; all else is left to encoding/json.
+func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
+	switch {
+	case !v.IsValid():
+		return append(dst, "null"...), nil
+	case v.Type() == rawMessage:
+		if raw := v.Bytes(); json.Valid(raw) {
+			return append(dst, raw...), nil
+		}
+		return nil, fmt.Errorf("wire: not one JSON value: %.60q", v.Bytes())
+	case v.Type() == rawRecord:
+		return appendValue(dst, v.FieldByName("JSON"))
+	case v.Type().Implements(marshaler) || v.Type() == number:
+		return appendPlain(dst, v)
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return appendValue(dst, v.Elem())
+	case reflect.Struct:
+		return appendStruct(dst, v)
+	case reflect.Map:
+		return appendMap(dst, v)
+	case reflect.Slice:
+		dst = append(dst, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = appendValue(dst, v.Index(i)); err != nil {
+				return nil, fmt.Errorf("%d: %w", i, err)
+			}
+		}
+		return append(dst, ']'), nil
+	case reflect.String:
+		return appendText(dst, v.String())
+	}
+	return appendPlain(dst, v)
+}
+
+func appendPlain(dst []byte, v reflect.Value) ([]byte, error) {
+	text, err := json.Marshal(v.Interface())
+	return append(dst, text...), err
+}
+
+// appendStruct follows the tags that this package uses: a name, and omitempty or omitzero.
+func appendStruct(dst []byte, v reflect.Value) ([]byte, error) {
+	dst = append(dst, '{')
+	empty := true
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+		value := v.FieldByIndex(field.Index)
+		switch {
+		case name == "" || name == "-" || option == "omitzero" && value.IsZero():
+			continue
+		case option == "omitempty" && (value.IsZero() || value.Kind() == reflect.Map && value.Len() == 0):
+			continue
+		}
+		if !empty {
+			dst = append(dst, ',')
+		}
+		empty = false
+		dst = append(strconv.AppendQuote(dst, name), ':')
+		var err error
+		if dst, err = appendValue(dst, value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func appendMap(dst []byte, v reflect.Value) ([]byte, error) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	dst = append(dst, '{')
+	for i, key := range keys {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendText(dst, key.String()); err != nil {
+			return nil, err
+		}
+		if dst, err = appendValue(append(dst, ':'), v.MapIndex(key)); err != nil {
+			return nil, fmt.Errorf("%q: %w", key, err)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendText encodes a string of UTF-8 or WTF-8.
+func appendText(dst []byte, text string) ([]byte, error) {
+	dst = append(dst, '"')
+	for len(text) > 0 {
+		end := 0 // of the part that is valid
+		for end < len(text) {
+			r, size := utf8.DecodeRuneInString(text[end:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			end += size
+		}
+		var quoted bytes.Buffer
+		encoder := json.NewEncoder(&quoted)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(text[:end]); err != nil {
+			return nil, err
+		}
+		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // without quotes and line end
+		if text = text[end:]; text == "" {
+			break
+		}
+		// A surrogate is 0xED, 0xA0 to 0xBF and a continuation byte.
+		if len(text) < 3 || text[0] != 0xED || text[1]&0xE0 != 0xA0 || text[2]&0xC0 != 0x80 {
+			return nil, fmt.Errorf("%w: byte 0x%02x", ErrText, text[0])
+		}
+		dst = fmt.Appendf(dst, `\ud%x%02x`, 0x8|text[1]>>2&0x7, text[1]&0x3<<6|text[2]&0x3F)
+		text = text[3:]
+	}
+	return append(dst, '"'), nil
+}

@@ -1,0 +1,451 @@
+package wire
+
+import "encoding/json"
+
+// Record is what a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
+// [PathFingerprint] or a [RawRecord].
+type Record interface {
+	// RecordKind is one of the four kinds of records.
+	RecordKind() Kind
+	// Run is the run_id, "" if the record has none.
+	Run() string
+}
+
+// Common has the members that records of all kinds share.
+type Common struct {
+	// RunID names the run that the record belongs to: at most 1,024 bytes, "" for none. Within
+	// one kind it is also the record's idempotency key, unless the request has another.
+	RunID string `json:"run_id,omitempty"`
+	// Timestamp says when it happened, in RFC 3339 with any offset. The ledger adds the time of
+	// recording itself.
+	Timestamp string `json:"timestamp,omitempty"`
+	// Labels are the caller's own: at most 32, names and values of at most 128 bytes. They are in
+	// the event, so readers of the log see them.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Producer *Producer         `json:"producer,omitempty"`
+}
+
+// Run implements [Record].
+func (c Common) Run() string { return c.RunID }
+
+// Producer names the maker of a record and the maker's own number for it, counted from 1 without
+// gaps. A record that was never posted then shows as a gap.
+type Producer struct {
+	ID  string `json:"id"` // 1 to 128 bytes
+	Seq int64  `json:"seq"`
+}
+
+// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the ledger
+// checks where it has the content.
+type IPCRecord struct {
+	Common
+	Payload          json.RawMessage `json:"payload,omitempty"` // an object
+	InputHash        string          `json:"input_hash,omitempty"`
+	PayloadSchema    string          `json:"payload_schema,omitempty"` // "" or axis-payload-1
+	SystemPrompt     *string         `json:"system_prompt,omitempty"`
+	SystemPromptHash string          `json:"system_prompt_hash,omitempty"`
+	Output           *string         `json:"output,omitempty"`
+	OutputHash       string          `json:"output_hash,omitempty"`
+	Model            string          `json:"model"`
+	Temperature      *float64        `json:"temperature,omitempty"`
+	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [Int]
+	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; default: the payload's member seed
+	IPCID            string          `json:"ipc_id,omitempty"`
+	IPCIDAdvanced    string          `json:"ipc_id_advanced,omitempty"`
+	Environment      *Environment    `json:"environment,omitempty"`
+	Usage            json.RawMessage `json:"usage,omitempty"` // an object
+}
+
+// RecordKind implements [Record].
+func (IPCRecord) RecordKind() Kind { return KindIPCRecord }
+
+// Environment is where a generation ran.
+type Environment struct {
+	OllamaBuildHash *string `json:"ollama_build_hash,omitempty"`
+	ModelDigest     *string `json:"model_digest,omitempty"`
+	HostPlatform    *string `json:"host_platform,omitempty"`
+}
+
+// RunDAG is the stages of a question-answering run. One of DAG, Inputs and RejectInputs is required.
+// Its texts and free JSON may hold lone surrogates.
+type RunDAG struct {
+	Common
+	DAG             *DAG             `json:"dag,omitempty"`
+	Inputs          *RunInputs       `json:"inputs,omitempty"`
+	RejectInputs    *RejectInputs    `json:"reject_inputs,omitempty"`
+	Question        *string          `json:"question,omitempty"`
+	QuestionMode    string           `json:"question_mode,omitempty"` // equivalence_class (default) or strict
+	AnswerText      *string          `json:"answer_text,omitempty"`
+	Messages        json.RawMessage  `json:"messages,omitempty"`        // a list
+	Policy          json.RawMessage  `json:"policy,omitempty"`          // an object
+	VerifierPolicy  json.RawMessage  `json:"verifier_policy,omitempty"` // an object
+	SourceRoots     []string         `json:"source_roots,omitzero"`
+	Evidence        []Evidence       `json:"evidence,omitzero"`
+	CacheDimensions *CacheDimensions `json:"cache_dimensions,omitempty"`
+	CacheKey        string           `json:"cache_key,omitempty"`
+}
+
+// RecordKind implements [Record].
+func (RunDAG) RecordKind() Kind { return KindRunDAG }
+
+// DAG is the stages of a run as the service built them.
+type DAG struct {
+	Root             string            `json:"root"`
+	Nodes            []Node            `json:"nodes"`
+	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"`
+}
+
+// Node is one stage of a run.
+type Node struct {
+	Stage string `json:"stage"`
+	Hash  string `json:"hash"`
+}
+
+// RunInputs is what a run of the shape quote or pointer is built from. EvidenceMapRoot makes it a
+// pointer run.
+type RunInputs struct {
+	QuestionHash      string            `json:"question_hash,omitempty"`
+	PreflightHash     string            `json:"preflight_hash,omitempty"`
+	PreflightPayload  *PreflightPayload `json:"preflight_payload,omitempty"`
+	ContextRoot       string            `json:"context_root,omitempty"`
+	EvidenceMapRoot   string            `json:"evidence_map_root,omitempty"`
+	ConversationHash  string            `json:"conversation_hash,omitempty"`
+	AnswerText        *string           `json:"answer_text,omitempty"`
+	RawAnswerText     *string           `json:"raw_answer_text,omitempty"`
+	RenderedText      *string           `json:"rendered_text,omitempty"`
+	ParsedLattice     json.RawMessage   `json:"parsed_lattice,omitempty"` // any JSON
+	AuditMode         string            `json:"audit_mode"`
+	VerifierMethod    string            `json:"verifier_method"`
+	NQuotes           json.Number       `json:"n_quotes"`   // 0 or more
+	NVerified         json.Number       `json:"n_verified"` // 0 or more
+	Sources           []RunSource       `json:"sources"`
+	RetrievalPlanHash string            `json:"retrieval_plan_hash,omitempty"`
+	LookupPath        *string           `json:"lookup_path,omitempty"`
+	ClaimStatuses     json.RawMessage   `json:"claim_statuses,omitempty"` // a list
+	Violations        json.RawMessage   `json:"violations,omitempty"`     // a list
+	AnswerMode        *string           `json:"answer_mode,omitempty"`
+}
+
+// RunSource is one source of a run's retrieval. Each member is any JSON, and nil counts as null. To send
+// further members, which no hash covers, post a [RawRecord].
+type RunSource struct {
+	DocumentRoot json.RawMessage `json:"document_root,omitempty"`
+	SourceRole   json.RawMessage `json:"source_role,omitempty"`
+	Score        json.RawMessage `json:"score,omitempty"`
+	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`
+}
+
+// RejectInputs is what a run is built from that preflight turned away.
+type RejectInputs struct {
+	QuestionHash     string            `json:"question_hash,omitempty"`
+	PreflightHash    string            `json:"preflight_hash,omitempty"`
+	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"`
+	RejectionReason  string            `json:"rejection_reason"`
+	AnswerText       *string           `json:"answer_text,omitempty"`
+	Violations       json.RawMessage   `json:"violations,omitempty"`      // a list
+	AuditMode        *string           `json:"audit_mode,omitempty"`      // default UNGROUNDED
+	VerifierMethod   *string           `json:"verifier_method,omitempty"` // default claim_lattice_pointer
+}
+
+// PreflightPayload is the preflight node. Each clause is any JSON.
+type PreflightPayload struct {
+	Stage            string          `json:"stage,omitempty"`        // "" or preflight
+	NodeVersion      string          `json:"node_version,omitempty"` // "" or preflight-node-v1
+	Classifier       json.RawMessage `json:"classifier,omitempty"`
+	AnswerContract   json.RawMessage `json:"answer_contract,omitempty"`
+	PromptContract   json.RawMessage `json:"prompt_contract,omitempty"`
+	EvidenceContract json.RawMessage `json:"evidence_contract,omitempty"`
+	PolicyRefs       json.RawMessage `json:"policy_refs,omitempty"`
+	QuestionState    json.RawMessage `json:"question_state,omitempty"`
+}
+
+// Evidence is a part of a chunk, from Start to before End.
+type Evidence struct {
+	ChunkRoot string      `json:"chunk_root"`
+	Start     json.Number `json:"start"`
+	End       json.Number `json:"end"`
+}
+
+// CacheDimensions is what a cache key is made of.
+type CacheDimensions struct {
+	SourceRoot              string `json:"source_root"`
+	QuestionHash            string `json:"question_hash"`
+	ModelProfileHash        string `json:"model_profile_hash"`
+	ConversationHash        string `json:"conversation_hash"`
+	GovernancePolicyHash    string `json:"governance_policy_hash"`
+	SchemaVersion           string `json:"schema_version"`
+	CanonicalizationVersion string `json:"canonicalization_version"`
+	ChunkingVersion         string `json:"chunking_version"`
+	VerifierPolicyHash      string `json:"verifier_policy_hash,omitempty"`
+}
+
+// CitationSet is what an answer rests on.
+type CitationSet struct {
+	Common
+	Subject   string     `json:"subject"`
+	Citations []Citation `json:"citations"`
+}
+
+// RecordKind implements [Record].
+func (CitationSet) RecordKind() Kind { return KindCitationSet }
+
+// Citation is one citation of a set. Text or ChunkHash is required.
+type Citation struct {
+	SourceID  string  `json:"source_id"`
+	Text      *string `json:"text,omitempty"`
+	ChunkHash string  `json:"chunk_hash,omitempty"`
+	Weight    float64 `json:"weight"` // 0 to 1
+	Section   *string `json:"section,omitempty"`
+}
+
+// PathFingerprint is a route through a branching story.
+type PathFingerprint struct {
+	Common
+	Project               string   `json:"project"`
+	Build                 *string  `json:"build,omitempty"`
+	Route                 []string `json:"route"`
+	Content               *string  `json:"content,omitempty"`
+	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
+	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // claim; 8 hexadecimal digits
+	HashVersion           string   `json:"hash_version,omitempty"`            // "" or adr-004
+}
+
+// RecordKind implements [Record].
+func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
+
+// RawRecord is a record that is JSON already. It is sent byte for byte, except that a batch, which has
+// one line for each record, sends line ends between its tokens as spaces.
+type RawRecord struct {
+	Kind Kind
+	JSON json.RawMessage
+}
+
+// RecordKind implements [Record].
+func (r RawRecord) RecordKind() Kind { return r.Kind }
+
+// Run implements [Record]. It is "" if the JSON is not an object.
+func (r RawRecord) Run() string {
+	var run struct {
+		RunID string `json:"run_id"`
+	}
+	if json.Unmarshal(r.JSON, &run) != nil {
+		return ""
+	}
+	return run.RunID
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r RawRecord) MarshalJSON() ([]byte, error) { return r.JSON.MarshalJSON() }
+
+// BatchLine is one line of a batch.
+type BatchLine struct {
+	Kind           Kind   `json:"kind"`
+	Record         any    `json:"record"`
+	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
+}
+
+// StateChange sets the state of a record.
+type StateChange struct {
+	State  State  `json:"state"`
+	Reason string `json:"reason"`
+}
+
+// PathValidation says whether a path's content is as it should be.
+type PathValidation struct {
+	Validated bool    `json:"validated"`
+	Reason    *string `json:"reason,omitempty"`
+}
+
+// SourceRegistration registers a source. A nil ChunkHashes lists no chunks; an empty one says that the
+// source has none.
+type SourceRegistration struct {
+	ChunkHashes []string `json:"chunk_hashes,omitzero"`
+	Title       *string  `json:"title,omitempty"`
+	Reason      *string  `json:"reason,omitempty"`
+}
+
+// SourceRevocation revokes a source.
+type SourceRevocation struct {
+	Reason *string `json:"reason,omitempty"`
+}
+
+// ContentRedaction withdraws the content of one record.
+type ContentRedaction struct {
+	Reason string `json:"reason"`
+}
+
+// RedactionRequest withdraws the content of the records that either Filter or Seqs chooses. Only with
+// DryRun false, and then with the AsOf of the dry run, is anything erased.
+type RedactionRequest struct {
+	Reason string `json:"reason"`
+	// Filter has parameters of GET /records by name; values are strings or integers, nil is null.
+	Filter map[string]any `json:"filter,omitempty"`
+	Seqs   []uint64       `json:"seqs,omitempty"`
+	DryRun *bool          `json:"dry_run,omitempty"` // default true
+	AsOf   *uint64        `json:"as_of,omitempty"`
+}
+
+// Redaction is what a [RedactionRequest] did, or would do.
+type Redaction struct {
+	AsOf                 uint64          `json:"as_of"`
+	DryRun               bool            `json:"dry_run"`
+	Records              uint64          `json:"records"`
+	AlreadyRedacted      uint64          `json:"already_redacted"`
+	WithoutContent       uint64          `json:"without_content"`
+	Erased               ContentPieces   `json:"erased"` // what no other record needs
+	Kept                 ContentPieces   `json:"kept"`   // what other records need
+	NeededBy             uint64          `json:"needed_by"`
+	FirstSeqs            []uint64        `json:"first_seqs"`
+	FirstAlreadyRedacted []RedactedEvent `json:"first_already_redacted"`
+	Events               *uint64         `json:"events,omitempty"`
+	Receipts             []*Receipt      `json:"receipts,omitempty"` // of the first events; the list of content_redacted events has all
+}
+
+// ContentPieces counts content.
+type ContentPieces struct {
+	Pieces uint64 `json:"pieces"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// RedactedEvent is a record and the event that withdrew its content.
+type RedactedEvent struct {
+	Seq        uint64 `json:"seq"`
+	RedactedBy uint64 `json:"redacted_by"`
+}
+
+// Receipt is the ledger's acknowledgement of an event. A minimal one has no Event, Inclusion and
+// Checkpoint, and proves nothing.
+type Receipt struct {
+	Ledger        string           `json:"ledger"`
+	Seq           uint64           `json:"seq"`
+	Kind          Kind             `json:"kind"`
+	Time          Time             `json:"time"`
+	EventHash     string           `json:"event_hash"`
+	PrevEventHash string           `json:"prev_event_hash"`
+	LeafHash      string           `json:"leaf_hash"`
+	Hashes        Hashes           `json:"hashes"`
+	Checks        Checks           `json:"checks"`
+	Shape         string           `json:"shape,omitempty"`        // of a run-DAG: quote, pointer, reject or unrecognised
+	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // of a run-DAG: null, retrieval, context or answer
+	Replayed      bool             `json:"replayed,omitempty"`     // the idempotency key was known: this is the first receipt
+	Derived
+	Event      json.RawMessage `json:"event,omitempty"` // an [Event], as it is hashed
+	Inclusion  *Inclusion      `json:"inclusion,omitempty"`
+	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
+}
+
+// Derived is what follows from other events. No proof covers it. Where derive=true was not asked for, it
+// is empty but for Incomplete.
+type Derived struct {
+	Drift               *DerivedDrift      `json:"drift,omitempty"`
+	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks to be complete
+	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
+	PathID              string             `json:"path_id,omitempty"`  // as assigned
+	Category            string             `json:"category,omitempty"` // new, modified or unchanged
+	Validated           *bool              `json:"validated,omitempty"`
+	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
+	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
+}
+
+// DerivedDrift is the cause of a run against the run before it with the same input.
+type DerivedDrift struct {
+	Against       uint64   `json:"against"`
+	Cause         Cause    `json:"cause"`
+	Variables     []string `json:"variables"`
+	OutputChanged bool     `json:"output_changed"`
+}
+
+// DerivedDivergence is the first stage in which a run-DAG differs from the one before it.
+type DerivedDivergence struct {
+	Against             uint64  `json:"against"`
+	FirstDivergingStage *string `json:"first_diverging_stage"` // nil if no stage differs
+}
+
+// DerivedConflict is a chunk of a citation set that is cited under other sources too.
+type DerivedConflict struct {
+	ChunkHash   string      `json:"chunk_hash"`
+	SourceCount uint64      `json:"source_count"`
+	Sources     []SourceUse `json:"sources"`
+}
+
+// Computed is what the ledger would record of a record.
+type Computed struct {
+	Checks Checks          `json:"checks"`
+	Hashes Hashes          `json:"hashes"`
+	Kind   Kind            `json:"kind"`
+	Record json.RawMessage `json:"record"` // as in [Event]
+}
+
+// RecordRow is one event, and what follows from later ones.
+type RecordRow struct {
+	View
+	Row
+	Kind          Kind    `json:"kind"`
+	Time          Time    `json:"time"`
+	EventHash     string  `json:"event_hash"`
+	PrevEventHash string  `json:"prev_event_hash"`
+	LeafHash      string  `json:"leaf_hash"`
+	Hashes        Hashes  `json:"hashes"`
+	Checks        Checks  `json:"checks"`
+	State         State   `json:"state,omitempty"`
+	RedactedBy    *uint64 `json:"redacted_by,omitempty"`
+	Derived
+	Event json.RawMessage `json:"event"` // an [Event], as it is hashed
+}
+
+// ListedRecord is one record of a list.
+type ListedRecord struct {
+	Row
+	Kind       Kind              `json:"kind"`
+	Time       Time              `json:"time"`
+	EventHash  string            `json:"event_hash"`
+	State      State             `json:"state,omitempty"`
+	RedactedBy *uint64           `json:"redacted_by,omitempty"`
+	RunID      string            `json:"run_id,omitempty"`
+	Timestamp  string            `json:"timestamp,omitempty"`
+	Hashes     Hashes            `json:"hashes"`
+	Mismatches []string          `json:"mismatches"`
+	Labels     map[string]string `json:"labels"`
+	Links      RecordLinks       `json:"links"`
+	Event      json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed
+}
+
+// RecordLinks are paths on the server that lead on from a record.
+type RecordLinks struct {
+	Record  string            `json:"record"`
+	Receipt string            `json:"receipt,omitempty"`
+	Content map[string]string `json:"content,omitempty"`
+	Queries map[string]string `json:"queries,omitempty"`
+}
+
+// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNested verifies the
+// answer it came as.
+type NestedProof struct {
+	Format   string          `json:"format"` // colophon-nested-proof@1
+	Stage    *NestedStage    `json:"stage,omitempty"`
+	Citation *NestedCitation `json:"citation,omitempty"`
+	Text     json.RawMessage `json:"text,omitempty"` // a JSON string, which may hold lone surrogates; the server never sends it
+	Receipt  Receipt         `json:"receipt"`
+}
+
+// NestedStage is a stage and its path to the root of the run.
+type NestedStage struct {
+	Name  string     `json:"name"`
+	Index uint64     `json:"index"`
+	Hash  string     `json:"hash"`
+	Root  string     `json:"root"`
+	Path  []PathStep `json:"path"` // from the leaf upwards
+}
+
+// NestedCitation is a citation by its place in the set, from 0.
+type NestedCitation struct {
+	Index     uint64 `json:"index"`
+	ChunkHash string `json:"chunk_hash"`
+}
+
+// PathStep is a sibling on the way from a stage to the root of its run.
+type PathStep struct {
+	Sibling string `json:"sibling"`
+	IsLeft  bool   `json:"is_left"`
+}

@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"time"
+)
+
+// Kind is a kind of event.
+type Kind string
+
+// The kinds. The first four are those of records.
+const (
+	KindIPCRecord          Kind = "ipc_record"
+	KindRunDAG             Kind = "run_dag"
+	KindCitationSet        Kind = "citation_set"
+	KindPathFingerprint    Kind = "path_fingerprint"
+	KindRecordStateChanged Kind = "record_state_changed"
+	KindPathValidated      Kind = "path_validated"
+	KindSourceRegistered   Kind = "source_registered"
+	KindSourceRevoked      Kind = "source_revoked"
+	KindContentRedacted    Kind = "content_redacted"
+	KindLedgerCreated      Kind = "ledger_created"
+	KindRecordRefused      Kind = "record_refused"
+	KindKeyRotated         Kind = "key_rotated"
+)
+
+// State is the state of an IPC record or a run-DAG. Other events have none.
+type State string
+
+// The states. Queries about drift leave out all but live records unless asked for any.
+const (
+	Live        State = "live"
+	Failed      State = "failed"
+	Stale       State = "stale"
+	Quarantined State = "quarantined"
+)
+
+// Time is a time of an answer in RFC 3339, UTC, as the ledger wrote it. The event hash covers the
+// text, so the text is kept.
+type Time string
+
+// Parse returns the time.
+func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
+
+// Hashes are the effective hashes of a record by name, as input_hash. The value is nil where the
+// record lacks what the hash is made of. path_id and the two content fingerprints are shorter
+// than other hashes.
+type Hashes map[string]*string
+
+// Get returns the hash of that name, "" if there is none.
+func (h Hashes) Get(name string) string {
+	if value := h[name]; value != nil {
+		return *value
+	}
+	return ""
+}
+
+// Checks are the ledger's checks of a record, by the name of the hash. Those of a run-DAG's stages
+// have names such as "stage:answer".
+type Checks map[string]Check
+
+// Mismatches reports whether any claim of the record disagrees with its content.
+func (c Checks) Mismatches() bool {
+	for _, check := range c {
+		if check.Result == Mismatch {
+			return true
+		}
+	}
+	return false
+}
+
+// Check compares a claimed hash with the one that the ledger computed.
+type Check struct {
+	Result   Result           `json:"result"`
+	Claimed  Nullable[string] `json:"claimed,omitzero"`  // of a mismatch, and of a claim that Hashes does not show
+	Computed Nullable[string] `json:"computed,omitzero"` // of a mismatch; null for a stage that the ledger did not build
+}
+
+// Result is the outcome of a check.
+type Result string
+
+// The outcomes.
+const (
+	Match         Result = "match"    // content and claim agree
+	Mismatch      Result = "mismatch" // content and claim differ
+	ComputedAlone Result = "computed" // content, no claim
+	ClaimedAlone  Result = "claimed"  // claim, no content: nothing was recomputed
+)
+
+// Inclusion is the inclusion proof of a leaf (RFC 6962).
+type Inclusion struct {
+	LeafIndex uint64   `json:"leaf_index"`
+	TreeSize  uint64   `json:"tree_size"`
+	Hashes    []string `json:"hashes"`
+}
+
+// View says when an answer of the index was taken.
+type View struct {
+	AsOf       uint64 `json:"as_of"`
+	Checkpoint string `json:"checkpoint,omitempty"` // signed note of size as_of, if proofs were asked for
+}
+
+// Row is common to the rows of answers.
+type Row struct {
+	Seq       uint64     `json:"seq"`                 // the event that the row is about
+	Inclusion *Inclusion `json:"inclusion,omitempty"` // of that event, if proofs were asked for
+}
+
+// Page is one page of a list.
+type Page[T any] struct {
+	View
+	Rows []T    `json:"rows"`
+	Next string `json:"next,omitempty"` // cursor of the next page; "" at the end
+}
+
+// Problem is what the server answers in place of success (RFC 9457).
+type Problem struct {
+	Type       string         `json:"type"` // about:blank
+	Title      string         `json:"title"`
+	Status     int            `json:"status"`
+	Detail     string         `json:"detail"`
+	Errors     []ProblemPlace `json:"errors,omitempty"`
+	Line       uint64         `json:"line,omitempty"`        // of the batch, from 1; 0 outside of batches
+	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // the event that holds the idempotency key
+	RedactedBy *uint64        `json:"redacted_by,omitempty"` // the event that erased the content
+	Receipt    *Receipt       `json:"receipt,omitempty"`     // of the event that logs the refusal
+}
+
+// ProblemPlace says what is wrong at one place of the request. The last three members are those of a
+// check that failed.
+type ProblemPlace struct {
+	Pointer  string `json:"pointer"` // JSON pointer into the body, or / and the name of a parameter
+	Detail   string `json:"detail"`
+	Field    string `json:"field,omitempty"`
+	Claimed  string `json:"claimed,omitempty"`
+	Computed string `json:"computed,omitempty"`
+}
+
+// String returns the pointer and the detail.
+func (p ProblemPlace) String() string {
+	if p.Pointer == "" {
+		return p.Detail
+	}
+	return p.Pointer + ": " + p.Detail
+}
