@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"colophon/client/wire"
+)
+
+// CitationsService answers questions about citation sets: part 4.3 of the specification.
+type CitationsService struct{ ledger *Ledger }
+
+// Drift lists the sets of a subject, each compared with the set before: GET /citation-sets/drift.
+func (s *CitationsService) Drift(subject string, o *QueryOptions) *List[wire.CitationDriftRow] {
+	q := o.values()
+	q.Set("subject", subject)
+	return list[wire.CitationDriftRow](s.ledger, "/citation-sets/drift", q)
+}
+
+// Conflicts lists the chunks that are cited under several sources: GET /citation-sets/conflicts.
+func (s *CitationsService) Conflicts(o *QueryOptions) *List[wire.Conflict] {
+	return list[wire.Conflict](s.ledger, "/citation-sets/conflicts", o.values())
+}
+
+// Stale lists the sets that cite a superseded chunk of a source: GET /citation-sets/stale.
+func (s *CitationsService) Stale(sourceID string, o *QueryOptions) *List[wire.StaleRow] {
+	q := o.values()
+	q.Set("source_id", sourceID)
+	return list[wire.StaleRow](s.ledger, "/citation-sets/stale", q)
+}
+
+// ByChunk lists the sets that cite a chunk: GET /citation-sets/by-chunk/{hash}.
+func (s *CitationsService) ByChunk(chunkHash string, o *QueryOptions) *List[wire.CitedRow] {
+	return list[wire.CitedRow](s.ledger, join("citation-sets", "by-chunk", chunkHash), o.values())
+}
+
+// BySource lists the sets that cite a source: GET /citation-sets/by-source/{source_id}.
+func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *List[wire.CitedRow] {
+	return list[wire.CitedRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
+}
+
+// Document reads the citations of a set, as a whole and by section: GET /citation-sets/{seq}/document. It
+// needs the scope content.
+func (s *CitationsService) Document(ctx context.Context, seq uint64, o *QueryOptions) (*wire.CitationsDocument, error) {
+	return answer[wire.CitationsDocument](ctx, s.ledger.client, get(s.ledger.path+join("citation-sets", decimal(seq), "document"), o.values()))
+}
+
+// PinnedRetrieval says which chunks of the sources a retrieval takes to cite what the set cites: POST
+// /citation-sets/{seq}/pinned-retrieval. It records nothing.
+func (s *CitationsService) PinnedRetrieval(ctx context.Context, seq uint64, r wire.RetrievalRequest, o *QueryOptions) (*wire.PinnedRetrieval, error) {
+	q := request{method: http.MethodPost, path: s.ledger.path + join("citation-sets", decimal(seq), "pinned-retrieval"), query: o.values(), repeat: true}
+	return exchange[wire.PinnedRetrieval](ctx, s.ledger.client, q, r)
+}
+
+// SourcesService registers, revokes and reads sources.
+type SourcesService struct{ ledger *Ledger }
+
+// List lists the sources, each as its last registration or revocation states it: GET /sources.
+func (s *SourcesService) List(o *QueryOptions) *List[wire.Source] {
+	return list[wire.Source](s.ledger, "/sources", o.values())
+}
+
+// Get reads one source with its chunks: GET /sources/{source_id}.
+func (s *SourcesService) Get(ctx context.Context, sourceID string, o *QueryOptions) (*wire.SourceAnswer, error) {
+	return answer[wire.SourceAnswer](ctx, s.ledger.client, get(s.ledger.path+join("sources", sourceID), o.values()))
+}
+
+// Register registers a source: PUT /sources/{source_id}.
+func (s *SourcesService) Register(ctx context.Context, sourceID string, r wire.SourceRegistration, o *ChangeOptions) (*wire.Receipt, error) {
+	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("sources", sourceID), body: r, kind: wire.KindSourceRegistered}.with(o))
+}
+
+// Revoke revokes a source: DELETE /sources/{source_id}.
+func (s *SourcesService) Revoke(ctx context.Context, sourceID string, r wire.SourceRevocation, o *ChangeOptions) (*wire.Receipt, error) {
+	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("sources", sourceID), body: r, kind: wire.KindSourceRevoked}.with(o))
+}

@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"colophon/client/wire"
+)
+
+// DriftService answers what changed outputs: part 4.1 of the specification.
+type DriftService struct{ ledger *Ledger }
+
+// GroupFilter chooses groups. A nil pointer chooses all.
+type GroupFilter struct {
+	StateOptions
+	MinRuns, MinOutputs uint64
+	Since, Until        time.Time // of a group's last run; zero for no bound
+	Sort                string    // recent (default), runs, flips or stability. The last three exist at the head only
+}
+
+// Groups lists the runs that have a value in common, by ipc_id, input_hash, system_prompt_hash, output_hash,
+// model, temperature or label:NAME: GET /drift/groups.
+func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
+	if f == nil {
+		f = new(GroupFilter)
+	}
+	q := f.StateOptions.values()
+	q.Set("by", by)
+	setCount(q, "min_runs", f.MinRuns)
+	setCount(q, "min_outputs", f.MinOutputs)
+	setTime(q, "since", f.Since)
+	setTime(q, "until", f.Until)
+	setText(q, "sort", f.Sort)
+	return list[wire.Group](s.ledger, "/drift/groups", q)
+}
+
+// Group is one group. It sends nothing until it is read.
+type Group struct {
+	client *Client
+	path   string
+	query  url.Values
+}
+
+// Group returns the group of one value, such as Group("model", "m1", nil).
+func (s *DriftService) Group(by, value string, o *StateOptions) *Group {
+	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
+}
+
+// Get reads the group with the first page of its outputs and of its runs: GET /drift/groups/{by}/{value}.
+func (g *Group) Get(ctx context.Context) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", "") }
+
+// Runs reads all runs of the group, newest first.
+func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
+	return rows(pages(func(cursor string) (*wire.GroupAnswer, string, error) {
+		page, err := g.page(ctx, "cursor", cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return page, page.Next, nil
+	}), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
+}
+
+// Outputs reads all outputs of the group, the one that came last first.
+func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
+	return rows(pages(func(cursor string) (*wire.GroupAnswer, string, error) {
+		page, err := g.page(ctx, "outputs_cursor", cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return page, page.OutputsNext, nil
+	}), func(page *wire.GroupAnswer) []wire.GroupOutput { return page.Outputs })
+}
+
+func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswer, error) {
+	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
+}
+
+// Attribution says what caused the change from event a to event b: GET /drift/attribution.
+func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.Attribution, error) {
+	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
+}
+
+func between(q url.Values, a, b string) url.Values {
+	q.Set("a", a)
+	q.Set("b", b)
+	return q
+}
+
+// Timeline lists the runs that have a value in common, each with its cause against the run before: GET
+// /drift/timeline. By is input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
+func (s *DriftService) Timeline(by, value string, o *StateOptions) *List[wire.TimelineRow] {
+	q := o.values()
+	q.Set(by, value)
+	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
+}
+
+// Effects is the pairs of runs that differ in one variable only. It sends nothing until it is read.
+type Effects struct {
+	client *Client
+	path   string
+	query  url.Values
+}
+
+// Effects compares the runs that have value a of a variable with those that have b and are equal otherwise. The
+// variable is input_hash, system_prompt_hash, model, temperature, max_tokens or seed.
+func (s *DriftService) Effects(variable, a, b string, o *StateOptions) *Effects {
+	q := between(o.values(), a, b)
+	q.Set("variable", variable)
+	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}
+}
+
+// Get reads the totals and the first page of pairs: GET /drift/effects.
+func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
+
+// Pairs reads all pairs.
+func (e *Effects) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {
+	return rows(pages(func(cursor string) (*wire.EffectsAnswer, string, error) {
+		page, err := e.page(ctx, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return page, page.Next, nil
+	}), func(page *wire.EffectsAnswer) []wire.EffectPair { return page.Rows })
+}
+
+func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer, error) {
+	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
+}
+
+// Reproduce says whether a re-run has reproduced a record: POST /drift/reproduce. It records nothing.
+func (s *DriftService) Reproduce(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
+	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
+	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)
+}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"colophon/client/wire"
+)
+
+// Kinds of [Error], for [errors.Is].
+var (
+	ErrBadRequest   = errors.New("client: bad request")        // 400: the request is malformed
+	ErrUnauthorized = errors.New("client: unauthorized")       // 401: no token, or one that the server does not take
+	ErrForbidden    = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
+	ErrFrozen       = errors.New("client: ledger is frozen")   // 403: the ledger takes no more writes
+	ErrNotFound     = errors.New("client: not found")          // 404: also a ledger that the token has no grant on
+	ErrConflict     = errors.New("client: conflict")           // 409: as an idempotency key of another record
+	ErrGone         = errors.New("client: content is erased")  // 410
+	ErrTooLarge     = errors.New("client: request too large")  // 413
+	ErrInvalid      = errors.New("client: values are invalid") // 422: also a mismatch that is to be rejected
+	ErrTooMany      = errors.New("client: too many requests")  // 429
+	ErrUnavailable  = errors.New("client: unavailable")        // 503
+)
+
+// Other errors.
+var (
+	// ErrUnreachable says that the server could not be reached, or that its answer broke off. A write may
+	// have been recorded.
+	ErrUnreachable = errors.New("client: no answer from the server")
+	// ErrAnswer says that an answer is not what the API promises, or is longer than [WithMaxAnswer] allows.
+	// A write may have been recorded.
+	ErrAnswer = errors.New("client: unexpected answer")
+	// ErrUnanswered says that the connection ended before a line of a batch was answered, and that the line
+	// has no idempotency key with which it could be sent again. It may have been recorded.
+	ErrUnanswered = errors.New("client: the connection ended before the line was answered; it may be recorded")
+	// ErrNoKeys says that the client has no verifier keys for the ledger.
+	ErrNoKeys = errors.New("client: no verifier keys; give some to WithVerifierKeys")
+)
+
+var kinds = map[error]int{
+	ErrBadRequest: http.StatusBadRequest, ErrUnauthorized: http.StatusUnauthorized, ErrForbidden: http.StatusForbidden,
+	ErrNotFound: http.StatusNotFound, ErrConflict: http.StatusConflict, ErrGone: http.StatusGone, ErrTooLarge: http.StatusRequestEntityTooLarge,
+	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
+}
+
+// Error is an answer that is no success (RFC 9457). An answer of something between here and the server has
+// no members but Status and Title.
+type Error struct {
+	wire.Problem // Receipt, if any, is not verified
+	// Request is the method and path of the request, or the line of the batch.
+	Request string
+	// RetryAfter is what the server asked for; 0 if it did not.
+	RetryAfter time.Duration
+}
+
+// Error returns the request, the status and what is wrong: place by place if the problem names places.
+func (e *Error) Error() string {
+	detail := e.Detail
+	if len(e.Problem.Errors) > 0 {
+		places := make([]string, len(e.Problem.Errors))
+		for i, place := range e.Problem.Errors {
+			places[i] = place.String()
+		}
+		detail = strings.Join(places, "; ")
+	}
+	if detail == "" {
+		detail = e.Title
+	}
+	return fmt.Sprintf("%s: %d %s", e.Request, e.Status, detail)
+}
+
+// Is makes the kinds of errors above match.
+func (e *Error) Is(target error) bool {
+	if target == ErrFrozen {
+		// The API has no other sign.
+		return e.Status == http.StatusForbidden && strings.HasPrefix(e.Detail, "the ledger is frozen")
+	}
+	status, known := kinds[target]
+	return known && e.Status == status
+}
+
+// Temporary reports whether the same request may succeed later.
+func (e *Error) Temporary() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// ReceiptError says that the server has acknowledged a write, and that its receipt does not verify. By the
+// server's word the record is durable: do not post it again. Keep the receipt as evidence. After a
+// rotation of keys the cause may be that the client does not have the new key.
+type ReceiptError struct {
+	Receipt *wire.Receipt
+	Err     error // of proofs.Receipt.Verify, or that the receipt is of another record
+}
+
+// Error names the event.
+func (e *ReceiptError) Error() string {
+	return fmt.Sprintf("client: ledger %.100s has acknowledged the record as event %d, but the receipt does not verify: %v; keep the receipt and do not post the record again",
+		e.Receipt.Ledger, e.Receipt.Seq, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *ReceiptError) Unwrap() error { return e.Err }
+
+// problem reads an answer that is no success.
+func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
+	e := &Error{Request: request}
+	if decode(body, &e.Problem) != nil {
+		e.Problem = wire.Problem{}
+	}
+	e.Status = response.StatusCode
+	if e.Title == "" {
+		e.Title = http.StatusText(e.Status)
+	}
+	if e.Status/100 == 3 {
+		e.Detail = fmt.Sprintf("redirects to %.200q, and this client follows none; if that is the server, use its URL", response.Header.Get("Location"))
+	}
+	after := response.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(after); err == nil {
+		e.RetryAfter = max(0, at.Sub(c.now()))
+	}
+	return e
+}
+
+// repeatable reports whether an error may pass.
+func repeatable(err error) bool {
+	problem := (*Error)(nil)
+	return errors.Is(err, ErrUnreachable) || errors.As(err, &problem) && problem.Temporary()
+}

@@ -1,0 +1,297 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"colophon/client/wire"
+	"colophon/proofs"
+)
+
+// EventsService reads the linear log of events.
+type EventsService struct{ ledger *Ledger }
+
+// Head as the beginning of [EventsService.Follow] is the next event that is recorded.
+const Head uint64 = math.MaxUint64
+
+// Get reads the event of that hash: GET /events/{event_hash}. Its entry has the hash.
+func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventLine, error) {
+	line, err := answer[wire.EventLine](ctx, s.ledger.client, get(s.ledger.path+join("events", eventHash), nil))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := checkLine(line); err != nil || line.EventHash != eventHash {
+		return nil, errors.Join(fmt.Errorf("%w: it is not the event %.64s", ErrAnswer, eventHash), err)
+	}
+	return line, nil
+}
+
+// All reads the log from an event to the head, in order: GET /events. It continues after a failed connection
+// where it was. Each entry has its event_hash, and links to the one before it. Nothing shows that the log
+// is that of a checkpoint: colophon audit does.
+func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
+	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
+}
+
+// Follow reads the log from an event on, or from [Head], and then each event when it is recorded. It
+// connects again after a failed connection and continues where it was, without a gap. It checks events
+// as All does. It ends without an error when the ledger is frozen and all events have been read, and with
+// an error when ctx ends, when the token is refused, or after as many failures in a row as [Retries] allows.
+func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
+	return s.read(ctx, &eventReader{service: s, next: from, known: from != Head})
+}
+
+// eventReader reads events over several connections.
+type eventReader struct {
+	service *EventsService
+	next    uint64 // seq of the next event
+	known   bool   // next is meant
+	tip     *proofs.Hash
+	page    bool // by pages, in place of a live stream
+	yield   func(*wire.EventLine, error) bool
+}
+
+// How a connection ends, beside errors.
+var (
+	errStopped  = errors.New("the caller has stopped")
+	errComplete = errors.New("there are no more events")
+)
+
+func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wire.EventLine, error] {
+	return func(yield func(*wire.EventLine, error) bool) {
+		q := *r // the iterator can be used again
+		q.yield = yield
+		for failures := 0; ; {
+			before, known := q.next, q.known
+			err := q.connect(ctx)
+			switch {
+			case errors.Is(err, errStopped) || errors.Is(err, errComplete):
+				return
+			case err == nil: // the next page
+				failures = 0
+				continue
+			case ctx.Err() != nil:
+				yield(nil, ctx.Err())
+				return
+			case !repeatable(err):
+				yield(nil, err)
+				return
+			}
+			if known && q.next > before {
+				failures = 0
+			}
+			failures++
+			if err := s.ledger.client.pause(ctx, failures, err); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// connect reads one page, or one stream until it ends.
+func (r *eventReader) connect(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client := r.service.ledger.client
+	q := get(r.service.ledger.path+"/events", make(map[string][]string))
+	q.header = map[string]string{"Accept": "text/event-stream"}
+	if r.known {
+		q.query.Set("from", decimal(r.next))
+	}
+	switch {
+	case r.page:
+		q.header["Accept"] = "application/x-ndjson"
+		q.query.Set("limit", "1000")
+	case r.known && r.next > 0:
+		q.header["Last-Event-ID"] = decimal(r.next - 1)
+	}
+	response, err := client.send(ctx, q, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	lines := client.lines(response.Body, cancel)
+	if r.page {
+		return r.readPage(lines, response.Header.Get("Link") != "")
+	}
+	if !r.known {
+		size, err := strconv.ParseUint(response.Header.Get("Colophon-As-Of"), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%w: a stream of events without Colophon-As-Of", ErrAnswer)
+		}
+		r.next, r.known = size, true
+	}
+	return r.readStream(lines)
+}
+
+func (r *eventReader) readPage(lines *lineScanner, more bool) error {
+	first := r.next
+	for lines.Scan() {
+		if err := r.event(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case lines.Err() != nil:
+		return lines.Err()
+	case !more:
+		return errComplete
+	case r.next == first:
+		return fmt.Errorf("%w: a page without events names a next one", ErrAnswer)
+	}
+	return nil
+}
+
+// readStream reads server-sent events. They end by name, or the connection has failed.
+func (r *eventReader) readStream(lines *lineScanner) error {
+	var name string
+	var data []byte
+	for lines.Scan() {
+		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case len(lines.Bytes()) == 0: // the end of an event
+			if err := r.dispatch(name, data); err != nil {
+				return err
+			}
+			name, data = "", nil
+		case string(field) == "event":
+			name = string(value)
+		case string(field) == "data":
+			data = append(data, value...)
+		}
+		if int64(len(data)) > r.service.ledger.client.maxAnswer {
+			return fmt.Errorf("%w: a server-sent event is longer than WithMaxAnswer allows", ErrAnswer)
+		}
+	}
+	if lines.Err() != nil {
+		return lines.Err()
+	}
+	return fmt.Errorf("%w: the stream of events ended", ErrUnreachable)
+}
+
+func (r *eventReader) dispatch(name string, data []byte) error {
+	var farewell struct {
+		Detail string `json:"detail"`
+	}
+	switch name {
+	case "":
+		if data == nil {
+			return nil // comments only
+		}
+		return r.event(data)
+	case "frozen":
+		return errComplete
+	case "closing", "refused":
+		if err := decode(data, &farewell); err != nil {
+			return fmt.Errorf("%w: server-sent event %s: %w", ErrAnswer, name, err)
+		}
+		e := &Error{Request: "GET " + r.service.ledger.path + "/events"}
+		e.Status, e.Detail = http.StatusServiceUnavailable, farewell.Detail
+		if name == "refused" {
+			e.Status = http.StatusUnauthorized
+		}
+		e.Title = http.StatusText(e.Status)
+		return e
+	}
+	return nil // a newer server's
+}
+
+// event checks one event and passes it on.
+func (r *eventReader) event(text []byte) error {
+	line := new(wire.EventLine)
+	if err := decode(text, line); err != nil {
+		return fmt.Errorf("%w: event %d: %w", ErrAnswer, r.next, err)
+	}
+	prev, err := checkLine(line)
+	switch {
+	case err != nil:
+		return err
+	case line.Seq != r.next:
+		return fmt.Errorf("%w: event %d comes in place of event %d", ErrAnswer, line.Seq, r.next)
+	case r.tip != nil && prev != *r.tip:
+		return fmt.Errorf("%w: event %d does not link to the one before it", ErrAnswer, line.Seq)
+	}
+	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has read it
+	r.next, r.tip = line.Seq+1, &tip
+	if !r.yield(line, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// checkLine checks that a line's entry has its hash and its event, and returns prev_event_hash.
+func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
+	prev, body, err := proofs.SplitEntry(line.Entry)
+	if err != nil {
+		return prev, fmt.Errorf("%w: event %d: %w", ErrAnswer, line.Seq, err)
+	}
+	if hash := proofs.EventHash(prev, body); hex.EncodeToString(hash[:]) != line.EventHash || !bytes.Equal(body, line.Event) {
+		return prev, fmt.Errorf("%w: event %d: its entry has another hash or another event", ErrAnswer, line.Seq)
+	}
+	return prev, nil
+}
+
+// lineScanner reads a stream line by line. A line is at most as long as an answer may be.
+type lineScanner struct {
+	*bufio.Scanner
+	client *Client
+}
+
+// lines reads a stream that must not pause for longer than one attempt may take: then it is cancelled.
+func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
+	if c.timeout > 0 && cancel != nil {
+		body = &patientReader{body, c.timeout, cancel}
+	}
+	scanner := bufio.NewScanner(body)
+	scanner.Buffer(make([]byte, 0, 4096), int(min(c.maxAnswer, math.MaxInt32)))
+	scanner.Split(wholeLines)
+	return &lineScanner{scanner, c}
+}
+
+// Err says why there are no more lines; nil after the last one.
+func (s *lineScanner) Err() error {
+	err := s.Scanner.Err()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxAnswer sets the bound", ErrAnswer, s.client.maxAnswer)
+	}
+	return s.client.unreachable(err)
+}
+
+// wholeLines is bufio.ScanLines, except that a last line without an end is an error: it was cut.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, bytes.TrimSuffix(data[:end], []byte("\r")), nil
+	}
+	if atEOF && len(data) > 0 {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	return 0, nil, nil
+}
+
+// patientReader gives up after a read that takes too long.
+type patientReader struct {
+	body   io.Reader
+	wait   time.Duration
+	giveUp func()
+}
+
+func (r *patientReader) Read(p []byte) (int, error) {
+	timer := time.AfterFunc(r.wait, r.giveUp)
+	defer timer.Stop()
+	return r.body.Read(p)
+}

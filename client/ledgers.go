@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"colophon/client/wire"
+)
+
+// Ledger is one ledger of a server. Its services are safe for concurrent use.
+type Ledger struct {
+	client *Client
+	name   string
+	path   string
+
+	Records   *RecordsService
+	Events    *EventsService
+	Log       *LogService
+	Drift     *DriftService
+	RunDAGs   *RunDAGsService
+	Citations *CitationsService
+	Sources   *SourcesService
+	Paths     *PathsService
+	Producers *ProducersService
+}
+
+// Ledger returns the ledger of that name. It sends nothing: the ledger need not exist.
+func (c *Client) Ledger(name string) *Ledger {
+	l := &Ledger{client: c, name: name, path: join("v1", "ledgers", name)}
+	l.Records, l.Events, l.Log = &RecordsService{l}, &EventsService{l}, &LogService{l}
+	l.Drift, l.RunDAGs = &DriftService{l}, &RunDAGsService{l}
+	l.Citations, l.Sources = &CitationsService{l}, &SourcesService{l}
+	l.Paths, l.Producers = &PathsService{l}, &ProducersService{l}
+	return l
+}
+
+// Name returns the ledger's name.
+func (l *Ledger) Name() string { return l.name }
+
+// list is a list below the ledger.
+func list[T any](l *Ledger, path string, query map[string][]string) *List[T] {
+	return &List[T]{client: l.client, path: l.path + path, query: query}
+}
+
+// Describe returns name, keys, settings and head of the ledger: GET /v1/ledgers/{ledger}.
+func (l *Ledger) Describe(ctx context.Context) (*wire.LedgerDescription, error) {
+	return answer[wire.LedgerDescription](ctx, l.client, get(l.path, nil))
+}
+
+// Stats counts the ledger's records, refusals and checks: GET /stats.
+func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
+	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
+}
+
+// Freeze ends all writes, for ever: POST /freeze. It is not repeated after a failure. Freezing a frozen ledger
+// changes nothing.
+func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
+	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
+}
+
+// SetVisibility makes the log public or private: PUT /visibility. It is not repeated after a failure.
+func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
+	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
+}
+
+// ChangeKeys takes one step of a change of signing keys, rotate or retire: POST /keys. It is not repeated
+// after a failure. After retire, receipts verify with the new key only.
+func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
+	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
+}
+
+// LedgersService lists and creates ledgers.
+type LedgersService struct{ client *Client }
+
+// List returns the ledgers that the caller has a grant on: GET /v1/ledgers.
+func (s *LedgersService) List(ctx context.Context) ([]wire.LedgerDescription, error) {
+	ledgers, err := answer[wire.Ledgers](ctx, s.client, get("/v1/ledgers", nil))
+	if err != nil {
+		return nil, err
+	}
+	return ledgers.Ledgers, nil
+}
+
+// Create creates a ledger: POST /v1/ledgers. It is not repeated after a failure; [ErrConflict] then may mean
+// that the first attempt has succeeded.
+func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wire.LedgerDescription, error) {
+	return exchange[wire.LedgerDescription](ctx, s.client, request{method: http.MethodPost, path: "/v1/ledgers"}, ledger)
+}
+
+// ServerService has what concerns a server as a whole.
+type ServerService struct{ client *Client }
+
+// Compute returns the hashes and checks that a ledger would record, and records nothing: POST
+// /v1/compute/{kind}.
+func (s *ServerService) Compute(ctx context.Context, record wire.Record) (*wire.Computed, error) {
+	r := request{method: http.MethodPost, path: join("v1", "compute", string(record.RecordKind())), repeat: true}
+	return exchange[wire.Computed](ctx, s.client, r, record)
+}
+
+// Snapshot copies the server's database within its data folder, for a backup: POST /v1/snapshots. It is not
+// repeated after a failure and may take as long as ctx allows.
+func (s *ServerService) Snapshot(ctx context.Context) (*wire.Snapshot, error) {
+	return answer[wire.Snapshot](ctx, s.client, request{method: http.MethodPost, path: "/v1/snapshots", slow: true})
+}
+
+// Version returns the server's version: GET /version.
+func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
+	return answer[wire.Version](ctx, s.client, get("/version", nil))
+}
+
+// Health returns one line about the server, which lives if there is no error: GET /healthz. It is not repeated.
+func (s *ServerService) Health(ctx context.Context) (string, error) {
+	return s.text(ctx, request{method: http.MethodGet, path: "/healthz"})
+}
+
+// Readiness returns one line about the server, which takes requests if there is no error: GET /readyz. It is
+// not repeated: [ErrUnavailable] says that the server is not ready.
+func (s *ServerService) Readiness(ctx context.Context) (string, error) {
+	return s.text(ctx, request{method: http.MethodGet, path: "/readyz"})
+}
+
+// Metrics returns the server's metrics in the Prometheus text format: GET /metrics. Some servers have them at
+// another address.
+func (s *ServerService) Metrics(ctx context.Context) (string, error) {
+	return s.text(ctx, get("/metrics", nil))
+}
+
+// Contract returns the OpenAPI description of the API in YAML: GET /openapi.yaml.
+func (s *ServerService) Contract(ctx context.Context) (string, error) {
+	return s.text(ctx, get("/openapi.yaml", nil))
+}
+
+func (s *ServerService) text(ctx context.Context, r request) (string, error) {
+	text, err := s.client.call(ctx, r)
+	return string(text), err
+}

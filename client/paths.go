@@ -1,0 +1,114 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"colophon/client/wire"
+)
+
+// PathsService answers questions about path fingerprints, and validates paths: part 4.4 of the
+// specification.
+type PathsService struct{ ledger *Ledger }
+
+// Projects lists the projects: GET /paths.
+func (s *PathsService) Projects(o *QueryOptions) *List[wire.Project] {
+	return list[wire.Project](s.ledger, "/paths", o.values())
+}
+
+// PathFilter chooses paths. A nil pointer chooses all.
+type PathFilter struct {
+	QueryOptions
+	Status    string // category of the latest record: new, modified or unchanged
+	Validated *bool
+	Build     string // of the latest record
+}
+
+// List lists the paths of a project: GET /paths/{project}.
+func (s *PathsService) List(project string, f *PathFilter) *List[wire.Path] {
+	if f == nil {
+		f = new(PathFilter)
+	}
+	q := f.QueryOptions.values()
+	setText(q, "status", f.Status)
+	setText(q, "build", f.Build)
+	if f.Validated != nil {
+		q.Set("validated", map[bool]string{false: "false", true: "true"}[*f.Validated])
+	}
+	return list[wire.Path](s.ledger, join("paths", project), q)
+}
+
+// History lists the versions of a path: GET /paths/{project}/{path_id}.
+func (s *PathsService) History(project, pathID string, o *QueryOptions) *List[wire.PathVersion] {
+	return list[wire.PathVersion](s.ledger, join("paths", project, pathID), o.values())
+}
+
+// Builds lists the builds of a project: GET /paths/{project}/builds.
+func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build] {
+	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
+}
+
+// Gone lists the paths that a build lacks and the build before it has: GET
+// /paths/{project}/builds/{build}/gone.
+func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
+	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
+}
+
+// Collisions lists the paths whose path_id belonged to another route: GET /paths/{project}/collisions.
+func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Collision] {
+	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())
+}
+
+// Validate says whether the content of a path is as it should be: PUT /paths/{project}/{path_id}/validation.
+func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
+	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
+}
+
+// ProducersService says what producers have delivered.
+type ProducersService struct{ ledger *Ledger }
+
+// List lists the producers: GET /producers.
+func (s *ProducersService) List(o *QueryOptions) *List[wire.ProducerRow] {
+	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
+}
+
+// Producer is one producer. It sends nothing until it is read.
+type Producer struct {
+	client *Client
+	path   string
+	query  url.Values
+}
+
+// Producer returns the producer of that id.
+func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
+	return &Producer{client: s.ledger.client, path: s.ledger.path + join("producers", id), query: o.values()}
+}
+
+// Get reads the producer with the first page of its gaps and duplicates: GET /producers/{id}.
+func (p *Producer) Get(ctx context.Context) (*wire.ProducerAnswer, error) { return p.page(ctx, "") }
+
+// Gaps reads all numbers that did not come, in ascending order.
+func (p *Producer) Gaps(ctx context.Context) iter.Seq2[*wire.ProducerGap, error] {
+	return rows(p.pages(ctx), func(page *wire.ProducerAnswer) []wire.ProducerGap { return page.Gaps })
+}
+
+// Duplicates reads all records that repeat a number, newest first.
+func (p *Producer) Duplicates(ctx context.Context) iter.Seq2[*wire.ProducerDuplicate, error] {
+	return rows(p.pages(ctx), func(page *wire.ProducerAnswer) []wire.ProducerDuplicate { return page.Duplicates })
+}
+
+func (p *Producer) pages(ctx context.Context) iter.Seq2[*wire.ProducerAnswer, error] {
+	return pages(func(cursor string) (*wire.ProducerAnswer, string, error) {
+		page, err := p.page(ctx, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return page, page.Next, nil
+	})
+}
+
+func (p *Producer) page(ctx context.Context, cursor string) (*wire.ProducerAnswer, error) {
+	return answer[wire.ProducerAnswer](ctx, p.client, get(p.path, withCursor(p.query, "cursor", cursor)))
+}

@@ -1,0 +1,254 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"colophon/client/wire"
+)
+
+// RecordsService posts and reads records, and changes their states.
+type RecordsService struct{ ledger *Ledger }
+
+// WriteOptions are the options of posting a record. A nil pointer asks for the defaults.
+type WriteOptions struct {
+	// IdempotencyKey identifies the record for as long as the ledger exists: with the same record the server
+	// returns the first receipt, with another one [ErrConflict]. At most 1,024 bytes. The default is the
+	// record's run_id, and without one a random key.
+	IdempotencyKey string
+	// OnMismatch says what becomes of a record whose claims do not match its content: accept or reject. The
+	// default is the ledger's setting.
+	OnMismatch string
+	// Derive waits for the index and adds what follows from earlier events.
+	Derive bool
+	// Minimal omits event, proof and checkpoint. It has no effect if the client verifies receipts.
+	Minimal bool
+}
+
+func (o *WriteOptions) values() url.Values {
+	q := make(url.Values)
+	setText(q, "on_mismatch", o.OnMismatch)
+	setFlag(q, "derive", o.Derive)
+	return q
+}
+
+// ChangeOptions are the options of writes other than records. A nil pointer asks for the defaults.
+type ChangeOptions struct {
+	// IdempotencyKey identifies the request, as that of [WriteOptions] identifies a record. The default is a
+	// random key.
+	IdempotencyKey string
+	// Minimal omits event, proof and checkpoint. It has no effect if the client verifies receipts.
+	Minimal bool
+}
+
+// change is a write and the kind of event that it becomes.
+type change struct {
+	method, path string // below the ledger
+	query        url.Values
+	body         any
+	kind         wire.Kind
+	run, key     string
+	minimal      bool
+	unkeyed      bool // the endpoint takes no keys
+}
+
+// write makes a change and accepts its receipt.
+func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
+	r, err := request{method: w.method, path: l.path + w.path, query: w.query, header: make(map[string]string)}.withBody(w.body)
+	if err != nil {
+		return nil, err
+	}
+	if w.key == "" && w.run == "" && !w.unkeyed && l.client.keys {
+		w.key = rand.Text()
+	}
+	if w.key != "" {
+		r.header["Idempotency-Key"] = w.key
+	}
+	if w.minimal && !l.verifies() {
+		r.header["Prefer"] = "return=minimal"
+	}
+	r.repeat = w.key != "" || w.run != ""
+	receipt, err := answer[wire.Receipt](ctx, l.client, r)
+	if err != nil {
+		return nil, err
+	}
+	return receipt, l.accept(receipt, expect(w.kind, w.key, w.run))
+}
+
+func (w change) with(o *ChangeOptions) change {
+	if o != nil {
+		w.key, w.minimal = o.IdempotencyKey, o.Minimal
+	}
+	return w
+}
+
+var routes = map[wire.Kind]string{
+	wire.KindIPCRecord: "/ipc-records", wire.KindRunDAG: "/run-dags",
+	wire.KindCitationSet: "/citation-sets", wire.KindPathFingerprint: "/path-fingerprints",
+}
+
+// Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a
+// receipt, the record is durable. If it also returns a [ReceiptError], the receipt does not verify. After
+// [ErrUnreachable] or [ErrAnswer] the record may or may not be recorded; post it again with the same
+// idempotency key or run_id to find out.
+func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
+	if o == nil {
+		o = new(WriteOptions)
+	}
+	kind := record.RecordKind()
+	return s.ledger.write(ctx, change{method: http.MethodPost, path: routes[kind], query: o.values(), body: record,
+		kind: kind, run: record.Run(), key: o.IdempotencyKey, minimal: o.Minimal})
+}
+
+// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The reason is in the log.
+func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateChange, o *ChangeOptions) (*wire.Receipt, error) {
+	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
+}
+
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. What no other record needs is
+// erased. The event and all proofs stay.
+func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
+	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
+		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
+}
+
+// RedactAll withdraws the content of many records, or says what it would do: POST /redactions. It is not
+// repeated after a failure and may take as long as ctx allows. Its receipts are verified if the client has
+// keys: a [ReceiptError] comes with the answer.
+func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.Redaction, error) {
+	l := s.ledger
+	done, err := exchange[wire.Redaction](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, receipt := range done.Receipts {
+		if err := l.accept(receipt, expected{kind: wire.KindContentRedacted}); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// RecordFilter chooses records. A nil pointer chooses all.
+type RecordFilter struct {
+	QueryOptions
+	Kind  wire.Kind
+	State wire.State // "" for any
+	// Clock says which time Since and Until are about, and the order: recorded (default) or occurred, which
+	// is the record's timestamp.
+	Clock        string
+	Since, Until time.Time // from Since to before Until; zero for no bound
+	Events       bool      // rows have their whole event
+	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME,
+	// source_id, flag, mismatch, chunk_hash, stage:NAME, producer, producer_seq, path_id, and every hash. A
+	// record has to match all.
+	Where map[string]string
+}
+
+func (f *RecordFilter) values() url.Values {
+	if f == nil {
+		return make(url.Values)
+	}
+	q := f.QueryOptions.values()
+	setText(q, "kind", string(f.Kind))
+	setText(q, "state", string(f.State))
+	setText(q, "clock", f.Clock)
+	setTime(q, "since", f.Since)
+	setTime(q, "until", f.Until)
+	setFlag(q, "events", f.Events)
+	for name, value := range f.Where {
+		q.Set(name, value)
+	}
+	return q
+}
+
+// List lists records: GET /records.
+func (s *RecordsService) List(f *RecordFilter) *List[wire.ListedRecord] {
+	return list[wire.ListedRecord](s.ledger, "/records", f.values())
+}
+
+// RunOptions are the options of [RecordsService.Run].
+type RunOptions struct {
+	QueryOptions
+	State wire.State // "" for any
+}
+
+// Run lists all records of one run, of all kinds: GET /runs/{run_id}.
+func (s *RecordsService) Run(runID string, o *RunOptions) *List[wire.ListedRecord] {
+	if o == nil {
+		o = new(RunOptions)
+	}
+	q := o.QueryOptions.values()
+	setText(q, "state", string(o.State))
+	return list[wire.ListedRecord](s.ledger, join("runs", runID), q)
+}
+
+// GetOptions are the options of [RecordsService.Get].
+type GetOptions struct {
+	QueryOptions
+	Derive bool // with what follows from earlier events
+}
+
+// Get reads one record or other event: GET /records/{seq}.
+func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetOptions) (*wire.RecordRow, error) {
+	if o == nil {
+		o = new(GetOptions)
+	}
+	q := o.QueryOptions.values()
+	setFlag(q, "derive", o.Derive)
+	return answer[wire.RecordRow](ctx, s.ledger.client, get(s.path(seq, ""), q))
+}
+
+// Content reads content of a record byte for byte: GET /records/{seq}/content/{name}. The names are those of the
+// event's content, such as payload or output. [ErrGone] says that the content is erased.
+func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) ([]byte, error) {
+	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
+}
+
+// Receipt reads the receipt of an event again, for the tree of a later size, or for the head if that is 0: GET
+// /records/{seq}/receipt. It is verified if the client has keys: a [ReceiptError] comes with the receipt.
+func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
+	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
+	if err != nil {
+		return nil, err
+	}
+	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
+}
+
+// TlogProof reads the receipt as a c2sp.org/tlog-proof@v1, which other tools verify: GET
+// /records/{seq}/receipt. It is not verified.
+func (s *RecordsService) TlogProof(ctx context.Context, seq, treeSize uint64) ([]byte, error) {
+	r := get(s.path(seq, "/receipt"), size(treeSize))
+	r.header = map[string]string{"Accept": "text/plain"}
+	return s.ledger.client.call(ctx, r)
+}
+
+// ProveStage proves one stage of a run-DAG: GET /records/{seq}/proof?stage=. The second stage of one name is
+// name#2. The proof is not verified: proofs.ParseNested does that.
+func (s *RecordsService) ProveStage(ctx context.Context, seq uint64, stage string, treeSize uint64) (*wire.NestedProof, error) {
+	q := size(treeSize)
+	q.Set("stage", stage)
+	return answer[wire.NestedProof](ctx, s.ledger.client, get(s.path(seq, "/proof"), q))
+}
+
+// ProveCitation proves one citation of a set, counted from 0: GET /records/{seq}/proof?citation=. The proof is
+// not verified: proofs.ParseNested does that.
+func (s *RecordsService) ProveCitation(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
+	q := size(treeSize)
+	q.Set("citation", decimal(citation))
+	return answer[wire.NestedProof](ctx, s.ledger.client, get(s.path(seq, "/proof"), q))
+}
+
+func (s *RecordsService) path(seq uint64, rest string) string {
+	return s.ledger.path + join("records", decimal(seq)) + rest
+}
+
+func size(treeSize uint64) url.Values {
+	q := make(url.Values)
+	setCount(q, "tree_size", treeSize)
+	return q
+}

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"colophon/client/wire"
+	"colophon/proofs"
+)
+
+// expected is what a write knows of its receipt.
+type expected struct {
+	kind wire.Kind
+	// digest is that of the idempotency key in the event; "" if the write has none.
+	digest string
+}
+
+// expect returns what the receipt of a write with this key, or else this run_id, has to be of.
+func expect(kind wire.Kind, key, run string) expected {
+	switch {
+	case key != "":
+		return expected{kind, digest("key\x00" + key)}
+	case run != "":
+		return expected{kind, digest("run_id\x00" + string(kind) + "\x00" + run)}
+	}
+	return expected{kind: kind}
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Verify verifies a receipt of the ledger with the client's verifier keys: signature, inclusion proof, chain
+// link and members. It sends nothing. The errors are those of proofs.Receipt.Verify, and [ErrNoKeys].
+// What Verify has accepted is what the fields of the receipt say, except Derived and Replayed, which no
+// proof covers.
+func (l *Ledger) Verify(receipt *wire.Receipt) error {
+	verifiers := l.client.verifiers[l.name]
+	if len(verifiers) == 0 {
+		return ErrNoKeys
+	}
+	text, err := json.Marshal(receipt)
+	if err != nil {
+		return fmt.Errorf("client: receipt: %w", err)
+	}
+	r, err := proofs.ParseReceipt(text)
+	if err != nil {
+		return err
+	}
+	if r.Ledger != l.name {
+		return fmt.Errorf("%w: the receipt is of ledger %.100q, not %q", proofs.ErrField, r.Ledger, l.name)
+	}
+	return r.Verify(verifiers...)
+}
+
+func (l *Ledger) verifies() bool { return len(l.client.verifiers[l.name]) > 0 }
+
+// accept verifies the receipt of a write, if there are keys. The event must also be of the kind and the
+// idempotency key that were sent: a receipt of another record verifies too.
+func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
+	if !l.verifies() {
+		return nil
+	}
+	err := l.Verify(receipt)
+	if err == nil {
+		err = want.match(receipt)
+	}
+	if err != nil {
+		return &ReceiptError{Receipt: receipt, Err: err}
+	}
+	return nil
+}
+
+func (want expected) match(receipt *wire.Receipt) error {
+	var event struct {
+		Record struct {
+			IdempotencyKey string `json:"idempotency_key"`
+		} `json:"record"`
+	}
+	if err := json.Unmarshal(receipt.Event, &event); err != nil {
+		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
+	}
+	if receipt.Kind != want.kind {
+		return fmt.Errorf("%w: the event is of kind %.60q, the request was %q", proofs.ErrField, receipt.Kind, want.kind)
+	}
+	if want.digest != "" && event.Record.IdempotencyKey != want.digest {
+		return fmt.Errorf("%w: the event has another idempotency key than the request", proofs.ErrField)
+	}
+	return nil
+}
