@@ -1,0 +1,431 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/proofs"
+)
+
+// numbered is n lines, each its own generation.
+func numbered(n int) iter.Seq[client.Line] {
+	return func(yield func(client.Line) bool) {
+		for i := range n {
+			if !yield(client.Line{Record: generation(fmt.Sprint("Text ", i))}) {
+				return
+			}
+		}
+	}
+}
+
+// outputs checks that the ledger has each of n numbered generations once.
+func outputs(t *testing.T, l *client.Ledger, n int) {
+	t.Helper()
+	events := 0
+	seen := make(map[string]bool)
+	for line, err := range l.Events.All(t.Context(), 1) {
+		require.NoError(t, err)
+		event, err := wire.ParseEvent(line.Event)
+		require.NoError(t, err)
+		var record wire.IPCRecordEvent
+		require.NoError(t, json.Unmarshal(event.Record, &record))
+		seen[record.Hashes.Get("output_hash")] = true
+		events++
+	}
+	require.Equal(t, n, events)
+	require.Len(t, seen, n)
+}
+
+func TestBatchAnswersEachLineInOrder(t *testing.T) {
+	for name, o := range map[string]*client.BatchOptions{
+		"default": nil, "gzip": {Gzip: true, Derive: true}, "many bodies": {MaxLines: 7, Whole: true}, "one line": {MaxBytes: 1, Gzip: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
+			raw := "{\n \"payload\" : {\"seed\" : 1},\r\n \"output\": \"raw\", \"model\": \"m\", \"temperature\": 0.5, \"max_tokens\": 1 }"
+			odd := map[int]client.Line{
+				3:   {Record: &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("t"), Weight: 2}}}},
+				5:   {Record: generation("\xff")},
+				8:   {Record: wire.RawRecord{Kind: wire.KindIPCRecord, JSON: json.RawMessage(raw)}, IdempotencyKey: "k"},
+				9:   {Record: wire.RawRecord{Kind: wire.KindIPCRecord, JSON: json.RawMessage(`{`)}},
+				199: {Record: generation("\xed\xa0\x80")},
+			}
+			lines := func(yield func(client.Line) bool) {
+				i := 0
+				for line := range numbered(200) {
+					if replaced, ok := odd[i]; ok {
+						line = replaced
+					}
+					if i++; !yield(line) {
+						return
+					}
+				}
+			}
+			n := 0
+			for result, err := range l.Records.Batch(t.Context(), lines, o) {
+				require.NoError(t, err)
+				require.Equal(t, n, result.Index)
+				switch n {
+				case 3, 199:
+					require.ErrorIs(t, result.Err, client.ErrInvalid)
+					require.ErrorContains(t, result.Err, fmt.Sprintf("line %d of a batch: 422 /record/", n))
+				case 5:
+					require.ErrorIs(t, result.Err, wire.ErrText)
+				case 9:
+					require.ErrorContains(t, result.Err, "not one JSON value")
+				default:
+					require.NoError(t, result.Err)
+					require.NoError(t, l.Verify(result.Receipt))
+					if text := odd[n].Record; text == nil {
+						record := result.Line.Record.(*wire.IPCRecord)
+						require.Equal(t, fmt.Sprint("Text ", n), *record.Output)
+					}
+				}
+				n++
+			}
+			require.Equal(t, 200, n)
+			outputs(t, l, 196)
+		})
+	}
+}
+
+// A line that waits for the result of the one before it is sent at once.
+func TestBatchIsAConversation(t *testing.T) {
+	for _, gzip := range []bool{false, true} {
+		l := connect(t, serve(t).URL).Ledger("default")
+		turn := make(chan bool, 1)
+		turn <- true
+		lines := func(yield func(client.Line) bool) {
+			for line := range numbered(20) {
+				<-turn
+				if *line.Record.(*wire.IPCRecord).Output == "Text 0" {
+					line.Record.(*wire.IPCRecord).Model = "\xff" // is never sent
+				}
+				if !yield(line) {
+					return
+				}
+			}
+		}
+		n := 0
+		for _, err := range l.Records.Batch(t.Context(), lines, &client.BatchOptions{Gzip: gzip}) {
+			require.NoError(t, err)
+			n++
+			turn <- true
+		}
+		require.Equal(t, 20, n)
+	}
+}
+
+// cutter breaks the first answers off after some bytes.
+type cutter struct {
+	after func(attempt int) int // bytes; negative: never
+	n     atomic.Int32
+}
+
+type cutBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *cutBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, errors.New("the connection was cut")
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+func (c *cutter) RoundTrip(q *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(q)
+	if after := c.after(int(c.n.Add(1)) - 1); err == nil && after >= 0 {
+		response.Body = &cutBody{response.Body, after}
+	}
+	return response, err
+}
+
+func (c *cutter) option() client.Option { return client.WithHTTPClient(&http.Client{Transport: c}) }
+
+// Lines whose answers were lost are sent again, and recorded once.
+func TestBatchResumesAfterACut(t *testing.T) {
+	s := serve(t)
+	cut := &cutter{after: func(attempt int) int {
+		if attempt >= 12 {
+			return -1
+		}
+		return attempt * 1500
+	}}
+	c := connect(t, s.URL, cut.option())
+	var results []*client.LineResult
+	for result, err := range c.Ledger("default").Records.Batch(t.Context(), numbered(300), &client.BatchOptions{MaxLines: 50}) {
+		require.NoError(t, err)
+		require.NoError(t, result.Err)
+		results = append(results, result)
+	}
+	require.Len(t, results, 300)
+	require.Greater(t, cut.n.Load(), int32(12))
+	seqs := make(map[uint64]bool)
+	for _, result := range results {
+		seqs[result.Receipt.Seq] = true
+	}
+	require.Len(t, seqs, 300)
+	outputs(t, connect(t, s.URL).Ledger("default"), 300)
+}
+
+// Without keys, a line that was sent and not answered is not sent again.
+func TestBatchWithoutKeysSendsOnce(t *testing.T) {
+	s := serve(t)
+	cut := &cutter{after: func(attempt int) int {
+		if attempt == 0 {
+			return 2000
+		}
+		return -1
+	}}
+	c := connect(t, s.URL, cut.option(), client.WithoutIdempotencyKeys())
+	var unanswered, receipts int
+	for result, err := range c.Ledger("default").Records.Batch(t.Context(), numbered(40), &client.BatchOptions{MaxLines: 10}) {
+		require.NoError(t, err)
+		switch {
+		case errors.Is(result.Err, client.ErrUnanswered):
+			unanswered++
+		default:
+			require.NoError(t, result.Err)
+			receipts++
+		}
+	}
+	require.NotZero(t, unanswered)
+	require.Equal(t, 40, unanswered+receipts)
+	require.LessOrEqual(t, unanswered, 10)
+	seen := make(map[string]bool)
+	for line, err := range connect(t, s.URL).Ledger("default").Events.All(t.Context(), 1) {
+		require.NoError(t, err)
+		var event struct{ Record wire.IPCRecordEvent }
+		require.NoError(t, json.Unmarshal(line.Event, &event))
+		require.False(t, seen[event.Record.Hashes.Get("output_hash")], "recorded twice")
+		seen[event.Record.Hashes.Get("output_hash")] = true
+	}
+}
+
+// A proxy that reads whole requests before it passes them on does not stop a batch.
+func TestBatchPassesABufferingProxy(t *testing.T) {
+	s := serve(t)
+	requests := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		q, _ := http.NewRequest(r.Method, s.URL+r.URL.String(), bytes.NewReader(body))
+		q.Header = r.Header.Clone()
+		response, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			return
+		}
+		defer response.Body.Close()
+		answer, _ := io.ReadAll(response.Body)
+		w.Header().Set("Content-Type", response.Header.Get("Content-Type"))
+		w.WriteHeader(response.StatusCode)
+		_, _ = w.Write(answer)
+	}))
+	defer proxy.Close()
+	n := 0
+	for result, err := range connect(t, proxy.URL).Ledger("default").Records.Batch(t.Context(), numbered(95), &client.BatchOptions{MaxLines: 10}) {
+		require.NoError(t, err)
+		require.NoError(t, result.Err)
+		n++
+	}
+	require.Equal(t, 95, n)
+	require.Equal(t, 10, requests)
+}
+
+// What is sent and not answered is bounded, however slowly results are read.
+func TestBatchIsBounded(t *testing.T) {
+	var taken atomic.Int64
+	lines := func(yield func(client.Line) bool) {
+		for line := range numbered(2000) {
+			if taken.Add(1); !yield(line) {
+				return
+			}
+		}
+	}
+	n := int64(0)
+	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.Batch(t.Context(), lines, &client.BatchOptions{MaxLines: 20}) {
+		require.NoError(t, err)
+		n++
+		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // and two that are being encoded or handed over
+	}
+	require.Equal(t, int64(2000), n)
+}
+
+func TestBatchStopsWithItsLoop(t *testing.T) {
+	l := connect(t, serve(t).URL).Ledger("default")
+	ended := make(chan bool)
+	lines := func(yield func(client.Line) bool) {
+		defer close(ended)
+		for yield(client.Line{Record: generation("again and again")}) {
+		}
+	}
+	for range l.Records.Batch(t.Context(), lines, nil) {
+		break
+	}
+	<-ended
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended = make(chan bool)
+	var last error
+	for _, last = range l.Records.Batch(ctx, lines, nil) {
+		cancel()
+	}
+	require.ErrorIs(t, last, context.Canceled)
+	<-ended
+}
+
+// answering is a server that answers each request in turn with a handler; the last one stays.
+func answering(t *testing.T, handlers ...http.HandlerFunc) (server *httptest.Server, requests *atomic.Int32) {
+	t.Helper()
+	requests = new(atomic.Int32)
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := int(requests.Add(1)) - 1
+		handlers[min(n, len(handlers)-1)](w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server, requests
+}
+
+func problem(status int, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"type":"about:blank","title":"T","status":%d,"detail":"D"}`, status)
+	}
+}
+
+// text answers with lines, whatever the request is.
+func text(lines ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for _, line := range lines {
+			_, _ = io.WriteString(w, line+"\n")
+		}
+	}
+}
+
+const (
+	minimalReceipt = `{"ledger":"default","seq":1,"kind":"ipc_record","time":"2026-01-02T03:04:05.000000Z","event_hash":"` + zeroHash + `","prev_event_hash":"` + zeroHash +
+		`","leaf_hash":"` + zeroHash + `","hashes":{},"checks":{}}`
+	busyLine = `{"type":"about:blank","title":"T","status":503,"detail":"busy","line":2}`
+)
+
+func TestBatchFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		handlers []http.HandlerFunc
+		receipts int
+		requests int32
+		err      error
+	}{
+		"no room for a line":        {[]http.HandlerFunc{text(minimalReceipt, busyLine), text(minimalReceipt, minimalReceipt)}, 3, 2, nil},
+		"no room for long":          {[]http.HandlerFunc{text(busyLine)}, 0, 5, client.ErrUnavailable},
+		"too many batches":          {[]http.HandlerFunc{problem(503), problem(429), text(minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 3, nil},
+		"unauthorized":              {[]http.HandlerFunc{problem(401)}, 0, 1, client.ErrUnauthorized},
+		"revoked meanwhile":         {[]http.HandlerFunc{text(minimalReceipt), problem(401)}, 1, 2, client.ErrUnauthorized},
+		"answers end early":         {[]http.HandlerFunc{text(minimalReceipt)}, 3, 3, nil},
+		"no answers":                {[]http.HandlerFunc{text()}, 0, 5, client.ErrUnreachable},
+		"too many answers":          {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 1, client.ErrAnswer},
+		"no JSON":                   {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrAnswer},
+		"another type":              {[]http.HandlerFunc{text(`{"seq":"1"}`)}, 0, 1, client.ErrAnswer},
+		"an endless line":           {[]http.HandlerFunc{text(strings.Repeat("x", 1<<16))}, 0, 1, client.ErrAnswer},
+		"a redirect":                {[]http.HandlerFunc{problem(307, "Location", "/elsewhere")}, 0, 1, nil},
+		"a refusal of the body":     {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, busyLine)}, 3, 1, nil},
+		"a pause that was too long": {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, strings.Replace(busyLine, "503", "408", 1))}, 3, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, requests := answering(t, test.handlers...)
+			receipts := 0
+			var last error
+			l := connect(t, server.URL, client.WithMaxAnswer(1<<14)).Ledger("default")
+			for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+				if last = err; err == nil {
+					require.NoError(t, result.Err)
+					receipts++
+				}
+			}
+			require.Equal(t, test.receipts, receipts)
+			if name != "a redirect" {
+				require.ErrorIs(t, last, test.err)
+				require.Equal(t, test.requests, requests.Load())
+			} else {
+				require.ErrorContains(t, last, "307 redirects to")
+			}
+		})
+	}
+}
+
+func TestEmptyBatchSendsNothing(t *testing.T) {
+	server, requests := answering(t, problem(500))
+	for range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(0), nil) {
+		t.Fatal("a result")
+	}
+	require.Zero(t, requests.Load())
+}
+
+// The keys of lines stay the same when they are sent again.
+func TestBatchKeepsKeys(t *testing.T) {
+	var mu sync.Mutex
+	var bodies []string
+	keep := func(answer http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			bodies = append(bodies, string(body))
+			mu.Unlock()
+			answer(w, r)
+		}
+	}
+	server, _ := answering(t, keep(problem(503)), keep(text(minimalReceipt, minimalReceipt)))
+	for _, err := range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(2), nil) {
+		require.NoError(t, err)
+	}
+	require.Len(t, bodies, 2)
+	require.Equal(t, bodies[0], bodies[1])
+	var line wire.BatchLine
+	require.NoError(t, json.NewDecoder(strings.NewReader(bodies[0])).Decode(&line))
+	require.Len(t, line.IdempotencyKey, 26)
+}
+
+func TestBatchVerifiesReceipts(t *testing.T) {
+	s := serve(t)
+	other := serve(t)
+	for result, err := range connect(t, s.URL, client.WithVerifierKeys("default", other.key())).Ledger("default").Records.Batch(t.Context(), numbered(3), nil) {
+		require.NoError(t, err)
+		unverified := (*client.ReceiptError)(nil)
+		require.ErrorAs(t, result.Err, &unverified)
+		require.ErrorIs(t, result.Err, proofs.ErrWrongKey)
+		require.NotNil(t, result.Receipt)
+	}
+	server, _ := answering(t, text(minimalReceipt))
+	for result, err := range connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.Batch(t.Context(), numbered(1), nil) {
+		require.NoError(t, err)
+		require.ErrorIs(t, result.Err, proofs.ErrNoProof)
+	}
+}

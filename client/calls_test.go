@@ -1,0 +1,405 @@
+package client_test
+
+import (
+	"encoding/json"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"colophon"
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/proofs"
+)
+
+const zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// world is a ledger with something for every question.
+type world struct {
+	*client.Ledger
+	t    *testing.T
+	at   map[string]uint64
+	path string // path_id of one path
+	dag  string // cache key
+	q    string // question_hash
+}
+
+func (w *world) post(name string, record wire.Record) *wire.Receipt {
+	w.t.Helper()
+	receipt, err := w.Records.Post(w.t.Context(), record, nil)
+	require.NoError(w.t, err, name)
+	w.at[name] = receipt.Seq
+	return receipt
+}
+
+func newWorld(t *testing.T, l *client.Ledger) *world {
+	ctx := t.Context()
+	w := &world{Ledger: l, t: t, at: make(map[string]uint64)}
+	first := generation("Ana.")
+	first.RunID, first.Usage = "run/1", json.RawMessage(`{"tokens": 7}`)
+	first.Labels, first.Producer = map[string]string{"step": "one"}, &wire.Producer{ID: "web-7", Seq: 1}
+	first.Environment = &wire.Environment{HostPlatform: new("linux"), ModelDigest: new("d1")}
+	first.Timestamp = "2026-01-02T03:04:05+01:00"
+	w.post("first", first)
+	second := generation("Ana Varga.")
+	second.Model, second.Producer, second.Labels = "m2", &wire.Producer{ID: "web-7", Seq: 4}, first.Labels
+	w.post("second", second)
+	third := generation("Ana.")
+	third.OutputHash, third.Producer = zeroHash, &wire.Producer{ID: "web-7", Seq: 4}
+	w.post("third", third)
+	w.post("secret", generation("A secret."))
+
+	run := func(name, answer, context string) *wire.RunDAG {
+		return &wire.RunDAG{
+			Common: wire.Common{RunID: name}, Question: new("Who keeps the light?"), Messages: json.RawMessage(`[{"role":"user","content":"x"}]`),
+			Inputs: &wire.RunInputs{ContextRoot: context, AnswerText: new(answer), AuditMode: "HYBRID", VerifierMethod: "v", NQuotes: wire.Int(1),
+				NVerified: wire.Int(1), Sources: []wire.RunSource{{Score: json.RawMessage(`0.5`)}}},
+			CacheDimensions: &wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
+				GovernancePolicyHash: zeroHash, SchemaVersion: "1", CanonicalizationVersion: "1", ChunkingVersion: "1"},
+		}
+	}
+	dag := w.post("dag", run("dag", "Ana.", zeroHash))
+	w.dag, w.q = dag.Hashes.Get("cache_key"), dag.Hashes.Get("question_hash")
+	w.post("dag2", run("dag2", "Ana \xed\xa0\x80.", strings.Repeat("1", 64))) // with a lone surrogate
+
+	set := func(source string) *wire.CitationSet {
+		return &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: source, Text: new("Ana  Varga."), Weight: 1, Section: new("a")},
+			{SourceID: "y", ChunkHash: "sha256:" + zeroHash, Weight: 0.5}}}
+	}
+	w.post("set", set("x"))
+	for _, chunks := range [][]string{{"sha256:" + zeroHash}, {"sha256:" + strings.Repeat("1", 64)}} {
+		_, err := l.Sources.Register(ctx, "y", wire.SourceRegistration{ChunkHashes: chunks, Title: new("Y")}, nil)
+		require.NoError(t, err)
+	}
+	w.post("set2", set("z"))
+
+	for _, p := range []wire.PathFingerprint{
+		{Project: "p", Build: new("1"), Route: []string{"Start", "Day 18555"}, Content: new("The [[quay]].")},
+		{Project: "p", Build: new("1"), Route: []string{"Start", "Day 42885"}},
+		{Project: "p", Build: new("2"), Route: []string{"Start", "Day 18555"}, Content: new("The quay.")},
+	} {
+		receipt := w.post("path", &p)
+		if w.path == "" {
+			w.path = receipt.Hashes.Get("path_id")
+		}
+	}
+	_, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Stale, Reason: "r"}, nil)
+	require.NoError(t, err)
+	_, err = l.Records.Post(ctx, func() wire.Record { r := generation("Another."); r.RunID = "run/1"; return r }(), nil)
+	require.ErrorIs(t, err, client.ErrConflict)
+	return w
+}
+
+// first is the first page of a list that has rows, and reads the list to its end.
+func first[T any](t *testing.T, list *client.List[T]) (any, error) {
+	page, err := list.Page(t.Context(), "")
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// full counts what an iterator gives.
+func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
+	t.Helper()
+	n := 0
+	for row, err := range all {
+		require.NoError(t, err, what)
+		require.NotNil(t, row)
+		n++
+	}
+	require.NotZero(t, n, what)
+}
+
+// Every operation of the contract has a call. The answers of a real server lose no member in these types, and
+// every parameter of the contract can be sent.
+func TestEveryCall(t *testing.T) {
+	s := serve(t)
+	seen := &recorder{query: make(map[string]bool)}
+	c := connect(t, s.URL, client.WithHTTPClient(&http.Client{Transport: seen}), client.WithVerifierKeys("default", s.key()))
+	l := c.Ledger("default")
+	ctx := t.Context()
+	w := newWorld(t, l)
+	all := &client.QueryOptions{After: w.at["path"], Proofs: true, Limit: 50}
+	state := &client.StateOptions{QueryOptions: *all, AnyState: true}
+	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
+	bare := &client.QueryOptions{After: w.at["path"]}
+
+	// A call gives the typed answer, or nil where the check is inside.
+	called := make(map[string]bool)
+	call := func(operation string, value any, err error) {
+		t.Helper()
+		require.NoError(t, err, operation)
+		called[operation] = true
+		switch value := value.(type) {
+		case nil:
+		case []byte:
+			require.Equal(t, string(seen.body), string(value), operation)
+		case string:
+			require.Equal(t, string(seen.body), value, operation)
+		default:
+			lossless(t, seen.body, value)
+		}
+	}
+	do := func(operation string) func(any, error) {
+		return func(value any, err error) { t.Helper(); call(operation, value, err) }
+	}
+
+	for kind, operation := range map[wire.Kind]string{wire.KindIPCRecord: "postIPCRecord", wire.KindRunDAG: "postRunDAG",
+		wire.KindCitationSet: "postCitationSet", wire.KindPathFingerprint: "postPathFingerprint"} {
+		record := map[wire.Kind]wire.Record{
+			wire.KindIPCRecord: generation("Ana!"), wire.KindRunDAG: &wire.RunDAG{Question: new("Q?"), RejectInputs: &wire.RejectInputs{RejectionReason: "r",
+				PreflightPayload: &wire.PreflightPayload{Classifier: json.RawMessage(`{"a": 1}`)}}},
+			wire.KindCitationSet:     &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("Ana  Varga."), Weight: 1}}},
+			wire.KindPathFingerprint: &wire.PathFingerprint{Project: "p", Build: new("2"), Route: []string{"End"}, Content: new("The end.")},
+		}[kind]
+		receipt, err := l.Records.Post(ctx, record, &client.WriteOptions{IdempotencyKey: string(kind), OnMismatch: "accept", Derive: true})
+		call(operation, receipt, err)
+		again, err := l.Records.Post(ctx, record, &client.WriteOptions{IdempotencyKey: string(kind), OnMismatch: "accept", Derive: true})
+		call(operation, again, err)
+		require.True(t, again.Replayed)
+		require.Equal(t, receipt.Seq, again.Seq)
+		computed, err := c.Server.Compute(ctx, record)
+		call("compute", computed, err)
+	}
+	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Live, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
+	call("postState", receipt, err)
+	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)
+	call("putSource", receipt, err)
+	receipt, err = l.Sources.Revoke(ctx, "a/../b", wire.SourceRevocation{Reason: new("gone")}, nil)
+	call("deleteSource", receipt, err)
+	receipt, err = l.Paths.Validate(ctx, "p", w.path, wire.PathValidation{Validated: true, Reason: new("read")}, nil)
+	call("putValidation", receipt, err)
+
+	content, err := l.Records.Content(ctx, w.at["secret"], "output")
+	call("getContent", content, err)
+	require.Equal(t, "A secret.", string(content))
+	receipt, err = l.Records.Redact(ctx, w.at["secret"], "Asked for.", nil)
+	call("deleteContent", receipt, err)
+	_, err = l.Records.Content(ctx, w.at["secret"], "output")
+	require.ErrorIs(t, err, client.ErrGone)
+	dry, err := l.Records.RedactAll(ctx, wire.RedactionRequest{Reason: "r", Filter: map[string]any{"run_id": "dag2"}})
+	call("postRedactions", dry, err)
+	require.True(t, dry.DryRun)
+	done, err := l.Records.RedactAll(ctx, wire.RedactionRequest{Reason: "r", Seqs: []uint64{w.at["dag2"], w.at["secret"]}, DryRun: new(false), AsOf: &dry.AsOf})
+	call("postRedactions", done, err)
+	require.Len(t, done.Receipts, 1)
+
+	last := receipt.Seq
+	for _, o := range []*client.QueryOptions{all, point, bare, &state.QueryOptions} {
+		o.After = last
+	}
+	records := l.Records.List(&client.RecordFilter{QueryOptions: *all, Clock: "recorded", State: "", Events: true})
+	do("listRecords")(first(t, records))
+	do("listRecords")(first(t, l.Records.List(&client.RecordFilter{QueryOptions: *all, Kind: wire.KindIPCRecord, State: wire.Live, Where: map[string]string{"run_id": "run/1"}})))
+	do("listRun")(first(t, l.Records.Run("run/1", &client.RunOptions{QueryOptions: *all, State: wire.Live})))
+	for name, seq := range w.at {
+		row, err := l.Records.Get(ctx, seq, &client.GetOptions{QueryOptions: *point, Derive: true})
+		call("getRecord", row, err)
+		event, err := wire.ParseEvent(row.Event)
+		require.NoError(t, err, name)
+		lossless(t, row.Event, event)
+		line, err := l.Events.Get(ctx, row.EventHash)
+		call("getEvent", line, err)
+		receipt, err := l.Records.Receipt(ctx, seq, w.at["path"]+1)
+		call("getReceipt", receipt, err)
+	}
+	proof, err := l.Records.TlogProof(ctx, w.at["first"], 0)
+	call("getReceipt", proof, err)
+	nested, err := l.Records.ProveStage(ctx, w.at["dag"], "answer", w.at["path"]+1)
+	call("getNestedProof", nested, err)
+	_, err = proofs.ParseNested(seen.body)
+	require.NoError(t, err)
+	nested, err = l.Records.ProveCitation(ctx, w.at["set"], 0, 0)
+	call("getNestedProof", nested, err)
+
+	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
+	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
+	group := l.Drift.Group("label:step", "one", state)
+	one, err := group.Get(ctx)
+	call("getGroup", one, err)
+	attribution, err := l.Drift.Attribution(ctx, w.at["first"], w.at["second"], point)
+	call("attributeChange", attribution, err)
+	require.Equal(t, wire.Cause("model"), attribution.Cause)
+	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["third"], &client.QueryOptions{AsOf: last})
+	call("attributeChange", attribution, err)
+	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", state)))
+	effects := l.Drift.Effects("model", "m1", "m2", state)
+	changed, err := effects.Get(ctx)
+	call("listEffects", changed, err)
+	rerun, err := l.Drift.Reproduce(ctx, wire.Rerun{Seq: w.at["first"], Output: new("Anna."), Environment: &wire.Environment{ModelDigest: new("d2")}}, point)
+	call("reproduce", rerun, err)
+
+	comparison, err := l.RunDAGs.Compare(ctx, w.at["dag"], w.at["dag2"], point)
+	call("compareRunDAGs", comparison, err)
+	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
+	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
+	call("getByCacheKey", cached, err)
+	stage, err := l.RunDAGs.StageProof(ctx, w.at["dag"], "answer", bare)
+	call("getStageProof", stage, err)
+	require.NoError(t, l.Verify(&stage.Receipt))
+	failures, err := l.RunDAGs.Failures(ctx, &client.FailureFilter{StateOptions: client.StateOptions{QueryOptions: *bare, AnyState: true}})
+	call("countFailures", failures, err)
+
+	do("listCitationDrift")(first(t, l.Citations.Drift("s", all)))
+	do("listConflicts")(first(t, l.Citations.Conflicts(all)))
+	do("listStale")(first(t, l.Citations.Stale("y", all)))
+	do("listByChunk")(first(t, l.Citations.ByChunk("sha256:"+zeroHash, all)))
+	do("listBySource")(first(t, l.Citations.BySource("y", all)))
+	document, err := l.Citations.Document(ctx, w.at["set"], bare)
+	call("getCitationsDocument", document, err)
+	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: 3,
+		Sources: []wire.RetrievalSource{{ID: new("x"), Chunks: []wire.RetrievalChunk{{Text: new("Ana  Varga.")}, {}}}}}, point)
+	call("pinnedRetrieval", pinned, err)
+	do("listSources")(first(t, l.Sources.List(all)))
+	source, err := l.Sources.Get(ctx, "y", point)
+	call("getSource", source, err)
+	source, err = l.Sources.Get(ctx, "a/../b", point)
+	call("getSource", source, err)
+
+	do("listProjects")(first(t, l.Paths.Projects(all)))
+	do("listPaths")(first(t, l.Paths.List("p", &client.PathFilter{QueryOptions: *all})))
+	do("listPaths")(first(t, l.Paths.List("p", &client.PathFilter{QueryOptions: *all, Status: "new", Validated: new(false), Build: "2"})))
+	do("getPathHistory")(first(t, l.Paths.History("p", w.path, all)))
+	do("listBuilds")(first(t, l.Paths.Builds("p", all)))
+	do("listGonePaths")(first(t, l.Paths.Gone("p", "2", all)))
+	do("listPathCollisions")(first(t, l.Paths.Collisions("p", all)))
+	do("listProducers")(first(t, l.Producers.List(all)))
+	producer := l.Producers.Producer("web-7", all)
+	gaps, err := producer.Get(ctx)
+	call("getProducer", gaps, err)
+
+	// Every list has rows, in pages of one.
+	single := client.QueryOptions{Limit: 1}
+	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
+	full(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
+	full(t, "run", l.Records.Run("run/1", nil).All(ctx))
+	full(t, "groups", l.Drift.Groups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
+	full(t, "group's runs", l.Drift.Group("label:step", "one", singleAny).Runs(ctx))
+	full(t, "group's outputs", l.Drift.Group("label:step", "one", singleAny).Outputs(ctx))
+	full(t, "timeline", l.Drift.Timeline("model", "m1", singleAny).All(ctx))
+	full(t, "effects", l.Drift.Effects("model", "m1", "m2", singleAny).Pairs(ctx))
+	full(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
+	full(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
+	full(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
+	full(t, "stale", l.Citations.Stale("y", &single).All(ctx))
+	full(t, "by chunk", l.Citations.ByChunk("sha256:"+zeroHash, &single).All(ctx))
+	full(t, "by source", l.Citations.BySource("y", &single).All(ctx))
+	full(t, "sources", l.Sources.List(&single).All(ctx))
+	full(t, "projects", l.Paths.Projects(&single).All(ctx))
+	full(t, "paths", l.Paths.List("p", &client.PathFilter{QueryOptions: single}).All(ctx))
+	full(t, "history", l.Paths.History("p", w.path, &single).All(ctx))
+	full(t, "builds", l.Paths.Builds("p", &single).All(ctx))
+	full(t, "gone", l.Paths.Gone("p", "2", &single).All(ctx))
+	full(t, "collisions", l.Paths.Collisions("p", &single).All(ctx))
+	full(t, "producers", l.Producers.List(&single).All(ctx))
+	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
+	full(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
+
+	// Every kind of event keeps all that it says.
+	kinds := make(map[wire.Kind]bool)
+	var lines []string
+	for line, err := range l.Events.All(ctx, 0) {
+		require.NoError(t, err)
+		text, err := json.Marshal(line)
+		require.NoError(t, err)
+		lines = append(lines, string(text))
+		event, err := wire.ParseEvent(line.Event)
+		require.NoError(t, err)
+		record, err := event.Decode()
+		require.NoError(t, err)
+		lossless(t, event.Record, record)
+		kinds[event.Kind] = true
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(seen.body)), "\n") {
+		require.JSONEq(t, line, lines[i])
+	}
+	called["listEvents"] = true
+	require.Len(t, kinds, 11, "all but key_rotated")
+
+	checkpoint, err := l.Log.Checkpoint(ctx)
+	call("getCheckpoint", checkpoint, err)
+	keys, err := l.Log.Keys(ctx)
+	call("getKey", keys, err)
+	verifier, err := proofs.ParseVerifier(s.key())
+	require.NoError(t, err)
+	head, err := proofs.OpenCheckpoint(checkpoint, verifier)
+	require.NoError(t, err)
+	entries, err := l.Log.Entries(ctx, 0, int(head.Size))
+	call("getTile", nil, err)
+	tile, err := l.Log.Tile(ctx, proofs.TilePath{Width: int(head.Size)})
+	call("getTile", tile, err)
+	leaf := proofs.LeafHash(entries[3])
+	require.Equal(t, leaf[:], tile[3*32:4*32])
+	inclusion, err := l.Log.Inclusion(ctx, 3, head.Size)
+	call("getInclusionProof", inclusion, err)
+	consistency, err := l.Log.Consistency(ctx, 3, head.Size)
+	call("getConsistencyProof", consistency, err)
+	consistency, err = l.Log.Consistency(ctx, 3, 0)
+	call("getConsistencyProof", consistency, err)
+
+	ledgers, err := c.Ledgers.List(ctx)
+	call("listLedgers", wire.Ledgers{Ledgers: ledgers}, err)
+	other, err := c.Ledgers.Create(ctx, wire.NewLedger{Name: "other", OnMismatch: "reject"})
+	call("createLedger", other, err)
+	notes := c.Ledger("other")
+	description, err := notes.Describe(ctx)
+	call("getLedger", description, err)
+	description, err = notes.SetVisibility(ctx, "public")
+	call("putVisibility", description, err)
+	for _, step := range []string{"rotate", "retire"} {
+		receipt, err := notes.ChangeKeys(ctx, step)
+		call("changeKeys", receipt, err)
+		event, err := wire.ParseEvent(receipt.Event)
+		require.NoError(t, err)
+		record, err := event.Decode()
+		require.NoError(t, err)
+		lossless(t, event.Record, record)
+		keys, err := notes.Log.Keys(ctx)
+		call("getKey", keys, err)
+		var typed wire.LogKey
+		require.NoError(t, json.Unmarshal(seen.body, &typed))
+		lossless(t, seen.body, typed)
+	}
+	description, err = notes.Freeze(ctx)
+	call("freezeLedger", description, err)
+	_, err = notes.Records.Post(ctx, generation("x"), nil)
+	require.ErrorIs(t, err, client.ErrFrozen)
+	require.ErrorIs(t, err, client.ErrForbidden)
+	stats, err := l.Stats(ctx)
+	call("getStats", stats, err)
+	snapshot, err := c.Server.Snapshot(ctx)
+	call("makeSnapshot", snapshot, err)
+	version, err := c.Server.Version(ctx)
+	call("getVersion", version, err)
+	for operation, f := range map[string]func() (string, error){
+		"getHealth":    func() (string, error) { return c.Server.Health(ctx) },
+		"getReadiness": func() (string, error) { return c.Server.Readiness(ctx) },
+		"getMetrics":   func() (string, error) { return c.Server.Metrics(ctx) },
+		"getContract":  func() (string, error) { return c.Server.Contract(ctx) },
+	} {
+		text, err := f()
+		call(operation, text, err)
+	}
+	called["postBatch"] = true // see batch_test.go
+
+	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
+	require.NoError(t, err)
+	notCalled := []string{"home", "getDocs"} // pages for people
+	for _, item := range contract.Paths.Map() {
+		for _, operation := range item.Operations() {
+			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
+			for _, parameter := range operation.Parameters {
+				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listTimeline" // any name goes into Where, or is By
+				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
+			}
+		}
+	}
+}

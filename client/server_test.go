@@ -1,0 +1,127 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage/memory"
+)
+
+// testServer is a real server with the ledger default, in memory.
+type testServer struct {
+	*httptest.Server
+	host *ledger.Host
+}
+
+// start runs a server until the returned function is called.
+func start(dir string, change ...func(*api.Config)) (*testServer, func(), error) {
+	ctx := context.Background()
+	host, err := ledger.OpenHost(ctx, memory.New(), ledger.KeyFiles{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := host.Create(ctx, ledger.New{Name: ledger.Default, Origin: "ledger.example/default"}); err != nil {
+		return nil, nil, err
+	}
+	folded, err := index.Open(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, err
+	}
+	config := api.Config{Host: host, Index: folded, Version: "test",
+		Snapshot: func(context.Context) (string, int, error) { return "copy-1", 2, nil }}
+	for _, f := range change {
+		f(&config)
+	}
+	service, err := api.New(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	server := httptest.NewUnstartedServer(service)
+	server.Config, server.Listener = service.HTTP(), service.Listen(server.Listener)
+	server.Start()
+	return &testServer{server, host}, func() {
+		server.CloseClientConnections()
+		server.Close()
+		_ = folded.Close()
+		_ = host.Close()
+	}, nil
+}
+
+func serve(t testing.TB, change ...func(*api.Config)) *testServer {
+	t.Helper()
+	s, stop, err := start(t.TempDir(), change...)
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	return s
+}
+
+// key is the verifier key of the ledger default.
+func (s *testServer) key() string {
+	l, err := s.host.Ledger(ledger.Default)
+	if err != nil {
+		panic(err)
+	}
+	return l.VerifierKey()
+}
+
+// connect makes a client. Its pauses take no time.
+func connect(t testing.TB, url string, options ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(url, options...)
+	require.NoError(t, err)
+	client.OnSleep(c, noSleep)
+	return c
+}
+
+func noSleep(time.Duration) {}
+
+func generation(output string) *wire.IPCRecord {
+	return &wire.IPCRecord{
+		Payload: json.RawMessage(`{"q":"Who?","seed":7}`), SystemPrompt: new("Be brief."), Output: new(output),
+		Model: "m1", Temperature: new(0.5), MaxTokens: wire.Int(9),
+	}
+}
+
+// recorder keeps what the last answer was.
+type recorder struct {
+	body   []byte
+	header http.Header
+	query  map[string]bool // names of parameters of all requests since it was cleared
+}
+
+func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
+	for name := range q.URL.Query() {
+		r.query[name] = true
+	}
+	response, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	r.body, err = io.ReadAll(response.Body)
+	r.header = response.Header
+	response.Body = io.NopCloser(bytes.NewReader(r.body))
+	return response, err
+}
+
+// lossless checks that a value has all that the JSON it was decoded from has.
+func lossless(t testing.TB, raw []byte, value any) {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	require.JSONEq(t, string(raw), string(text))
+}
