@@ -135,6 +135,7 @@ func TestBatchIsAConversation(t *testing.T) {
 // cutter breaks the first answers off after some bytes.
 type cutter struct {
 	after func(attempt int) int // bytes; negative: never
+	begun func()                // called after the first request
 	n     atomic.Int32
 }
 
@@ -154,7 +155,11 @@ func (b *cutBody) Read(p []byte) (int, error) {
 
 func (c *cutter) RoundTrip(q *http.Request) (*http.Response, error) {
 	response, err := http.DefaultTransport.RoundTrip(q)
-	if after := c.after(int(c.n.Add(1)) - 1); err == nil && after >= 0 {
+	attempt := int(c.n.Add(1)) - 1
+	if c.begun != nil && attempt == 0 {
+		c.begun()
+	}
+	if after := c.after(attempt); err == nil && after >= 0 {
 		response.Body = &cutBody{response.Body, after}
 	}
 	return response, err

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -60,9 +61,9 @@ type Error struct {
 // Error returns the request, the status and what is wrong: place by place if the problem names places.
 func (e *Error) Error() string {
 	detail := e.Detail
-	if len(e.Problem.Errors) > 0 {
-		places := make([]string, len(e.Problem.Errors))
-		for i, place := range e.Problem.Errors {
+	if len(e.Errors) > 0 {
+		places := make([]string, len(e.Errors))
+		for i, place := range e.Errors {
 			places[i] = place.String()
 		}
 		detail = strings.Join(places, "; ")
@@ -133,6 +134,9 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 
 // repeatable reports whether an error may pass.
 func repeatable(err error) bool {
-	problem := (*Error)(nil)
-	return errors.Is(err, ErrUnreachable) || errors.As(err, &problem) && problem.Temporary()
+	if problem := (*Error)(nil); errors.As(err, &problem) {
+		return problem.Temporary()
+	}
+	certificate := (*tls.CertificateVerificationError)(nil)
+	return errors.Is(err, ErrUnreachable) && !errors.As(err, &certificate)
 }

@@ -62,6 +62,8 @@ func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 	switch {
 	case !v.IsValid():
 		return append(dst, "null"...), nil
+	case v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface:
+		return appendValue(dst, v.Elem())
 	case v.Type() == rawMessage:
 		if raw := v.Bytes(); json.Valid(raw) {
 			return append(dst, raw...), nil
@@ -73,8 +75,6 @@ func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 		return appendPlain(dst, v)
 	}
 	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		return appendValue(dst, v.Elem())
 	case reflect.Struct:
 		return appendStruct(dst, v)
 	case reflect.Map:

@@ -1,0 +1,345 @@
+package client_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/proofs"
+)
+
+// The token goes to the server only, whatever that says.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	thief, stolen := answering(t, ok)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server, _ := answering(t, problem(status, "Location", thief.URL+"/v1/ledgers/default"))
+		follows := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
+		l := connect(t, server.URL, client.WithToken("secret"), client.WithHTTPClient(follows)).Ledger("default")
+		_, err := l.Describe(t.Context())
+		require.ErrorContains(t, err, "redirects to")
+		_, err = l.Records.Post(t.Context(), generation("x"), nil)
+		require.ErrorContains(t, err, thief.URL)
+		for _, err := range l.Events.Follow(t.Context(), 0) {
+			require.ErrorContains(t, err, "redirects to")
+		}
+		page, err := l.Records.List(nil).Page(t.Context(), "")
+		require.Nil(t, page)
+		require.Error(t, err)
+	}
+	require.Zero(t, stolen.Load())
+}
+
+func TestHostileAnswers(t *testing.T) {
+	var bomb bytes.Buffer
+	squeezed := gzip.NewWriter(&bomb)
+	_, _ = io.Copy(squeezed, io.LimitReader(zeros{}, 1<<24))
+	require.NoError(t, squeezed.Close())
+	for name, handler := range map[string]http.HandlerFunc{
+		"endless": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, zeros{}) },
+		"bomb": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb.Bytes())
+		},
+		"empty":        text(),
+		"null":         text("null"),
+		"list":         text("[]"),
+		"page":         text("<html>Welcome to the hotel's network</html>"),
+		"wrong type":   text(`{"name":1}`),
+		"negative":     text(`{"tree_size":-1}`),
+		"fraction":     text(`{"tree_size":1.5}`),
+		"too large":    text(`{"tree_size":18446744073709551616}`),
+		"two values":   text(`{} {}`),
+		"deep":         text(`{"name":` + strings.Repeat("[", 100_000)),
+		"cut":          cutOff,
+		"endless page": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404); _, _ = io.Copy(w, zeros{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := answering(t, handler)
+			l := connect(t, server.URL, client.WithMaxAnswer(1<<20)).Ledger("default")
+			description, err := l.Describe(t.Context())
+			require.Nil(t, description)
+			switch name {
+			case "cut":
+				require.ErrorIs(t, err, client.ErrUnreachable)
+			case "endless page":
+				require.ErrorIs(t, err, client.ErrNotFound)
+				require.Less(t, len(err.Error()), 200)
+			default:
+				require.ErrorIs(t, err, client.ErrAnswer)
+				require.Less(t, len(err.Error()), 400)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// A server that stops to answer is given up, in calls and in streams.
+func TestSlowServers(t *testing.T) {
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+	}
+	server, requests := answering(t, hang)
+	l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetries(client.Retries{Attempts: 2})).Ledger("default")
+	_, err := l.Describe(t.Context())
+	require.ErrorIs(t, err, client.ErrUnreachable)
+	require.Equal(t, int32(2), requests.Load())
+	for _, err := range l.Events.Follow(t.Context(), 0) {
+		require.ErrorIs(t, err, client.ErrUnreachable)
+	}
+	require.Equal(t, int32(4), requests.Load())
+}
+
+func TestEndlessLists(t *testing.T) {
+	server, _ := answering(t, text(`{"as_of":1,"rows":[{"seq":1}],"next":"again"}`))
+	n := 0
+	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(t.Context()) {
+		if n++; err != nil {
+			require.ErrorIs(t, err, client.ErrAnswer)
+		}
+	}
+	require.Equal(t, 2, n)
+}
+
+// Names go into paths whole: none leads to another place.
+func TestPathsAreEscaped(t *testing.T) {
+	var paths []string
+	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.RequestURI)
+		_, _ = io.WriteString(w, "{}")
+	})
+	c := connect(t, server.URL+"/prefix/")
+	for _, name := range []string{"..", ".", "a/b", "a?b#c", "ü %", "a:b"} {
+		_, err := c.Ledger("default").Sources.Get(t.Context(), name, nil)
+		require.NoError(t, err)
+	}
+	const sources = "/prefix/v1/ledgers/default/sources/"
+	require.Equal(t, []string{sources + "%2E%2E", sources + "%2E", sources + "a%2Fb", sources + "a%3Fb%23c", sources + "%C3%BC%20%25", sources + "a:b"}, paths)
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, url := range []string{"", "ledger.example", "ftp://ledger.example", "https://", "https://u:p@ledger.example", "https://ledger.example?x=1", "https://ledger.example/#x"} {
+		_, err := client.New(url)
+		require.Error(t, err, url)
+	}
+	for name, option := range map[string]client.Option{
+		"empty token": client.WithToken(""), "two words": client.WithToken("a b"), "line end": client.WithToken("a\n"), "no ASCII": client.WithToken("é"),
+		"no key": client.WithVerifierKeys("default"), "bad key": client.WithVerifierKeys("default", "x"), "no bound": client.WithMaxAnswer(0),
+	} {
+		_, err := client.New("https://ledger.example", option)
+		require.Error(t, err, name)
+	}
+	_, err := client.New("https://ledger.example", client.WithHTTPClient(http.DefaultClient), client.WithTLS(&tls.Config{}))
+	require.NoError(t, err)
+	_, err = client.New("https://ledger.example", client.WithHTTPClient(&http.Client{Transport: http.DefaultTransport}), client.WithTLS(&tls.Config{}))
+	require.Error(t, err)
+}
+
+func TestHeaders(t *testing.T) {
+	var header http.Header
+	requests := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		ok(w, r)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			requests++
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	c := connect(t, server.URL, client.WithToken("t"), client.WithUserAgent("test/1"), client.WithTLS(&tls.Config{RootCAs: roots}))
+	_, err := c.Ledger("default").Records.Post(t.Context(), generation("x"), &client.WriteOptions{Minimal: true})
+	require.NoError(t, err)
+	require.Equal(t, "Bearer t", header.Get("Authorization"))
+	require.Equal(t, "test/1", header.Get("User-Agent"))
+	require.Equal(t, "return=minimal", header.Get("Prefer"))
+	require.Equal(t, "application/json", header.Get("Content-Type"))
+	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
+	require.ErrorIs(t, err, client.ErrUnreachable, "the certificate is not trusted")
+	require.Equal(t, 2, requests, "and will not be")
+}
+
+// A receipt that does not verify, or is of another record, comes with an error that says that the record is
+// durable.
+func TestReceiptsAreVerified(t *testing.T) {
+	s := serve(t)
+	honest := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
+	earlier, err := honest.Records.Post(t.Context(), generation("earlier"), nil)
+	require.NoError(t, err)
+	earlierText, err := json.Marshal(earlier)
+	require.NoError(t, err)
+	state, err := honest.Records.SetState(t.Context(), earlier.Seq, wire.StateChange{State: wire.Stale, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
+	require.NoError(t, err)
+	stateText, err := json.Marshal(state)
+	require.NoError(t, err)
+
+	for name, test := range map[string]struct {
+		change func(*wire.Receipt)
+		err    error
+	}{
+		"signature":    {func(r *wire.Receipt) { r.Checkpoint = strings.Replace(r.Checkpoint, "\n", "\n1", 1) }, proofs.ErrSignature},
+		"proof":        {func(r *wire.Receipt) { r.Inclusion.Hashes[0] = zeroHash }, proofs.ErrInclusion},
+		"event hash":   {func(r *wire.Receipt) { r.EventHash = zeroHash }, proofs.ErrChainLink},
+		"no proof":     {func(r *wire.Receipt) { r.Event, r.Inclusion, r.Checkpoint = nil, nil, "" }, proofs.ErrNoProof},
+		"hashes":       {func(r *wire.Receipt) { r.Hashes["output_hash"] = new(zeroHash) }, proofs.ErrField},
+		"checks":       {func(r *wire.Receipt) { r.Checks = wire.Checks{} }, proofs.ErrField},
+		"time":         {func(r *wire.Receipt) { r.Time = "2026-01-02T03:04:05.000000Z" }, proofs.ErrField},
+		"ledger":       {func(r *wire.Receipt) { r.Ledger = "other" }, proofs.ErrField},
+		"other record": {func(r *wire.Receipt) { require.NoError(t, json.Unmarshal(earlierText, r)) }, proofs.ErrField},
+		"other kind":   {func(r *wire.Receipt) { require.NoError(t, json.Unmarshal(stateText, r)) }, proofs.ErrField},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lying := roundTrip(func(q *http.Request) (*http.Response, error) {
+				response, err := http.DefaultTransport.RoundTrip(q)
+				if err != nil || q.Method != http.MethodPost {
+					return response, err
+				}
+				defer response.Body.Close()
+				var receipt wire.Receipt
+				require.NoError(t, json.NewDecoder(response.Body).Decode(&receipt))
+				test.change(&receipt)
+				text, err := json.Marshal(receipt)
+				require.NoError(t, err)
+				response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+				return response, nil
+			})
+			l := connect(t, s.URL, client.WithVerifierKeys("default", s.key()), client.WithHTTPClient(&http.Client{Transport: lying})).Ledger("default")
+			receipt, err := l.Records.Post(t.Context(), generation(name), &client.WriteOptions{Minimal: true})
+			unverified := (*client.ReceiptError)(nil)
+			require.ErrorAs(t, err, &unverified)
+			require.ErrorIs(t, err, test.err)
+			require.Same(t, receipt, unverified.Receipt)
+			require.ErrorContains(t, err, "do not post the record again")
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
+
+// Members of a newer server do not spoil a receipt.
+func TestNewerReceipts(t *testing.T) {
+	s := serve(t)
+	newer := roundTrip(func(q *http.Request) (*http.Response, error) {
+		response, err := http.DefaultTransport.RoundTrip(q)
+		if err == nil {
+			body, _ := io.ReadAll(response.Body)
+			response.Body = io.NopCloser(strings.NewReader(`{"derived_by_a_newer_server":1,` + string(body[1:])))
+		}
+		return response, err
+	})
+	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key()), client.WithHTTPClient(&http.Client{Transport: newer})).Ledger("default")
+	receipt, err := l.Records.Post(t.Context(), generation("x"), nil)
+	require.NoError(t, err)
+	require.NoError(t, l.Verify(receipt))
+	require.ErrorIs(t, connect(t, s.URL).Ledger("default").Verify(receipt), client.ErrNoKeys)
+}
+
+// After a rotation the old key does not verify. The keys that follow it do.
+func TestKeysThatFollow(t *testing.T) {
+	s := serve(t)
+	old := s.key()
+	l := connect(t, s.URL, client.WithVerifierKeys("default", old)).Ledger("default")
+	_, err := l.ChangeKeys(t.Context(), "rotate")
+	require.NoError(t, err)
+	_, err = l.Records.Post(t.Context(), generation("both"), nil)
+	require.NoError(t, err)
+	_, err = connect(t, s.URL).Ledger("default").ChangeKeys(t.Context(), "retire")
+	require.NoError(t, err)
+	_, err = l.Records.Post(t.Context(), generation("new key"), nil)
+	require.ErrorIs(t, err, proofs.ErrWrongKey)
+	_, err = l.Log.Checkpoint(t.Context())
+	require.ErrorIs(t, err, proofs.ErrWrongKey)
+
+	history, err := l.Log.Keys(t.Context())
+	require.NoError(t, err)
+	trusted, err := proofs.ParseVerifier(old)
+	require.NoError(t, err)
+	l = connect(t, s.URL, client.WithVerifiers("default", history.Following(trusted)...)).Ledger("default")
+	_, err = l.Records.Post(t.Context(), generation("new key again"), nil)
+	require.NoError(t, err)
+}
+
+// The bytes of free JSON are kept, and content is the caller's.
+func TestContentIsTheCallers(t *testing.T) {
+	l := connect(t, serve(t).URL).Ledger("default")
+	record := generation("<Ana>\u2028 & \U0001F30A")
+	record.Payload = json.RawMessage("{ \"q\" : \"\\u003c<\\/\",\n\t\"seed\":7, \"top_p\": 7.50e-1 }")
+	receipt, err := l.Records.Post(t.Context(), record, nil)
+	require.NoError(t, err)
+	for name, want := range map[string]string{"payload": string(record.Payload), "output": *record.Output} {
+		content, err := l.Records.Content(t.Context(), receipt.Seq, name)
+		require.NoError(t, err)
+		require.Equal(t, want, string(content))
+	}
+	run := &wire.RunDAG{Inputs: &wire.RunInputs{QuestionHash: zeroHash, ContextRoot: zeroHash, ConversationHash: zeroHash, AnswerText: new("a\xed\xa0\x80\xed\xbf\xbfb"),
+		AuditMode: "STRICT", VerifierMethod: "v", Sources: []wire.RunSource{}}}
+	receipt, err = l.Records.Post(t.Context(), run, nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, receipt.Hashes.Get("root"))
+}
+
+// FuzzDecode feeds answers of any kind: decoding ends, and what it accepts can be encoded again.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(minimalReceipt))
+	f.Add([]byte(busyLine))
+	f.Add([]byte(`{"as_of":1,"rows":[{"seq":1,"inclusion":{"leaf_index":1,"tree_size":2,"hashes":[]}}],"next":"x"}`))
+	f.Add([]byte(`{"seq":0,"event_hash":"","entry":"AAAA","event":{"kind":"content_redacted","record":{"seqs":[1,[2,3]]}}}`))
+	f.Add([]byte(`{"checks":{"a":{"result":"match","claimed":null}},"failure_stage":null,"receipt":{"seq":18446744073709551615}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, value := range []any{new(wire.Problem), new(wire.Receipt), new(wire.Page[wire.ListedRecord]), new(wire.EventLine), new(wire.Event),
+			new(wire.ContentRedactedEvent), new(wire.NestedProof), new(wire.GroupAnswer), new(wire.ProducerAnswer)} {
+			if client.Decode(text, value) != nil {
+				continue
+			}
+			_, err := json.Marshal(value)
+			require.NoError(t, err)
+		}
+		server := &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200 + len(text)%2*303, Header: http.Header{"Retry-After": {"0"}}, Body: io.NopCloser(bytes.NewReader(text)), Request: q}, nil
+		})}
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithVerifierKeys("default", fuzzKey)).Ledger("default")
+		receipt, err := l.Records.Post(t.Context(), generation("x"), nil)
+		require.Error(t, err, "%v", receipt)
+		for _, err := range l.Events.All(t.Context(), 0) {
+			_ = err
+		}
+		for _, err := range l.Records.Batch(t.Context(), numbered(2), nil) {
+			_ = err
+		}
+	})
+}
+
+var fuzzKey = func() string {
+	signer, err := proofs.GenerateKey().Signer("ledger.example/default")
+	if err != nil {
+		panic(err)
+	}
+	return signer.Verifier().String()
+}()
