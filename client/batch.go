@@ -218,7 +218,7 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 				return answered, a.problem // about the body, not a line
 			case line == nil:
 				return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrAnswer)
-			case a.problem != nil && a.problem.Temporary():
+			case a.problem != nil && a.problem.Temporary() && line.repeat:
 				return answered, a.problem // the line is sent again
 			}
 			answered = true

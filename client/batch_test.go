@@ -434,3 +434,19 @@ func TestBatchVerifiesReceipts(t *testing.T) {
 		require.ErrorIs(t, result.Err, proofs.ErrNoProof)
 	}
 }
+
+// Without a key, a line that the server has no room for is not sent again.
+func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
+	server, requests := answering(t, text(minimalReceipt, busyLine, minimalReceipt))
+	var errs []error
+	l := connect(t, server.URL, client.WithoutIdempotencyKeys()).Ledger("default")
+	for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+		require.NoError(t, err)
+		errs = append(errs, result.Err)
+	}
+	require.Len(t, errs, 3)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], client.ErrUnavailable)
+	require.NoError(t, errs[2])
+	require.Equal(t, int32(1), requests.Load())
+}

@@ -58,6 +58,7 @@ type eventReader struct {
 	known   bool   // next is meant
 	tip     *proofs.Hash
 	page    bool // by pages, in place of a live stream
+	alive   bool // the live stream has lasted for a while
 	yield   func(*wire.EventLine, error) bool
 }
 
@@ -73,6 +74,7 @@ func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wir
 		q.yield = yield
 		for failures := 0; ; {
 			before, known := q.next, q.known
+			q.alive = false
 			err := q.connect(ctx)
 			switch {
 			case errors.Is(err, errStopped) || errors.Is(err, errComplete):
@@ -87,7 +89,7 @@ func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wir
 				yield(nil, err)
 				return
 			}
-			if known && q.next > before {
+			if q.alive || known && q.next > before {
 				failures = 0
 			}
 			failures++
@@ -157,6 +159,7 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 func (r *eventReader) readStream(lines *lineScanner) error {
 	var name string
 	var data []byte
+	begun := false
 	for lines.Scan() {
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -165,7 +168,9 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 			if err := r.dispatch(name, data); err != nil {
 				return err
 			}
-			name, data = "", nil
+			name, data, begun = "", nil, true
+		case len(field) == 0: // a comment, which the server sends when there are no events
+			r.alive = r.alive || begun
 		case string(field) == "event":
 			name = string(value)
 		case string(field) == "data":

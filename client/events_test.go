@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -165,14 +166,15 @@ func TestFollowFailures(t *testing.T) {
 		requests int32
 		err      error
 	}{
-		"closing":       {text("event: closing", `data: {"detail":"the server is ending","next":0}`, ""), 5, client.ErrUnavailable},
-		"refused":       {text("event: refused", `data: {"detail":"revoked","next":0}`, ""), 1, client.ErrUnauthorized},
-		"frozen":        {text("event: frozen", `data: {"detail":"frozen","next":0}`, ""), 1, nil},
-		"a newer event": {text("event: other", `data: {}`, "", "event: frozen", ""), 1, nil},
-		"silence":       {text(":", ""), 5, client.ErrUnreachable},
-		"endless event": {text(strings.Repeat("data: xxxxxxxxxxxx\n", 10_000)), 1, client.ErrAnswer},
-		"endless line":  {text("data: " + strings.Repeat("x", 1<<16)), 1, client.ErrAnswer},
-		"endless pages": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Link", "</>; rel=next") }, 1, client.ErrAnswer},
+		"closing":        {text("event: closing", `data: {"detail":"the server is ending","next":0}`, ""), 5, client.ErrUnavailable},
+		"refused":        {text("event: refused", `data: {"detail":"revoked","next":0}`, ""), 1, client.ErrUnauthorized},
+		"frozen":         {text("event: frozen", `data: {"detail":"frozen","next":0}`, ""), 1, nil},
+		"a newer event":  {text("event: other", `data: {}`, "", "event: frozen", ""), 1, nil},
+		"silence":        {text(":", ""), 5, client.ErrUnreachable},
+		"an idle ledger": {inTurn(text(": events from 0 on", "", ":", ""), 20, text("event: frozen", "")), 21, nil},
+		"endless event":  {text(strings.Repeat("data: xxxxxxxxxxxx\n", 10_000)), 1, client.ErrAnswer},
+		"endless line":   {text("data: " + strings.Repeat("x", 1<<16)), 1, client.ErrAnswer},
+		"endless pages":  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Link", "</>; rel=next") }, 1, client.ErrAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, requests := answering(t, test.handler)
@@ -187,5 +189,17 @@ func TestFollowFailures(t *testing.T) {
 			require.ErrorIs(t, last, test.err)
 			require.Equal(t, test.requests, requests.Load())
 		})
+	}
+}
+
+// inTurn answers with one handler that many times, and then with another.
+func inTurn(first http.HandlerFunc, times int32, then http.HandlerFunc) http.HandlerFunc {
+	n := new(atomic.Int32)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > times {
+			then(w, r)
+			return
+		}
+		first(w, r)
 	}
 }

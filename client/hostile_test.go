@@ -261,6 +261,17 @@ func TestNewerReceipts(t *testing.T) {
 	require.ErrorIs(t, connect(t, s.URL).Ledger("default").Verify(receipt), client.ErrNoKeys)
 }
 
+func TestReceiptsOfOtherEvents(t *testing.T) {
+	server, _ := answering(t, ok)
+	l := connect(t, server.URL).Ledger("default")
+	_, err := l.Records.Receipt(t.Context(), 1, 0)
+	require.NoError(t, err)
+	_, err = l.Records.Receipt(t.Context(), 2, 0)
+	require.ErrorIs(t, err, client.ErrAnswer)
+	_, err = l.Records.Post(t.Context(), wire.RawRecord{Kind: "note", JSON: []byte(`{}`)}, nil)
+	require.ErrorContains(t, err, "not a kind of record")
+}
+
 // After a rotation the old key does not verify. The keys that follow it do.
 func TestKeysThatFollow(t *testing.T) {
 	s := serve(t)

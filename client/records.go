@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,7 +101,11 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 		o = new(WriteOptions)
 	}
 	kind := record.RecordKind()
-	return s.ledger.write(ctx, change{method: http.MethodPost, path: routes[kind], query: o.values(), body: record,
+	route, known := routes[kind]
+	if !known {
+		return nil, fmt.Errorf("client: %.60q is not a kind of record; use one of the first four of package wire", kind)
+	}
+	return s.ledger.write(ctx, change{method: http.MethodPost, path: route, query: o.values(), body: record,
 		kind: kind, run: record.Run(), key: o.IdempotencyKey, minimal: o.Minimal})
 }
 
@@ -215,6 +220,9 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {
 		return nil, err
+	}
+	if receipt.Seq != seq {
+		return nil, fmt.Errorf("%w: the receipt is of event %d, not %d", ErrAnswer, receipt.Seq, seq)
 	}
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }
