@@ -114,6 +114,15 @@ func (c *Client) attempt(ctx context.Context, r request) ([]byte, error) {
 	return text, nil
 }
 
+// Do makes a request that this package has no call for, and returns the body of the answer. The path is that of
+// the API, escaped, and begins with a slash; body is JSON, or nil. A GET is repeated as [Retries] says.
+func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
+	if !strings.HasPrefix(path, "/") {
+		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", path)
+	}
+	return c.call(ctx, request{method: method, path: path, query: query, body: body, repeat: method == http.MethodGet})
+}
+
 // answer makes a request and decodes the answer.
 func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	text, err := c.call(ctx, r)
@@ -218,8 +227,8 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// List is a list that is read page by page, newest first. It sends nothing until it is read. All pages are of
-// the tree size of the first.
+// List is a list that is read page by page. It sends nothing until it is read. All pages are of the tree size of
+// the first.
 type List[T any] struct {
 	client *Client
 	path   string

@@ -7,7 +7,7 @@ import (
 	"colophon/client/wire"
 )
 
-// CitationsService answers questions about citation sets: part 4.3 of the specification.
+// CitationsService answers questions about citation sets.
 type CitationsService struct{ ledger *Ledger }
 
 // Drift lists the sets of a subject, each compared with the set before: GET /citation-sets/drift.

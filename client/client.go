@@ -192,6 +192,12 @@ func New(server string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
+// String names the server, and never shows the token.
+func (c *Client) String() string { return "client of " + c.base }
+
+// GoString never shows the token.
+func (c *Client) GoString() string { return c.String() }
+
 func userAgent() string {
 	version := "devel"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -10,7 +10,7 @@ import (
 	"colophon/client/wire"
 )
 
-// DriftService answers what changed outputs: part 4.1 of the specification.
+// DriftService answers what changed outputs.
 type DriftService struct{ ledger *Ledger }
 
 // GroupFilter chooses groups. A nil pointer chooses all.

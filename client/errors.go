@@ -48,8 +48,8 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer that is no success (RFC 9457). An answer of something between here and the server has
-// no members but Status and Title.
+// Error is an answer that is no success (RFC 9457). Of an answer that is no problem, such as a proxy's, it has
+// the status, and the first line of a plain text as Detail.
 type Error struct {
 	wire.Problem // Receipt, if any, is not verified
 	// Request is the method and path of the request, or the line of the batch.
@@ -114,7 +114,7 @@ func (e *ReceiptError) Unwrap() error { return e.Err }
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
 	e := &Error{Request: request}
 	if decode(body, &e.Problem) != nil {
-		e.Problem = wire.Problem{}
+		e.Problem = wire.Problem{Detail: plainLine(response, body)}
 	}
 	e.Status = response.StatusCode
 	if e.Title == "" {
@@ -130,6 +130,18 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 		e.RetryAfter = max(0, at.Sub(c.now()))
 	}
 	return e
+}
+
+// plainLine returns the first line of a plain text, "" if it is none.
+func plainLine(response *http.Response, body []byte) string {
+	if kind := response.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "text/plain") {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(body[:min(len(body), 200)]), "\n")
+	if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return line
 }
 
 // repeatable reports whether an error may pass.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -135,6 +136,20 @@ func TestPathsAreEscaped(t *testing.T) {
 	}
 	const sources = "/prefix/v1/ledgers/default/sources/"
 	require.Equal(t, []string{sources + "%2E%2E", sources + "%2E", sources + "a%2Fb", sources + "a%3Fb%23c", sources + "%C3%BC%20%25", sources + "a:b"}, paths)
+}
+
+func TestDo(t *testing.T) {
+	server, requests := answering(t, cutOff, ok, cutOff)
+	c := connect(t, server.URL, client.WithToken("secret"))
+	answer, err := c.Do(t.Context(), http.MethodGet, "/v1/ledgers/default/stats", nil, nil)
+	require.NoError(t, err)
+	require.JSONEq(t, minimalReceipt, string(answer))
+	_, err = c.Do(t.Context(), http.MethodPost, "/v1/ledgers", nil, []byte(`{}`))
+	require.ErrorIs(t, err, client.ErrUnreachable)
+	require.Equal(t, int32(3), requests.Load())
+	_, err = c.Do(t.Context(), http.MethodGet, ".thief.example/", nil, nil)
+	require.ErrorContains(t, err, "does not begin with a slash")
+	require.Equal(t, int32(3), requests.Load())
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -270,6 +285,51 @@ func TestReceiptsOfOtherEvents(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrAnswer)
 	_, err = l.Records.Post(t.Context(), wire.RawRecord{Kind: "note", JSON: []byte(`{}`)}, nil)
 	require.ErrorContains(t, err, "not a kind of record")
+}
+
+func TestNestedProofsAreVerified(t *testing.T) {
+	s := serve(t)
+	honest := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
+	set, err := honest.Records.Post(t.Context(), &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("t"), Weight: 1}}}, nil)
+	require.NoError(t, err)
+	proof, err := honest.Records.ProveCitation(t.Context(), set.Seq, 0, 0)
+	require.NoError(t, err)
+	for name, change := range map[string]func(*wire.NestedProof){
+		"other event": func(p *wire.NestedProof) { p.Receipt.Seq++ },
+		"other chunk": func(p *wire.NestedProof) { p.Citation.ChunkHash = "sha256:" + zeroHash },
+		"other tree":  func(p *wire.NestedProof) { p.Receipt.Inclusion.Hashes[0] = zeroHash },
+		"no part":     func(p *wire.NestedProof) { p.Citation = nil },
+	} {
+		text, err := json.Marshal(proof)
+		require.NoError(t, err)
+		var changed wire.NestedProof
+		require.NoError(t, json.Unmarshal(text, &changed))
+		change(&changed)
+		text, err = json.Marshal(changed)
+		require.NoError(t, err)
+		server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
+		_, err = connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.ProveCitation(t.Context(), set.Seq, 0, 0)
+		require.Error(t, err, name)
+	}
+}
+
+func TestTokensAreNotPrinted(t *testing.T) {
+	c := connect(t, "https://ledger.example", client.WithToken("secret"))
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", c, c, c, c), "secret")
+}
+
+// Something that is no Colophon says in its own words what is wrong.
+func TestPlainAnswers(t *testing.T) {
+	secure := httptest.NewUnstartedServer(ok)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	_, err := connect(t, strings.Replace(secure.URL, "https", "http", 1)).Ledger("default").Describe(t.Context())
+	require.ErrorIs(t, err, client.ErrBadRequest)
+	require.ErrorContains(t, err, "400 Client sent an HTTP request to an HTTPS server.")
+	server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "[2Jno", 400) })
+	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
+	require.ErrorContains(t, err, "400 Bad Request")
 }
 
 // After a rotation the old key does not verify. The keys that follow it do.

@@ -9,8 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// PathsService answers questions about path fingerprints, and validates paths: part 4.4 of the
-// specification.
+// PathsService answers questions about path fingerprints, and validates paths.
 type PathsService struct{ ledger *Ledger }
 
 // Projects lists the projects: GET /paths.

@@ -7,7 +7,7 @@ import (
 	"colophon/client/wire"
 )
 
-// RunDAGsService answers questions about run-DAGs: part 4.2 of the specification.
+// RunDAGsService answers questions about run-DAGs.
 type RunDAGsService struct{ ledger *Ledger }
 
 // Compare compares run-DAG b with a: GET /run-dags/compare.

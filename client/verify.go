@@ -74,6 +74,28 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	return nil
 }
 
+// acceptNested checks that a proof is of the event that was asked for, and verifies it if there are keys.
+func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.NestedProof, error) {
+	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
+		return nil, fmt.Errorf("%w: the proof is of event %d of ledger %.100q, not of event %d of %q", ErrAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
+	}
+	if !l.verifies() {
+		return proof, nil
+	}
+	text, err := json.Marshal(proof)
+	if err != nil {
+		return nil, fmt.Errorf("client: proof: %w", err)
+	}
+	nested, err := proofs.ParseNested(text)
+	if err == nil {
+		err = nested.Verify(l.client.verifiers[l.name]...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("client: the proof of a part of event %d of ledger %s does not verify: %w", seq, l.name, err)
+	}
+	return proof, nil
+}
+
 func (want expected) match(receipt *wire.Receipt) error {
 	var event struct {
 		Record struct {

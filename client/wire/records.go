@@ -419,8 +419,8 @@ type RecordLinks struct {
 	Queries map[string]string `json:"queries,omitempty"`
 }
 
-// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNested verifies the
-// answer it came as.
+// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNested reads what
+// [json.Marshal] makes of it.
 type NestedProof struct {
 	Format   string          `json:"format"` // colophon-nested-proof@1
 	Stage    *NestedStage    `json:"stage,omitempty"`
