@@ -79,9 +79,7 @@ func WithTLS(config *tls.Config) Option {
 		if c.http.Transport != nil {
 			return errors.New("client: WithTLS after WithHTTPClient; set TLSClientConfig of that client's transport")
 		}
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.TLSClientConfig = config.Clone()
-		c.http.Transport = transport
+		c.http.Transport = transport(config.Clone())
 		return nil
 	}
 }
@@ -186,10 +184,20 @@ func New(server string, options ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
+	if c.http.Transport == nil {
+		c.http.Transport = transport(nil)
+	}
 	// A server that a redirect leads to must not get the token, nor a record twice.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Ledgers, c.Server = &LedgersService{c}, &ServerService{c}
 	return c, nil
+}
+
+// transport keeps a connection for each of many goroutines: the default is two.
+func transport(config *tls.Config) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100
+	return t
 }
 
 // String names the server, and never shows the token.

@@ -295,7 +295,6 @@ func TestNestedProofsAreVerified(t *testing.T) {
 	proof, err := honest.Records.ProveCitation(t.Context(), set.Seq, 0, 0)
 	require.NoError(t, err)
 	for name, change := range map[string]func(*wire.NestedProof){
-		"other event": func(p *wire.NestedProof) { p.Receipt.Seq++ },
 		"other chunk": func(p *wire.NestedProof) { p.Citation.ChunkHash = "sha256:" + zeroHash },
 		"other tree":  func(p *wire.NestedProof) { p.Receipt.Inclusion.Hashes[0] = zeroHash },
 		"no part":     func(p *wire.NestedProof) { p.Citation = nil },
@@ -311,6 +310,17 @@ func TestNestedProofsAreVerified(t *testing.T) {
 		_, err = connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.ProveCitation(t.Context(), set.Seq, 0, 0)
 		require.Error(t, err, name)
 	}
+}
+
+func TestNestedProofsOfOtherEvents(t *testing.T) {
+	server, _ := answering(t, text(`{"format":"colophon-nested-proof@1","receipt":`+minimalReceipt+`}`))
+	c := connect(t, server.URL)
+	_, err := c.Ledger("default").Records.ProveCitation(t.Context(), 1, 0, 0)
+	require.NoError(t, err)
+	_, err = c.Ledger("default").Records.ProveCitation(t.Context(), 2, 0, 0)
+	require.ErrorIs(t, err, client.ErrAnswer)
+	_, err = c.Ledger("other").Records.ProveStage(t.Context(), 1, "answer", 0)
+	require.ErrorIs(t, err, client.ErrAnswer)
 }
 
 func TestTokensAreNotPrinted(t *testing.T) {
