@@ -213,6 +213,11 @@ func TestReceiptsAreVerified(t *testing.T) {
 	stateText, err := json.Marshal(state)
 	require.NoError(t, err)
 
+	replace := func(text []byte, r *wire.Receipt) {
+		*r = wire.Receipt{}
+		require.NoError(t, json.Unmarshal(text, r))
+	}
+	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").Verify(earlier), proofs.ErrField, "of another ledger")
 	for name, test := range map[string]struct {
 		change func(*wire.Receipt)
 		err    error
@@ -225,8 +230,8 @@ func TestReceiptsAreVerified(t *testing.T) {
 		"checks":       {func(r *wire.Receipt) { r.Checks = wire.Checks{} }, proofs.ErrField},
 		"time":         {func(r *wire.Receipt) { r.Time = "2026-01-02T03:04:05.000000Z" }, proofs.ErrField},
 		"ledger":       {func(r *wire.Receipt) { r.Ledger = "other" }, proofs.ErrField},
-		"other record": {func(r *wire.Receipt) { require.NoError(t, json.Unmarshal(earlierText, r)) }, proofs.ErrField},
-		"other kind":   {func(r *wire.Receipt) { require.NoError(t, json.Unmarshal(stateText, r)) }, proofs.ErrField},
+		"other record": {func(r *wire.Receipt) { replace(earlierText, r) }, proofs.ErrField},
+		"other kind":   {func(r *wire.Receipt) { replace(stateText, r) }, proofs.ErrField},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lying := roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -250,6 +255,12 @@ func TestReceiptsAreVerified(t *testing.T) {
 			require.ErrorIs(t, err, test.err)
 			require.Same(t, receipt, unverified.Receipt)
 			require.ErrorContains(t, err, "do not post the record again")
+			switch name {
+			case "other kind":
+				require.ErrorContains(t, err, "the event is of kind")
+			case "other record":
+				require.ErrorContains(t, err, "another idempotency key")
+			}
 		})
 	}
 }
