@@ -348,7 +348,7 @@ func TestPlainAnswers(t *testing.T) {
 	_, err := connect(t, strings.Replace(secure.URL, "https", "http", 1)).Ledger("default").Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrBadRequest)
 	require.ErrorContains(t, err, "400 Client sent an HTTP request to an HTTPS server.")
-	server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "[2Jno", 400) })
+	server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[2Jno", 400) })
 	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
 	require.ErrorContains(t, err, "400 Bad Request")
 }
