@@ -450,3 +450,14 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	require.NoError(t, errs[2])
 	require.Equal(t, int32(1), requests.Load())
 }
+
+// An input that pauses for longer than the server waits is no failure.
+func TestBatchOutlastsPauses(t *testing.T) {
+	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
+	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
+	for result, err := range l.Records.Batch(t.Context(), numbered(3), &client.BatchOptions{MaxLines: 1}) {
+		require.NoError(t, err)
+		require.NoError(t, result.Err)
+	}
+	require.Equal(t, int32(3), requests.Load())
+}
