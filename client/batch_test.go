@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -230,9 +229,9 @@ func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 // A proxy that reads whole requests before it passes them on does not stop a batch.
 func TestBatchPassesABufferingProxy(t *testing.T) {
 	s := serve(t)
-	requests := 0
+	var requests atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests++
+		requests.Add(1)
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -257,7 +256,7 @@ func TestBatchPassesABufferingProxy(t *testing.T) {
 		n++
 	}
 	require.Equal(t, 95, n)
-	require.Equal(t, 10, requests)
+	require.Equal(t, int32(10), requests.Load())
 }
 
 // What is sent and not answered is bounded, however slowly results are read.
@@ -396,14 +395,11 @@ func TestEmptyBatchSendsNothing(t *testing.T) {
 
 // The keys of lines stay the same when they are sent again.
 func TestBatchKeepsKeys(t *testing.T) {
-	var mu sync.Mutex
-	var bodies []string
+	var seen collected[string]
 	keep := func(answer http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			mu.Lock()
-			bodies = append(bodies, string(body))
-			mu.Unlock()
+			seen.add(string(body))
 			answer(w, r)
 		}
 	}
@@ -411,6 +407,7 @@ func TestBatchKeepsKeys(t *testing.T) {
 	for _, err := range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(2), nil) {
 		require.NoError(t, err)
 	}
+	bodies := seen.all()
 	require.Len(t, bodies, 2)
 	require.Equal(t, bodies[0], bodies[1])
 	var line wire.BatchLine

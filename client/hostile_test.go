@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,9 +125,9 @@ func TestEndlessLists(t *testing.T) {
 
 // Names go into paths whole: none leads to another place.
 func TestPathsAreEscaped(t *testing.T) {
-	var paths []string
+	var paths collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
-		paths = append(paths, r.RequestURI)
+		paths.add(r.RequestURI)
 		_, _ = io.WriteString(w, "{}")
 	})
 	c := connect(t, server.URL+"/prefix/")
@@ -135,7 +136,7 @@ func TestPathsAreEscaped(t *testing.T) {
 		require.NoError(t, err)
 	}
 	const sources = "/prefix/v1/ledgers/default/sources/"
-	require.Equal(t, []string{sources + "%2E%2E", sources + "%2E", sources + "a%2Fb", sources + "a%3Fb%23c", sources + "%C3%BC%20%25", sources + "a:b"}, paths)
+	require.Equal(t, []string{sources + "%2E%2E", sources + "%2E", sources + "a%2Fb", sources + "a%3Fb%23c", sources + "%C3%BC%20%25", sources + "a:b"}, paths.all())
 }
 
 func TestDo(t *testing.T) {
@@ -171,16 +172,16 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	var header http.Header
-	requests := 0
+	var headers collected[http.Header]
+	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header = r.Header
+		headers.add(r.Header)
 		ok(w, r)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
-			requests++
+			connections.Add(1)
 		}
 	}
 	server.StartTLS()
@@ -190,13 +191,14 @@ func TestHeaders(t *testing.T) {
 	c := connect(t, server.URL, client.WithToken("t"), client.WithUserAgent("test/1"), client.WithTLS(&tls.Config{RootCAs: roots}))
 	_, err := c.Ledger("default").Records.Post(t.Context(), generation("x"), &client.WriteOptions{Minimal: true})
 	require.NoError(t, err)
+	header := headers.all()[0]
 	require.Equal(t, "Bearer t", header.Get("Authorization"))
 	require.Equal(t, "test/1", header.Get("User-Agent"))
 	require.Equal(t, "return=minimal", header.Get("Prefer"))
 	require.Equal(t, "application/json", header.Get("Content-Type"))
 	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable, "the certificate is not trusted")
-	require.Equal(t, 2, requests, "and will not be")
+	require.Equal(t, int32(2), connections.Load(), "and will not be")
 }
 
 // A receipt that does not verify, or is of another record, comes with an error that says that the record is

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,4 +126,23 @@ func lossless(t testing.TB, raw []byte, value any) {
 	text, err := json.Marshal(value)
 	require.NoError(t, err)
 	require.JSONEq(t, string(raw), string(text))
+}
+
+// collected is what handlers have seen, in order.
+type collected[T any] struct {
+	mu   sync.Mutex
+	list []T
+}
+
+func (c *collected[T]) add(value T) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, value)
+	return len(c.list)
+}
+
+func (c *collected[T]) all() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.list)
 }
