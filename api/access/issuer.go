@@ -158,7 +158,7 @@ func (i *issuer) ask() {
 }
 
 // noToken is a JWT that no key has signed.
-const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA"
+const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA" // #nosec G101 -- no key has signed it
 
 // discover asks the issuer where its keys are, and for the keys. An error leaves those
 // of before in force.

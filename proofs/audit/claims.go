@@ -178,14 +178,3 @@ func hash(v pyjson.Value) []byte {
 	}
 	return v.Text()
 }
-
-// hashForms checks that those of a record's hashes which are neither null nor left out
-// are hashes.
-func (e *event) hashForms(hashes ...pyjson.Value) error {
-	for _, v := range hashes {
-		if v.Kind() == pyjson.String && !isDigest(v.Text()) {
-			return e.damaged("%.100s is one of its hashes, which is none", v.Raw())
-		}
-	}
-	return nil
-}
