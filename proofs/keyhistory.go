@@ -144,6 +144,27 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
+// OpenGrown opens a checkpoint of the log when the history is known for its first entries
+// only. Up to that size it is OpenCheckpoint of the history. Beyond it the newest key of the
+// history must have signed, or a trusted key or successor that the history does not know
+// yet: the keys before the newest sign nothing alone there. The errors are the same.
+func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
+	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Trusts)
+	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.Following(trusted...), later)...)
+	switch {
+	case err != nil:
+		return Checkpoint{}, err
+	case checkpoint.Size <= known:
+		return h.OpenCheckpoint(signed, trusted...)
+	case len(h.Following(trusted...)) > 0:
+		later = append(later, h.Current())
+	}
+	if _, err := OpenCheckpoint(signed, later...); err != nil {
+		return Checkpoint{}, fmt.Errorf("at size %d the newest key must sign: %w", checkpoint.Size, err)
+	}
+	return checkpoint, nil
+}
+
 // Verifiers are all keys, the newest first. Those that were retired are bounded.
 func (h *KeyHistory) Verifiers() []*Verifier {
 	var list []*Verifier

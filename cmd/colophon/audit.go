@@ -155,12 +155,14 @@ type auditor struct {
 	keys  []*proofs.Verifier // those, and all that follow from them
 	// known are keys, and those that they replaced. What only the latter have signed counts
 	// as far as the log that is walked confirms it.
-	known   []*proofs.Verifier
-	fetch   *fetcher
-	memory  *auditMemory
-	others  []audit.Seen // checkpoints that others have seen
-	older   []olderNote  // those of them that only replaced keys have signed
-	metrics *scrape      // nil where they are not compared
+	known []*proofs.Verifier
+	// histories are those of the log's keys that keys and known are from.
+	histories []*proofs.KeyHistory
+	fetch     *fetcher
+	memory    *auditMemory
+	others    []audit.Seen // checkpoints that others have seen
+	older     []olderNote  // those of them that the newest key has not signed
+	metrics   *scrape      // nil where they are not compared
 	// published is the size of the log before the metrics were fetched; what they are
 	// as of is not less.
 	published uint64
@@ -301,7 +303,7 @@ func (a *auditor) walkOn(ctx context.Context, log *publishedLog) error {
 func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension) (audit.Position, error) {
 	bar := newProgress(a.console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
 	defer bar.finish()
-	options := audit.Options{Verifiers: a.given, Successors: a.keys, Ledger: a.ledger, Now: time.Now(), Progress: func(done, _ uint64) { bar.set(done) }}
+	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.ledger, Now: time.Now(), Progress: func(done, _ uint64) { bar.set(done) }}
 	report, at, err := audit.Extend(ctx, log, options, x)
 	if err != nil {
 		return at, err
@@ -338,7 +340,7 @@ func (a *auditor) followKeys(ctx context.Context) error {
 	}
 	var walked *proofs.KeyHistory
 	if a.memory != nil {
-		walked = a.memory.at.Keys
+		walked = a.memory.history()
 	}
 	a.takeKeys(walked, served)
 	return nil
@@ -347,7 +349,7 @@ func (a *auditor) followKeys(ctx context.Context) error {
 // takeKeys takes over the keys that follow from those given, in the log as it was walked
 // and as its server shows it. Either may be nil.
 func (a *auditor) takeKeys(walked, served *proofs.KeyHistory) {
-	a.keys, a.known = nil, nil
+	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
 		a.keys = addKeys(a.keys, walked.Following(a.given...)...)
 	}
@@ -359,9 +361,11 @@ func (a *auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	}
 	a.known = addKeys(a.known, a.keys...)
 	if walked != nil && trustsOne(walked, a.keys) {
+		a.histories = append(a.histories, walked)
 		a.known = addKeys(a.known, walked.Verifiers()...)
 	}
 	if served != nil && trustsOne(served, a.keys) {
+		a.histories = append(a.histories, served)
 		for _, key := range served.Verifiers() {
 			a.known = addKeys(a.known, key.Unbounded())
 		}
@@ -369,6 +373,19 @@ func (a *auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	if a.memory != nil {
 		a.memory.keys = a.keys
 	}
+}
+
+// bounded are the given keys, with the bounds of those that are known to be retired.
+func (a *auditor) bounded() []*proofs.Verifier {
+	var list []*proofs.Verifier
+	if walked := a.memory.history(); walked != nil {
+		for _, key := range walked.Verifiers() {
+			if slices.ContainsFunc(a.given, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
+				list = append(list, key)
+			}
+		}
+	}
+	return addKeys(list, a.given...)
 }
 
 // addKeys appends those keys that are not in the list.

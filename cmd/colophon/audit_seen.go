@@ -32,8 +32,8 @@ func readAgainst(names []string) (notes [][]byte, err error) {
 	return notes, nil
 }
 
-// olderNote is a checkpoint that only keys have signed which were replaced before those
-// that are trusted: whoever has stolen such a key since can sign what they like.
+// olderNote is a checkpoint that the newest key has not signed: someone who has stolen an
+// older key since it was retired can sign what they like. The walk shows what it is worth.
 type olderNote struct {
 	file       string
 	note       []byte
@@ -44,7 +44,7 @@ type olderNote struct {
 func (a *auditor) openAgainst(notes [][]byte) error {
 	for i, note := range notes {
 		file := a.against[i]
-		if checkpoint, err := proofs.OpenCheckpoint(note, a.keys...); err == nil {
+		if checkpoint, err := proofs.OpenCheckpoint(note, a.newest()...); err == nil {
 			a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: file})
 			continue
 		}
@@ -57,8 +57,19 @@ func (a *auditor) openAgainst(notes [][]byte) error {
 	return nil
 }
 
-// checkOlder compares the log as it was walked with checkpoints that only replaced keys
-// have signed. One that its key could not sign any more is refused.
+// newest are the newest keys that are known, those of which no successor is.
+func (a *auditor) newest() []*proofs.Verifier {
+	list := slices.Clone(a.given)
+	for _, history := range a.histories {
+		if trustsOne(history, list) {
+			list = addKeys(slices.DeleteFunc(list, history.Trusts), history.Current())
+		}
+	}
+	return list
+}
+
+// checkOlder compares the log as it was walked with checkpoints that older keys have
+// signed. One that those keys could not sign any more, or not alone, is refused.
 func (a *auditor) checkOlder(at audit.Position, past audit.Past) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -69,7 +80,7 @@ func (a *auditor) checkOlder(at audit.Position, past audit.Past) error {
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
-		if _, err := proofs.OpenCheckpoint(o.note, at.Keys.Verifiers()...); err != nil {
+		if _, err := at.Keys.OpenGrown(o.note, at.Size, at.Keys.Verifiers(), nil); err != nil {
 			return refused("--against: %s: %w: it counts for nothing", o.file, err)
 		}
 		seen := o.checkpoint
@@ -154,6 +165,9 @@ func (a *auditor) see(ctx context.Context, log *publishedLog) error {
 
 func (a *auditor) openSeen(log *publishedLog) (seenNote, error) {
 	checkpoint, err := proofs.OpenCheckpoint(log.head.Checkpoint, a.keys...)
+	if walked := a.memory.history(); err == nil && walked != nil {
+		checkpoint, err = walked.OpenGrown(log.head.Checkpoint, a.memory.at.Size, a.given, a.keys)
+	}
 	if err != nil {
 		return seenNote{}, fmt.Errorf("the checkpoint: %w", err)
 	}

@@ -120,7 +120,8 @@ type auditMemory struct {
 	keys    []*proofs.Verifier   // trusted, as the auditor has found them
 	done    map[string]checkedAt // when what was last found good
 	// converted: the state is of an earlier version, and the log is walked again.
-	converted bool
+	converted     bool
+	convertedKeys *proofs.KeyHistory // as the state of version 1 had them
 }
 
 // openAuditMemory reads the state file, which may be absent. One of another log than that
@@ -239,9 +240,17 @@ func (m *auditMemory) convert(s *auditState, known []*proofs.Verifier) (err erro
 	if err := m.readSeen(s, known); err != nil {
 		return fmt.Errorf("%w: %w", errStateDamaged, err)
 	}
-	m.converted = true
+	m.converted, m.convertedKeys = true, s.Keys
 	m.past, err = newPast(m.dir())
 	return err
+}
+
+// history is that of the log's keys as an earlier walk has seen it; nil if there was none.
+func (m *auditMemory) history() *proofs.KeyHistory {
+	if m.at.Keys == nil {
+		return m.convertedKeys
+	}
+	return m.at.Keys
 }
 
 // readSeen opens the notes that were seen.

@@ -274,3 +274,54 @@ func TestStateFromBeforeARotation(t *testing.T) {
 		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	}
 }
+
+// A checkpoint that an older key alone has signed counts for nothing where a newer one
+// signs: it is not remembered, and accuses nobody, whichever key is given.
+func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
+	w := newAuditWorld(t, 5, 0, 0)
+	old, err := keyFiles(w.data).Load("default")
+	require.NoError(t, err)
+	url, stop := serveFolder(t, w.data, nil)
+	defer stop()
+	size := headOf(t, url)
+	sign := func(size uint64) []byte {
+		note, err := old.Sign(proofs.Checkpoint{Origin: old.Origin(), Size: size})
+		require.NoError(t, err)
+		return note
+	}
+	change := func(step string) {
+		status, answer := send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	lies := func(note []byte) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/log/checkpoint") {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = w.Write(note)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL + ledgerPath("default")
+	}
+	requireClean := func(key string, flags ...string) {
+		t.Helper()
+		report, o := audited(t, url, key, flags...)
+		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	for _, step := range []string{"rotate", "retire"} {
+		change(step)
+		requireClean(w.key, "--state", state)
+		report, o := audited(t, lies(sign(500)), w.key, "--state", state)
+		require.Equal(t, 30, report.Code, "%s: %s%s", step, o.stdout, o.stderr)
+		requireClean(w.key, "--state", state)
+	}
+	for _, against := range []struct {
+		size uint64
+		code int
+	}{{1000, exitUsage}, {size, 33}, {size + 1, exitUsage}} {
+		_, o := audited(t, url, w.key, "--against", write(t, string(sign(against.size))))
+		require.Equal(t, against.code, o.code, "%d: %s%s", against.size, o.stdout, o.stderr)
+	}
+}

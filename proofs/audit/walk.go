@@ -106,6 +106,9 @@ func (w *walk) run() error {
 
 func (w *walk) openCheckpoint() error {
 	checkpoint, err := proofs.OpenCheckpoint(w.head.Checkpoint, slices.Concat(w.options.Verifiers, w.options.Successors)...)
+	if err == nil && w.history != nil { // an earlier walk knows which keys sign
+		checkpoint, err = w.history.OpenGrown(w.head.Checkpoint, w.tree.Size(), w.options.Verifiers, w.options.Successors)
+	}
 	switch {
 	case isSignature(err):
 		return damaged(KindSignature, w.head.Size, "%v", err)
