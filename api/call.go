@@ -21,6 +21,16 @@ type call struct {
 	server   *Server
 	answer   share  // of the memory for reading; released when the call ends
 	stream   string // whose place among the requests over HTTP/2 it has; empty: none
+	// committed: what it asked for is done. Its answer says so, whatever memory other answers
+	// hold: it is not counted, and bounded by the event that it is about.
+	committed bool
+}
+
+// committed notes that what a call asked for is done.
+func committed(c echo.Context) {
+	if own, is := c.(*call); is {
+		own.committed = true
+	}
 }
 
 // newCall begins a call. HEAD is routed like GET: net/http, which knows the original,
@@ -95,6 +105,9 @@ func (s *Server) attempt(c *call) (err error) {
 		}
 	}()
 	if err := s.admit(c); err != nil {
+		return err
+	}
+	if err := s.strange(c.request); err != nil {
 		return err
 	}
 	return c.Handler()(c)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -187,4 +188,66 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s.get("/records/1/content/output").want(http.StatusOK)
 	require.NoError(t, slow.Close())
 	s.quiet()
+}
+
+// fillReading takes all memory for answers, by two holders, until the returned function is called.
+func (s *service) fillReading() (release func()) {
+	s.t.Helper()
+	reading := s.server().limits.reading
+	var shares []*share
+	for i := range 64 {
+		one := &share{budget: reading, who: holder{name: string(rune('A' + i))}}
+		left := reading.limit - reading.inUse()
+		if left == 0 {
+			break
+		}
+		require.NoError(s.t, one.take(s.t.Context(), max(left/2, 1)))
+		shares = append(shares, one)
+	}
+	require.Equal(s.t, reading.limit, reading.inUse())
+	return func() {
+		for _, one := range shares {
+			one.release()
+		}
+	}
+}
+
+// A write that is committed is answered so, whatever memory answers hold. Questions wait and
+// are refused.
+func TestCommittedWritesAreAnswered(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
+	var citations strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&citations, `{"source_id":"s%d","text":"chunk %d","weight":1},`, i, i)
+	}
+	set := `{"run_id":"%s","subject":"s","citations":[` + strings.TrimSuffix(citations.String(), ",") + `]}`
+	s.post("/citation-sets", fmt.Sprintf(set, "before")).want(http.StatusCreated)
+	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
+	release := s.fillReading()
+	defer release()
+	large := s.post("/citation-sets", fmt.Sprintf(set, "after")).want(http.StatusCreated)
+	require.Greater(t, len(large.body), smallAnswer)
+	s.post("/citation-sets", fmt.Sprintf(set, "after")).want(http.StatusOK) // replayed
+	s.post("/citation-sets", strings.Replace(fmt.Sprintf(set, "after"), "chunk 1", "other", 1)).want(http.StatusConflict)
+	s.post("/ipc-records", ipcBody("b", strings.Repeat("x", 20_000))).want(http.StatusCreated)
+	s.post("/records/2/state", `{"state":"stale","reason":"r"}`).want(http.StatusCreated)
+	s.post("/keys", `{"step":"rotate"}`).want(http.StatusCreated)
+	s.do(http.MethodDelete, "/records/2/content", `{"reason":"r"}`, "Content-Type", "application/json").want(http.StatusCreated)
+	s.get("/records/1").problem(http.StatusServiceUnavailable)
+}
+
+// What refuses a request holds no memory afterwards, whatever buffer it was written in.
+func TestRefusalsHoldNoMemory(t *testing.T) {
+	s := start(t)
+	for range 8 { // large buffers for those to come
+		s.get("/log/checkpoint?" + strings.Repeat("%01", 4000) + "=1").want(http.StatusBadRequest)
+	}
+	for range 200 {
+		s.post("/ipc-records", "{}", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site").want(http.StatusForbidden)
+		s.get("/records", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site")
+	}
+	require.Eventually(t, func() bool { return s.server().limits.reading.inUse() == 0 }, patience, time.Millisecond)
+	release := s.fillReading()
+	defer release()
+	s.post("/runs/x", "{}").want(http.StatusMethodNotAllowed) // small: not counted
 }

@@ -167,7 +167,11 @@ func (s *Server) fail(err error, c echo.Context) {
 	text := newReply()
 	defer text.release()
 	_ = encodeJSON(text, p) // a problem and a buffer: neither can fail
-	if full := holdAnswer(c, int64(cap(text.text))); full != nil {
+	if full := holdAnswer(c, text.memory()); full != nil {
+		if gone(c.Request().Context()) {
+			c.Response().Status = statusClientGone
+			panic(http.ErrAbortHandler)
+		}
 		p, _ = asProblem(full)
 		text.text = text.text[:0]
 		_ = encodeJSON(text, p)

@@ -102,6 +102,7 @@ func (s *Server) redactRecords(c echo.Context) error {
 		if err := s.redact(c, l, wanted, request.Reason, answer); err != nil {
 			return err
 		}
+		committed(c)
 	}
 	return answerJSON(c, http.StatusOK, answer)
 }

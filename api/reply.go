@@ -51,9 +51,18 @@ const (
 	mostGathered  = 32 << 10
 )
 
+// memory is what the text takes until it is sent, in bytes; 0 where it is small, whatever
+// the buffer that it stands in: the system takes it at once.
+func (r *reply) memory() int64 {
+	if len(r.text) <= smallAnswer {
+		return 0
+	}
+	return int64(cap(r.text))
+}
+
 // send answers the text.
 func (r *reply) send(c echo.Context, status int, contentType string) error {
-	if err := holdAnswer(c, int64(cap(r.text))); err != nil {
+	if err := holdAnswer(c, r.memory()); err != nil {
 		return err
 	}
 	request := c.Request()
@@ -84,8 +93,8 @@ const smallAnswer = 8 << 10
 // is written; while a large answer is made it holds what that takes at most.
 func holdAnswer(c echo.Context, n int64) error {
 	own, is := c.(*call)
-	if !is {
-		return nil // of a test
+	if !is || own.committed { // of a test, or no answer that may be refused
+		return nil
 	}
 	if n <= smallAnswer {
 		n = 0

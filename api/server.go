@@ -146,11 +146,7 @@ func (s *Server) follow(l *ledger.Ledger) error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setDefaults(w.Header())
 	c := s.newCall(w, r)
-	if err := s.strange(r); err != nil {
-		s.fail(err, c)
-	} else {
-		s.handle(c)
-	}
+	s.handle(c)
 	s.echo.ReleaseContext(c.Context)
 }
 

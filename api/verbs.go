@@ -179,6 +179,7 @@ func (s *Server) submitPrepared(c echo.Context, l *ledger.Ledger, o options, sub
 
 // appended answers the receipt of an event that is no record's.
 func (s *Server) appended(c echo.Context, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
+	committed(c)
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
 		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)

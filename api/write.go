@@ -252,6 +252,7 @@ type outcome struct {
 
 // answer writes the response to a single write.
 func (s *Server) answer(c echo.Context, l *ledger.Ledger, out *outcome) error {
+	committed(c)
 	receipt, err := s.receiptOf(c.Request().Context(), l, out)
 	if err != nil {
 		return err
