@@ -31,7 +31,7 @@ var errLeft = errors.New("left without waiting")
 // patience is how long a client waits for an answer before it calls the server
 // stuck. A stream is left much sooner: it has no end.
 const (
-	patience       = 90 * time.Second
+	patience       = 5 * time.Minute
 	streamPatience = 20 * time.Millisecond
 )
 
