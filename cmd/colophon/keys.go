@@ -31,9 +31,9 @@ func newKeys(c *console) *cobra.Command {
 in the data folder of a server that does not run.
 
 A rotation is an event of the log. From there on a new key signs beside the present
-one, so that everybody has time to learn of it; retiring the old one ends that. The
-origin stays, and receipts that were signed before are verified for ever: keep what
-"colophon keys list NAME --json" prints, and give it to verify as --key.`,
+one, so that everyone has time to learn of it; retiring the old one ends that. The
+origin stays. "colophon keys list NAME --key KEY --json" checks with a key that you trust
+what the server says of the others; verify takes its output as --key.`,
 		Example: `  colophon keys list default
   colophon keys rotate default
   colophon keys retire default`,
@@ -61,7 +61,7 @@ Only "colophon audit", which walks the whole log, shows that there is no other c
   colophon verify receipt.json --key keys.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if k.key == "" && k.data == "" && !k.json {
+			if k.key == "" && k.data == "" {
 				k.say("what follows is the server's word: --key with a key that you trust checks it")
 			}
 			return k.list(command.Context(), args[0])

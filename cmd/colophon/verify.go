@@ -71,7 +71,7 @@ that follow from other events (drift, category, …), replayed, and unknown memb
 the server's word alone.
 
 KEY is a verifier key as serve prints it, a file with some, one a line, or a file with
-all keys of a log that rotates them, as "colophon keys list NAME --json" prints them. Of
+all keys of a log, as "colophon keys list NAME --key KEY --json" checks and prints them. Of
 such a file only the newest key counts by itself: a key that was replaced may have been
 stolen since. What an older one alone has signed needs --later, a file with the answer of
 GET …/proofs/consistency?first=TREE_SIZE, which shows that its tree is the beginning of one
