@@ -145,7 +145,7 @@ func TestKeysThatWereNotChecked(t *testing.T) {
 
 	m, err := openAuditMemory(state, keys)
 	require.NoError(t, err)
-	a := &auditor{memory: m, keys: keys}
+	a := &auditor{memory: m, given: keys, keys: keys}
 	published := &publishedLog{head: audit.Head{Size: log.head.Size, Checkpoint: log.head.Checkpoint}, tiles: make(map[proofs.TilePath][]byte)}
 	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
