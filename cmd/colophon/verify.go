@@ -213,7 +213,7 @@ func (c *console) readTrusted(given string) (trustedKeys, error) {
 	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
 		if !strings.Contains(given, "+") {
-			return trustedKeys{}, exitf(exitUsage, "--key: %.100q is neither a file nor a verifier key", given)
+			return trustedKeys{}, exitf(exitUsage, "--key: the value given is neither a file nor a verifier key")
 		}
 		return parseKeys(given, "--key (there is no such file)")
 	}
@@ -230,8 +230,11 @@ func (c *console) readTrusted(given string) (trustedKeys, error) {
 }
 
 // parseKeys reads verifier keys, one a line, or the keys of a log as GET /log/key answers
-// them. where names them in errors.
+// them. where names them in errors, which never quote them: a signing key may have been given.
 func parseKeys(text, where string) (trustedKeys, error) {
+	if strings.Contains(text, "PRIVATE+KEY") {
+		return trustedKeys{}, exitf(exitUsage, "%s: this is a signing key, which must stay secret; what is needed is the verifier key", where)
+	}
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		history, err := proofs.ParseLogKey([]byte(text))
 		if err != nil {
@@ -241,17 +244,16 @@ func parseKeys(text, where string) (trustedKeys, error) {
 		return trustedKeys{keys: all[:1], replaced: all[1:]}, nil
 	}
 	var keys []*proofs.Verifier
+	number := 0
 	for line := range strings.Lines(text) {
+		number++
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		if strings.HasPrefix(line, "PRIVATE+KEY+") {
-			return trustedKeys{}, exitf(exitUsage, "%s: this is a signing key, which must stay secret; what is needed is the verifier key", where)
-		}
 		key, err := proofs.ParseVerifier(line)
 		if err != nil {
-			return trustedKeys{}, exitf(exitUsage, "%s: %.100q is no verifier key: %w", where, line, err)
+			return trustedKeys{}, exitf(exitUsage, "%s: line %d is no verifier key", where, number)
 		}
 		keys = append(keys, key)
 	}

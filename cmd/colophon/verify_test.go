@@ -46,7 +46,8 @@ func TestKeysAreReadOneALine(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, keys.keys, 3)
 	_, err = parseKeys(text.String()+"nonsense\n", "test")
-	require.ErrorContains(t, err, "nonsense")
+	require.ErrorContains(t, err, "line 7 is no verifier key")
+	require.NotContains(t, err.Error(), "nonsense")
 }
 
 // A key is a key even where somebody has made a file of its name.
@@ -66,4 +67,25 @@ func TestAKeyIsNoFileName(t *testing.T) {
 	keys, err := new(console).readKeys(own)
 	require.NoError(t, err)
 	require.Equal(t, own, keys[0].String())
+}
+
+// A signing key that is given in place of a verifier key is refused, and shown nowhere.
+func TestSigningKeysAreNotShown(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("a.b")
+	require.NoError(t, err)
+	secret := signer.Secret()
+	seed := secret[strings.LastIndex(secret, "+")+1:]
+	for _, text := range []string{secret, "signing key (secret)  " + secret, "\ufeff" + secret, secret + secret, secret[1:], secret[len("PRIVATE+KEY+"):], seed, "x\n" + seed + "\n"} {
+		file := write(t, text)
+		for _, given := range []string{file, text} {
+			for _, command := range [][]string{
+				{"verify", file, "--key", given}, {"fsck", "--data", t.TempDir(), "--key", given},
+				{"audit", "http://127.0.0.1:1/v1/ledgers/default", "--key", given}, {"keys", "list", "default", "--server", "http://127.0.0.1:1", "--key", given},
+			} {
+				o := commandLine(t.Context(), command...)
+				require.NotZero(t, o.code)
+				require.NotContains(t, o.stdout+o.stderr, seed[:20], "%s", command[0])
+			}
+		}
+	}
 }
