@@ -86,7 +86,8 @@ type RotatingKeys interface {
 	// StageNext keeps a signer that is to follow; ErrKeysFixed where that is not possible.
 	StageNext(ledger string, signer *proofs.Signer) error
 	// Settle makes the newest key the one that Load gives, keeps the one before while
-	// it signs too, and forgets what is retired.
+	// it signs too, and forgets what is retired. It is not called with a history that
+	// is older than the keys.
 	Settle(ledger string, keys *proofs.KeyHistory) error
 }
 
@@ -174,7 +175,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	if err != nil {
 		return nil, err
 	}
-	if ok { // a rotation may have been cut short between event and key
+	if ok && l.refusal == nil { // a rotation may have been cut short between event and key
 		if err := rotating.Settle(name, l.Keys()); err != nil {
 			return nil, errors.Join(fmt.Errorf("signing keys of ledger %q: %w", name, err), l.Close())
 		}

@@ -3,8 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"slices"
 
 	"colophon/proofs"
 	"colophon/storage"
@@ -52,6 +52,9 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 	if err != nil {
 		return err
 	}
+	if !keys.Trusts(present.Verifier()) {
+		return fmt.Errorf("%s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", k.Path(ledger))
+	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
 		next, err := k.Next(ledger, keys)
 		if err != nil {
@@ -60,7 +63,7 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 		if next.Verifier().String() != newest {
 			return fmt.Errorf("the ledger signs with %s: neither %s nor %s holds that key", newest, k.Path(ledger), k.NextPath(ledger))
 		}
-		if err := k.promote(ledger); err != nil {
+		if err := k.promote(ledger, keys, present); err != nil {
 			return err
 		}
 	}
@@ -68,16 +71,23 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 }
 
 // promote gives the next key the place of the present one, which is kept beside it.
-func (k KeyFiles) promote(ledger string) error {
-	// What forget has left there is the present key, from a call that was cut short.
-	if err := os.Remove(k.PreviousPath(ledger)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proofs.Signer) error {
+	previous, err := readKey(k.PreviousPath(ledger))
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		if err := os.Link(k.Path(ledger), k.PreviousPath(ledger)); err != nil {
+			return err
+		}
+		if err := SyncDir(k.Dir); err != nil {
+			return err
+		}
+	case err != nil:
 		return err
-	}
-	if err := os.Link(k.Path(ledger), k.PreviousPath(ledger)); err != nil {
-		return err
-	}
-	if err := SyncDir(k.Dir); err != nil {
-		return err
+	case previous.Verifier().String() == present.Verifier().String():
+		// A call that was cut short has kept it.
+	case !retired(keys, present.Verifier()):
+		return fmt.Errorf("%s and %s hold two keys that are not retired, and neither is the newest; move the one away that the log does not sign with",
+			k.Path(ledger), k.PreviousPath(ledger))
 	}
 	if err := os.Rename(k.NextPath(ledger), k.Path(ledger)); err != nil {
 		return err
@@ -85,8 +95,9 @@ func (k KeyFiles) promote(ledger string) error {
 	return SyncDir(k.Dir)
 }
 
-// forget takes the previous key away once it is retired: it must sign nothing more, and
-// nothing that it has signed needs it.
+// forget takes the previous key away once the log says that this key is retired: it must
+// sign nothing more, and nothing that it has signed needs it. A history that is older than
+// the keys says so of no key that still signs.
 func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(ledger))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -95,15 +106,22 @@ func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
 	if err != nil {
 		return err
 	}
-	overlapping := keys.Overlapping()
-	if overlapping != nil && previous.Verifier().String() == overlapping.String() {
-		return nil
-	}
 	if !keys.Trusts(previous.Verifier()) {
 		return fmt.Errorf("%s holds a key that is none of the ledger's; move it away", k.PreviousPath(ledger))
+	}
+	if !retired(keys, previous.Verifier()) {
+		return nil
 	}
 	if err := os.Remove(k.PreviousPath(ledger)); err != nil {
 		return err
 	}
 	return SyncDir(k.Dir)
+}
+
+// retired reports whether a history says that a key signs nothing more.
+func retired(keys *proofs.KeyHistory, key *proofs.Verifier) bool {
+	return slices.ContainsFunc(keys.Replaced(), func(replaced proofs.LogKey) bool {
+		_, ended := replaced.Verifier.SignedUpTo()
+		return ended && replaced.Verifier.String() == key.String()
+	})
 }

@@ -16,6 +16,10 @@ var (
 	ErrOverlap = errors.New("ledger: the key before still signs too; retire it first")
 	// ErrNoOverlap: no other key signs beside the newest.
 	ErrNoOverlap = errors.New("ledger: no other key signs beside the newest; rotate first")
+	// ErrKeyMissing: one of the two keys that sign during an overlap is not at hand, and a
+	// checkpoint without its signature counts as damage. Nothing is signed until the key is
+	// back, or is retired. Reads go on.
+	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys have to sign and the one before the newest is missing")
 	// ErrKeysFixed: the keys of this host cannot be changed.
 	ErrKeysFixed = errors.New("ledger: the signing keys are kept where the server cannot put one; put the next one there, start the server again, and rotate")
 )
@@ -24,6 +28,7 @@ var (
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
+	refusal error            // ErrKeyMissing where a signer is missing; nothing is signed then
 }
 
 // Keys is the history of the ledger's keys. It must not be changed.
@@ -70,7 +75,8 @@ func rotationKey(n int) proofs.Hash {
 	return record.RotationKey(n)
 }
 
-// recoverKeys finds out who signs. The newest key of the log must be at hand.
+// recoverKeys finds out who signs. The newest key of the log must be at hand, unless the
+// key at hand is newer than the log: then nothing is signed.
 func (l *Ledger) recoverKeys(ctx context.Context) error {
 	history, err := StoredKeys(ctx, l.store)
 	if err != nil {
@@ -80,21 +86,49 @@ func (l *Ledger) recoverKeys(ctx context.Context) error {
 		history = proofs.NewKeyHistory(l.config.Signer.Verifier())
 	}
 	ring := &keyring{history: history}
-	newest := l.atHand(history.Current())
-	if newest == nil {
-		return fmt.Errorf("%w: it signs with %s, and the key at hand is %s", ErrDamaged, history.Current(), l.config.Signer.Verifier())
-	}
-	ring.signers = append(ring.signers, newest)
-	if overlapping := history.Overlapping(); overlapping != nil {
-		if before := l.atHand(overlapping); before != nil {
-			ring.signers = append(ring.signers, before)
-		} else {
-			l.config.Log.Warn("signing with the newest key alone: the one before is not at hand, though it has not been retired", "verifier_key", overlapping)
-		}
+	if signer := l.config.Signer.Verifier(); !history.Trusts(signer) {
+		l.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer))
+	} else if ring.signers, ring.refusal, err = l.signersOf(history); err != nil {
+		return err
 	}
 	l.ring = ring
 	l.keys.Store(ring)
 	return nil
+}
+
+// signersOf are the signers of the keys that sign now. The refusal is ErrKeyMissing if the
+// one before the newest is not at hand.
+func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal, err error) {
+	newest := l.atHand(history.Current())
+	if newest == nil {
+		return nil, nil, fmt.Errorf("%w: it signs with %s, and the key at hand is %s", ErrDamaged, history.Current(), l.config.Signer.Verifier())
+	}
+	signers = append(signers, newest)
+	overlapping := history.Overlapping()
+	if overlapping == nil {
+		return signers, nil, nil
+	}
+	if before := l.atHand(overlapping); before != nil {
+		return append(signers, before), nil, nil
+	}
+	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
+		ErrKeyMissing, overlapping, l.info.Name)
+	l.config.Log.Error("taking no writes: a key that has to sign is missing", "error", refusal)
+	return signers, refusal, nil
+}
+
+// refuse has the ledger sign nothing, since its store is not what it has signed.
+func (l *Ledger) refuse(err error) {
+	l.refusal = err
+	l.config.Log.Error("taking no writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
+}
+
+// refuses is why the ledger signs nothing; nil if it signs.
+func (l *Ledger) refuses() error {
+	if l.refusal != nil {
+		return l.refusal
+	}
+	return l.keys.Load().refusal
 }
 
 // atHand is the signer of a key, nil if there is none.
@@ -113,6 +147,9 @@ func (l *Ledger) atHand(key *proofs.Verifier) *proofs.Signer {
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
+	if err := l.refuses(); err != nil {
+		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, err)
+	}
 	now := l.keys.Load()
 	if now.history.Overlapping() != nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrOverlap)
@@ -125,11 +162,15 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
 }
 
-// RetireKey ends an overlap: from its event on the newest key signs alone, for ever.
+// RetireKey ends an overlap: from its event on the newest key signs alone, for ever. The
+// old key is not needed for that: checkpoints of the event itself are beyond the overlap.
 // ErrNoOverlap if it does already; otherwise the errors of Submit.
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
+	if l.refusal != nil {
+		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, l.refusal)
+	}
 	now := l.keys.Load()
 	if now.history.Overlapping() == nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrNoOverlap)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
+	"colophon/storage/pebble"
 	"colophon/storage/storagetest"
 )
 
@@ -277,8 +279,42 @@ func TestKeysThatAreNotAtHand(t *testing.T) {
 	c := config(t)
 	c.Signer = next
 	l = open(t, s, c)
-	ack := post(t, l, ipc(t, "new key alone", "x"), "")
+	size := l.Head().Size
+	_, err = l.Submit(submission(t, l, ipc(t, "new key alone", "x"), ""))
+	require.ErrorIs(t, err, ledger.ErrKeyMissing)
+	require.ErrorContains(t, err, "keys/default.key.previous")
+	require.ErrorIs(t, l.Writable(t.Context()), ledger.ErrKeyMissing)
+	_, err = l.Checkpoint(t.Context(), l.Head(), 1)
+	require.ErrorIs(t, err, ledger.ErrKeyMissing, "nothing is signed")
+	_, err = l.RotateKey(next, "operator")
+	require.ErrorIs(t, err, ledger.ErrKeyMissing)
+	require.Equal(t, size, l.Head().Size)
+	require.NoError(t, l.Close())
+
+	c = config(t)
+	c.Signer, c.Signers = next, []*proofs.Signer{signer(t)}
+	l = open(t, s, c)
+	ack := post(t, l, ipc(t, "the key is back", "x"), "")
+	_, err = l.Keys().OpenCheckpoint(ack.Head.Checkpoint, next.Verifier())
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	// The key is lost for ever.
+	c = config(t)
+	c.Signer = next
+	l = open(t, s, c)
+	retired, err := l.RetireKey("operator")
+	require.NoError(t, err)
+	ack = post(t, l, ipc(t, "new key alone", "x"), "")
 	require.ErrorIs(t, verifyBy(l, ack, signer(t).Verifier()), proofs.ErrWrongKey)
+	for _, ack := range []ledger.Ack{retired, ack} {
+		_, err = l.Keys().OpenCheckpoint(ack.Head.Checkpoint, signer(t).Verifier())
+		require.NoError(t, err, "all keys that are in force have signed")
+		require.Len(t, l.Keys().InForce(ack.Head.Size), 1)
+	}
+	require.NoError(t, l.Writable(t.Context()))
+	_, err = l.Checkpoint(t.Context(), l.Head(), 1)
+	require.NoError(t, err)
 
 	_, err = host(t, memory.New(), &fixedKeys{}).RotateKey(t.Context(), "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrUnknown)
@@ -304,3 +340,178 @@ func (k *fixedKeys) Load(string) (*proofs.Signer, error) {
 func (k *fixedKeys) Staged(string) (*proofs.Signer, error) { return k.signer, nil }
 func (k *fixedKeys) Stage(string, *proofs.Signer) error    { return errors.New("fixed") }
 func (k *fixedKeys) Confirm(string) error                  { k.confirmed = true; return nil }
+
+// keyFolder is what each file of a folder of keys holds.
+func keyFolder(t *testing.T, keys ledger.KeyFiles) map[string]string {
+	entries, err := os.ReadDir(keys.Dir)
+	require.NoError(t, err)
+	files := make(map[string]string)
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(keys.Dir, entry.Name()))
+		require.NoError(t, err)
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+// An older copy of a database is put back after a change of keys. Its ledger takes no
+// writes, with or without a mark; others do; and the folder of keys stays as it is.
+func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
+	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)
+	rotate, retire := (*ledger.Host).RotateKey, (*ledger.Host).RetireKey
+	for name, k := range map[string]struct{ before, after []change }{
+		"rotated":               {nil, []change{rotate}},
+		"retired":               {nil, []change{rotate, retire}},
+		"rotated twice":         {nil, []change{rotate, retire, rotate}},
+		"overlap before":        {[]change{rotate}, []change{retire, rotate}},
+		"retired before":        {[]change{rotate, retire}, []change{rotate}},
+		"overlap before, again": {[]change{rotate}, []change{retire, rotate, retire}},
+	} {
+		for _, marked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/mark %t", name, marked), func(t *testing.T) {
+				ctx := t.Context()
+				keys, marks := ledger.KeyFiles{Dir: t.TempDir()}, ledger.MarkFiles{Dir: t.TempDir()}
+				dir := t.TempDir()
+				start := func() (*ledger.Host, func()) {
+					database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: discard()})
+					require.NoError(t, err)
+					h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config {
+						if marked {
+							return ledger.Config{Marks: marks}
+						}
+						return ledger.Config{}
+					})
+					if err != nil {
+						require.NoError(t, errors.Join(err, database.Close()))
+					}
+					return h, func() { require.NoError(t, errors.Join(h.Close(), database.Close())) }
+				}
+				h, stop := start()
+				for _, name := range []string{"a", "b"} {
+					_, err := h.Create(ctx, ledger.New{Name: name})
+					require.NoError(t, err)
+				}
+				for _, change := range k.before {
+					_, err := change(h, ctx, "a", "operator")
+					require.NoError(t, err)
+				}
+				l, err := h.Ledger("a")
+				require.NoError(t, err)
+				size := l.Head().Size
+				stop()
+				older := t.TempDir()
+				require.NoError(t, os.CopyFS(older, os.DirFS(dir)))
+				h, stop = start()
+				for _, change := range k.after {
+					_, err := change(h, ctx, "a", "operator")
+					require.NoError(t, err)
+				}
+				stop()
+				newest := dir
+				dir = older
+				kept := keyFolder(t, keys)
+
+				h, stop = start()
+				l, err = h.Ledger("a")
+				require.NoError(t, err)
+				_, err = l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
+				require.ErrorIs(t, err, ledger.ErrRollback)
+				require.ErrorIs(t, l.Writable(ctx), ledger.ErrRollback)
+				for _, change := range []change{rotate, retire} {
+					_, err = change(h, ctx, "a", "operator")
+					require.ErrorIs(t, err, ledger.ErrRollback)
+				}
+				_, err = l.Keys().OpenCheckpoint(l.Head().Checkpoint, l.Keys().Verifiers()...)
+				require.NoError(t, err)
+				b, err := h.Ledger("b")
+				require.NoError(t, err)
+				_, err = b.Submit(submission(t, b, ipc(t, "after", "x"), ""))
+				require.NoError(t, err)
+				require.Equal(t, kept, keyFolder(t, keys))
+				_, err = h.Create(ctx, ledger.New{Name: "c"})
+				require.NoError(t, err)
+				require.NoError(t, l.Freeze(ctx))
+				require.NoError(t, l.Writable(ctx), "an archive that nobody waits for")
+				require.Equal(t, size, l.Head().Size)
+				stop()
+				require.NoError(t, os.Remove(keys.Path("c")))
+				if marked {
+					require.NoError(t, os.Remove(marks.Path("c")))
+				}
+
+				// The newest copy is found after all.
+				dir = newest
+				h, stop = start()
+				l, err = h.Ledger("a")
+				require.NoError(t, err)
+				ack, err := l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
+				require.NoError(t, err)
+				_, err = l.Keys().OpenCheckpoint(ack.Head.Checkpoint, l.Keys().Verifiers()...)
+				require.NoError(t, err)
+				stop()
+			})
+		}
+	}
+}
+
+// No file goes that holds a key which the log does not show as retired, whatever the
+// folder of keys looks like.
+func TestKeysThatSignAreNeverRemoved(t *testing.T) {
+	signers := make([]*proofs.Signer, 4) // the last is not the log's
+	for i := range signers {
+		var err error
+		signers[i], err = proofs.NewKey([32]byte{byte(i + 1)}).Signer("test.invalid/default")
+		require.NoError(t, err)
+	}
+	histories := []*proofs.KeyHistory{proofs.NewKeyHistory(signers[0].Verifier())}
+	for i, seq := range []uint64{3, 5, 7} { // 0 is replaced, 0 is retired, 1 is replaced
+		from, step := i/2, proofs.KeyRetired
+		c := proofs.KeyChange{Previous: signers[from].Verifier(), Next: signers[from+1].Verifier()}
+		if i%2 == 0 {
+			step = proofs.KeyIntroduced
+			var err error
+			c.Handover, err = proofs.NewHandover(signers[from], signers[from+1])
+			require.NoError(t, err)
+		}
+		c.Step = step
+		history := histories[i].Clone()
+		require.NoError(t, history.Add(seq, c))
+		histories = append(histories, history)
+	}
+	for states := range 5 * 5 * 5 {
+		dir := t.TempDir()
+		keys := ledger.KeyFiles{Dir: dir}
+		held := make(map[int]bool)
+		for i, path := range []string{keys.Path("a"), keys.PreviousPath("a"), keys.NextPath("a")} {
+			which := states
+			for range i {
+				which /= 5
+			}
+			if which %= 5; which < len(signers) {
+				require.NoError(t, os.WriteFile(path, []byte(signers[which].Secret()+"\n"), 0o600))
+				held[which] = true
+			}
+		}
+		before := keyFolder(t, keys)
+		for at, history := range histories {
+			require.NoError(t, os.RemoveAll(dir))
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			for file, text := range before {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+			}
+			err := keys.Settle("a", history)
+			after := fmt.Sprint(keyFolder(t, keys))
+			for which := range held {
+				if which == 0 && at >= 2 {
+					continue // retired
+				}
+				require.Contains(t, after, signers[which].Secret(), "%d events, from %v: %v", at, before, err)
+			}
+			if err == nil {
+				loaded, err := keys.Load("a")
+				require.NoError(t, err)
+				require.Equal(t, history.Current().String(), loaded.Verifier().String())
+			}
+		}
+	}
+}

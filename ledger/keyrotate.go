@@ -15,7 +15,11 @@ import (
 // event is in the log, at the next start.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeys) (Ack, error) {
-		if l.Keys().Overlapping() != nil { // before a key is made
+		// Before a key is made.
+		if err := l.Writable(ctx); err != nil {
+			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
+		}
+		if l.Keys().Overlapping() != nil {
 			return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrOverlap)
 		}
 		next, err := nextKey(keys, l)
@@ -30,7 +34,7 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 }
 
 // RetireKey ends the overlap that RotateKey began. The error is ErrUnknown,
-// ErrKeysFixed, ErrNoOverlap or one of Submit.
+// ErrKeysFixed, ErrNoOverlap or one of Submit. The key that is retired may be missing.
 func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeys) (Ack, error) { return l.RetireKey(actor) })
 }
@@ -49,9 +53,6 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	keys, ok := h.keys.(RotatingKeys)
 	if !ok {
 		return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrKeysFixed)
-	}
-	if err := l.Writable(ctx); err != nil { // before a key is made
-		return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 	}
 	ack, err := change(l, keys)
 	if err != nil {

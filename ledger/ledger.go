@@ -127,7 +127,7 @@ type Ledger struct {
 	rotating sync.Mutex              // held while RotateKey or RetireKey is under way
 	keys     atomic.Pointer[keyring] // published by the sequencer, read by all
 
-	refusal  error         // ErrRollback where nothing may be signed; set by Open
+	refusal  error         // ErrRollback where nothing may ever be signed; set by Open
 	moved    chan struct{} // holds a token when the head has moved
 	markKept chan struct{} // closed when the mark is written for the last time
 
@@ -299,10 +299,11 @@ func (l *Ledger) Close() error {
 }
 
 // Writable is nil if writes can be taken; storage.ErrNoSpace while disk space
-// is short, ErrRollback where nothing may be signed, unless the ledger is frozen.
+// is short, ErrRollback or ErrKeyMissing where nothing may be signed, unless the ledger is
+// frozen.
 func (l *Ledger) Writable(ctx context.Context) error {
-	if l.refusal != nil && !l.Info().Frozen {
-		return fmt.Errorf("ledger %q: %w", l.info.Name, l.refusal)
+	if err := l.refuses(); err != nil && !l.Info().Frozen {
+		return fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
 	return l.store.Writable(ctx)
 }

@@ -65,7 +65,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 // recoverMark decides whether the ledger may sign: not where its mark says that the
 // store is not the newest. What is wrong with the place of the marks is an error.
 func (l *Ledger) recoverMark(ctx context.Context) error {
-	if l.config.Marks == nil {
+	if l.config.Marks == nil || l.refusal != nil {
 		return nil
 	}
 	mark, err := l.config.Marks.Mark(l.info.Name)
@@ -82,8 +82,8 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrRollback) {
 		return fmt.Errorf("high-water mark: %w", err)
 	}
-	if l.refusal = err; err != nil {
-		l.config.Log.Error("taking no writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
+	if err != nil {
+		l.refuse(err)
 	}
 	return nil
 }

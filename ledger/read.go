@@ -28,8 +28,8 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	if size == head.Size {
 		return head.Checkpoint, nil
 	}
-	if l.refusal != nil {
-		return nil, fmt.Errorf("checkpoint of size %d: %w", size, l.refusal)
+	if err := l.refuses(); err != nil {
+		return nil, fmt.Errorf("checkpoint of size %d: %w", size, err)
 	}
 	root, err := l.Prover(ctx, head).Root(size)
 	if err != nil {

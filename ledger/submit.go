@@ -175,6 +175,10 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	for _, r := range s.Redactions {
 		size += withdrawnBytes * (1 + len(r.Digests))
 	}
+	refusal := l.refuses()
+	if s.rekey != nil {
+		refusal = l.refusal // to retire a missing key is what ends the other refusal
+	}
 	l.mu.Lock()
 	b := l.pending
 	switch {
@@ -187,9 +191,9 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	case l.frozen:
 		l.mu.Unlock()
 		return Ticket{}, nil, ErrFrozen
-	case l.refusal != nil:
+	case refusal != nil:
 		l.mu.Unlock()
-		return Ticket{}, nil, l.refusal
+		return Ticket{}, nil, refusal
 	case len(b.items) >= l.config.MaxPending || len(b.items) > 0 && b.bytes+size > l.config.MaxPendingBytes:
 		l.mu.Unlock()
 		return Ticket{}, b.taken, ErrBusy

@@ -11,6 +11,8 @@ import (
 
 	"colophon/ledger"
 	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/pebble"
 )
 
 // keysCommand is what the commands about signing keys share.
@@ -97,7 +99,11 @@ new one from now on.`
 				if _, err := byHand(host, ctx, args[0], ledger.Anonymous); err != nil {
 					return explainKeys(err)
 				}
-				return k.listOf(host, args[0])
+				l, err := host.Ledger(args[0])
+				if err != nil {
+					return explainKeys(err)
+				}
+				return k.show(l.Keys())
 			})
 		},
 	}
@@ -130,7 +136,7 @@ func (k *keysCommand) change(ctx context.Context, name, step string) error {
 // list shows the keys of a ledger.
 func (k *keysCommand) list(ctx context.Context, name string) error {
 	if k.data != "" {
-		return k.offline(ctx, func(host *ledger.Host) error { return k.listOf(host, name) })
+		return k.listStored(ctx, name)
 	}
 	server, err := newClient(k.console, k.server)
 	if err != nil {
@@ -156,16 +162,52 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 	return k.print(keys)
 }
 
-// listOf shows the keys of a ledger of a data folder.
-func (k *keysCommand) listOf(host *ledger.Host, name string) error {
-	l, err := host.Ledger(name)
+// listStored shows the keys of a ledger of a data folder, and changes nothing in it.
+func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
+	database, err := openFolder(ctx, k.console, k.data, pebble.Config{ReadOnly: true})
 	if err != nil {
-		return explainKeys(err)
-	}
-	if _, err := k.trustedOf(l.Keys()); err != nil {
 		return err
 	}
-	return k.print(l.Keys())
+	defer func() { err = errors.Join(err, database.Close()) }()
+	store, err := database.Ledger(ctx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return explainKeys(fmt.Errorf("ledger %q: %w", name, ledger.ErrUnknown))
+	}
+	if err != nil {
+		return err
+	}
+	keys, err := checkedKeys(ctx, store)
+	if err != nil {
+		return explainOpen(fmt.Errorf("keys of ledger %q: %w", name, err), k.data)
+	}
+	return k.show(keys)
+}
+
+// show prints the keys of a ledger of a data folder, if the key that is trusted is among them.
+func (k *keysCommand) show(keys *proofs.KeyHistory) error {
+	if _, err := k.trustedOf(keys); err != nil {
+		return err
+	}
+	return k.print(keys)
+}
+
+// checkedKeys are the keys of a stored log, one of which has signed its checkpoint.
+func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
+	keys, err := ledger.StoredKeys(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	if keys == nil {
+		return nil, errors.New("it has no event yet: start the server, which makes the first")
+	}
+	head, err := log.Head(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the head: %w", err)
+	}
+	if _, err := proofs.OpenCheckpoint(head.Checkpoint, keys.Verifiers()...); err != nil {
+		return nil, fmt.Errorf("%w: stored checkpoint: %w", ledger.ErrDamaged, err)
+	}
+	return keys, nil
 }
 
 // offline opens the ledgers of a data folder for f.
