@@ -117,7 +117,7 @@ func checkLedgerKey(d *doctor, l ledgerAnswers) []diagnosis {
 	case err != nil:
 		return found(wrong, "restore it before the server ends: it does not start again without it", "the key of ledger %s: %v", plain(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return found(wrong, "name the folder of this server with --data; if this is it, restore the key before the server ends", "ledger %s signs with another key than the one in the folder", plain(l.Name))
+		return found(wrong, "name the folder of this server with --data; if this is it, the database or the key is an older copy: restore the newer one of both, and never put an older key in place of a newer one", "ledger %s signs with another key than the one in the folder", plain(l.Name))
 	}
 	return nil
 }
