@@ -94,3 +94,48 @@ func TestKeysFromVariables(t *testing.T) {
 	_, err = ledger.OpenHost(ctx, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup}, func(string) ledger.Config { return ledger.Config{} })
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
+
+// Keys in variables that are newer than the database sign nothing, and the file that says
+// which has signed last stays. So does a new key whose old one is missing.
+func TestVariablesThatDoNotFitTheLog(t *testing.T) {
+	ctx := t.Context()
+	one, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	two, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	value := one.Secret()
+	lookup := func(string) (string, bool) { return value, true }
+	older := memory.New()
+	h := host(t, older, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: lookup})
+	_, err = h.Create(ctx, ledger.New{Name: "a"})
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	newest, keys := memory.New(), ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: lookup}
+	h = host(t, newest, keys)
+	_, err = h.Create(ctx, ledger.New{Name: "a"})
+	require.NoError(t, err)
+	value += " " + two.Secret()
+	_, err = h.RotateKey(ctx, "a", "operator")
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+
+	h = host(t, older, keys)
+	l, err := h.Ledger("a")
+	require.NoError(t, err)
+	require.ErrorIs(t, l.Writable(ctx), ledger.ErrRollback)
+	require.NoError(t, h.Close())
+	signed, err := os.ReadFile(keys.SignedPath("a"))
+	require.NoError(t, err)
+	require.Equal(t, two.Verifier().String()+"\n", string(signed))
+
+	value = two.Secret()
+	h = host(t, newest, keys)
+	l, err = h.Ledger("a")
+	require.NoError(t, err)
+	require.ErrorIs(t, l.Writable(ctx), ledger.ErrKeyMissing)
+	_, err = h.RotateKey(ctx, "a", "operator")
+	require.ErrorIs(t, err, ledger.ErrKeyMissing)
+	_, err = h.RetireKey(ctx, "a", "operator")
+	require.NoError(t, err)
+	require.NoError(t, l.Writable(ctx))
+}
