@@ -42,7 +42,7 @@ func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 	}
-	file, err := engine.LockDirectory(dir, files)
+	file, err := engine.LockDirectory(dir, lockFiles(files))
 	if err != nil {
 		if heldElsewhere(err) {
 			return nil, fmt.Errorf("%w: %s", storage.ErrInUse, dir)

@@ -9,8 +9,52 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"colophon/storage"
 )
+
+// lockFiles returns a file system whose Lock neither empties a file nor follows a link.
+// The engine's does both.
+func lockFiles(files vfs.FS) vfs.FS {
+	if vfs.Root(files) != vfs.Default {
+		return files
+	}
+	return safeLockFS{files}
+}
+
+type safeLockFS struct{ vfs.FS }
+
+// Lock locks a regular file, made if absent, until the Closer is closed.
+func (safeLockFS) Lock(name string) (io.Closer, error) {
+	const flags = os.O_RDWR | os.O_CREATE | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	file, err := os.OpenFile(name, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file; remove it", name)
+	}
+	if err == nil {
+		err = flock(file)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// flock locks an open file or folder, without waiting.
+func flock(file *os.File) error {
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
 
 // lockItself locks a folder until the Closer is closed or the process ends;
 // storage.ErrInUse if it is locked already. nil where the folder is on a file
@@ -20,12 +64,7 @@ func lockItself(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking %s: %w", dir, err)
 	}
-	for {
-		err = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
+	err = flock(folder)
 	switch {
 	case err == nil:
 		return folder, nil

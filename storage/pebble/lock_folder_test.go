@@ -1,0 +1,36 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package pebble
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// A lock empties no file, and follows no link, even one that appears after the check.
+func TestLockFilesAreNotEmptied(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "LOCK")
+	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
+	lock, err := LockFolder(dir)
+	require.NoError(t, err)
+	_, err = LockFolder(dir)
+	require.ErrorIs(t, err, storage.ErrInUse)
+	_, err = lockFiles(vfs.Default).Lock(path)
+	require.True(t, heldElsewhere(err), err)
+	require.NoError(t, lock.Close())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "precious", string(text))
+
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(path, link))
+	_, err = lockFiles(vfs.Default).Lock(link)
+	require.Error(t, err)
+}
