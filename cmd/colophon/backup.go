@@ -168,10 +168,6 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 	if err != nil {
 		return made, err
 	}
-	known, err := store.known()
-	if err != nil {
-		return made, err
-	}
 	var total int64
 	for _, s := range sources {
 		total += s.info.Size()
@@ -182,7 +178,7 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 		if ctx.Err() != nil {
 			return made, exitf(exitFailed, "interrupted; there is no backup yet, and the next goes on from here")
 		}
-		f, copied, err := store.add(s, known)
+		f, copied, err := store.add(s)
 		if err != nil {
 			return made, fmt.Errorf("backing up %s: %w", s.name, err)
 		}

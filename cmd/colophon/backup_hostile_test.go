@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -117,5 +119,63 @@ func TestBackupsNameNothingElse(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
 		_, err := store.read(names[0])
 		require.ErrorContains(t, err, "is damaged", "%q", digest)
+	}
+}
+
+// A backup signs only what it has read from the data folder. It replaces stored files that
+// somebody has changed.
+func TestBackupsTrustNoStoredFile(t *testing.T) {
+	s := newStored(t)
+	s.post(50)
+	s.backup()
+	s.change(func(m *manifest) {
+		for i, f := range m.Files {
+			if filepath.Ext(f.Name) != ".sst" {
+				continue
+			}
+			store := backupStore{s.backups}
+			text, err := os.ReadFile(store.file(f.SHA256))
+			require.NoError(t, err)
+			text[len(text)/2] ^= 1
+			require.NoError(t, os.WriteFile(store.file(f.SHA256), text, 0o600)) // damage of the same length
+			sum := sha256.Sum256(text)
+			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // and an exchange, under its own digest
+			require.NoError(t, os.WriteFile(store.file(m.Files[i].SHA256), text, 0o600))
+		}
+	})
+	planted := s.manifests()[0]
+	s.backup()
+	made := s.manifests()[1]
+	tables := 0
+	for _, f := range made.Files {
+		require.NoError(t, verifyFile(backupStore{s.backups}.file(f.SHA256), f))
+		if filepath.Ext(f.Name) == ".sst" {
+			tables++
+			require.NotContains(t, planted.Files, f)
+		}
+	}
+	require.Positive(t, tables)
+	s.restore()
+}
+
+// Removing old backups removes nothing through a link, and nothing with another name.
+func TestPruneFollowsNoLink(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	s.backup()
+	victim := t.TempDir()
+	kept := []string{filepath.Join(victim, "a.conf"), filepath.Join(victim, strings.Repeat("a", 64)), filepath.Join(s.backups, "files", "notes")}
+	for _, path := range kept {
+		require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
+	}
+	require.NoError(t, pruneBackups(s.backups, 1))
+	s.backup()
+	require.NoError(t, os.Rename(filepath.Join(s.backups, "files"), filepath.Join(s.backups, "old")))
+	require.NoError(t, os.Symlink(victim, filepath.Join(s.backups, "files")))
+	require.Error(t, pruneBackups(s.backups, 1))
+	require.FileExists(t, filepath.Join(s.backups, "old", "notes"))
+	for _, path := range kept[:2] {
+		require.FileExists(t, path)
 	}
 }

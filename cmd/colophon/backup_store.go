@@ -189,59 +189,52 @@ func (b backupStore) open(f storedFile) (*os.File, error) {
 	return in, nil
 }
 
-// known are the tables of the newest backup, which need not be read to be known again.
-func (b backupStore) known() (map[string]storedFile, error) {
-	names, err := b.names()
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	m, err := b.read(names[len(names)-1])
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[string]storedFile)
-	for _, f := range m.Files {
-		if ext := filepath.Ext(f.Name); ext == ".sst" || ext == ".blob" { // never written again
-			known[f.Name] = f
-		}
-	}
-	return known, nil
-}
-
-// add puts a file into the store unless it is there. Copied are the bytes written.
-func (b backupStore) add(s source, known map[string]storedFile) (f storedFile, copied int64, err error) {
+// add puts a file into the store, unless a good copy is there. Copied are the bytes
+// written. It reads both the source and the stored copy: others may write to the store, and
+// the keys of the ledgers sign the digest.
+func (b backupStore) add(s source) (f storedFile, copied int64, err error) {
 	f = storedFile{Name: s.name, Size: s.info.Size(), Modified: s.info.ModTime().UnixNano()}
-	if k, ok := known[s.name]; ok && k.Size == f.Size && k.Modified == f.Modified && b.has(k) {
-		return k, 0, nil
-	}
 	in, _, err := safefile.Open(s.path)
 	if err != nil {
 		return f, 0, err
 	}
 	defer in.Close()
-	// One name for all: what an interrupted backup leaves, the next takes.
-	part := filepath.Join(b.dir, "incomplete")
-	digest, size, err := copyFile(part, in)
+	if f.SHA256, f.Size, err = digestOf(in); err != nil {
+		return f, 0, err
+	}
+	root, err := os.OpenRoot(b.dir)
 	if err != nil {
 		return f, 0, err
 	}
-	f.SHA256, f.Size = digest, size
-	if b.has(f) {
-		return f, 0, os.Remove(part)
+	defer root.Close()
+	if b.has(root, f) {
+		return f, 0, nil
+	}
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		return f, 0, err
+	}
+	// All backups use one name, so the next one replaces what an interrupted one leaves.
+	part := filepath.Join(b.dir, "incomplete")
+	if f.SHA256, f.Size, err = copyFile(part, in); err != nil {
+		return f, 0, err
 	}
 	if err := verifyFile(part, f); err != nil {
 		return f, 0, err
 	}
-	if err := os.Rename(part, b.file(digest)); err != nil {
+	if err := root.Rename("incomplete", "files/"+f.SHA256); err != nil { // follows no link out of the folder
 		return f, 0, err
 	}
-	return f, size, nil
+	return f, f.Size, nil
 }
 
-// has reports whether a file is in the store, of the right length.
-func (b backupStore) has(f storedFile) bool {
-	info, err := os.Lstat(b.file(f.SHA256))
-	return err == nil && info.Mode().IsRegular() && info.Size() == f.Size
+// has reports whether the store has a good copy of a file.
+func (b backupStore) has(root *os.Root, f storedFile) bool {
+	name := "files/" + f.SHA256
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
+		return false
+	}
+	return verifyFile(b.file(f.SHA256), f) == nil
 }
 
 // finish makes the backup count, durably.
@@ -275,19 +268,25 @@ func copyFile(path string, in io.Reader) (digest string, size int64, err error) 
 	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
 }
 
-// verifyFile checks that a file holds what it should.
+// digestOf returns the SHA-256 and the length of what a reader has.
+func digestOf(in io.Reader) (digest string, size int64, err error) {
+	hash := sha256.New()
+	size, err = io.Copy(hash, in)
+	return hex.EncodeToString(hash.Sum(nil)), size, err
+}
+
+// verifyFile checks that a regular file holds what it should.
 func verifyFile(path string, want storedFile) error {
-	in, err := os.Open(path)
+	in, _, err := safefile.Open(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	hash := sha256.New()
-	size, err := io.Copy(hash, in)
+	digest, size, err := digestOf(io.LimitReader(in, want.Size+1))
 	if err != nil {
 		return err
 	}
-	if digest := hex.EncodeToString(hash.Sum(nil)); digest != want.SHA256 || size != want.Size {
+	if digest != want.SHA256 || size != want.Size {
 		return fmt.Errorf("%s is damaged: %d bytes that hash to %s, it should have %d and %s", path, size, digest, want.Size, want.SHA256)
 	}
 	return nil
@@ -311,20 +310,34 @@ func pruneBackups(dir string, keep int) error {
 			needed[f.SHA256] = true
 		}
 	}
+	root, err := os.OpenRoot(dir) // nothing outside of the folder is removed, through no link
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for _, name := range names[:len(names)-keep] { // before the files that they name
-		if err := os.Remove(filepath.Join(dir, name+".json")); err != nil {
+		if err := root.Remove(name + ".json"); err != nil {
 			return err
 		}
 	}
-	entries, err := os.ReadDir(b.files())
+	if info, err := root.Lstat("files"); err != nil || !info.IsDir() {
+		return errors.Join(err, fmt.Errorf("removing old backups: %s is no folder; move it away", b.files()))
+	}
+	files, err := root.OpenRoot("files") // once: what replaces it is not touched
+	if err != nil {
+		return fmt.Errorf("removing old backups: %w", err)
+	}
+	defer files.Close()
+	entries, err := fs.ReadDir(files.FS(), ".")
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		if !needed[entry.Name()] {
-			if err := os.Remove(b.file(entry.Name())); err != nil {
-				return err
-			}
+		if entry.IsDir() || !digestForm.MatchString(entry.Name()) || needed[entry.Name()] {
+			continue
+		}
+		if err := files.Remove(entry.Name()); err != nil {
+			return err
 		}
 	}
 	return nil
