@@ -87,7 +87,7 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 		case slices.ContainsFunc(signed, of):
 			vouched = true
 		case slices.ContainsFunc(trusted, of):
-			return fmt.Errorf("no trusted key of ledger %q has signed it", l.Name)
+			return fmt.Errorf("%w: no trusted key of ledger %q has signed it", proofs.ErrWrongKey, l.Name)
 		default:
 			return fmt.Errorf("%w for ledger %q", errNoAnchor, l.Name)
 		}
@@ -98,8 +98,10 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 	return nil
 }
 
-// trustedKeys are the verifier keys that the operator gives, and those of the signing
-// keys that they have put beside the folder to restore. Keys of the backup are not.
+// trustedKeys are the verifier keys that the operator gives, and of each ledger the newest
+// signing key beside the folder to restore. An older key there may be stolen: it counts only
+// if the operator gives it. During a rotation both keys sign, so the newest is enough. Keys
+// of the backup do not count.
 func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Verifier, err error) {
 	for _, given := range o.keys {
 		keys, err := c.readKeys(given)
@@ -110,22 +112,17 @@ func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Ver
 	}
 	kept := signingKeys(c, o.data)
 	for _, l := range m.Ledgers {
-		var signers []*proofs.Signer
-		for _, load := range []func(string) (*proofs.Signer, error){kept.Load, kept.Staged} {
-			signer, err := load(l.Name)
-			if err == nil {
-				signers = append(signers, signer)
-			} else if !errors.Is(err, storage.ErrNotFound) {
-				return nil, err
-			}
+		signer, err := kept.Load(l.Name)
+		if value, _ := c.env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
+			signer, err = kept.Staged(l.Name) // the first of a variable, where no file says which has signed
 		}
-		others, err := kept.Others(l.Name)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		for _, signer := range append(signers, others...) {
-			list = append(list, signer.Verifier())
-		}
+		list = append(list, signer.Verifier())
 	}
 	return list, nil
 }

@@ -243,7 +243,9 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	note, err := proofs.SignBackup(digest, thief)
 	require.NoError(t, err)
 	m.Note = string(note)
-	require.ErrorContains(t, m.authenticate(keys(current, other.VerifierKey())), `ledger "default"`)
+	err = m.authenticate(keys(current, other.VerifierKey()))
+	require.ErrorContains(t, err, `ledger "default"`)
+	require.ErrorIs(t, err, proofs.ErrWrongKey, "for which restore says what to do")
 }
 
 // A backup without the keys at hand is made, and says that nothing vouches for it.
@@ -259,4 +261,28 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	require.Contains(t, said, "it is not signed")
 	require.False(t, strings.Contains(s.backup(), "not signed"))
 	s.restore()
+}
+
+// Of the keys beside the folder, the newest authenticates a backup: an older one may be
+// stolen, and counts only with --key.
+func TestRestoresTrustTheNewestKey(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	signer, err := proofs.GenerateKey().Signer(s.manifests()[0].Ledgers[0].Origin)
+	require.NoError(t, err)
+	for _, name := range []string{".previous", ".next", ".new"} {
+		data := filepath.Join(t.TempDir(), "data")
+		require.NoError(t, os.MkdirAll(keyFiles(data).Dir, 0o700))
+		newest := keyFiles(data).Path(ledger.Default)
+		old, err := os.ReadFile(keyFiles(s.data).Path(ledger.Default))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(newest, []byte(signer.Secret()+"\n"), 0o600))
+		require.NoError(t, os.WriteFile(newest+name, old, 0o600))
+		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
+		said := s.colophon(exitFailed, args...)
+		require.Contains(t, said, "give the key of the time of the backup with --key", name)
+		require.NoDirExists(t, databaseDir(data))
+		s.colophon(exitOK, append(args, "--key", s.key())...)
+	}
 }

@@ -83,8 +83,11 @@ func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 }
 
 // CheckFolder refuses a folder into which others than its owner can put files. dir may be
-// a link, which the owner of the folder around it has made.
+// a link of this user's or the administrator's.
 func CheckFolder(dir string) error {
+	if err := checkLinkOwner(dir); err != nil {
+		return err
+	}
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
@@ -95,6 +98,18 @@ func CheckFolder(dir string) error {
 		return fmt.Errorf("others can put files into %s; run: chmod go-w %s", dir, dir)
 	}
 	return CheckOwner(dir, info)
+}
+
+// checkLinkOwner refuses a link of another user, who could lead this one to any folder.
+func checkLinkOwner(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSymlink {
+		return err
+	}
+	if owner, known := ownerOf(info); known && owner != os.Geteuid() && owner != 0 {
+		return fmt.Errorf("%s is a link of another user, of id %d; remove it, or run: chown -h %d %s", path, owner, os.Geteuid(), path)
+	}
+	return nil
 }
 
 // CheckDataFolder is CheckFolder for the folder around those that CheckFolder checks. Its

@@ -138,3 +138,15 @@ func TestOwners(t *testing.T) {
 	give(t, filepath.Dir(dir), stranger)
 	require.NoError(t, CheckFolder(dir))
 }
+
+// A link of another user leads to no folder, even to a good one.
+func TestLinksOfOthers(t *testing.T) {
+	dir, _ := made(t, 0o700, 0o600)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
+	require.NoError(t, CheckFolder(link))
+	give(t, link, stranger)
+	require.ErrorContains(t, CheckFolder(link), "is a link of another user, of id 54321")
+	give(t, filepath.Dir(link), stranger)
+	require.Error(t, CheckFolder(link), "nor where the folder around it is theirs")
+}
