@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -265,6 +266,11 @@ func checkLedger(
 		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
 			Message: fmt.Sprintf("the ledger's description has the origin %q, its checkpoint %q", info.Origin, origin)}
 	}
+	if report.Damage == nil && head.Size > 0 {
+		if report.Damage, err = strangeSignatures(ctx, store, head); err != nil {
+			return finding{}, nil, err
+		}
+	}
 	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.Redacted, Keys: report.Keys}
 	d := report.Damage
 	if d != nil {
@@ -378,4 +384,18 @@ func (f finding) String() string {
 	}
 	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys, %d redacted contents", f.Ledger,
 		counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
+}
+
+// strangeSignatures is the damage of a stored head whose checkpoint has other signatures
+// than those of the keys in force, which have been verified: no other is ever stored.
+func strangeSignatures(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
+	history, err := ledger.StoredKeys(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	_, signatures, _ := bytes.Cut(head.Checkpoint, []byte("\n\n"))
+	if got, want := bytes.Count(signatures, []byte("\n")), len(history.InForce(head.Size)); got != want {
+		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, %d keys sign at this size", got, want)}, nil
+	}
+	return nil, nil
 }

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -158,6 +159,8 @@ func (k *keyCheck) key(key keys.Parsed, raw []byte, value func() ([]byte, error)
 		return nil, nil
 	}
 	switch key.Family {
+	case keys.InfoKey:
+		err = k.description(l, value)
 	case keys.EntryKey:
 		if key.Seq >= l.head.Size {
 			k.found(l, storage.StrayEntry, key.Seq, "it is stored, but the head has %d entries", l.head.Size)
@@ -258,6 +261,24 @@ func (k *keyCheck) event(l *ledgerCheck, seq uint64) (storage.EventSummary, erro
 		return storage.EventSummary{}, nil
 	}
 	return l.log.Event(k.ctx, seq)
+}
+
+// description checks that a ledger's description is, byte for byte, what is written of what
+// it says: nothing else can be kept in it.
+func (k *keyCheck) description(l *ledgerCheck, value func() ([]byte, error)) error {
+	stored, err := value()
+	if err != nil {
+		return err
+	}
+	info, err := keys.DecodeInfo(stored)
+	if err != nil {
+		return err
+	}
+	written, err := keys.EncodeInfo(info)
+	if err == nil && !bytes.Equal(stored, written) {
+		k.found(l, storage.StrayDatabase, l.head.Size, "the ledger's description has more in it, or in another form, than is ever written")
+	}
+	return err
 }
 
 func (k *keyCheck) setting(l *ledgerCheck, key keys.Parsed, value func() ([]byte, error)) error {
