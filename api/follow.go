@@ -85,7 +85,7 @@ type follower struct {
 	frames  *frames
 	pace    *followPace
 	out     *patientWriter
-	allowed func() error            // nil while he may still follow
+	allowed func() error            // nil while the client may still follow
 	hold    func(bytes int64) error // of the memory for answers, while a block is sent
 	ending  <-chan struct{}
 	beat    <-chan time.Time

@@ -20,7 +20,7 @@ import (
 const bulk = 256 << 10
 
 // fillings are texts that are short and many, or that become longer: as JSON, each about
-// so many bytes long.
+// that many bytes long.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"

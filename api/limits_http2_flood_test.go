@@ -126,7 +126,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().limits.requests.inUse() == 0 && s.server().limits.reading.inUse() == 0 }, patience, time.Millisecond)
 }
 
-// A connection has so many requests under way; more are refused, and it goes on.
+// A connection has a bounded number of requests under way; more are refused, and it goes on.
 func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Hour }).secured()
 	f := s.frames()
@@ -200,7 +200,7 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s.healthy()
 }
 
-// Streams of one connection that nobody reads hold no more than their caller's share, and
+// Unread streams of one connection hold no more than their caller's share, and
 // are reset when their time is over; another caller is answered meanwhile.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20

@@ -67,7 +67,7 @@ func TestWeight(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(refusedMemory))
 }
 
-// budget is one of so many bytes.
+// budget returns a budget of that many bytes.
 func budget(limit int64, wait time.Duration) *memoryBudget {
 	return newMemoryBudget(limit, wait, refusedMemory, "bodies")
 }
@@ -96,7 +96,7 @@ func TestShares(t *testing.T) {
 	new(share).release()
 }
 
-// A caller gets no more than is left for all others; another caller finds room at once, and one that waits holds up nobody.
+// A caller gets no more than is left for all others; another caller finds room at once, and one that waits delays no other.
 func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)

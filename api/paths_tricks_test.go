@@ -32,7 +32,7 @@ func (g *gated) raw(method, target string, headers ...string) answer {
 }
 
 // Paths that mean one ledger to a reader and another to the server show nothing that the
-// caller may not see, whatever the method. Nobody is sent elsewhere.
+// caller may not see, whatever the method. No client is redirected.
 func TestPathsHaveOneMeaning(t *testing.T) {
 	g := startGated(t)
 	only := "Authorization: " + g.having("only", scopeNames...).authorization[0] // all scopes on default, none on other

@@ -15,7 +15,7 @@ import (
 	"colophon/storage"
 )
 
-// init lets tests make folders that nobody else can write to, as umask 002 would not.
+// init lets tests make folders that no other user can write to, as umask 002 would not.
 func init() { syscall.Umask(0o022) }
 
 // Keys and marks are read and written in folders that others cannot change, and through

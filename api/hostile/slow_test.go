@@ -334,7 +334,7 @@ func (s *slowSiege) end() {
 	s.stop = make(chan struct{})
 }
 
-// awaitStalled waits until answers that nobody reads hold so many bytes.
+// awaitStalled waits until unread answers hold at least that many bytes.
 func (s *slowSiege) awaitStalled(t *testing.T, held float64) {
 	t.Helper()
 	await(t, func() string {

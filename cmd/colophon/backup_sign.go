@@ -127,7 +127,7 @@ func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Ver
 	return list, nil
 }
 
-// checkAuthentic refuses a backup that nobody trusted vouches for, unless the operator
+// checkAuthentic refuses a backup that no trusted key has signed, unless the operator
 // takes it as it is.
 func (o restoreOptions) checkAuthentic(c *console, m *manifest) error {
 	if o.unauthenticated {

@@ -17,7 +17,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// init lets tests make folders that nobody else can write to, as umask 002 would not.
+// init lets tests make folders that no other user can write to, as umask 002 would not.
 func init() { syscall.Umask(0o022) }
 
 // victim is a file that no command may touch; check says that none has.

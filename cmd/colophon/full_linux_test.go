@@ -20,7 +20,7 @@ import (
 	"colophon/ledger"
 )
 
-// smallDisk is a file system of its own with so many bytes.
+// smallDisk is a file system of its own of that many bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills a disk until so many bytes are free, and returns what frees them again.
+// ballast fills a disk until that many bytes are free, and returns what frees them again.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

@@ -235,7 +235,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, m.authenticate(keys(other.VerifierKey())), errNoAnchor)
 	require.ErrorIs(t, m.authenticate(keys(current)), errNoAnchor)
 
-	// Whoever has one key alone signs for no other ledger.
+	// A person who has one key signs for no other ledger.
 	thief, err := keyFiles(s.data).Load("other")
 	require.NoError(t, err)
 	digest, err := m.digest()

@@ -31,7 +31,7 @@ func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool)
 	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// actor is who the server takes the client for; empty for nobody. The connection is a
+// actor is the identity that the server gives the client; empty for none. The connection is a
 // new one if fresh, else the one of before.
 func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
 	o.t.Helper()

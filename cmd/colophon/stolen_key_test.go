@@ -230,7 +230,7 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "--later")
 }
 
-// A checkpoint that only the retired key has signed accuses nobody without saying that it
+// A checkpoint that only the retired key has signed accuses the ledger only with the words that it
 // may be forged, and of none beyond its bound is anything made.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
@@ -276,7 +276,7 @@ func TestStateFromBeforeARotation(t *testing.T) {
 }
 
 // A checkpoint that an older key alone has signed counts for nothing where a newer one
-// signs: it is not remembered, and accuses nobody, whichever key is given.
+// signs: it is not remembered and accuses no one, whichever key is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 0)
 	old, err := keyFiles(w.data).Load("default")

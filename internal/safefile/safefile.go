@@ -56,7 +56,7 @@ func Read(path string) ([]byte, error) {
 	})
 }
 
-// ReadPrivate is Read of a file that nobody but its owner may read.
+// ReadPrivate is Read of a file that only its owner may read.
 func ReadPrivate(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error { return CheckPrivate(path, info, "600") })
 }

@@ -77,7 +77,7 @@ func TestModesOfFolders(t *testing.T) {
 	}
 }
 
-// Nothing is read or written through a link, and nobody waits for a pipe.
+// Nothing is read or written through a link, and no call waits for a pipe.
 func TestOnlyRegularFiles(t *testing.T) {
 	for name, put := range map[string]func(path, other string) error{
 		"a link":            func(path, other string) error { return os.Symlink(other, path) },

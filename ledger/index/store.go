@@ -103,7 +103,7 @@ func (s *Store) open() error {
 // errReadOnly: the index can neither be built nor brought up to date.
 var errReadOnly = fmt.Errorf("%w: the index cannot be built", storage.ErrNoSpace)
 
-// openReadOnly opens an index that is there and sound. Otherwise nobody may use it.
+// openReadOnly opens an index that is there and sound. Otherwise it cannot be used.
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {

@@ -289,7 +289,7 @@ func (o object) strictJSON(name string, v pyjson.Value) {
 }
 
 // fits refuses a list whose elements cannot stand in one event, since each takes at least
-// so many bytes there: what is made of each while it is checked can be many times that.
+// that many bytes there: what is made of each while it is checked can be many times that.
 func (o object) fits(name string, list pyjson.Value, bytes int, advice string) bool {
 	most := MaxEntry / bytes
 	if list.Len() <= most {

@@ -111,8 +111,8 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
 }
 
-// The engine shows what a commit erases before the commit is durable. Whoever misses the
-// content then finds the redaction.
+// The engine shows what a commit erases before the commit is durable. A reader that
+// misses the content then finds the redaction.
 func TestContentThatIsBeingErased(t *testing.T) {
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})

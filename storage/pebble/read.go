@@ -126,7 +126,7 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 // content reads content; storage.ErrNotFound if the ledger has none of that digest. The
 // engine shows what a commit erases before the commit is durable, and Redaction shows it
 // afterwards. So content that is missing is looked for again after the commit under way:
-// whoever then asks for the redaction that has erased it finds it.
+// a caller that then asks for the redaction finds it.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
 	if !errors.Is(err, storage.ErrNotFound) {
