@@ -42,21 +42,25 @@ func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 	}
-	file, err := engine.LockDirectory(dir, lockFiles(files))
-	if err != nil {
-		if heldElsewhere(err) {
-			return nil, fmt.Errorf("%w: %s", storage.ErrInUse, dir)
+	lock := new(folderLock)
+	var err error
+	if vfs.Root(files) == vfs.Default { // first: the process that has the file's lock loses it with any close of the file
+		if lock.folder, err = lockItself(dir); err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
 	}
-	lock := &folderLock{file: file}
-	if vfs.Root(files) != vfs.Default {
+	if lock.file, err = engine.LockDirectory(dir, lockFiles(files)); err == nil {
 		return lock, nil
 	}
-	if lock.folder, err = lockItself(dir); err != nil {
-		return nil, errors.Join(err, file.Close())
+	if heldElsewhere(err) {
+		err = fmt.Errorf("%w: %s", storage.ErrInUse, dir)
+	} else {
+		err = fmt.Errorf("locking %s: %w", dir, err)
 	}
-	return lock, nil
+	if lock.folder != nil {
+		err = errors.Join(err, lock.folder.Close())
+	}
+	return nil, err
 }
 
 // Close gives both locks back.

@@ -36,8 +36,8 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file; remove it", name)
 	}
-	if err == nil {
-		err = flock(file)
+	if err == nil { // of the process, as the engine's is: doctor asks which process has it
+		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})
 	}
 	if err != nil {
 		_ = file.Close()
@@ -46,7 +46,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	return file, nil
 }
 
-// flock locks an open file or folder, without waiting.
+// flock locks an open folder, without waiting.
 func flock(file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
