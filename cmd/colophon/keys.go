@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -142,6 +143,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	fetch := newFetcher(server, ledgerPath(name), time.Minute, 2) // before the client is used
 	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name)+"/log/key", nil)
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 		return err
 	}
 	if trusted != nil {
-		if err := k.checkKeys(ctx, server, name, keys, trusted); err != nil {
+		if err := checkServedKeys(ctx, fetch, keys, trusted); err != nil {
 			return err
 		}
 	}

@@ -4,17 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"colophon/proofs"
 )
 
-// checkKeys checks what a server says of the keys of its log, which is only its word,
+// checkServedKeys checks what a server says of the keys of its log, which is only its word,
 // against the log: the checkpoint of now is signed by all keys that are said to sign, a
 // trusted one or one that follows it among them, and each change of keys is an event of
 // the tree that this checkpoint signs.
-func (k *keysCommand) checkKeys(ctx context.Context, server *client, name string, said *proofs.KeyHistory, trusted []*proofs.Verifier) error {
-	log, err := openPublishedLog(ctx, newFetcher(server, ledgerPath(name), time.Minute, 2), said.Following(trusted...), 1)
+func checkServedKeys(ctx context.Context, fetch *fetcher, said *proofs.KeyHistory, trusted []*proofs.Verifier) error {
+	log, err := openPublishedLog(ctx, fetch, said.Following(trusted...), 1)
 	if err != nil {
 		return err
 	}
