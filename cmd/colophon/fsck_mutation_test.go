@@ -407,6 +407,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, databaseDir(sound))
 	require.NoError(t, err)
+	// An open database goes on with erasures that are due, whatever its ledgers are like.
+	all = slices.DeleteFunc(all, func(kv pebbletest.KeyValue) bool { return kv.Key[0] == 'x' })
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
 	for what, c := range map[string]struct {
