@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -64,7 +65,7 @@ Exit codes:
    6  nothing is wrong, but the server does not show all that was to be checked
 `
 
-func newAudit(c *console) *cobra.Command {
+func newAudit(c *cli.Console) *cobra.Command {
 	o := auditOptions{timeout: time.Minute, interval: 10 * time.Second}
 	command := &cobra.Command{
 		Use:   "audit URL --key KEY",
@@ -85,7 +86,7 @@ func newAudit(c *console) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.key, "key", c.environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
+	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
 	flags.StringVar(&o.state, "state", "", "`file` that remembers the audit; made if absent, with a folder of that name and .d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
 	flags.BoolVar(&o.content, "content", false, "fetch and check all content too")
@@ -99,15 +100,15 @@ func newAudit(c *console) *cobra.Command {
 	flags.DurationVar(&o.timeout, "timeout", o.timeout, "longest `time` that one answer may take")
 	flags.IntVar(&o.parallel, "parallel", 8, "`requests` at once")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, each on a line")
-	flags.StringVar(&o.server.tokenFile, "token-file", c.environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.server.caFile, "ca-file", c.environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
+	flags.StringVar(&o.server.tokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&o.server.caFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
 	return command
 }
 
 // parse takes the URL of a ledger apart.
 func (o *auditOptions) parse(text string) error {
 	const before = "/v1/ledgers/"
-	refusal := exitf(exitUsage, "%q is not the URL of a ledger like %s%sdefault", text, defaultServer, before)
+	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, defaultServer, before)
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
 		return refusal
@@ -132,24 +133,24 @@ func (o *auditOptions) validate(command *cobra.Command) error {
 	given := command.Flags().Changed
 	switch {
 	case o.key == "":
-		return exitf(exitUsage, "--key is missing: give the ledger's verifier key, as its operator has published it, or a file with it")
+		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as its operator has published it, or a file with it")
 	case o.follow && (o.replayIndex || o.content || o.receipts > 0):
-		return exitf(exitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
+		return cli.Exitf(cli.ExitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
-		return exitf(exitUsage, "--sample and --metrics-url mean nothing without --replay-index")
+		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url mean nothing without --replay-index")
 	case given("seed") && !o.replayIndex && o.receipts == 0:
-		return exitf(exitUsage, "--seed means nothing without --replay-index or --receipts")
+		return cli.Exitf(cli.ExitUsage, "--seed means nothing without --replay-index or --receipts")
 	case o.metricsURL != "" && !strings.HasPrefix(o.metricsURL, "http://") && !strings.HasPrefix(o.metricsURL, "https://"):
-		return exitf(exitUsage, "--metrics-url %q is not a URL like %s/metrics", o.metricsURL, defaultServer)
+		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.metricsURL, defaultServer)
 	case o.timeout <= 0 || o.interval <= 0 || o.parallel < 1 || o.sample < -1 || o.receipts < 0:
-		return exitf(exitUsage, "--timeout, --interval and --parallel must be positive, --sample at least -1, --receipts at least 0")
+		return cli.Exitf(cli.ExitUsage, "--timeout, --interval and --parallel must be positive, --sample at least -1, --receipts at least 0")
 	}
 	return nil
 }
 
 // auditor is one audit.
 type auditor struct {
-	*console
+	*cli.Console
 	auditOptions
 	given []*proofs.Verifier // keys that are trusted
 	keys  []*proofs.Verifier // those, and all that follow from them
@@ -169,13 +170,13 @@ type auditor struct {
 	report    *auditReport
 }
 
-func runAudit(ctx context.Context, c *console, o auditOptions) error {
-	a := &auditor{console: c, auditOptions: o}
+func runAudit(ctx context.Context, c *cli.Console, o auditOptions) error {
+	a := &auditor{Console: c, auditOptions: o}
 	for a.seed == 0 {
 		a.seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; every reader of JSON has it exactly
 	}
 	var err error
-	if a.given, err = c.readKeys(o.key); err != nil {
+	if a.given, err = c.ReadKeys(o.key); err != nil {
 		return err
 	}
 	notes, err := readAgainst(o.against)
@@ -195,7 +196,7 @@ func runAudit(ctx context.Context, c *console, o auditOptions) error {
 		return err
 	}
 	if a.memory.converted {
-		a.say("%s is of an earlier version, without checksums: the checkpoints in it count, and the log is walked from its beginning", o.state)
+		a.Say("%s is of an earlier version, without checksums: the checkpoints in it count, and the log is walked from its beginning", o.state)
 	}
 	if err = a.followKeys(ctx); err == nil {
 		err = a.openAgainst(notes)
@@ -232,11 +233,11 @@ func (a *auditor) once(ctx context.Context) error {
 	if err := a.round(ctx); err != nil {
 		return err
 	}
-	if err := a.report.print(a.console, a.json, false); err != nil {
+	if err := a.report.print(a.Console, a.json, false); err != nil {
 		return err
 	}
 	if !a.report.Clean {
-		return &exitError{code: a.report.Code}
+		return &cli.ExitError{Code: a.report.Code}
 	}
 	return nil
 }
@@ -301,9 +302,9 @@ func (a *auditor) walkOn(ctx context.Context, log *publishedLog) error {
 // walk walks the log and notes in the report what it came to. The error is a
 // *audit.Damage where there is some; that the checkpoint was seen is remembered all the same.
 func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension) (audit.Position, error) {
-	bar := newProgress(a.console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
-	defer bar.finish()
-	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.ledger, Now: time.Now(), Progress: func(done, _ uint64) { bar.set(done) }}
+	bar := cli.NewProgress(a.Console, int64(min(log.head.Size, math.MaxInt64)), "auditing "+a.ledger)
+	defer bar.Finish()
+	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.ledger, Now: time.Now(), Progress: func(done, _ uint64) { bar.Set(done) }}
 	report, at, err := audit.Extend(ctx, log, options, x)
 	if err != nil {
 		return at, err
@@ -313,7 +314,7 @@ func (a *auditor) walk(ctx context.Context, log *publishedLog, x audit.Extension
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
-			a.say("the checkpoint of the damaged log is not remembered: %v", err) // the damage comes first
+			a.Say("the checkpoint of the damaged log is not remembered: %v", err) // the damage comes first
 		}
 		return at, report.Damage
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -149,7 +150,7 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "counts of a size that never was", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.size+1, w.size+1 }, want: answer("/stats", "", "the answer is of a size that the log does not have")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
-			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+decimal(w.size)+"\n", "\n"+decimal(w.size+1)+"\n", 1)
+			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.Decimal(w.size)+"\n", "\n"+cli.Decimal(w.size+1)+"\n", 1)
 		}, want: answer("/run-dags/", "receipt", "it differs")},
 		{name: "another event", about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxAuditValues) + `1]}` }, want: answer("/sources", "", "")},
@@ -157,7 +158,7 @@ func TestLiesAreNamed(t *testing.T) {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
 		}, want: auditFinding{Kind: kindMetrics, Query: "/metrics"}},
 		{name: "a tree that is one too large", about: onPath("/metrics"), text: func(text string) string {
-			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+decimal(w.size), `colophon_ledger_tree_size{ledger="default"} `+decimal(w.size+1), 1)
+			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.size), `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.size+1), 1)
 		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfTree, Message: "it is more than the log has"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
@@ -175,8 +176,8 @@ func TestLiesAreNamed(t *testing.T) {
 			}
 			return rows
 		}), want: answer("/records?events=true", "", "the row differs")},
-		{name: "an erasure is made up", about: onPath("/records/"+decimal(w.at["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
-			want: answer("/records/"+decimal(w.at["dag"])+"?derive=true", "redacted_by", "it differs")},
+		{name: "an erasure is made up", about: onPath("/records/"+cli.Decimal(w.at["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
+			want: answer("/records/"+cli.Decimal(w.at["dag"])+"?derive=true", "redacted_by", "it differs")},
 		{name: "an erasure by nobody", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
@@ -250,7 +251,7 @@ func TestMetricsThatCannotBeSeen(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
 	report, o := audited(t, url, w.key, "--replay-index", "--sample", "1")
-	require.Equal(t, exitWithheld, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, cli.ExitWithheld, o.code, "%s%s", o.stdout, o.stderr)
 	require.False(t, report.Clean)
 	require.Empty(t, report.Findings)
 	require.Len(t, report.Unchecked, 1)

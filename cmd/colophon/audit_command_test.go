@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -59,7 +60,7 @@ func TestAuditStateGoesOn(t *testing.T) {
 	})
 	broken.Store(true)
 	_, o := audited(t, url, w.key, "--state", state, "--timeout", "200ms")
-	require.Equal(t, exitUnreachable, o.code)
+	require.Equal(t, cli.ExitUnreachable, o.code)
 	require.NoFileExists(t, state, "nothing is known yet")
 	broken.Store(false)
 	report, _ := audited(t, url, w.key, "--state", state)
@@ -156,7 +157,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 			c.change(t, state)
 			before := stateFiles(t, state)
 			o := commandLine(t.Context(), "audit", url, "--key", c.key, "--state", state)
-			require.Equal(t, exitUsage, o.code, "%s%s", o.stdout, o.stderr)
+			require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
 			require.Contains(t, o.stderr, c.says)
 			for name, text := range stateFiles(t, state) {
 				require.Equal(t, before[name], text, name)
@@ -257,7 +258,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	out, in := io.Pipe()
 	reports, done := make(chan auditReport), make(chan int, 1)
 	go func() {
-		c := &console{in: strings.NewReader(""), out: in, err: new(bytes.Buffer), env: func(string) (string, bool) { return "", false }}
+		c := &cli.Console{In: strings.NewReader(""), Out: in, Err: new(bytes.Buffer), Env: func(string) (string, bool) { return "", false }}
 		done <- auditCommand(ctx, c, url, "--key", key, "--follow", "--json", "--interval", "10ms", "--timeout", "1s")
 		_ = in.Close()
 	}()
@@ -315,22 +316,22 @@ func TestAuditCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{}, exitUsage, "accepts 1 arg"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default"}, exitUsage, "--key is missing"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", "x"}, exitUsage, "neither a file nor a verifier key"},
-		{[]string{"http://127.0.0.1:1", "--key", key}, exitUsage, "is not the URL of a ledger"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/", "--key", key}, exitUsage, "is not the URL of a ledger"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/a/b", "--key", key}, exitUsage, "is not the URL of a ledger"},
-		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, exitUsage, "is not the URL of a ledger"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, exitUsage, "--follow watches the log alone"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, exitUsage, "without --replay-index"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, exitUsage, "without --replay-index or --receipts"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, exitUnreachable, "no answer from the server"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, exitUsage, "must be positive"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, exitUsage, "--against"},
-		{[]string{sound, "--key", w.key, "--state", filepath.Join(t.TempDir(), "nowhere", "state")}, exitUsage, "--state: mkdir"},
-		{[]string{sound + "s", "--key", w.key}, exitFailed, "404"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "100ms"}, exitUnreachable, "no answer from the server"},
+		{[]string{}, cli.ExitUsage, "accepts 1 arg"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default"}, cli.ExitUsage, "--key is missing"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", "x"}, cli.ExitUsage, "neither a file nor a verifier key"},
+		{[]string{"http://127.0.0.1:1", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/a/b", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
+		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, cli.ExitUsage, "--follow watches the log alone"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "without --replay-index"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "without --replay-index or --receipts"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, cli.ExitUnreachable, "no answer from the server"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, cli.ExitUsage, "must be positive"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, cli.ExitUsage, "--against"},
+		{[]string{sound, "--key", w.key, "--state", filepath.Join(t.TempDir(), "nowhere", "state")}, cli.ExitUsage, "--state: mkdir"},
+		{[]string{sound + "s", "--key", w.key}, cli.ExitFailed, "404"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "100ms"}, cli.ExitUnreachable, "no answer from the server"},
 	} {
 		o := commandLine(t.Context(), append([]string{"audit"}, c.args...)...)
 		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
@@ -354,7 +355,7 @@ func TestAuditExitCodes(t *testing.T) {
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	require.NoError(t, err)
 	for _, e := range auditExits() {
-		require.Contains(t, string(documented), "| "+decimal(uint64(e.code))+" | `"+string(e.kind)+"` |")
+		require.Contains(t, string(documented), "| "+cli.Decimal(uint64(e.code))+" | `"+string(e.kind)+"` |")
 	}
 }
 

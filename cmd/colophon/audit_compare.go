@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -138,7 +139,7 @@ func (c *comparer) settle(ctx context.Context, q question) (answer comparedAnswe
 			return c.failed(q, err)
 		}
 		if c.isLater(q, page) {
-			answer = comparedAnswer{finding: c.finding(q, "", "the answer is of a size that the server was beyond before", "at least "+decimal(c.size), decimal(page.size))}
+			answer = comparedAnswer{finding: c.finding(q, "", "the answer is of a size that the server was beyond before", "at least "+cli.Decimal(c.size), cli.Decimal(page.size))}
 			continue
 		}
 		answer = c.compare(ctx, q, page, true)
@@ -269,7 +270,7 @@ func (c *comparer) findingAt(q question, page *answerPage, row, message, expecte
 	query, at := q.String(), pagePlace{limit: q.limit}
 	switch {
 	case page.size > 0:
-		query += " as of " + decimal(page.size)
+		query += " as of " + cli.Decimal(page.size)
 	default:
 		query += " at the head"
 	}
@@ -359,7 +360,7 @@ func (c *comparer) fetchPage(ctx context.Context, from *fetcher, q question, p p
 	switch answer.status {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, exitf(exitFailed, "the answers cannot be audited: %s", answer.why)
+		return nil, cli.Exitf(cli.ExitFailed, "the answers cannot be audited: %s", answer.why)
 	default:
 		return page, nil
 	}
@@ -438,7 +439,7 @@ func (c *comparer) sizeOf(q question, p *answerPage, noted bool) (size uint64, e
 		if q.form == ofStatistics {
 			head, err := strconv.ParseUint(string(p.document.Root().Member("tree_size").Raw()), 10, 64)
 			if err != nil || head < size {
-				return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + decimal(size), string(p.document.Root().Member("tree_size").Raw())}
+				return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + cli.Decimal(size), string(p.document.Root().Member("tree_size").Raw())}
 			}
 			c.saysSize(q, head)
 		}
@@ -841,7 +842,7 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return c.failed(q, err)
 		}
 		if got.size != c.size {
-			return comparedAnswer{finding: c.findingAt(q, got, "", "the answer is of a size that the server was beyond before", "at least "+decimal(c.size), decimal(got.size))}
+			return comparedAnswer{finding: c.findingAt(q, got, "", "the answer is of a size that the server was beyond before", "at least "+cli.Decimal(c.size), cli.Decimal(got.size))}
 		}
 	}
 }
@@ -952,14 +953,14 @@ func (c *comparer) saysRedacted(q question, seq, by uint64) {
 // which so much is signed by now and these redactions.
 func (c *comparer) heldToLog(signed uint64, redactions map[uint64]uint64) *auditFinding {
 	if c.largest > signed {
-		return c.finding(c.sizedBy, "", "it is of a size that the log does not have", "at most "+decimal(signed), decimal(c.largest))
+		return c.finding(c.sizedBy, "", "it is of a size that the log does not have", "at most "+cli.Decimal(signed), cli.Decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redacted)) {
 		said := c.redacted[seq]
 		if by, redacted := redactions[seq]; !redacted || by != said.by {
-			f := c.finding(said.q, redactedMember, "no such event redacts the record", "", decimal(said.by))
+			f := c.finding(said.q, redactedMember, "no such event redacts the record", "", cli.Decimal(said.by))
 			if redacted {
-				f.Expected = decimal(by)
+				f.Expected = cli.Decimal(by)
 			}
 			f.Seq = &seq
 			return f

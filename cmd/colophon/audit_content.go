@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -156,7 +157,7 @@ func (c *contentChecker) finish(report *auditReport) error {
 		unknown += d.Unknown
 	}
 	if unknown > 0 {
-		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover words that are too long for an event", counted(unknown, "record")))
+		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover words that are too long for an event", cli.Counted(unknown, "record")))
 	}
 	if c.damage != nil {
 		return c.damage
@@ -214,7 +215,7 @@ type contentPiece struct {
 const maxRecordContent = 4 * maxAuditContent
 
 // namedPieces are the pieces of content that an event names, and their size in all. The
-// error is an exitError where that is too much.
+// error is an ExitError where that is too much.
 func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
@@ -227,7 +228,7 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(says)})
 		if size += int64(says); size > maxRecordContent {
-			return nil, 0, exitf(exitFailed, "the content of event %d cannot be audited: the event says that it is larger than %d bytes", seq, maxRecordContent)
+			return nil, 0, cli.Exitf(cli.ExitFailed, "the content of event %d cannot be audited: the event says that it is larger than %d bytes", seq, maxRecordContent)
 		}
 	}
 	return named, size, nil
@@ -251,7 +252,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 		}
 		return nil, goneBy, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, nil, exitf(exitFailed, "the content cannot be audited: %s", answer.why)
+		return nil, nil, cli.Exitf(cli.ExitFailed, "the content cannot be audited: %s", answer.why)
 	default:
 		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
 	}

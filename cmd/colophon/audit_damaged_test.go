@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -22,7 +23,7 @@ func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifie
 	state = filepath.Join(t.TempDir(), "state")
 	report, o := audited(t, serveRaw(t, w.data, nil), w.key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	keys, err := new(console).readKeys(w.key)
+	keys, err := new(cli.Console).ReadKeys(w.key)
 	require.NoError(t, err)
 	files = []string{state}
 	for name := range stateOf(t, state).Files {
@@ -38,9 +39,9 @@ func requireDamaged(t *testing.T, state string, keys []*proofs.Verifier, what ..
 	if err == nil {
 		require.NoError(t, m.close())
 	}
-	exit := new(exitError)
+	exit := new(cli.ExitError)
 	require.ErrorAs(t, err, &exit, what...)
-	require.Equal(t, exitUsage, exit.code)
+	require.Equal(t, cli.ExitUsage, exit.Code)
 	require.ErrorIs(t, err, errStateDamaged, what...)
 	require.ErrorContains(t, err, "This says nothing about the ledger", what...)
 }
@@ -176,7 +177,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 		status, answer := send(t, "POST", url+"/ipc-records", `{"run_id":"more","payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "application/json")
 		require.Contains(t, []int{http.StatusCreated, http.StatusOK}, status, answer)
 	}
-	keys, err := new(console).readKeys(grown.key)
+	keys, err := new(cli.Console).ReadKeys(grown.key)
 	require.NoError(t, err)
 	old, err := os.ReadFile(before)
 	require.NoError(t, err)
@@ -223,7 +224,7 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	text, err = json.Marshal(s)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(state, text, 0o600))
-	keys, err := new(console).readKeys(w.key)
+	keys, err := new(cli.Console).ReadKeys(w.key)
 	require.NoError(t, err)
 	requireDamaged(t, state, keys)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -51,8 +52,8 @@ func (c *comparer) compareDocument(q question, got *answerPage) (answer compared
 	redacted := strings.Join(got.header.Values(redactedByHeader), ",")
 	by, known := c.redactions[seq]
 	switch known = known && by < got.known; {
-	case known && redacted != decimal(by):
-		return wrong(redactedByHeader, "the header differs", decimal(by), redacted)
+	case known && redacted != cli.Decimal(by):
+		return wrong(redactedByHeader, "the header differs", cli.Decimal(by), redacted)
 	case !known && redacted != "":
 		by, err := strconv.ParseUint(redacted, 10, 64)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"syscall"
 
+	"colophon/internal/cli"
 	"colophon/proofs/audit"
 )
 
@@ -33,22 +34,22 @@ func whatNow(kind audit.Kind) string {
 
 // explain is the error that ends the audit.
 func (a *auditor) explain(ctx context.Context, err error) error {
-	var exit *exitError
+	var exit *cli.ExitError
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return exitf(exitFailed, "interrupted while auditing %q; %s", a.ledger, a.goesOn())
+		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", a.ledger, a.goesOn())
 	case errors.As(err, &exit):
 		return err
 	case misdirected(err):
-		return exitf(exitUnreachable, "the audit could not be finished: %w", err)
+		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w", err)
 	case errors.Is(err, audit.ErrUnavailable):
-		return exitf(exitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, a.goesOn())
+		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, a.goesOn())
 	case errors.Is(err, syscall.ENOSPC):
-		return exitf(exitFailed, "the audit could not be finished: %w\nMake room there, or name another place: --state, and TMPDIR for the rest. What a state had before it still has", err)
+		return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w\nMake room there, or name another place: --state, and TMPDIR for the rest. What a state had before it still has", err)
 	}
-	return exitf(exitFailed, "the audit could not be finished: %w", err)
+	return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w", err)
 }
 
 // goesOn says where the next audit begins.

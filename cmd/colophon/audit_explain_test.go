@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs/audit"
 )
 
@@ -41,18 +42,18 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{interrupted, "", context.Canceled, exitFailed, []string{"interrupted", "begins anew; with --state it would go on"}},
-		{interrupted, "seen", context.Canceled, exitFailed, []string{"interrupted", "goes on from what seen remembers"}},
-		{t.Context(), "", fmt.Errorf("audit: %w", unavailableError{errors.New("no answer")}), exitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins anew"}},
-		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), exitFailed, []string{"seen.d/facts", "Make room"}},
-		{t.Context(), "", unavailableError{exitf(exitUsage, "403 not yours")}, exitUsage, []string{"403 not yours"}},
-		{t.Context(), "", errors.New("else"), exitFailed, []string{"the audit could not be finished: else"}},
+		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins anew; with --state it would go on"}},
+		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "goes on from what seen remembers"}},
+		{t.Context(), "", fmt.Errorf("audit: %w", unavailableError{errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins anew"}},
+		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
+		{t.Context(), "", unavailableError{cli.Exitf(cli.ExitUsage, "403 not yours")}, cli.ExitUsage, []string{"403 not yours"}},
+		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
 	} {
 		a := &auditor{auditOptions: auditOptions{ledger: "default", state: c.state}}
 		err := a.explain(c.ctx, c.err)
-		exit := new(exitError)
+		exit := new(cli.ExitError)
 		require.ErrorAs(t, err, &exit)
-		require.Equal(t, c.code, exit.code)
+		require.Equal(t, c.code, exit.Code)
 		for _, text := range c.says {
 			require.ErrorContains(t, err, text)
 		}

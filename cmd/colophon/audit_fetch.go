@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/semaphore"
 
+	"colophon/internal/cli"
 	"colophon/proofs/audit"
 )
 
@@ -263,7 +264,7 @@ func (f *fetcher) refused(response *http.Response) (answer fetched, wait time.Du
 }
 
 // want is get of what must be there. Of another status, the error says what the server
-// says; one that is about who asks is an exitError.
+// says; one that is about who asks is an ExitError.
 func (f *fetcher) want(ctx context.Context, path string, limit int64) ([]byte, error) {
 	answer, err := f.get(ctx, path, limit)
 	if err != nil {
@@ -273,7 +274,7 @@ func (f *fetcher) want(ctx context.Context, path string, limit int64) ([]byte, e
 	case http.StatusOK:
 		return answer.body, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, unavailableError{exitf(exitFailed, "%s", answer.why)}
+		return nil, unavailableError{cli.Exitf(cli.ExitFailed, "%s", answer.why)}
 	}
 	return nil, errors.New(answer.why)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"colophon/internal/cli"
 	"colophon/proofs/audit"
 )
 
@@ -18,16 +19,16 @@ func (a *auditor) watch(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil // that is how it ends
 		case errors.Is(err, audit.ErrUnavailable) && !first:
-			a.say("%v; trying again", err)
+			a.Say("%v; trying again", err)
 		case err != nil:
 			return err
 		case first || a.report.Walked > 0 || !a.report.Clean:
-			if err := a.report.print(a.console, a.json, true); err != nil {
+			if err := a.report.print(a.Console, a.json, true); err != nil {
 				return err
 			}
 		}
 		if err == nil && !a.report.Clean {
-			return &exitError{code: a.report.Code}
+			return &cli.ExitError{Code: a.report.Code}
 		}
 		select {
 		case <-time.After(a.interval):

@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -77,21 +78,21 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"no such bundle", bundle, status(http.StatusNotFound), 34, audit.KindTruncated, 0},
 		{"the server fails", bundle, status(http.StatusInternalServerError), 34, audit.KindTruncated, 0},
 		{"the checkpoint has moved", checkpoint, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, 1, "", 0},
-		{"no checkpoint is answered", checkpoint, hang, exitUnreachable, "", 0},
-		{"no tile is answered", tile, hang, exitUnreachable, "", 0},
-		{"no bundle is answered", bundle, hang, exitUnreachable, "", 0},
-		{"a bundle without end, byte by byte", bundle, slowly, exitUnreachable, "", 0},
-		{"busy for ever", bundle, status(http.StatusServiceUnavailable), exitUnreachable, "", 0},
+		{"no checkpoint is answered", checkpoint, hang, cli.ExitUnreachable, "", 0},
+		{"no tile is answered", tile, hang, cli.ExitUnreachable, "", 0},
+		{"no bundle is answered", bundle, hang, cli.ExitUnreachable, "", 0},
+		{"a bundle without end, byte by byte", bundle, slowly, cli.ExitUnreachable, "", 0},
+		{"busy for ever", bundle, status(http.StatusServiceUnavailable), cli.ExitUnreachable, "", 0},
 		{"another success", checkpoint, status(http.StatusAccepted), 1, "", 0},
 		{"endless headers", bundle, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 2*auditHeaders))
 			w.WriteHeader(http.StatusOK)
-		}, exitUnreachable, "", 0},
+		}, cli.ExitUnreachable, "", 0},
 		{"an answer that breaks off", bundle, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = w.Write([]byte("x"))
-		}, exitUnreachable, "", 0},
-		{"no right to it", bundle, status(http.StatusForbidden), exitFailed, "", 0},
+		}, cli.ExitUnreachable, "", 0},
+		{"no right to it", bundle, status(http.StatusForbidden), cli.ExitFailed, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // they wait more than they do
@@ -103,7 +104,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 				return true
 			}}).serve(t)
 			timeout := "20s"
-			if c.code == exitUnreachable {
+			if c.code == cli.ExitUnreachable {
 				timeout = "200ms"
 			}
 			report, o := audited(t, url, w.key, "--timeout", timeout)
@@ -143,11 +144,11 @@ func TestContentThatIsNotServed(t *testing.T) {
 		}, 42, audit.KindRedaction},
 		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, 43, audit.KindContent},
 		{"bomb", bomb, 43, audit.KindContent},
-		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, exitFailed, ""},
+		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, cli.ExitFailed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
-				if !strings.Contains(r.URL.Path, "/records/"+decimal(seq)+"/content/") {
+				if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(seq)+"/content/") {
 					return false
 				}
 				c.answer(answer)
@@ -169,11 +170,11 @@ func TestAnotherRedactionThanTheLogHas(t *testing.T) {
 	store := openRaw(t, w.data)
 	for by, code := range map[uint64]int{w.at["redaction"]: 0, w.at["stale"]: 42, w.at["redaction"] + 1: 42, 1: 42, w.size + 9: 42} {
 		url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["secret"])+"/content/") {
+			if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["secret"])+"/content/") {
 				return false
 			}
 			answer.WriteHeader(http.StatusGone)
-			_, _ = answer.Write([]byte(`{"redacted_by":` + decimal(by) + `}`))
+			_, _ = answer.Write([]byte(`{"redacted_by":` + cli.Decimal(by) + `}`))
 			return true
 		}}).serve(t)
 		report, o := audited(t, url, w.key, "--content")

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -108,10 +109,10 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 	transport := &lyingTransport{through: through}
 	options.ledger, options.parallel, options.timeout, options.content = ledger.Default, 4, time.Minute, true
 	c, _ := consoleWith(nil)
-	a := &auditor{console: c, auditOptions: options, report: &auditReport{}}
-	keys, err := parseKeys(w.key, "the key")
+	a := &auditor{Console: c, auditOptions: options, report: &auditReport{}}
+	keys, err := cli.ParseKeys(w.key, "the key")
 	require.NoError(t, err)
-	a.given, a.keys, a.known = keys.keys, keys.keys, keys.keys
+	a.given, a.keys, a.known = keys.Keys, keys.Keys, keys.Keys
 	a.fetch = newFetcher(&client{base: server.URL, http: &http.Client{Transport: transport}}, ledgerPath(ledger.Default), a.timeout, a.parallel)
 	a.memory, err = openAuditMemory("", a.keys)
 	require.NoError(t, err)
@@ -327,8 +328,8 @@ func jsonChanges(value any) map[string]any {
 
 func plusOne(number string) string {
 	var n uint64
-	if _, err := fmt.Sscan(number, &n); err == nil && decimal(n) == number {
-		return decimal(n + 1)
+	if _, err := fmt.Sscan(number, &n); err == nil && cli.Decimal(n) == number {
+		return cli.Decimal(n + 1)
 	}
 	return number + "1"
 }
@@ -531,7 +532,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 	second, _ := audited(t, url, world.key, "--replay-index", "--sample", "1")
 	require.NotEqual(t, first.Seed, second.Seed)
 	require.NotZero(t, first.Seed)
-	again, _ := audited(t, url, world.key, "--replay-index", "--sample", "1", "--seed", decimal(first.Seed))
+	again, _ := audited(t, url, world.key, "--replay-index", "--sample", "1", "--seed", cli.Decimal(first.Seed))
 	require.Equal(t, []uint64{first.Seed, first.Queries, first.Rows}, []uint64{again.Seed, again.Queries, again.Rows})
 	text := commandLine(t.Context(), "audit", url, "--key", world.key, "--replay-index", "--sample", "1", "--seed", "9")
 	require.Contains(t, text.stdout, "--seed 9 asks the same again")
@@ -553,7 +554,7 @@ func TestWhatIsNoLie(t *testing.T) {
 			require.NoError(t, err)
 			if response.StatusCode != http.StatusOK {
 				errors++
-				answersWith(response, response.StatusCode, []byte(`{"status":`+decimal(uint64(response.StatusCode))+`,"detail":"in other words"}`), nil)
+				answersWith(response, response.StatusCode, []byte(`{"status":`+cli.Decimal(uint64(response.StatusCode))+`,"detail":"in other words"}`), nil)
 				return
 			}
 			tried++
@@ -573,7 +574,7 @@ func TestAuditsThatMayNotAsk(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		report, o := audited(t, liar(t, w, lie{about: onPath("/producers"), status: status}), w.key, "--replay-index", "--sample", "1")
-		require.Equal(t, exitFailed, o.code, "%s%s", o.stdout, o.stderr)
+		require.Equal(t, cli.ExitFailed, o.code, "%s%s", o.stdout, o.stderr)
 		require.Empty(t, report.Findings)
 		require.Contains(t, o.stderr, "the answers cannot be audited")
 	}

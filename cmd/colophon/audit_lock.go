@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 
+	"colophon/internal/cli"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -13,17 +14,17 @@ import (
 // if it is not there, until the lock is closed or the process ends.
 func (m *auditMemory) lockState() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return refused("--state: %w", err)
+		return cli.Refused("--state: %w", err)
 	}
 	if err := checkInFolder(m.dir()); err != nil {
-		return refused("--state: %w", err)
+		return cli.Refused("--state: %w", err)
 	}
 	var err error
 	switch m.lock, err = pebble.LockFolder(m.dir()); {
 	case errors.Is(err, storage.ErrInUse):
-		return exitf(exitInUse, "--state: another audit has %s: %w\nWait for it, or name another file", m.file, err)
+		return cli.Exitf(cli.ExitInUse, "--state: another audit has %s: %w\nWait for it, or name another file", m.file, err)
 	case err != nil:
-		return refused("--state: %w", err)
+		return cli.Refused("--state: %w", err)
 	}
 	return nil
 }

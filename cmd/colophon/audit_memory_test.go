@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -34,7 +35,7 @@ func TestAuditChild(t *testing.T) {
 	}
 	var args []string
 	require.NoError(t, json.Unmarshal([]byte(line), &args))
-	c := newConsole(strings.NewReader(""), os.Stdout, os.Stderr, func(string) (string, bool) { return "", false })
+	c := cli.New(strings.NewReader(""), os.Stdout, os.Stderr, func(string) (string, bool) { return "", false })
 	code := auditCommand(context.Background(), c, args...)
 	status, err := os.ReadFile("/proc/self/status") // what a child reports includes its parent's
 	require.NoError(t, err)
@@ -53,15 +54,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	w := newAuditWorld(t, 100, 0, 0)
 	honest, stop := serveFolder(t, w.data, nil)
 	defer stop()
-	rows := []byte(`{"as_of":` + decimal(w.size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
+	rows := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
 	var members strings.Builder
 	fmt.Fprintf(&members, `{"as_of":%d,"rows":[]`, w.size)
 	for i := range 3_000_000 {
 		fmt.Fprintf(&members, `,"%x":1`, i)
 	}
 	members.WriteByte('}')
-	nested := []byte(`{"as_of":` + decimal(w.size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
-	one := []byte(`{"as_of":` + decimal(w.size) + `,"rows":["` + strings.Repeat("x", maxAuditJSON-100) + `"]}`)
+	nested := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
+	one := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":["` + strings.Repeat("x", maxAuditJSON-100) + `"]}`)
 	for name, lie := range map[string]struct {
 		path string
 		body []byte

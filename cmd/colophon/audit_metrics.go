@@ -13,6 +13,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"colophon/internal/cli"
 )
 
 // scrape is what a server exports of one ledger: the metrics that are derived from its
@@ -116,16 +118,16 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 
 // sizesHold compares the sizes with those of the log before and after.
 func (s *scrape) sizesHold(before, after uint64) *auditFinding {
-	f := &auditFinding{Kind: kindMetrics, Query: "/metrics", Row: sizeOfIndex, Got: decimal(s.size)}
+	f := &auditFinding{Kind: kindMetrics, Query: "/metrics", Row: sizeOfIndex, Got: cli.Decimal(s.size)}
 	switch {
 	case s.size > after:
-		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
+		f.Message, f.Expected = "the index is ahead of the log", "at most "+cli.Decimal(after)
 	case s.size < before:
-		f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+decimal(before)
+		f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+cli.Decimal(before)
 	case s.tree > after:
-		f.Row, f.Got, f.Message, f.Expected = sizeOfTree, decimal(s.tree), "it is more than the log has", "at most "+decimal(after)
+		f.Row, f.Got, f.Message, f.Expected = sizeOfTree, cli.Decimal(s.tree), "it is more than the log has", "at most "+cli.Decimal(after)
 	case s.tree < s.size:
-		f.Row, f.Got, f.Message, f.Expected = sizeOfTree, decimal(s.tree), "it is less than the index has", "at least "+decimal(s.size)
+		f.Row, f.Got, f.Message, f.Expected = sizeOfTree, cli.Decimal(s.tree), "it is less than the index has", "at least "+cli.Decimal(s.size)
 	default:
 		return nil
 	}

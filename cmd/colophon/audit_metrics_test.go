@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -104,7 +105,7 @@ func TestMetricsThatAreNotShown(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	for _, status := range []int{http.StatusNotFound, http.StatusForbidden, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusFound} {
 		report, o := audited(t, liar(t, w, lie{about: onPath("/metrics"), status: status}), w.key, "--replay-index", "--sample", "1")
-		require.Equal(t, exitWithheld, o.code, "%d: %s%s", status, o.stdout, o.stderr)
+		require.Equal(t, cli.ExitWithheld, o.code, "%d: %s%s", status, o.stdout, o.stderr)
 		require.False(t, report.Clean)
 		require.Empty(t, report.Findings)
 		require.Len(t, report.Unchecked, 1)

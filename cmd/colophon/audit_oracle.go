@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/proofs"
@@ -38,7 +39,7 @@ const oracleMemory = 96 << 20
 
 // newOracle folds the first size entries of a copy into an index of its own, below dir, which
 // may have some of them already. The signer is the same each time.
-func newOracle(ctx context.Context, c *console, r *replica, dir string, signer *proofs.Signer) (*oracle, error) {
+func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, signer *proofs.Signer) (*oracle, error) {
 	o := &oracle{pipe: newPipeListener()}
 	if err := r.sign(signer); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func newOracle(ctx context.Context, c *console, r *replica, dir string, signer *
 	if o.host, err = ledger.OpenHost(ctx, database, database, func(string) ledger.Config { return ledger.Config{} }); err != nil {
 		return nil, fmt.Errorf("opening the copy of the log: %w", err)
 	}
-	if o.index, err = index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.warnings(), Memory: oracleMemory}); err != nil {
+	if o.index, err = index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings(), Memory: oracleMemory}); err != nil {
 		return nil, errors.Join(err, o.host.Close())
 	}
 	service, err := api.New(api.Config{Host: o.host, Index: o.index, Log: slog.New(slog.DiscardHandler),
@@ -67,9 +68,9 @@ func newOracle(ctx context.Context, c *console, r *replica, dir string, signer *
 }
 
 // fold waits until the index has all that the copy shows.
-func (o *oracle) fold(ctx context.Context, c *console, r *replica) error {
-	bar := newProgress(c, int64(r.size), "indexing "+r.name)
-	defer bar.finish()
+func (o *oracle) fold(ctx context.Context, c *cli.Console, r *replica) error {
+	bar := cli.NewProgress(c, int64(r.size), "indexing "+r.name)
+	defer bar.Finish()
 	follower := o.index.Follower(r.name)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -78,7 +79,7 @@ func (o *oracle) fold(ctx context.Context, c *console, r *replica) error {
 			return fmt.Errorf("folding the log: %w", err)
 		}
 		size := follower.Size()
-		bar.set(size)
+		bar.Set(size)
 		if size >= r.size {
 			return nil
 		}

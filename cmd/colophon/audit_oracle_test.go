@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -84,15 +85,15 @@ func TestOracleOutlivesItsRequests(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	log := w.read(t, w.data)
-	keys, err := parseKeys(w.key, "the key")
+	keys, err := cli.ParseKeys(w.key, "the key")
 	require.NoError(t, err)
-	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys.keys}, audit.Extension{Past: past, Each: r.add})
+	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys.Keys}, audit.Extension{Past: past, Each: r.add})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 	watched := &lockedPast{Past: past}
 	require.NoError(t, r.seal(report.Size, watched))
 
-	c := &console{env: func(string) (string, bool) { return "", false }}
+	c := &cli.Console{Env: func(string) (string, bool) { return "", false }}
 	signer, err := proofs.GenerateKey().Signer(replicaOrigin)
 	require.NoError(t, err)
 	o, err := newOracle(t.Context(), c, r, dir, signer)

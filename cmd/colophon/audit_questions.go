@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 )
@@ -125,7 +126,7 @@ func (q question) at(p pagePlace) string {
 	case p.position != "":
 		values.Set(p.cursor, p.position)
 	case p.size > 0 && q.form.size != "":
-		values.Set(q.form.size, decimal(p.size))
+		values.Set(q.form.size, cli.Decimal(p.size))
 	}
 	if p.limit > 0 && q.paged() {
 		values.Set("limit", strconv.Itoa(p.limit))
@@ -485,7 +486,7 @@ func (q question) inManner(size uint64, random *rand.Rand) question {
 		q.extra.Set("proofs", "true")
 	}
 	if random.IntN(8) == 0 && !q.form.unwaiting && q.asOf == 0 {
-		q.extra.Set("after", decimal(random.Uint64N(size)))
+		q.extra.Set("after", cli.Decimal(random.Uint64N(size)))
 	}
 	q.limit = anyLimit(random.Uint64(), 3)
 	return q

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -58,7 +59,7 @@ func (a *auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	case err != nil:
 		return false, err
 	case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
-		return false, exitf(exitFailed, "receipts cannot be audited: %s", answer.why)
+		return false, cli.Exitf(cli.ExitFailed, "receipts cannot be audited: %s", answer.why)
 	case answer.status != http.StatusOK:
 		return a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: answer.why}), nil
 	}

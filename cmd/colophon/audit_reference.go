@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -36,7 +37,7 @@ func (r *reference) show(ctx context.Context, size uint64) (err error) {
 	if err := r.walk.replica.seal(size, r.walk.past); err != nil {
 		return err
 	}
-	if r.oracle, err = newOracle(ctx, r.walk.console, r.walk.replica, r.dir, r.signer); err != nil {
+	if r.oracle, err = newOracle(ctx, r.walk.Console, r.walk.replica, r.dir, r.signer); err != nil {
 		return err
 	}
 	r.size = size
@@ -53,7 +54,7 @@ func (r *reference) reach(ctx context.Context, size uint64) error {
 	}
 	written := r.walk.replica.written
 	if size > written {
-		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + decimal(written), decimal(size)}
+		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + cli.Decimal(written), cli.Decimal(size)}
 	}
 	if size == 0 {
 		size = written

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -33,7 +34,7 @@ func (a *auditor) scrapeFirst(ctx context.Context) error {
 	a.show(before)
 	if a.published = before.head.Size; a.published > 0 {
 		// Answered once the index has come so far. What else it says is asked again.
-		_, err := a.fetch.get(ctx, "/records?after="+decimal(a.published-1), maxAuditJSON)
+		_, err := a.fetch.get(ctx, "/records?after="+cli.Decimal(a.published-1), maxAuditJSON)
 		if err != nil && !errors.Is(err, errTooMuch) && !errors.Is(err, errAnswer) {
 			return fmt.Errorf("waiting for the index: %w", err)
 		}
@@ -203,8 +204,8 @@ const mostTooMuch = 5
 
 // compareAnswers asks all questions and notes what differs.
 func (a *auditor) compareAnswers(ctx context.Context, c *comparer, questions []question) error {
-	bar := newProgress(a.console, int64(len(questions)), "asking about "+a.ledger)
-	defer bar.finish()
+	bar := cli.NewProgress(a.Console, int64(len(questions)), "asking about "+a.ledger)
+	defer bar.Finish()
 	asked := 0
 	for round := range slices.Chunk(questions, roundOfQuestions) {
 		more, err := a.compareRound(ctx, c, round)
@@ -212,7 +213,7 @@ func (a *auditor) compareAnswers(ctx context.Context, c *comparer, questions []q
 			return err
 		}
 		asked += len(round)
-		bar.set(uint64(asked))
+		bar.Set(uint64(asked))
 	}
 	return nil
 }

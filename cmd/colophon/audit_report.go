@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -238,7 +239,7 @@ func (r *auditReport) conclude() {
 	}
 	if len(r.Findings) == 0 {
 		if r.hidden {
-			r.Code = exitWithheld
+			r.Code = cli.ExitWithheld
 		}
 		return
 	}
@@ -250,18 +251,18 @@ func (r *auditReport) conclude() {
 }
 
 // print writes the report; lines has it as JSON on one line.
-func (r *auditReport) print(c *console, asJSON, lines bool) error {
+func (r *auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	switch {
 	case asJSON && lines:
 		text, err := json.Marshal(r)
 		if err != nil {
 			return err
 		}
-		return printLine(c.out, text)
+		return printLine(c.Out, text)
 	case asJSON:
-		return writeJSON(c, r)
+		return cli.WriteJSON(c, r)
 	}
-	_, err := fmt.Fprint(c.out, r)
+	_, err := fmt.Fprint(c.Out, r)
 	return err
 }
 
@@ -282,10 +283,10 @@ func (r *auditReport) String() string {
 	case len(r.Findings) > 0:
 		fmt.Fprintf(&b, "  what now  %s\n", whatNow(r.Findings[0].Kind))
 	case r.Earlier == nil:
-		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, counted(r.Size, "event"), r.KeyUses)
+		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, cli.Counted(r.Size, "event"), r.KeyUses)
 	default:
 		fmt.Fprintf(&b, "%s: %s: %s checked now; %d of %s were checked before, last at %s, and were not fetched again\n", r.Ledger, clean,
-			counted(r.Walked, "new event"), r.Size-r.Walked, counted(r.Size, "event"), r.Earlier.Time)
+			cli.Counted(r.Walked, "new event"), r.Size-r.Walked, cli.Counted(r.Size, "event"), r.Earlier.Time)
 	}
 	if r.Clean && r.States != nil {
 		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
@@ -307,7 +308,7 @@ func (r *auditReport) String() string {
 	for _, skipped := range r.Skipped {
 		last := ""
 		if skipped.Last != nil {
-			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, counted(skipped.Last.Size, "event"))
+			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.Counted(skipped.Last.Size, "event"))
 		}
 		fmt.Fprintf(&b, "  skipped   %s (ask for it with %s)%s\n", skipped.What, skippedFlags[skipped.What], last)
 	}

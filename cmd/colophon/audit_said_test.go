@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -41,9 +42,9 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	require.Equal(t, &checkedAt{w.size, first.Time}, report.Earlier)
 	require.Equal(t, []skippedCheck{{checkedContent, &checkedAt{w.size, first.Time}}, {What: checkedAnswers}, {What: checkedReceipts}}, report.Skipped)
 	text := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state).stdout
-	require.Contains(t, text, "default: clean: 0 new events checked now; "+decimal(w.size)+" of "+decimal(w.size)+" events were checked before, last at ")
+	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.Decimal(w.size)+" of "+cli.Decimal(w.size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
-	require.Contains(t, text, "skipped   content (ask for it with --content); last checked at "+first.Time+", when the log had "+decimal(w.size)+" events")
+	require.Contains(t, text, "skipped   content (ask for it with --content); last checked at "+first.Time+", when the log had "+cli.Decimal(w.size)+" events")
 	require.Contains(t, text, "skipped   answers (ask for it with --replay-index)\n")
 
 	whole, _ := audited(t, url, w.key, "--state", state, "--content")
@@ -73,7 +74,7 @@ func TestReportsSumUp(t *testing.T) {
 	}
 	set := func(name, state string) {
 		t.Helper()
-		status, answer := send(t, "POST", url+"/records/"+decimal(w.at[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
+		status, answer := send(t, "POST", url+"/records/"+cli.Decimal(w.at[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	check(2, 1, map[string]uint64{"live": 26, "failed": 0, "stale": 1, "quarantined": 0})
@@ -94,7 +95,7 @@ func TestReportsSumUp(t *testing.T) {
 // timeAt is the time of an event.
 func timeAt(t *testing.T, url string, seq uint64) string {
 	t.Helper()
-	_, answer := send(t, "GET", url+"/records/"+decimal(seq), "", "")
+	_, answer := send(t, "GET", url+"/records/"+cli.Decimal(seq), "", "")
 	_, rest, found := strings.Cut(answer, `"time":"`)
 	require.True(t, found, answer)
 	at, _, _ := strings.Cut(rest, `"`)

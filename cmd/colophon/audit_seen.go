@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -25,7 +26,7 @@ func readAgainst(names []string) (notes [][]byte, err error) {
 	for _, name := range names {
 		note, err := os.ReadFile(name)
 		if err != nil {
-			return nil, refused("--against: %w", err)
+			return nil, cli.Refused("--against: %w", err)
 		}
 		notes = append(notes, note)
 	}
@@ -50,7 +51,7 @@ func (a *auditor) openAgainst(notes [][]byte) error {
 		}
 		checkpoint, err := proofs.OpenCheckpoint(note, a.known...)
 		if err != nil {
-			return refused("--against: %s: %w", file, err)
+			return cli.Refused("--against: %s: %w", file, err)
 		}
 		a.older = append(a.older, olderNote{file, note, checkpoint})
 	}
@@ -81,7 +82,7 @@ func (a *auditor) checkOlder(at audit.Position, past audit.Past) error {
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
 		if _, err := at.Keys.OpenGrown(o.note, at.Size, at.Keys.Verifiers(), nil); err != nil {
-			return refused("--against: %s: %w: it counts for nothing", o.file, err)
+			return cli.Refused("--against: %s: %w: it counts for nothing", o.file, err)
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {

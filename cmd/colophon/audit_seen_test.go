@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -188,12 +189,12 @@ func TestStateKnowsItsKeys(t *testing.T) {
 func TestStatesAreNotShared(t *testing.T) {
 	w := newAuditWorld(t, 0, 0, 0)
 	url, state := serveRaw(t, w.data, nil), filepath.Join(t.TempDir(), "state")
-	keys, err := new(console).readKeys(w.key)
+	keys, err := new(cli.Console).ReadKeys(w.key)
 	require.NoError(t, err)
 	m, err := openAuditMemory(state, keys)
 	require.NoError(t, err)
 	o := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state)
-	require.Equal(t, exitInUse, o.code, o.stderr)
+	require.Equal(t, cli.ExitInUse, o.code, o.stderr)
 	require.Contains(t, o.stderr, "another audit")
 	require.NoError(t, m.close())
 	_, o = audited(t, url, w.key, "--state", state)
@@ -203,7 +204,7 @@ func TestStatesAreNotShared(t *testing.T) {
 	before, err := os.ReadFile(filepath.Join(state+".d", factsFile))
 	require.NoError(t, err)
 	o = commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state)
-	require.Equal(t, exitUsage, o.code, o.stderr)
+	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "would be forgotten")
 	after, err := os.ReadFile(filepath.Join(state+".d", factsFile))
 	require.NoError(t, err)

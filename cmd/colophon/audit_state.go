@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"colophon/internal/cli"
 	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -154,16 +155,16 @@ func (m *auditMemory) open(known []*proofs.Verifier) error {
 		return m.begin()
 	}
 	if err != nil {
-		return refused("--state: %w", err)
+		return cli.Refused("--state: %w", err)
 	}
 	err = m.read(text, known)
 	switch {
 	case errors.Is(err, errStateDamaged):
-		return refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
+		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
 			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
 			"give what checkpoints you have with --against", m.file, err, m.dir())
 	case err != nil:
-		return refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.file, err, m.dir())
+		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.file, err, m.dir())
 	}
 	return nil
 }
@@ -171,12 +172,12 @@ func (m *auditMemory) open(known []*proofs.Verifier) error {
 // begin begins a state, where there is none of a file that was lost.
 func (m *auditMemory) begin() error {
 	if info, err := os.Stat(filepath.Join(m.dir(), factsFile)); err == nil && info.Size() > 0 {
-		return refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
+		return cli.Refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
 			"Put the file back, or remove the folder too to audit the log from its beginning", m.file, m.dir())
 	}
 	var err error
 	if m.past, err = newPast(m.dir()); err != nil {
-		return refused("--state: %w", err)
+		return cli.Refused("--state: %w", err)
 	}
 	return nil
 }

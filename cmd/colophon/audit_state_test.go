@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -50,7 +51,7 @@ func grownLog(t testing.TB) (l *storedLog, keys []*proofs.Verifier, state string
 	w := newAuditWorld(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
 	url, stop := serveFolder(t, w.data, nil)
-	c := &console{out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }}
+	c := &cli.Console{Out: io.Discard, Err: io.Discard, Env: func(string) (string, bool) { return "", false }}
 	require.Zero(t, auditCommand(context.Background(), c, url, "--key", w.key, "--state", state))
 	for _, step := range []string{"", "rotate", "", "retire"} {
 		body, path := `{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "/ipc-records"
@@ -113,9 +114,9 @@ func FuzzAuditState(f *testing.F) {
 
 		m, err := openAuditMemory(state, keys)
 		if err != nil {
-			exit := new(exitError)
+			exit := new(cli.ExitError)
 			require.ErrorAs(t, err, &exit)
-			require.Equal(t, exitUsage, exit.code, "%v", err)
+			require.Equal(t, cli.ExitUsage, exit.Code, "%v", err)
 			return
 		}
 		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: m.checkpoints()})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -62,7 +63,7 @@ func again(seq uint64) map[string]struct {
 	}
 	return map[string]way{
 		"not there": {func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) }, 34, seq},
-		"busy":      {func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusServiceUnavailable) }, exitUnreachable, 0},
+		"busy":      {func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusServiceUnavailable) }, cli.ExitUnreachable, 0},
 		"empty events": {func(w http.ResponseWriter, bundle []byte) {
 			_, _ = w.Write(shortened(bundle, proofs.HashSize, "{}"))
 		}, 35, seq},
@@ -109,7 +110,7 @@ func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	store := openRaw(t, w.data)
 	served := func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["secret"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["secret"])+"/content/") {
 			return false
 		}
 		content := `{"q":"A secret?"}`
@@ -139,7 +140,7 @@ func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	var asked atomic.Int32
 	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["secret"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["secret"])+"/content/") {
 			return false
 		}
 		switch asked.Add(1) {
@@ -153,7 +154,7 @@ func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 		return true
 	})
 	report, o := audited(t, url, w.key, "--content")
-	require.Equal(t, exitFailed, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, cli.ExitFailed, o.code, "%s%s", o.stdout, o.stderr)
 	require.Empty(t, report.Findings)
 	require.Contains(t, o.stderr, "the content cannot be audited")
 }
@@ -163,7 +164,7 @@ func TestContentIsReadToItsSize(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	var sent atomic.Int64
 	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+decimal(w.at["other"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["other"])+"/content/") {
 			return false
 		}
 		for piece := make([]byte, 1<<20); sent.Load() < 2*maxAuditContent; {
@@ -213,7 +214,7 @@ func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, ledgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(server)
-	path := "/records/" + decimal(w.at["other"]) + "/content"
+	path := "/records/" + cli.Decimal(w.at["other"]) + "/content"
 	var redacted sync.Once
 	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, path) {
@@ -226,7 +227,7 @@ func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
 	}))
 	defer front.Close()
 	report, o := audited(t, front.URL+ledgerPath("default"), w.key, "--content", "--receipts", "5")
-	require.Equal(t, exitOK, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, []uint64{w.size + 1, 5}, []uint64{report.Size, report.Receipts})
 }
 
@@ -240,7 +241,7 @@ func TestProofsThatCannotBeChecked(t *testing.T) {
 		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
 	}))
 	defer server.Close()
-	c, err := newClient(&console{err: io.Discard, env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
+	c, err := newClient(&cli.Console{Err: io.Discard, Env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
 	require.NoError(t, err)
 	a := &auditor{report: &auditReport{}, fetch: newFetcher(c, ledgerPath("default"), 200*time.Millisecond, 1)}
 	log := &publishedLog{fetch: a.fetch, head: audit.Head{Size: 300}, tiles: make(map[proofs.TilePath][]byte)}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -122,7 +123,7 @@ func headOf(t testing.TB, url string) uint64 {
 // pathIDOf is the id of the one path of project p, which the event at seq has brought.
 func pathIDOf(t testing.TB, url string, seq uint64) string {
 	t.Helper()
-	_, answer := send(t, "GET", url+"/paths/p?after="+decimal(seq), "", "")
+	_, answer := send(t, "GET", url+"/paths/p?after="+cli.Decimal(seq), "", "")
 	var list struct {
 		Rows []struct {
 			PathID string `json:"path_id"`
@@ -172,33 +173,33 @@ type outcome struct {
 // commandLine runs a command line of audit or fsck, without environment.
 func commandLine(ctx context.Context, args ...string) outcome {
 	var out, stderr bytes.Buffer
-	c := newConsole(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
+	c := cli.New(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
 	var o outcome
 	if args[0] == "audit" {
 		o.code = auditCommand(ctx, c, args[1:]...)
 	} else {
-		o.code = run(ctx, args, c.in, &out, &stderr, c.env)
+		o.code = run(ctx, args, c.In, &out, &stderr, c.Env)
 	}
 	o.stdout, o.stderr = out.String(), stderr.String()
 	return o
 }
 
 // auditCommand runs the command audit by itself, and gives its exit code.
-func auditCommand(ctx context.Context, c *console, args ...string) int {
+func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	command := newAudit(c)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(args)
-	command.SetOut(c.out)
+	command.SetOut(c.Out)
 	err := command.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return cli.ExitOK
 	}
-	exit := &exitError{code: exitUsage, err: err} // what fails before it has begun is the command line
+	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // what fails before it has begun is the command line
 	errors.As(err, &exit)
-	if exit.err != nil {
-		c.say("%v", exit.err)
+	if exit.Err != nil {
+		c.Say("%v", exit.Err)
 	}
-	return exit.code
+	return exit.Code
 }
 
 // audited audits a ledger and reads the report.

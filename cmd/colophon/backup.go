@@ -13,6 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -26,7 +27,7 @@ type backupOptions struct {
 	keep     int
 }
 
-func newBackup(c *console) *cobra.Command {
+func newBackup(c *cli.Console) *cobra.Command {
 	var o backupOptions
 	command := &cobra.Command{
 		Use:   "backup --to FOLDER",
@@ -52,22 +53,22 @@ folder, is under way.`,
 		RunE: func(command *cobra.Command, _ []string) error { return backup(command.Context(), c, o) },
 	}
 	o.server.bind(c, command.Flags())
-	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.to, "to", "", "`folder` for the backups, made if absent")
 	command.Flags().BoolVar(&o.keys, "with-keys", false, "copy the signing keys too: whoever has the backup can sign then")
 	command.Flags().IntVar(&o.keep, "keep", 0, "`number` of backups to keep, this one included; default all")
 	return command
 }
 
-func backup(ctx context.Context, c *console, o backupOptions) (err error) {
+func backup(ctx context.Context, c *cli.Console, o backupOptions) (err error) {
 	switch {
 	case o.to == "":
-		return exitf(exitUsage, "--to is missing: name a folder for the backups, on another disk")
+		return cli.Exitf(cli.ExitUsage, "--to is missing: name a folder for the backups, on another disk")
 	case o.keep < 0:
-		return exitf(exitUsage, "--keep: must not be negative")
+		return cli.Exitf(cli.ExitUsage, "--keep: must not be negative")
 	}
 	if _, err := os.Stat(databaseDir(o.data)); err != nil {
-		return exitf(exitUsage, "there is no database in %s; name the data folder with --data: %w", o.data, err)
+		return cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data: %w", o.data, err)
 	}
 	if err := checkFolders(o.data); err != nil { // a server may have it
 		return err
@@ -84,17 +85,17 @@ func backup(ctx context.Context, c *console, o backupOptions) (err error) {
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.database())
 	if errors.Is(err, syscall.ENOSPC) {
-		return exitf(exitFailed, "%w\nThe backup is incomplete and does not count. Make room in %s and run backup again: it goes on from there", err, o.to)
+		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and does not count. Make room in %s and run backup again: it goes on from there", err, o.to)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s: %d bytes copied, %d of %s were there\n", made.name, made.copied, made.shared, counted(uint64(len(made.manifest.Files)), "file"))
+	fmt.Fprintf(c.Out, "%s: %d bytes copied, %d of %s were there\n", made.name, made.copied, made.shared, cli.Counted(uint64(len(made.manifest.Files)), "file"))
 	for _, l := range made.manifest.Ledgers {
-		fmt.Fprintf(c.out, "  %s\n", l)
+		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
 	if erasing > 0 {
-		c.say("%d erased texts may still be in this backup: make another in a minute, and remove this one", erasing)
+		c.Say("%d erased texts may still be in this backup: make another in a minute, and remove this one", erasing)
 	}
 	return pruneBackups(o.to, o.keep)
 }
@@ -107,14 +108,14 @@ func lockBackup(store backupStore, copies snapshotFolder) (release func() error,
 	}
 	there, err := pebble.LockFolder(store.dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, exitf(exitInUse, "another backup to %s is under way", store.dir)
+		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is under way", store.dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	here, err := copies.lock()
 	if errors.Is(err, storage.ErrInUse) {
-		err = exitf(exitInUse, "another backup of this data folder is under way")
+		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is under way")
 	}
 	if err != nil {
 		return nil, errors.Join(err, there.Close())
@@ -124,13 +125,13 @@ func lockBackup(store backupStore, copies snapshotFolder) (release func() error,
 
 // takeSnapshot makes a copy of the database: by its server, if one runs. What answers
 // in its place gets nothing removed or read: the copy has one name, and was not there.
-func takeSnapshot(ctx context.Context, c *console, o backupOptions, copies snapshotFolder) (erasing int, err error) {
+func takeSnapshot(ctx context.Context, c *cli.Console, o backupOptions, copies snapshotFolder) (erasing int, err error) {
 	database, err := openOffline(ctx, c, o.data)
 	if err == nil {
 		erasing, err = copies.make(ctx, database)
 		return erasing, errors.Join(err, database.Close())
 	}
-	if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != exitInUse {
+	if exit := (*cli.ExitError)(nil); !errors.As(err, &exit) || exit.Code != cli.ExitInUse {
 		return 0, err
 	}
 	server, err := newClient(c, o.server)
@@ -148,7 +149,7 @@ func takeSnapshot(ctx context.Context, c *console, o backupOptions, copies snaps
 		return 0, fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if _, err := os.Stat(copies.database()); err != nil {
-		return 0, exitf(exitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
+		return 0, cli.Exitf(cli.ExitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
 	}
 	return made.Erasing, nil
 }
@@ -163,7 +164,7 @@ type madeBackup struct {
 
 // writeBackup copies a snapshot, and what else belongs to a backup. The manifest comes
 // last: what is cut short before is no backup, and what it has copied the next one uses.
-func writeBackup(ctx context.Context, c *console, o backupOptions, store backupStore, snapshot string) (made madeBackup, err error) {
+func writeBackup(ctx context.Context, c *cli.Console, o backupOptions, store backupStore, snapshot string) (made madeBackup, err error) {
 	sources, err := backupSources(o, snapshot)
 	if err != nil {
 		return made, err
@@ -172,11 +173,11 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 	for _, s := range sources {
 		total += s.info.Size()
 	}
-	bar := newProgress(c, total, "copying", progressbar.OptionShowBytes(true))
-	defer bar.finish()
+	bar := cli.NewProgress(c, total, "copying", progressbar.OptionShowBytes(true))
+	defer bar.Finish()
 	for _, s := range sources {
 		if ctx.Err() != nil {
-			return made, exitf(exitFailed, "interrupted; there is no backup yet, and the next goes on from here")
+			return made, cli.Exitf(cli.ExitFailed, "interrupted; there is no backup yet, and the next goes on from here")
 		}
 		f, copied, err := store.add(s)
 		if err != nil {
@@ -186,10 +187,10 @@ func writeBackup(ctx context.Context, c *console, o backupOptions, store backupS
 			made.shared++
 		}
 		made.manifest.Files = append(made.manifest.Files, f)
-		bar.add(int(s.info.Size()))
+		bar.Add(int(s.info.Size()))
 	}
 	// The snapshot has served: opening it changes it, and not what was copied.
-	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.warnings()})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.Warnings()})
 	if err != nil {
 		return made, err
 	}

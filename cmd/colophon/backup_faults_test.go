@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -28,7 +29,7 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	ahead := s.manifests()[0]
 	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.name()+".json")))
 	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := ahead.sign(signingKeys(&console{env: func(string) (string, bool) { return "", false }}, s.data))
+	_, err := ahead.sign(signingKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	_, err = backupStore{s.backups}.finish(ahead)
 	require.NoError(t, err)
@@ -53,15 +54,15 @@ func TestRestoresOneByOne(t *testing.T) {
 	require.NoError(t, os.MkdirAll(restoring(data), 0o700))
 	lock, err := pebble.LockFolder(restoring(data))
 	require.NoError(t, err)
-	require.Contains(t, s.colophon(exitInUse, args...), "another restore into "+data+" is under way")
+	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is under way")
 	require.NoError(t, lock.Close())
-	s.colophon(exitOK, args...)
+	s.colophon(cli.ExitOK, args...)
 	require.NoDirExists(t, restoring(data))
-	require.Contains(t, s.colophon(exitUsage, args...), "is not empty")
+	require.Contains(t, s.colophon(cli.ExitUsage, args...), "is not empty")
 	for _, name := range []string{"access", "index", "notes.txt"} {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(filepath.Join(data, name), 0o700))
-		said := s.colophon(exitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
+		said := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
 		require.Contains(t, said, `is not empty (there is "`+name+`")`)
 		require.NoDirExists(t, databaseDir(data))
 	}
@@ -82,15 +83,15 @@ func TestServersStartAtOnce(t *testing.T) {
 		if p.up {
 			up++
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, exitOK, p.wait(), "%s", p.said)
+			require.Equal(t, cli.ExitOK, p.wait(), "%s", p.said)
 			continue
 		}
-		require.Equal(t, exitInUse, p.wait(), "%s", p.said)
+		require.Equal(t, cli.ExitInUse, p.wait(), "%s", p.said)
 		require.Contains(t, p.said.String(), "another process uses the data folder")
 	}
 	require.Equal(t, 1, up)
 	s := &stored{T: t, data: data}
-	require.Contains(t, s.colophon(exitOK, "fsck", "--data", data), "default: clean: 1 event")
+	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", data), "default: clean: 1 event")
 }
 
 // Of a server that erases meanwhile, the backup says what may still be in it.
@@ -136,7 +137,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.NoError(t, os.MkdirAll(other, 0o700))
 	require.NoError(t, os.Rename(snapshots(s.data).database(), databaseDir(other)))
 	require.NoError(t, held.Close())
-	require.Contains(t, s.colophon(exitFailed, "backup", "--data", other, "--to", s.backups), `ledger "bad"`)
+	require.Contains(t, s.colophon(cli.ExitFailed, "backup", "--data", other, "--to", s.backups), `ledger "bad"`)
 	require.Empty(t, s.manifests())
 }
 
@@ -144,7 +145,7 @@ func TestBackupsAreVerified(t *testing.T) {
 func TestBackupsHoldNothingElse(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
-	s.colophon(exitOK, "reindex", "--data", s.data)
+	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 	s.token(s.data, "one")
 	require.FileExists(t, markFiles(s.data).Path(ledger.Default))
 	s.backup()
@@ -172,7 +173,7 @@ func TestLeftCopiesAreRemoved(t *testing.T) {
 			require.True(t, p.up, "%s", p.said)
 			require.NoDirExists(t, snapshots(s.data).database())
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, exitOK, p.wait())
+			require.Equal(t, cli.ExitOK, p.wait())
 		},
 	} {
 		require.NoError(t, os.MkdirAll(snapshots(s.data).database(), 0o700))

@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/storage/pebble"
 )
 
 // opened is the database of the folder, which nobody else can open meanwhile.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
-	log := (&console{err: io.Discard}).warnings()
+	log := (&cli.Console{Err: io.Discard}).Warnings()
 	database, err := pebble.Open(s.Context(), pebble.Config{Dir: databaseDir(s.data), Logger: log})
 	require.NoError(s, err)
 	s.Cleanup(func() { require.NoError(s, database.Close()) })
@@ -38,7 +39,7 @@ func TestBackupsBelieveNoServer(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprintf(w, `{"name":%q,"erasing":0}`, name)
 		}))
-		said := s.colophon(exitUsage, "backup", "--data", s.data, "--to", s.backups, "--server", server.URL)
+		said := s.colophon(cli.ExitUsage, "backup", "--data", s.data, "--to", s.backups, "--server", server.URL)
 		require.Contains(t, said, "has another data folder")
 		server.Close()
 		require.FileExists(t, filepath.Join(databaseDir(s.data), "LOCK"))
@@ -84,7 +85,7 @@ func TestBackupsOneByOne(t *testing.T) {
 	} {
 		lock, err := pebble.LockFolder(k.dir)
 		require.NoError(t, err)
-		require.Contains(t, s.colophon(exitInUse, "backup", "--data", s.data, "--to", s.backups, "--keep", "1"), k.says)
+		require.Contains(t, s.colophon(cli.ExitInUse, "backup", "--data", s.data, "--to", s.backups, "--keep", "1"), k.says)
 		require.NoError(t, lock.Close())
 	}
 	require.Len(t, s.manifests(), 1)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -98,13 +99,13 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 	return nil
 }
 
-// trustedKeys are the verifier keys that the operator gives, and of each ledger the newest
+// TrustedKeys are the verifier keys that the operator gives, and of each ledger the newest
 // signing key beside the folder to restore. An older key there may be stolen: it counts only
 // if the operator gives it. During a rotation both keys sign, so the newest is enough. Keys
 // of the backup do not count.
-func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Verifier, err error) {
+func (o restoreOptions) TrustedKeys(c *cli.Console, m *manifest) (list []*proofs.Verifier, err error) {
 	for _, given := range o.keys {
-		keys, err := c.readKeys(given)
+		keys, err := c.ReadKeys(given)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +114,7 @@ func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Ver
 	kept := signingKeys(c, o.data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
-		if value, _ := c.env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
+		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
 			signer, err = kept.Staged(l.Name) // the first of a variable, where no file says which has signed
 		}
 		if errors.Is(err, storage.ErrNotFound) {
@@ -129,12 +130,12 @@ func (o restoreOptions) trustedKeys(c *console, m *manifest) (list []*proofs.Ver
 
 // checkAuthentic refuses a backup that no trusted key has signed, unless the operator
 // takes it as it is.
-func (o restoreOptions) checkAuthentic(c *console, m *manifest) error {
+func (o restoreOptions) checkAuthentic(c *cli.Console, m *manifest) error {
 	if o.unauthenticated {
-		c.say("NOT AUTHENTICATED: nothing shows who made this backup, or whether it was changed")
+		c.Say("NOT AUTHENTICATED: nothing shows who made this backup, or whether it was changed")
 		return nil
 	}
-	trusted, err := o.trustedKeys(c, m)
+	trusted, err := o.TrustedKeys(c, m)
 	if err != nil {
 		return err
 	}
@@ -144,17 +145,17 @@ func (o restoreOptions) checkAuthentic(c *console, m *manifest) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoAnchor):
-		return exitf(exitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
+		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
 			err, keyFiles(o.data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
-		return exitf(exitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key of the time of the backup with --key%s", err, instead)
+		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key of the time of the backup with --key%s", err, instead)
 	}
-	return exitf(exitFailed, "the backup is not authenticated: %w%s", err, instead)
+	return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w%s", err, instead)
 }
 
 // sayUnsigned names the ledgers that do not vouch for a backup.
-func sayUnsigned(c *console, unsigned []string) {
+func sayUnsigned(c *cli.Console, unsigned []string) {
 	if len(unsigned) > 0 {
-		c.say("the backup is not signed for %s: a restore cannot authenticate it. Run backup with the signing keys at hand", strings.Join(unsigned, ", "))
+		c.Say("the backup is not signed for %s: a restore cannot authenticate it. Run backup with the signing keys at hand", strings.Join(unsigned, ", "))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/cli"
 	"colophon/internal/safefile"
 	"colophon/ledger"
 )
@@ -61,7 +62,7 @@ func (l ledgerState) same(other ledgerState) bool {
 
 // String is the state for people.
 func (l ledgerState) String() string {
-	return fmt.Sprintf("%s: %s, the last of %s", l.Name, counted(l.Size, "event"), l.Time.Format(time.RFC3339))
+	return fmt.Sprintf("%s: %s, the last of %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
 
 // storedFile is a file of the data folder.

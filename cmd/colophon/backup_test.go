@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/storage/pebble"
@@ -31,7 +32,7 @@ func newStored(t *testing.T) *stored {
 // post opens the folder for some records with texts that do not compress.
 func (s *stored) post(n int) {
 	s.Helper()
-	log := (&console{err: io.Discard}).warnings()
+	log := (&cli.Console{Err: io.Discard}).Warnings()
 	database, err := pebble.Open(s.Context(), pebble.Config{Dir: databaseDir(s.data), Logger: log})
 	require.NoError(s, err)
 	host, err := ledger.OpenHost(s.Context(), database, keyFiles(s.data), func(string) ledger.Config {
@@ -67,7 +68,7 @@ func (s *stored) colophon(code int, args ...string) string {
 
 func (s *stored) backup(args ...string) string {
 	s.Helper()
-	return s.colophon(exitOK, append([]string{"backup", "--data", s.data, "--to", s.backups}, args...)...)
+	return s.colophon(cli.ExitOK, append([]string{"backup", "--data", s.data, "--to", s.backups}, args...)...)
 }
 
 // key is the verifier key of the ledger "default".
@@ -82,10 +83,10 @@ func (s *stored) key() string {
 func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
-	s.colophon(exitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, args...)...)
+	s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, args...)...)
 	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(keyFiles(s.data).Dir)))
 	require.NoError(s, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
-	s.colophon(exitOK, "fsck", "--data", data)
+	s.colophon(cli.ExitOK, "fsck", "--data", data)
 	return data
 }
 
@@ -151,7 +152,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	require.NoError(t, err)
 	s.restore()
 	s.restore("--backup", names[0])
-	said = s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
+	said = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
 		"--backup", names[0], "--seen", markFiles(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, the store has 401")
 
@@ -195,7 +196,7 @@ func TestBackupsCutShort(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, missing)
-	s.colophon(exitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
+	s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
 	s.backup()
 	s.restore()
 	require.NoDirExists(t, snapshots(s.data).database(), "no copy is left behind")
@@ -205,7 +206,7 @@ func TestBackupsCutShort(t *testing.T) {
 func TestRestoresVerify(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
-	s.colophon(exitOK, "token", "create", "--data", s.data, "--name", "reader", "--scope", "read")
+	s.colophon(cli.ExitOK, "token", "create", "--data", s.data, "--name", "reader", "--scope", "read")
 	s.backup("--with-keys")
 	data := filepath.Join(t.TempDir(), "restored")
 	for _, f := range s.manifests()[0].Files {
@@ -219,7 +220,7 @@ func TestRestoresVerify(t *testing.T) {
 		bad[len(bad)/2] ^= 1
 		for _, damaged := range [][]byte{bad, good[:len(good)-1], append(good[:len(good):len(good)], 0)} {
 			require.NoError(t, os.WriteFile(path, damaged, 0o600))
-			said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
+			said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
 			require.Contains(t, said, "the backup is damaged", f.Name)
 			require.NoDirExists(t, data, "nothing is in the way of the next")
 		}
@@ -227,10 +228,10 @@ func TestRestoresVerify(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(databaseDir(restoring(data)), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(databaseDir(restoring(data)), "000009.sst"), []byte("half"), 0o600))
-	s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
+	s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
 	require.NoDirExists(t, restoring(data))
 	require.DirExists(t, accessDir(data))
-	s.colophon(exitOK, "fsck", "--data", data)
+	s.colophon(cli.ExitOK, "fsck", "--data", data)
 
 	manifest := s.manifests()[0]
 	for _, name := range []string{"db/../../x", "db/", "index/x", "/etc/x", "db/a/b", ""} {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"colophon/internal/cli"
 )
 
 const defaultServer = "http://127.0.0.1:8080"
@@ -28,10 +30,10 @@ type serverOptions struct {
 	caFile    string // empty: the system's authorities
 }
 
-func (o *serverOptions) bind(c *console, flags *pflag.FlagSet) {
-	flags.StringVar(&o.url, "server", c.environment("COLOPHON_SERVER", defaultServer), "`URL` of the server, or COLOPHON_SERVER")
-	flags.StringVar(&o.tokenFile, "token-file", c.environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.caFile, "ca-file", c.environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
+func (o *serverOptions) bind(c *cli.Console, flags *pflag.FlagSet) {
+	flags.StringVar(&o.url, "server", c.Environment("COLOPHON_SERVER", defaultServer), "`URL` of the server, or COLOPHON_SERVER")
+	flags.StringVar(&o.tokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&o.caFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
 }
 
 // client talks to one server.
@@ -45,24 +47,24 @@ type client struct {
 }
 
 // newClient makes a client of the server that the options name.
-func newClient(c *console, o serverOptions) (*client, error) {
+func newClient(c *cli.Console, o serverOptions) (*client, error) {
 	u, err := url.Parse(o.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, exitf(exitUsage, "--server: %q is not a URL like %s", o.url, defaultServer)
+		return nil, cli.Exitf(cli.ExitUsage, "--server: %q is not a URL like %s", o.url, defaultServer)
 	}
 	if u.User != nil {
-		return nil, exitf(exitUsage, "--server: the URL must not have a user and password; put a token into a file and name that with --token-file")
+		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not have a user and password; put a token into a file and name that with --token-file")
 	}
 	token, err := o.token(c)
 	if err != nil {
-		return nil, exitf(exitUsage, "%w", err)
+		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
 	}
 	if token != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
-		c.say("warning: the token goes to %s unencrypted; use https where others can listen", u.Host)
+		c.Say("warning: the token goes to %s unencrypted; use https where others can listen", u.Host)
 	}
 	transport, err := o.transport()
 	if err != nil {
-		return nil, exitf(exitUsage, "--ca-file: %w", err)
+		return nil, cli.Exitf(cli.ExitUsage, "--ca-file: %w", err)
 	}
 	return &client{base: strings.TrimRight(o.url, "/"), home: u, token: token, caFile: o.caFile, http: &http.Client{
 		Transport: transport,
@@ -72,8 +74,8 @@ func newClient(c *console, o serverOptions) (*client, error) {
 }
 
 // token is the token to send; empty if there is none.
-func (o serverOptions) token(c *console) (string, error) {
-	place, token := "COLOPHON_TOKEN", c.environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
+func (o serverOptions) token(c *cli.Console) (string, error) {
+	place, token := "COLOPHON_TOKEN", c.Environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
 	if o.tokenFile != "" {
 		text, err := readNamed(o.tokenFile)
 		if err != nil {
@@ -121,7 +123,7 @@ func (c *client) do(request *http.Request) (*http.Response, error) {
 const maxAnswer = 16 << 20
 
 // call makes a request with a JSON body, unless it is nil, and returns the
-// answer's, which must come within a minute. The error is an exitError when no
+// answer's, which must come within a minute. The error is an ExitError when no
 // server answers, a *problem when it answers with one.
 func (c *client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -183,9 +185,9 @@ func (c *client) orNoGrant() string {
 // unreachable says that no server answers, and what to do.
 func (c *client) unreachable(err error) error {
 	if answer := c.noAnswer(err); misdirected(answer) {
-		return exitf(exitUnreachable, "%w", answer)
+		return cli.Exitf(cli.ExitUnreachable, "%w", answer)
 	}
-	return exitf(exitUnreachable, "%w\nIs the server running (colophon serve)? Name another with --server", c.noAnswer(err))
+	return cli.Exitf(cli.ExitUnreachable, "%w\nIs the server running (colophon serve)? Name another with --server", c.noAnswer(err))
 }
 
 // noAnswer names the server instead of the request's URL, and says what to do where the

@@ -22,13 +22,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
 // consoleWith is a console with those environment variables, and what it says.
-func consoleWith(environment map[string]string) (*console, *bytes.Buffer) {
+func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	said := new(bytes.Buffer)
-	return &console{err: said, env: func(name string) (string, bool) {
+	return &cli.Console{Err: said, Env: func(name string) (string, bool) {
 		value, set := environment[name]
 		return value, set
 	}}, said

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"colophon/internal/cli"
 )
 
 func TestWhatATerminalObeysIsShown(t *testing.T) {
@@ -23,8 +25,8 @@ func TestWhatATerminalObeysIsShown(t *testing.T) {
 		"":                            "",
 	} {
 		var out bytes.Buffer
-		c := newConsole(nil, &out, nil, nil)
-		n, err := fmt.Fprint(c.out, text)
+		c := cli.New(nil, &out, nil, nil)
+		n, err := fmt.Fprint(c.Out, text)
 		require.NoError(t, err)
 		require.Equal(t, len(text), n)
 		require.Equal(t, shown, out.String())
@@ -36,8 +38,8 @@ func TestJSONKeepsItsValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		said := rapid.String().Draw(t, "said")
 		var out bytes.Buffer
-		c := newConsole(nil, &out, nil, nil)
-		require.NoError(t, writeJSON(c, said))
+		c := cli.New(nil, &out, nil, nil)
+		require.NoError(t, cli.WriteJSON(c, said))
 		require.True(t, utf8.Valid(out.Bytes()))
 		for _, r := range out.String() {
 			require.False(t, r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r), "%q", r)
@@ -57,6 +59,6 @@ func TestProblemsAreNotObeyed(t *testing.T) {
 		return true
 	})
 	o := commandLine(t.Context(), "audit", url, "--key", w.key)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, cli.ExitFailed, o.code)
 	require.Contains(t, o.stderr, `\x1b[2J\u009b1mdefault: clean`)
 }

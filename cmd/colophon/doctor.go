@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"colophon/internal/cli"
 )
 
 const doctorHelp = `Look at a deployment and say what to change: the data folder, its keys and tokens,
@@ -40,7 +42,7 @@ type doctorOptions struct {
 	strict bool
 }
 
-func newDoctor(c *console) *cobra.Command {
+func newDoctor(c *cli.Console) *cobra.Command {
 	flagged := serveConfig{}.withDefaults()
 	var o doctorOptions
 	command := &cobra.Command{
@@ -51,13 +53,13 @@ func newDoctor(c *console) *cobra.Command {
   colophon doctor --config /etc/colophon.yaml --server https://ledger.example.org --json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			d := &doctor{console: c, now: time.Now()}
-			d.settings = readSettings(o.file, c.env, command.Flags())
+			d := &doctor{Console: c, now: time.Now()}
+			d.settings = readSettings(o.file, c.Env, command.Flags())
 			d.holder = lockHolder(filepath.Join(databaseDir(d.data()), "LOCK"))
 			d.machine = lookAtMachine(d.holder.pid)
 			d.compareSettings(givesSettings(command.Flags()))
 			d.disk = lookAtDisk(d.data())
-			if c.environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
+			if c.Environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
 				o.ask.url, d.own = d.settings.server(), true
 			}
 			if err := d.ask(command.Context(), o.ask); err != nil {
@@ -72,7 +74,7 @@ func newDoctor(c *console) *cobra.Command {
 		},
 	}
 	flagged.bind(command.Flags())
-	command.Flags().StringVar(&o.file, "config", c.environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
+	command.Flags().StringVar(&o.file, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
 	o.ask.bind(c, command.Flags())
 	server := command.Flags().Lookup("server")
 	server.Usage, server.DefValue = server.Usage+"; default where the settings have it listen", ""
@@ -84,7 +86,7 @@ func newDoctor(c *console) *cobra.Command {
 // doctor is what is known of a deployment. It is gathered first; the checks then
 // judge it, and read small files of the data folder.
 type doctor struct {
-	*console
+	*cli.Console
 	now      time.Time
 	settings settings
 	holder   holder  // of the data folder
@@ -111,7 +113,7 @@ func (d *doctor) ask(ctx context.Context, server serverOptions) error {
 	if server.url == "" {
 		return nil
 	}
-	asked, err := newClient(d.console, server)
+	asked, err := newClient(d.Console, server)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"colophon/internal/cli"
 )
 
 // asOwner is what to do about a file that only its owner can look at.
@@ -62,7 +64,7 @@ func checkOwner(d *doctor) []diagnosis {
 	}
 	if others > 0 {
 		list = append(list, found(wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
-			"%s, such as %s, of others than user %d, who owns the folder", counted(others, "file"), example, owner)...)
+			"%s, such as %s, of others than user %d, who owns the folder", cli.Counted(others, "file"), example, owner)...)
 	}
 	return orFine(list, "everything belongs to user %d", owner)
 }
@@ -130,7 +132,7 @@ func checkKeys(d *doctor) []diagnosis {
 			good = append(good, name)
 		}
 	}
-	return orFine(list, "%s: %s", counted(uint64(len(good)), "key"), strings.Join(good, ", "))
+	return orFine(list, "%s: %s", cli.Counted(uint64(len(good)), "key"), strings.Join(good, ", "))
 }
 
 // checkNoKey judges a file among the keys that is none.

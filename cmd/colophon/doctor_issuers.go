@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 )
 
 // issuerLimit is how long an issuer may take to answer.
@@ -78,7 +79,7 @@ func checkIssuers(d *doctor) []diagnosis {
 	if len(d.issuers) == 0 {
 		return found(fine, "", "none")
 	}
-	return orFine(list, "%s: %s", counted(uint64(len(d.issuers)), "issuer"), nameList(slices.Sorted(maps.Keys(d.issuers))))
+	return orFine(list, "%s: %s", cli.Counted(uint64(len(d.issuers)), "issuer"), nameList(slices.Sorted(maps.Keys(d.issuers))))
 }
 
 // trustOwn has a client, of the server on this machine that the settings are of,

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
 )
 
 func TestCheckIssuers(t *testing.T) {
@@ -72,19 +74,19 @@ func TestDoctorIsStrictWhereItIsAskedToBe(t *testing.T) {
 		grades          []grade
 		lenient, strict int
 	}{
-		{[]grade{fine, advice}, exitOK, exitOK},
-		{[]grade{fine, unchecked}, exitOK, exitUnchecked},
-		{[]grade{unchecked, wrong}, exitFailed, exitFailed},
+		{[]grade{fine, advice}, cli.ExitOK, cli.ExitOK},
+		{[]grade{fine, unchecked}, cli.ExitOK, cli.ExitUnchecked},
+		{[]grade{unchecked, wrong}, cli.ExitFailed, cli.ExitFailed},
 	} {
 		var list []diagnosis
 		for _, g := range c.grades {
 			list = append(list, diagnosis{Verdict: g})
 		}
 		for strict, want := range map[bool]int{false: c.lenient, true: c.strict} {
-			exit := &exitError{}
+			exit := &cli.ExitError{}
 			err := newDoctorReport(list).outcome(strict)
-			require.Equal(t, want != exitOK, errors.As(err, &exit))
-			require.Equal(t, want, exit.code)
+			require.Equal(t, want != cli.ExitOK, errors.As(err, &exit))
+			require.Equal(t, want, exit.Code)
 		}
 	}
 }

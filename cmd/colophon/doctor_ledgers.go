@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -51,7 +52,7 @@ func checkServer(d *doctor) []diagnosis {
 		list = append(list, found(wrong, "do what it says", "it is not ready: %v", a.ready)...)
 	}
 	if a.version != buildVersion() {
-		list = append(list, found(advice, "use one version of both", "the server is %s, this command is %s", plain(a.version), buildVersion())...)
+		list = append(list, found(advice, "use one version of both", "the server is %s, this command is %s", cli.Plain(a.version), buildVersion())...)
 	}
 	return orFine(list, "%s at %s is ready", a.version, a.url)
 }
@@ -101,23 +102,23 @@ func checkLedgerKeys(d *doctor) []diagnosis {
 		}
 		list = append(list, checkTokenLedgers(d, known)...)
 	}
-	return orFine(list, "%s, each with its key: %s", counted(uint64(len(known)), "ledger"), nameList(slices.Sorted(maps.Keys(known))))
+	return orFine(list, "%s, each with its key: %s", cli.Counted(uint64(len(known)), "ledger"), nameList(slices.Sorted(maps.Keys(known))))
 }
 
 // checkLedgerKey: the key of a ledger is in the folder, and is the one that it signs
 // with.
 func checkLedgerKey(d *doctor, l ledgerAnswers) []diagnosis {
 	signer, err := keyFiles(d.data()).Load(l.Name)
-	signed, signedErr := os.ReadFile(signingKeys(d.console, d.data()).SignedPath(l.Name))
+	signed, signedErr := os.ReadFile(signingKeys(d.Console, d.data()).SignedPath(l.Name))
 	switch {
 	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
 		return nil // it is in a variable
 	case errors.Is(err, fs.ErrPermission):
 		return found(unchecked, asOwner, "%v", err)
 	case err != nil:
-		return found(wrong, "restore it before the server ends: it does not start again without it", "the key of ledger %s: %v", plain(l.Name), err)
+		return found(wrong, "restore it before the server ends: it does not start again without it", "the key of ledger %s: %v", cli.Plain(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return found(wrong, "name the folder of this server with --data; if this is it, the database or the key is an older copy: restore the newer one of both, and never put an older key in place of a newer one", "ledger %s signs with another key than the one in the folder", plain(l.Name))
+		return found(wrong, "name the folder of this server with --data; if this is it, the database or the key is an older copy: restore the newer one of both, and never put an older key in place of a newer one", "ledger %s signs with another key than the one in the folder", cli.Plain(l.Name))
 	}
 	return nil
 }
@@ -146,19 +147,19 @@ func checkLog(d *doctor) []diagnosis {
 	events, logs := uint64(0), 0
 	for _, l := range d.server.ledgers {
 		if l.logErr != nil {
-			list = append(list, found(unchecked, "use a token of scope read or log", "ledger %s: %v", plain(l.Name), l.logErr)...)
+			list = append(list, found(unchecked, "use a token of scope read or log", "ledger %s: %v", cli.Plain(l.Name), l.logErr)...)
 			continue
 		}
 		key, whose := d.verifierOf(l)
 		if err := l.verify(key); err != nil {
-			list = append(list, found(wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, by %s: %v", plain(l.Name), whose, err)...)
+			list = append(list, found(wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, by %s: %v", cli.Plain(l.Name), whose, err)...)
 		}
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
 		return found(unchecked, "", "no ledger can be seen")
 	}
-	return orFine(list, "%s: the last %s chained, proved and signed", counted(uint64(logs), "log"), counted(events, "event"))
+	return orFine(list, "%s: the last %s chained, proved and signed", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
 }
 
 // verifierOf is the key that a ledger's checkpoints are verified with: that of the
@@ -191,7 +192,7 @@ func (l *ledgerAnswers) verify(key string) error {
 		}
 	}
 	if hex.EncodeToString(chain.Tip[:]) != l.Tip {
-		return fmt.Errorf("the chain of events ends in %x, the ledger says %s", chain.Tip, plain(l.Tip))
+		return fmt.Errorf("the chain of events ends in %x, the ledger says %s", chain.Tip, cli.Plain(l.Tip))
 	}
 	receipt, err := proofs.ParseReceipt(l.receipt)
 	if err != nil {
@@ -214,7 +215,7 @@ func checkPublic(d *doctor) []diagnosis {
 	var public []string
 	for _, l := range d.server.ledgers {
 		if l.Log == "public" {
-			public = append(public, plain(l.Name))
+			public = append(public, cli.Plain(l.Name))
 		}
 	}
 	if len(public) == 0 {
@@ -239,12 +240,12 @@ func checkIndex(d *doctor) []diagnosis {
 	for _, name := range slices.Sorted(maps.Keys(lag)) {
 		switch {
 		case running[name] == 0:
-			list = append(list, found(wrong, "read the server's log and start it anew; if that does not help, stop it and remove the folder "+indexDir(d.data()), "the index of ledger %s has stopped", plain(name))...)
+			list = append(list, found(wrong, "read the server's log and start it anew; if that does not help, stop it and remove the folder "+indexDir(d.data()), "the index of ledger %s has stopped", cli.Plain(name))...)
 		case lag[name] > indexLagging:
-			list = append(list, found(advice, "wait, if there was an import or a rebuild; else the machine is too slow", "the index of ledger %s is %.0f events behind", plain(name), lag[name])...)
+			list = append(list, found(advice, "wait, if there was an import or a rebuild; else the machine is too slow", "the index of ledger %s is %.0f events behind", cli.Plain(name), lag[name])...)
 		}
 	}
-	return orFine(list, "it follows %s", counted(uint64(len(lag)), "ledger"))
+	return orFine(list, "it follows %s", cli.Counted(uint64(len(lag)), "ledger"))
 }
 
 // erasureLate is when erased content should be out of the files.

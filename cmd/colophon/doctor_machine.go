@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"colophon/internal/cli"
 )
 
 // machine is what the operating system gives to the server: to the process that runs on
@@ -95,7 +97,7 @@ func checkMemory(d *doctor) []diagnosis {
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
 
 // byteText is a number of bytes in whole MiB, as GOMEMLIMIT has it.
-func byteText(bytes uint64) string { return decimal(inMiB(bytes)) + "MiB" }
+func byteText(bytes uint64) string { return cli.Decimal(inMiB(bytes)) + "MiB" }
 
 // clockTolerance is how far clocks may be apart, which includes the way to the server.
 const clockTolerance = 2 * time.Second
@@ -161,7 +163,7 @@ func goMemoryLimit(environment []string) int64 {
 		if value == "" || value == "off" {
 			return math.MaxInt64
 		}
-		var size byteSize
+		var size cli.Size
 		if size.UnmarshalText([]byte(value)) != nil && size.UnmarshalText([]byte(strings.TrimSuffix(value, "B"))) != nil {
 			return 0
 		}

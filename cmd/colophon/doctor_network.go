@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"colophon/internal/cli"
 )
 
 // checkAddress: who reaches the server has to say who he is, and nobody on the way
@@ -69,7 +71,7 @@ func checkProxies(d *doctor) []diagnosis {
 			return found(advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine reaches %s, but --allow-host has other names: requests that a proxy passes on all count as those of one address", c.Listen)
 		}
 	}
-	return found(fine, "", "X-Forwarded-For is believed of %s", counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
+	return found(fine, "", "X-Forwarded-For is believed of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
 // checkRates: nobody who reaches the server can ask without end.

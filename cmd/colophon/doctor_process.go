@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"colophon/internal/cli"
 )
 
 // compareSettings looks at the settings of the server that runs on the folder, where
@@ -29,7 +31,7 @@ func (d *doctor) compareSettings(given bool) {
 	ours := flagsOf(d.settings.config)
 	flagsOf(theirs.config).VisitAll(func(f *pflag.Flag) {
 		if ours.Lookup(f.Name).Value.String() != f.Value.String() {
-			d.settings.others = append(d.settings.others, "--"+f.Name+" "+plain(f.Value.String()))
+			d.settings.others = append(d.settings.others, "--"+f.Name+" "+cli.Plain(f.Value.String()))
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"colophon/internal/cli"
 )
 
 // grade is how a check comes out.
@@ -71,18 +73,18 @@ func newDoctorReport(list []diagnosis) doctorReport {
 func (r doctorReport) outcome(strict bool) error {
 	switch missed := slices.ContainsFunc(r.Checks, func(d diagnosis) bool { return d.Verdict == unchecked }); {
 	case r.Verdict == wrong:
-		return &exitError{code: exitFailed}
+		return &cli.ExitError{Code: cli.ExitFailed}
 	case strict && missed:
-		return exitf(exitUnchecked, "not everything could be checked (--strict)")
+		return cli.Exitf(cli.ExitUnchecked, "not everything could be checked (--strict)")
 	}
 	return nil
 }
 
-func (r doctorReport) print(c *console, asJSON bool) error {
+func (r doctorReport) print(c *cli.Console, asJSON bool) error {
 	if asJSON {
-		return writeJSON(c, r)
+		return cli.WriteJSON(c, r)
 	}
-	if _, err := fmt.Fprint(c.out, r.text(terminalWidth(c.out))); err != nil {
+	if _, err := fmt.Fprint(c.Out, r.text(terminalWidth(c.Out))); err != nil {
 		return err
 	}
 	return nil
@@ -99,9 +101,9 @@ func (r doctorReport) text(width int) string {
 	var text strings.Builder
 	indent := names + len(unchecked) + 4
 	for _, d := range r.Checks {
-		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(unchecked), d.Verdict, names, d.Check, fold(plain(d.Found), width, indent))
+		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(unchecked), d.Verdict, names, d.Check, fold(cli.Plain(d.Found), width, indent))
 		if d.Do != "" {
-			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(plain(d.Do), width, indent+2))
+			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(cli.Plain(d.Do), width, indent+2))
 		}
 	}
 	fmt.Fprintf(&text, "\n%d wrong, %d advice, %d ok, %d not checked\n", counts[wrong], counts[advice], counts[fine], counts[unchecked])
@@ -141,7 +143,7 @@ func fold(text string, width, indent int) string {
 // terminalWidth is the width of the terminal that something is printed on; 0 where it
 // is none.
 func terminalWidth(out io.Writer) int {
-	file, ok := unfiltered(out).(*os.File)
+	file, ok := cli.Unfiltered(out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0
 	}

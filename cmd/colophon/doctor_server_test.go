@@ -16,7 +16,7 @@ func clientOf(t testing.TB, handler http.HandlerFunc) *client {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	asked, err := newClient(someDoctor(t).console, serverOptions{url: server.URL})
+	asked, err := newClient(someDoctor(t).Console, serverOptions{url: server.URL})
 	require.NoError(t, err)
 	return asked
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 )
 
 // settings are what serve would run with.
@@ -152,11 +153,11 @@ func checkAccessFile(d *doctor) []diagnosis {
 	list := changeable(config.AccessFile)
 	if (len(rules.MTLS) > 0) != (config.TLSClientCA != "") {
 		list = append(list, found(wrong, "set both, or neither", "%s has %s for client certificates, and --tls-client-ca is %q",
-			config.AccessFile, counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
+			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
 		list = append(list, found(wrong, "write rules into it, or leave --access-file out; serve does not start with it", "there is no rule in %s", config.AccessFile)...)
 	}
 	return orFine(list, "%s: %s, %s for client certificates", config.AccessFile,
-		counted(uint64(len(rules.OIDC)), "issuer"), counted(uint64(len(rules.MTLS)), "rule"))
+		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))
 }

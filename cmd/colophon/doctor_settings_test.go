@@ -22,7 +22,7 @@ func TestCheckSettings(t *testing.T) {
 	judge := func(text string, args ...string) []diagnosis {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		d := someDoctor(t)
-		d.settings = readSettings(path, d.env, givenFlags(t, args...))
+		d.settings = readSettings(path, d.Env, givenFlags(t, args...))
 		d.settings.strangers = nil // the environment of whoever runs the test
 		return checkSettings(d)
 	}

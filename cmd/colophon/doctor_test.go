@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"colophon/internal/cli"
 )
 
 // doctorNow is when the doctor of tests looks.
@@ -21,7 +23,7 @@ var doctorNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func someDoctor(t testing.TB, changes ...func(*doctor)) *doctor {
 	t.Helper()
 	nothing := func(string) (string, bool) { return "", false }
-	d := &doctor{console: &console{out: io.Discard, err: io.Discard, env: nothing}, now: doctorNow}
+	d := &doctor{Console: &cli.Console{Out: io.Discard, Err: io.Discard, Env: nothing}, now: doctorNow}
 	d.settings.config = serveConfig{}.withDefaults()
 	d.settings.config.Data = t.TempDir()
 	require.NoError(t, os.Chmod(d.data(), 0o700))
@@ -106,7 +108,7 @@ wrong        signing keys  "one is \x1b[31mgone"
 1 wrong, 0 advice, 1 ok, 0 not checked
 `, report.text(0))
 	var out bytes.Buffer
-	require.NoError(t, report.print(&console{out: &out}, true))
+	require.NoError(t, report.print(&cli.Console{Out: &out}, true))
 	var read doctorReport
 	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
 	require.Equal(t, report, read)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 )
 
 // Token hygiene: how long before its end a token is spoken of, and how long one may
@@ -49,7 +50,7 @@ func checkTokens(d *doctor) []diagnosis {
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
 		list = append(list, found(wrong, "make one: colophon token create --help", "no token holds any more: nobody is let in")...)
 	}
-	return orFine(list, "%s in force: %s", counted(uint64(len(active)), "token"), nameList(active))
+	return orFine(list, "%s in force: %s", cli.Counted(uint64(len(active)), "token"), nameList(active))
 }
 
 // checkToken judges a token that holds. A token's name is of few harmless characters.

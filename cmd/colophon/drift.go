@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
 // driftCommand is what the commands about drift share.
 type driftCommand struct {
-	*console
+	*cli.Console
 	server   serverOptions
 	client   *client // made by the first question
 	ledger   string
@@ -29,8 +30,8 @@ pages; --as-of asks again what it was at an earlier one.
 With --json the server's answers are printed instead, one JSON document a line: of
 a list its first page that has rows, with --all every one.`
 
-func newDrift(c *console) *cobra.Command {
-	d := &driftCommand{console: c}
+func newDrift(c *cli.Console) *cobra.Command {
+	d := &driftCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "drift",
 		Short: "Show which outputs changed, and what caused it",

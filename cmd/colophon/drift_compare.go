@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 )
 
@@ -44,10 +45,10 @@ so; with --json, GET /records/SEQ does.`,
 		RunE: func(command *cobra.Command, args []string) error { return d.compare(command, args[0], args[1]) },
 	}
 	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		if number, found := negativeNumber(err); found {
+		if number, found := cli.NegativeNumber(err); found {
 			return noSeq(number)
 		}
-		return explainFlag(command, err)
+		return cli.ExplainFlag(command, err)
 	})
 	return command
 }
@@ -66,7 +67,7 @@ func seqs(command *cobra.Command, args []string) error {
 }
 
 func noSeq(argument string) error {
-	return exitf(exitUsage, "%q: must be the seq of a record, a number", argument)
+	return cli.Exitf(cli.ExitUsage, "%q: must be the seq of a record, a number", argument)
 }
 
 func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
@@ -83,13 +84,13 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 	query.Set("b", b)
 	switch {
 	case recordA.Kind != recordB.Kind:
-		return exitf(exitFailed, "event %s is of kind %s and event %s of kind %s: only records of one kind can be compared", a, recordA.Kind, b, recordB.Kind)
+		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: only records of one kind can be compared", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == record.IPCRecord:
 		return d.compareRuns(command, query, recordA, recordB)
 	case recordA.Kind == record.RunDAG:
 		return d.compareDAGs(command, query, recordA, recordB)
 	}
-	return exitf(exitFailed, "events %s and %s are of kind %s: IPC records and run-DAGs can be compared", a, b, recordA.Kind)
+	return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s: IPC records and run-DAGs can be compared", a, b, recordA.Kind)
 }
 
 // record is an event that is to be compared.
@@ -108,11 +109,11 @@ func (d *driftCommand) caveats(a, b compared) error {
 	}
 	for _, event := range events {
 		if event.State != "" && event.State != string(record.Live) {
-			if _, err := fmt.Fprintf(d.out, "Event %d is %s, not live.\n", event.Seq, plain(event.State)); err != nil {
+			if _, err := fmt.Fprintf(d.Out, "Event %d is %s, not live.\n", event.Seq, cli.Plain(event.State)); err != nil {
 				return err
 			}
 		}
-		if err := printNames(d.out, fmt.Sprintf("Event %d claims what does not hold", event.Seq), event.mismatches()); err != nil {
+		if err := printNames(d.Out, fmt.Sprintf("Event %d claims what does not hold", event.Seq), event.mismatches()); err != nil {
 			return err
 		}
 	}
@@ -143,10 +144,10 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, rec
 		return err
 	}
 	if d.json {
-		return printLine(d.out, text)
+		return printLine(d.Out, text)
 	}
 	a, b := query.Get("a"), query.Get("b")
-	if _, err := fmt.Fprintf(d.out, "From event %s to event %s: %s\nCause: %s.\n", a, b, plain(answer.Says), plain(answer.Cause)); err != nil {
+	if _, err := fmt.Fprintf(d.Out, "From event %s to event %s: %s\nCause: %s.\n", a, b, cli.Plain(answer.Says), cli.Plain(answer.Cause)); err != nil {
 		return err
 	}
 	if err := d.caveats(recordA, recordB); err != nil || len(answer.Differences) == 0 {
@@ -154,12 +155,12 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, rec
 	}
 	rows := make([][]string, len(answer.Differences))
 	for i, x := range answer.Differences {
-		rows[i] = []string{plain(x.Variable), plainValue(x.A), plainValue(x.B)}
+		rows[i] = []string{cli.Plain(x.Variable), plainValue(x.A), plainValue(x.B)}
 	}
-	if _, err := fmt.Fprintln(d.out); err != nil {
+	if _, err := fmt.Fprintln(d.Out); err != nil {
 		return err
 	}
-	return newTable(d.out, column{name: "variable"}, column{name: "event " + a}, column{name: "event " + b}).write(rows)
+	return cli.NewTable(d.Out, cli.TextColumn("variable"), cli.TextColumn("event "+a), cli.TextColumn("event "+b)).Write(rows)
 }
 
 // compareDAGs says where two run-DAGs diverge.
@@ -176,10 +177,10 @@ func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, rec
 		return err
 	}
 	if d.json {
-		return printLine(d.out, text)
+		return printLine(d.Out, text)
 	}
 	a, b := query.Get("a"), query.Get("b")
-	if _, err := fmt.Fprintf(d.out, "From event %s to event %s: %s\n", a, b, plain(answer.Says)); err != nil {
+	if _, err := fmt.Fprintf(d.Out, "From event %s to event %s: %s\n", a, b, cli.Plain(answer.Says)); err != nil {
 		return err
 	}
 	for _, names := range []struct {
@@ -191,7 +192,7 @@ func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, rec
 		{"Only in event " + b, answer.OnlyInB},
 		{"Differing cache dimensions", answer.Dimensions},
 	} {
-		if err := printNames(d.out, names.what, names.list); err != nil {
+		if err := printNames(d.Out, names.what, names.list); err != nil {
 			return err
 		}
 	}
@@ -204,7 +205,7 @@ func printNames(out io.Writer, what string, names []string) error {
 	}
 	cells := make([]string, len(names))
 	for i, name := range names {
-		cells[i] = plain(name)
+		cells[i] = cli.Plain(name)
 	}
 	_, err := fmt.Fprintf(out, "%s: %s\n", what, strings.Join(cells, ", "))
 	return err
@@ -214,7 +215,7 @@ func printNames(out io.Writer, what string, names []string) error {
 func plainValue(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {
-		return plain(string(value)) // a number
+		return cli.Plain(string(value)) // a number
 	}
-	return plainOr(text)
+	return cli.PlainOr(text)
 }

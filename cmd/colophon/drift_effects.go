@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // pair is two runs that one variable tells apart.
@@ -45,7 +47,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query.Set("variable", variable)
 	query.Set("a", a)
 	query.Set("b", b)
-	t := newTable(d.out, column{"event A", true}, column{"event B", true}, column{name: "output A"}, column{name: "output B"}, column{name: "changed"})
+	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"), cli.TextColumn("changed"))
 	for first := true; ; first = false {
 		var answer effectsAnswer
 		text, err := d.ask(command, "/drift/effects", query, &answer)
@@ -62,7 +64,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			if p.OutputChanged {
 				changed = "yes"
 			}
-			return []string{decimal(p.A.Seq), decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), changed}
+			return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), changed}
 		})
 		if err != nil {
 			return err
@@ -82,7 +84,7 @@ func (d *driftCommand) noPairs(variable, a, b string) string {
 	if d.anyState {
 		runs, others = "runs of any state", ""
 	}
-	return fmt.Sprintf("no two %s differ in %s alone, between these two values: %s and %s%s", runs, plain(variable), plain(a), plain(b), others)
+	return fmt.Sprintf("no two %s differ in %s alone, between these two values: %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others)
 }
 
 // printEffect prints the totals, which are those of all pages.
@@ -90,8 +92,8 @@ func (d *driftCommand) printEffect(variable, a, b string, answer *effectsAnswer)
 	if answer.Pairs == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(d.out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
-		plain(variable), plain(a), plain(b), counted(answer.Pairs, "pair"), answer.Changed,
-		share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
+	_, err := fmt.Fprintf(d.Out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
+		cli.Plain(variable), cli.Plain(a), cli.Plain(b), cli.Counted(answer.Pairs, "pair"), answer.Changed,
+		cli.Share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
 	return err
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // groupingHelp names what runs are grouped by.
@@ -54,13 +55,10 @@ where those have several outputs, the model does not always answer the same.`,
 func (d *driftCommand) groups(command *cobra.Command, by string) error {
 	query := d.query(command)
 	query.Set("by", by)
-	t := newTable(d.out, column{name: by}, column{"runs", true}, column{"outputs", true}, column{"stability", true},
-		column{"entropy", true}, column{"flips", true}, column{"first", true}, column{"last", true}, column{name: "last recorded"})
+	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
+		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
 	return list(d, command, "/drift/groups", query, t, "no group of runs is like that", func(g group) []string {
-		return []string{plain(g.Value), decimal(g.Runs), decimal(g.DistinctOutputs), share(g.Stability), fmt.Sprintf("%.3f", g.Entropy),
-			decimal(g.Flips), decimal(g.FirstSeq), decimal(g.LastSeq), plain(g.LastTime)}
+		return []string{cli.Plain(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(g.Stability), fmt.Sprintf("%.3f", g.Entropy),
+			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(g.LastTime)}
 	})
 }
-
-// share is a part of a whole in percent.
-func share(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

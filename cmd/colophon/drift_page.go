@@ -9,6 +9,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // page is the part that all lists have of the server's answer.
@@ -20,7 +22,7 @@ type page[R any] struct {
 // list asks a query of many rows and prints them as a table: the first page that has
 // any, or all of them. empty is what there is to say where there are none; "" is
 // nothing.
-func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *table, empty string, cells func(R) []string) error {
+func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	for {
 		var p page[R]
 		answer, err := d.ask(command, path, query, &p)
@@ -43,30 +45,30 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 // printPage prints a page, with --json the answer that it is from, and reports
 // whether it is the last one that is wanted. A page that is empty and yet not the
 // last is passed over.
-func printPage[R any](d *driftCommand, t *table, p page[R], answer []byte, cells func(R) []string) (done bool, err error) {
+func printPage[R any](d *driftCommand, t *cli.Table, p page[R], answer []byte, cells func(R) []string) (done bool, err error) {
 	if len(p.Rows) == 0 && p.Next != "" {
 		return false, nil
 	}
 	done = p.Next == "" || !d.all
 	if d.json {
-		t.rows += len(p.Rows)
-		return done, printLine(d.out, answer)
+		t.Rows += len(p.Rows)
+		return done, printLine(d.Out, answer)
 	}
 	rows := make([][]string, len(p.Rows))
 	for i, r := range p.Rows {
 		rows[i] = cells(r)
 	}
-	return done, t.write(rows)
+	return done, t.Write(rows)
 }
 
 // conclude says what a table does not. next is the cursor behind its last page.
-func (d *driftCommand) conclude(t *table, next, empty string) {
+func (d *driftCommand) conclude(t *cli.Table, next, empty string) {
 	switch {
 	case d.json:
 	case next != "":
-		d.say("there may be more rows: --all prints them")
-	case t.rows == 0 && empty != "":
-		d.say("%s", empty)
+		d.Say("there may be more rows: --all prints them")
+	case t.Rows == 0 && empty != "":
+		d.Say("%s", empty)
 	}
 }
 
@@ -92,7 +94,7 @@ func (d *driftCommand) ask(command *cobra.Command, path string, query url.Values
 // connect makes the client, once for all pages.
 func (d *driftCommand) connect() (err error) {
 	if d.client == nil {
-		d.client, err = newClient(d.console, d.server)
+		d.client, err = newClient(d.Console, d.server)
 	}
 	return err
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 func (d *driftCommand) newPaths() *cobra.Command {
@@ -34,9 +35,9 @@ func (d *driftCommand) projects(command *cobra.Command) error {
 		Project                   string
 		Paths, Builds, Collisions uint64
 	}
-	t := newTable(d.out, column{name: "project"}, column{"paths", true}, column{"builds", true}, column{"collisions", true}, column{"first event", true})
+	t := cli.NewTable(d.Out, cli.TextColumn("project"), cli.NumberColumn("paths"), cli.NumberColumn("builds"), cli.NumberColumn("collisions"), cli.NumberColumn("first event"))
 	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r row) []string {
-		return []string{plain(r.Project), decimal(r.Paths), decimal(r.Builds), decimal(r.Collisions), decimal(r.Seq)}
+		return []string{cli.Plain(r.Project), cli.Decimal(r.Paths), cli.Decimal(r.Builds), cli.Decimal(r.Collisions), cli.Decimal(r.Seq)}
 	})
 }
 
@@ -46,13 +47,11 @@ func (d *driftCommand) builds(command *cobra.Command, project string) error {
 		Build, Time                           string
 		New, Modified, Unchanged, Gone, Paths uint64
 	}
-	t := newTable(d.out, column{name: "build"}, column{"new", true}, column{"modified", true}, column{"unchanged", true},
-		column{"gone", true}, column{"paths", true}, column{"first event", true}, column{name: "recorded"})
+	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
+		cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
 	path := "/paths/" + url.PathEscape(project) + "/builds"
 	return list(d, command, path, d.query(command), t, "no record of the project names a build", func(r row) []string {
-		return []string{plain(r.Build), decimal(r.New), decimal(r.Modified), decimal(r.Unchanged),
-			decimal(r.Gone), decimal(r.Paths), decimal(r.Seq), plain(r.Time)}
+		return []string{cli.Plain(r.Build), cli.Decimal(r.New), cli.Decimal(r.Modified), cli.Decimal(r.Unchanged),
+			cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(r.Time)}
 	})
 }
-
-func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

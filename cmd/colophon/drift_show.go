@@ -8,6 +8,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // member is a run of a group.
@@ -65,14 +67,14 @@ func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 		return err
 	}
 	// All else is of the same size.
-	query.Set("as_of", decimal(first.AsOf))
+	query.Set("as_of", cli.Decimal(first.AsOf))
 	if d.json {
 		return d.showJSON(command, path, query, first, text)
 	}
 	g := first.Group
-	if _, err := fmt.Fprintf(d.out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
-		plain(by), plain(value), counted(g.Runs, "run"), counted(g.DistinctOutputs, "different output"), share(g.Stability),
-		counted(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
+	if _, err := fmt.Fprintf(d.Out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
+		cli.Plain(by), cli.Plain(value), cli.Counted(g.Runs, "run"), cli.Counted(g.DistinctOutputs, "different output"), cli.Share(g.Stability),
+		cli.Counted(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
 		return err
 	}
 	if err := d.showOutputs(command, path, query, first); err != nil {
@@ -89,7 +91,7 @@ func (d *driftCommand) noRuns(command *cobra.Command, by, value string) error {
 	if _, err := d.ask(command, groupPath(by, value), query, new(groupAnswer)); err != nil {
 		return err
 	}
-	return exitf(exitFailed, "no live runs have that value; --any-state takes the others too")
+	return cli.Exitf(cli.ExitFailed, "no live runs have that value; --any-state takes the others too")
 }
 
 func groupPath(by, value string) string {
@@ -99,7 +101,7 @@ func groupPath(by, value string) string {
 // showJSON prints the first answer as it came, and those that follow without the
 // list that does not go on in them: no row is printed twice.
 func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.Values, answer groupAnswer, text []byte) error {
-	if err := printLine(d.out, text); err != nil {
+	if err := printLine(d.Out, text); err != nil {
 		return err
 	}
 	outputs, runs := true, true // whether the answer goes on with them
@@ -128,7 +130,7 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		if text, err = goingOn(text, outputs, runs); err != nil {
 			return err
 		}
-		if err := printLine(d.out, text); err != nil {
+		if err := printLine(d.Out, text); err != nil {
 			return err
 		}
 	}
@@ -156,11 +158,11 @@ func goingOn(text []byte, outputs, runs bool) ([]byte, error) {
 // too, and those say so.
 func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer groupAnswer) error {
 	defer query.Del("outputs_cursor")
-	t := newTable(d.out, column{name: "output"}, column{"runs", true}, column{"share", true}, column{"first", true})
+	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
 	for {
 		p := page[output]{answer.Outputs, answer.OutputsNext}
 		done, err := printPage(d, t, p, nil, func(o output) []string {
-			return []string{plain(o.OutputHash), decimal(o.Runs), share(o.Share), decimal(o.Seq)}
+			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(o.Share), cli.Decimal(o.Seq)}
 		})
 		if done || err != nil {
 			return err
@@ -174,13 +176,13 @@ func (d *driftCommand) showOutputs(command *cobra.Command, path string, query ur
 }
 
 func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.Values, answer groupAnswer) error {
-	if _, err := fmt.Fprintln(d.out); err != nil {
+	if _, err := fmt.Fprintln(d.Out); err != nil {
 		return err
 	}
-	t := newTable(d.out, column{"event", true}, column{name: "recorded"}, column{name: "output"}, column{name: "state"}, column{name: "run"})
+	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.TextColumn("state"), cli.TextColumn("run"))
 	for {
 		done, err := printPage(d, t, answer.page, nil, func(m member) []string {
-			return []string{decimal(m.Seq), plain(m.Time), d.hashOr(m.OutputHash), plain(m.State), plainOr(m.RunID)}
+			return []string{cli.Decimal(m.Seq), cli.Plain(m.Time), d.hashOr(m.OutputHash), cli.Plain(m.State), cli.PlainOr(m.RunID)}
 		})
 		if err != nil {
 			return err

@@ -6,17 +6,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
 )
 
 func TestTableGrows(t *testing.T) {
 	var out bytes.Buffer
-	tab := newTable(&out, column{name: "name"}, column{"n", true})
-	require.NoError(t, tab.write(nil))
+	tab := cli.NewTable(&out, cli.TextColumn("name"), cli.NumberColumn("n"))
+	require.NoError(t, tab.Write(nil))
 	require.Empty(t, out.String(), "no head without rows")
-	require.NoError(t, tab.write([][]string{{"é", "1"}, {"be", "10"}}))
-	require.NoError(t, tab.write([][]string{{"long er", "2"}, {"x", "200"}}))
+	require.NoError(t, tab.Write([][]string{{"é", "1"}, {"be", "10"}}))
+	require.NoError(t, tab.Write([][]string{{"long er", "2"}, {"x", "200"}}))
 	require.Equal(t, "NAME   N\né      1\nbe    10\nlong er    2\nx        200\n", out.String())
-	require.Equal(t, 4, tab.rows)
+	require.Equal(t, 4, tab.Rows)
 }
 
 // Nothing that a client chose reaches the terminal as anything but text.
@@ -25,7 +27,7 @@ func TestCellsArePlain(t *testing.T) {
 		"claude-2.1": "claude-2.1", "a b": "a b", "ü→…": "ü→…", "": `""`, " a": `" a"`,
 		"\x1b[2J": `"\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`, "\u00a0": `"\u00a0"`,
 	} {
-		require.Equal(t, want, plain(text))
+		require.Equal(t, want, cli.Plain(text))
 	}
 	for value, want := range map[string]string{`null`: "-", `"a"`: "a", `0.7`: "0.7", `"\u001b"`: `"\x1b"`, `12345678901234567890`: "12345678901234567890"} {
 		require.Equal(t, want, plainValue(json.RawMessage(value)))

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // step is a run against the one before it; the first has none before it.
@@ -36,16 +38,16 @@ BY is ` + groupingHelp + `.`,
 func (d *driftCommand) timeline(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set(by, value)
-	t := newTable(d.out, column{"event", true}, column{name: "recorded"}, column{name: "output"}, column{"against", true},
-		column{name: "cause"}, column{name: "what differs"})
+	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.NumberColumn("against"),
+		cli.TextColumn("cause"), cli.TextColumn("what differs"))
 	err := list(d, command, "/drift/timeline", query, t, "", func(s step) []string {
-		against, cause := none, none
+		against, cause := cli.None, cli.None
 		if s.Against != nil && s.Cause != nil {
-			against, cause = decimal(*s.Against), plain(*s.Cause)
+			against, cause = cli.Decimal(*s.Against), cli.Plain(*s.Cause)
 		}
-		return []string{decimal(s.Seq), plain(s.Time), d.hashOr(s.OutputHash), against, cause, d.changes(s.Differences)}
+		return []string{cli.Decimal(s.Seq), cli.Plain(s.Time), d.hashOr(s.OutputHash), against, cause, d.changes(s.Differences)}
 	})
-	if err == nil && t.rows == 0 {
+	if err == nil && t.Rows == 0 {
 		return d.noRuns(command, by, value)
 	}
 	return err
@@ -54,13 +56,13 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 // changes are differences in one cell.
 func (d *driftCommand) changes(differences []variableChange) string {
 	if len(differences) == 0 {
-		return none
+		return cli.None
 	}
 	parts := make([]string, len(differences))
 	for i, x := range differences {
 		parts[i] = x.Variable + ": " + d.briefly(x.A) + " → " + d.briefly(x.B)
 	}
-	return plain(strings.Join(parts, ", "))
+	return cli.Plain(strings.Join(parts, ", "))
 }
 
 // briefly is a value of a variable, a hash as the table has hashes.

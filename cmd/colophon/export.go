@@ -5,24 +5,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs/pack"
 )
 
 // exportCommand makes audit packs.
 type exportCommand struct {
-	*console
+	*cli.Console
 	server         serverOptions
 	ledger         string
 	file           string
 	withoutContent bool
 	maxRecords     int
-	maxContent     byteSize
+	maxContent     cli.Size
 	records        recordChoice
 }
 
-func newExport(c *console) *cobra.Command {
-	e := &exportCommand{console: c, maxContent: 64 << 20}
+func newExport(c *cli.Console) *cobra.Command {
+	e := &exportCommand{Console: c, maxContent: 64 << 20}
 	command := &cobra.Command{
 		Use:   "export --pack FILE [SEQ...]",
 		Short: "Write records and their proofs into one page that verifies itself",
@@ -53,9 +54,9 @@ proved at one tree size.`,
 func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	seqs, filter, err := e.choice(command.Flags(), args)
 	if err != nil {
-		return exitf(exitUsage, "%w", err)
+		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := newClient(e.console, e.server)
+	server, err := newClient(e.Console, e.server)
 	if err != nil {
 		return err
 	}
@@ -84,22 +85,22 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 
 // write writes the page, unless nobody could verify it here.
 func (e *exportCommand) write(html []byte) error {
-	if len(html) > maxPack {
-		return exitf(exitFailed, "the audit pack has %d bytes, of which colophon verify reads %d at most: choose fewer records, or leave content out with --without-content", len(html), maxPack)
+	if len(html) > cli.MaxPack {
+		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, of which colophon verify reads %d at most: choose fewer records, or leave content out with --without-content", len(html), cli.MaxPack)
 	}
 	return replaceFile(e.file, html)
 }
 
 // conclude says what is in the file, and what to do with it.
 func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
-	content := fmt.Sprintf("%s of content, %s with erased content", counted(uint64(len(p.Contents)), "piece"), counted(uint64(r.Redacted), "record"))
+	content := fmt.Sprintf("%s of content, %s with erased content", cli.Counted(uint64(len(p.Contents)), "piece"), cli.Counted(uint64(r.Redacted), "record"))
 	switch p.Content {
 	case pack.ContentLeftOut:
 		content = "no content"
 	case pack.ContentNoRight:
 		content = "no content, which the token may not read"
 	}
-	_, err := fmt.Fprintf(e.out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
-		e.file, counted(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
+	_, err := fmt.Fprintf(e.Out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
+		e.file, cli.Counted(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
 	return err
 }

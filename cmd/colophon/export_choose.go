@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+
+	"colophon/internal/cli"
 )
 
 // choice reads which records are meant: their numbers, or parameters of the server's
@@ -43,7 +45,7 @@ func (x *exporter) choose(seqs []uint64, filter url.Values) ([]uint64, error) {
 	seqs = slices.Compact(seqs)
 	switch {
 	case len(seqs) == 0:
-		return nil, exitf(exitFailed, "no record fits")
+		return nil, cli.Exitf(cli.ExitFailed, "no record fits")
 	case len(seqs) > x.maxRecords:
 		return nil, x.tooMany()
 	}
@@ -51,7 +53,7 @@ func (x *exporter) choose(seqs []uint64, filter url.Values) ([]uint64, error) {
 }
 
 func (x *exporter) tooMany() error {
-	return exitf(exitFailed, "more than %d records are meant: choose fewer, or raise --max-records", x.maxRecords)
+	return cli.Exitf(cli.ExitFailed, "more than %d records are meant: choose fewer, or raise --max-records", x.maxRecords)
 }
 
 // list asks for the records that pass a filter, until there are too many.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -26,14 +27,14 @@ type exporter struct {
 	contents map[string][]byte  // by digest
 	bytes    int                // of them
 	state    string             // pack.ContentIncluded, or why there is none
-	progress *progress
+	progress *cli.Progress
 }
 
 // pack makes the pack of some records, and verifies it with the keys that the server
 // names: what does not verify, nobody should be given.
 func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
-	x.progress = newProgress(x.console, int64(2*len(seqs)), "exporting")
-	defer x.progress.finish()
+	x.progress = cli.NewProgress(x.Console, int64(2*len(seqs)), "exporting")
+	defer x.progress.Finish()
 	all, needed := slices.Clone(seqs), make(map[string][]byte)
 	for _, seq := range seqs {
 		digests, err := x.record(seq)
@@ -46,7 +47,7 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 		if by := x.redacted[seq]; by != nil {
 			all = append(all, *by)
 		}
-		x.progress.add(1)
+		x.progress.Add(1)
 	}
 	if x.state != pack.ContentIncluded {
 		clear(needed)
@@ -57,11 +58,11 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 		return nil, pack.Report{}, err
 	}
 	p.Content, p.Contents = x.state, needed
-	own, err := parseKeys(strings.Join(p.Keys, "\n"), "the server's keys")
+	own, err := cli.ParseKeys(strings.Join(p.Keys, "\n"), "the server's keys")
 	if err != nil {
 		return nil, pack.Report{}, err
 	}
-	report, err := p.Verify(own.keys...)
+	report, err := p.Verify(own.Keys...)
 	if err != nil {
 		return nil, pack.Report{}, fmt.Errorf("what the server answers does not verify: %w", err)
 	}
@@ -84,7 +85,7 @@ type exportedRow struct {
 // record fetches the content of a record, and gives the digests of it; none where it is
 // erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
-	path := x.path + "/records/" + decimal(seq)
+	path := x.path + "/records/" + cli.Decimal(seq)
 	var row exportedRow
 	if err := x.get(path, &row); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 		case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
 			x.state = pack.ContentNoRight
 		case errors.As(err, &refused) && refused.Status == http.StatusGone:
-			return nil, exitf(exitFailed, "the content of event %d was erased a moment ago; export again", seq)
+			return nil, cli.Exitf(cli.ExitFailed, "the content of event %d was erased a moment ago; export again", seq)
 		case err != nil:
 			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
 		}
@@ -121,7 +122,7 @@ func (x *exporter) content(path, digest string, size int) error {
 		if err != nil {
 			return err
 		}
-		return exitf(exitFailed, "the content is larger than %s: choose fewer records, leave it out with --without-content, or raise --max-content", most)
+		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: choose fewer records, leave it out with --without-content, or raise --max-content", most)
 	}
 	content, err := x.client.call(x.ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -170,7 +171,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 			p = pack.New(r.Ledger, time.Now().UTC().Format(time.RFC3339), keys, r.Proof.Checkpoint)
 		}
 		p.Add(r, x.redacted[seq])
-		x.progress.add(1)
+		x.progress.Add(1)
 	}
 	return p, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/storage/pebble"
 )
@@ -46,7 +47,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		}
 		require.NoError(t, os.MkdirAll(s.backups, 0o700))
 		require.NoError(t, os.Symlink(target, filepath.Join(s.backups, name)))
-		said := s.colophon(exitFailed, args...)
+		said := s.colophon(cli.ExitFailed, args...)
 		require.Contains(t, said, name)
 		check()
 		entries, err := os.ReadDir(filepath.Dir(path))
@@ -60,14 +61,14 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		require.NoError(t, os.Rename(store.file(name), store.file(name)+".kept"))
 		require.NoError(t, os.Symlink(store.file(name)+".kept", store.file(name)))
 	}
-	require.Contains(t, s.colophon(exitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
+	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
 		"no regular file")
 	s.backup()
 	s.restore()
 	name := filepath.Join(s.backups, s.manifests()[1].name()+".json")
 	require.NoError(t, os.Rename(name, name+".kept"))
 	require.NoError(t, os.Symlink(name+".kept", name))
-	require.Contains(t, s.colophon(exitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
+	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
 		"no regular file")
 }
 
@@ -76,7 +77,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
-	s.colophon(exitOK, "reindex", "--data", s.data)
+	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 	key := s.key()
 	commands := [][]string{
 		{"serve", "--data", s.data, "--listen", "127.0.0.1:0"},
@@ -108,13 +109,13 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 				}
 				args = append([]string{"restore", "--data", data}, args[3:]...)
 			}
-			said := s.colophon(exitUsage, args...)
+			said := s.colophon(cli.ExitUsage, args...)
 			require.Contains(t, said, "can put files into", "%s: %s", dir, args)
 			require.Contains(t, said, filepath.Base(dir))
 		}
 		require.NoError(t, os.Chmod(dir, 0o700))
 	}
-	s.colophon(exitOK, "fsck", "--data", s.data)
+	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
 // The administrator signs with no key that another user has put there.
@@ -126,29 +127,29 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	next := keyFiles(s.data).NextPath(ledger.Default)
-	s.colophon(exitOK, "keygen", "--origin", s.origin(), "--out", next)
+	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
 	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
-	require.Contains(t, s.colophon(exitFailed, rotate...), "belongs to another user, of id 54321")
+	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user, of id 54321")
 	require.NoError(t, os.Remove(next))
 	require.NoError(t, os.Chown(keyFiles(s.data).Dir, stranger, stranger))
-	require.Contains(t, s.colophon(exitUsage, rotate...), "belongs to another user")
+	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")
 	require.NoError(t, os.Chown(keyFiles(s.data).Dir, 0, 0))
 	require.NoError(t, os.Chown(markFiles(s.data).Path(ledger.Default), stranger, stranger))
-	require.Contains(t, s.colophon(exitFailed, rotate...), "belongs to another user")
+	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user")
 	require.NoError(t, os.Chown(markFiles(s.data).Path(ledger.Default), 0, 0))
 	s.token(s.data, "one")
 	require.NoError(t, os.Chown(filepath.Join(accessDir(s.data), "tokens.json"), stranger, stranger))
-	require.Contains(t, s.colophon(exitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
+	require.Contains(t, s.colophon(cli.ExitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
 	require.NoError(t, os.Chown(filepath.Join(accessDir(s.data), "tokens.json"), 0, 0))
-	s.colophon(exitOK, rotate...)
+	s.colophon(cli.ExitOK, rotate...)
 
 	// All of it may be another user's, for whom the administrator works.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
 	}))
-	s.colophon(exitOK, "keys", "list", ledger.Default, "--data", s.data)
+	s.colophon(cli.ExitOK, "keys", "list", ledger.Default, "--data", s.data)
 }
 
 func (s *stored) origin() string {
@@ -171,7 +172,7 @@ func TestLockFilesAreNoLinks(t *testing.T) {
 	s.post(1)
 	require.NoError(t, os.MkdirAll(accessDir(s.data), 0o700))
 	require.NoError(t, os.Symlink(path+"x", filepath.Join(accessDir(s.data), "tokens.lock")))
-	require.Contains(t, s.colophon(exitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "no regular file")
+	require.Contains(t, s.colophon(cli.ExitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "no regular file")
 	require.NoFileExists(t, path+"x")
 }
 
@@ -188,13 +189,13 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	s := newStored(t)
 	open := write("open.yaml", "log-level: info\n", 0o646)
 	for _, args := range [][]string{{"--config", open}, {"--access-file", open}} {
-		said := s.colophon(exitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
+		said := s.colophon(cli.ExitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
 		require.Contains(t, said, "can be written by everybody; run: chmod o-w "+open)
 	}
 	t.Run("by a variable", func(t *testing.T) {
 		var out strings.Builder
 		environment := func(name string) (string, bool) { return open, name == "COLOPHON_CONFIG" }
-		require.Equal(t, exitUsage, run(t.Context(), []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &out, environment))
+		require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &out, environment))
 		require.Contains(t, out.String(), "can be written by everybody")
 	})
 	for _, args := range [][]string{
@@ -229,7 +230,7 @@ func TestNewFilesFollowNoLink(t *testing.T) {
 	path, check := victim(t)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(path, link))
-	require.Contains(t, s.colophon(exitUsage, "keygen", "--out", link), "a key is never overwritten")
+	require.Contains(t, s.colophon(cli.ExitUsage, "keygen", "--out", link), "a key is never overwritten")
 	check()
 	require.NoError(t, replaceFile(link, []byte("new")))
 	check()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"colophon/internal/cli"
 	"colophon/internal/safefile"
 )
 
@@ -16,14 +17,14 @@ func checkFolders(data string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return refused("data: %w", err)
+		return cli.Refused("data: %w", err)
 	}
 	for _, dir := range []string{
 		databaseDir(data), indexDir(data), spoolDir(data), snapshots(data).dir, restoring(data),
 		keyFiles(data).Dir, markFiles(data).Dir, accessDir(data),
 	} {
 		if err := safefile.CheckFolder(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return refused("data: %w", err)
+			return cli.Refused("data: %w", err)
 		}
 	}
 	return nil

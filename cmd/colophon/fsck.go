@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -26,7 +27,7 @@ type fsckOptions struct {
 	json   bool
 }
 
-func newFsck(c *console) *cobra.Command {
+func newFsck(c *cli.Console) *cobra.Command {
 	var o fsckOptions
 	command := &cobra.Command{
 		Use:   "fsck",
@@ -58,14 +59,14 @@ process uses the folder.`,
 			return fsck(command.Context(), c, o)
 		},
 	}
-	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
 	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with some; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
 	return command
 }
 
-func fsck(ctx context.Context, c *console, o fsckOptions) error {
+func fsck(ctx context.Context, c *cli.Console, o fsckOptions) error {
 	findings, err := checkData(ctx, c, o)
 	if errors.Is(err, storage.ErrDamaged) {
 		return reportFindings(c, o, findings, unreadable(err))
@@ -78,7 +79,7 @@ func fsck(ctx context.Context, c *console, o fsckOptions) error {
 
 // checkData checks the ledgers of a data folder. An error that wraps
 // storage.ErrDamaged is about the folder as a whole.
-func checkData(ctx context.Context, c *console, o fsckOptions) ([]finding, error) {
+func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
 	database, err := openFolder(ctx, c, o.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -91,11 +92,11 @@ func checkData(ctx context.Context, c *console, o fsckOptions) ([]finding, error
 }
 
 // notePending says that erased content may still be in files.
-func notePending(ctx context.Context, c *console, database *pebble.Database) error {
+func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.Erasing(ctx)
 	if err == nil && pending.Pieces > 0 {
-		c.say("%s of erased content may still be in files of the database; the next start of the server takes that out",
-			counted(uint64(pending.Pieces), "piece"))
+		c.Say("%s of erased content may still be in files of the database; the next start of the server takes that out",
+			cli.Counted(uint64(pending.Pieces), "piece"))
 	}
 	return err
 }
@@ -134,7 +135,7 @@ func unreadable(err error) *damage {
 	return &damage{Kind: kindStorage, Message: message, text: kindStorage + ": " + message}
 }
 
-func checkLedgers(ctx context.Context, c *console, o fsckOptions, database storage.Database) ([]finding, error) {
+func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database) ([]finding, error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 		}
 		found, report, err := checkLedger(ctx, c, o, database, infos, info)
 		if ctx.Err() != nil {
-			return nil, exitf(exitFailed, "interrupted while checking ledger %q", info.Name)
+			return nil, cli.Exitf(cli.ExitFailed, "interrupted while checking ledger %q", info.Name)
 		}
 		if errors.Is(err, storage.ErrDamaged) {
 			found, err = finding{Ledger: info.Name, Damage: unreadable(err)}, nil
@@ -166,25 +167,25 @@ func checkLedgers(ctx context.Context, c *console, o fsckOptions, database stora
 	switch {
 	case findings != nil:
 	case o.ledger != "":
-		return nil, exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger %q in %s", o.ledger, o.data)
 	default:
-		return nil, exitf(exitUsage, "there is no ledger in %s", o.data)
+		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger in %s", o.data)
 	}
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
 // checkEveryKey adds to the findings what is stored and follows from no log. Of what follows
 // from none of the ledgers, the error is about the folder.
-func checkEveryKey(ctx context.Context, c *console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
+func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
 		expected += report.Size + 2*report.Needs + report.Claims
 	}
-	bar := newProgress(c, int64(expected), "checking keys")
-	strays, err := ledger.CheckKeys(ctx, database, walked, func(n uint64) { bar.set(min(n, expected)) })
-	bar.finish()
+	bar := cli.NewProgress(c, int64(expected), "checking keys")
+	strays, err := ledger.CheckKeys(ctx, database, walked, func(n uint64) { bar.Set(min(n, expected)) })
+	bar.Finish()
 	if ctx.Err() != nil {
-		return nil, exitf(exitFailed, "interrupted while checking the keys of the database")
+		return nil, cli.Exitf(cli.ExitFailed, "interrupted while checking the keys of the database")
 	}
 	if err != nil {
 		return findings, err
@@ -225,7 +226,7 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), suffix)
 		if !slices.ContainsFunc(infos, func(info storage.Info) bool { return info.Name == name }) {
-			return exitf(exitFailed, "ledger %q is missing: its key %s is there, and has signed it", name, file)
+			return cli.Exitf(cli.ExitFailed, "ledger %q is missing: its key %s is there, and has signed it", name, file)
 		}
 	}
 	return nil
@@ -233,7 +234,7 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 
 // checkLedger checks one ledger. The report is nil where its log is damaged.
 func checkLedger(
-	ctx context.Context, c *console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info,
+	ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info,
 ) (finding, *audit.Report, error) {
 	trusted, err := ledgerKeys(c, o, infos, info)
 	if err != nil {
@@ -251,13 +252,13 @@ func checkLedger(
 	if err != nil {
 		return finding{}, nil, err
 	}
-	bar := newProgress(c, int64(head.Size), "checking "+info.Name)
-	defer bar.finish()
+	bar := cli.NewProgress(c, int64(head.Size), "checking "+info.Name)
+	defer bar.Finish()
 	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
 		Verifiers: trusted, Successors: successors,
 		Ledger:   info.Name,
 		Strict:   true,
-		Progress: func(done, _ uint64) { bar.set(done) },
+		Progress: func(done, _ uint64) { bar.Set(done) },
 	})
 	if err != nil {
 		return finding{}, nil, err
@@ -322,9 +323,9 @@ func keysOf(
 
 // ledgerKeys are the keys of a ledger that are trusted: those given for its origin, else
 // the one in the folder. Keys that are given for no ledger are taken for this one.
-func ledgerKeys(c *console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
+func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
 	if o.key != "" {
-		given, err := c.readKeys(o.key)
+		given, err := c.ReadKeys(o.key)
 		if err != nil {
 			return nil, err
 		}
@@ -341,14 +342,14 @@ func ledgerKeys(c *console, o fsckOptions, infos []storage.Info, info storage.In
 	}
 	signer, err := signingKeys(c, o.data).Load(info.Name)
 	if err != nil {
-		return nil, exitf(exitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
+		return nil, cli.Exitf(cli.ExitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
 	}
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
 // reportFindings prints what was found in each ledger, and what keeps the folder from
 // being read if anything does.
-func reportFindings(c *console, o fsckOptions, findings []finding, folder *damage) error {
+func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *damage) error {
 	clean := folder == nil && !slices.ContainsFunc(findings, func(f finding) bool { return f.Damage != nil })
 	if o.json {
 		report := struct {
@@ -356,23 +357,23 @@ func reportFindings(c *console, o fsckOptions, findings []finding, folder *damag
 			Ledgers []finding `json:"ledgers"`
 			Damage  *damage   `json:"damage,omitempty"` // of the folder
 		}{clean, append([]finding{}, findings...), folder}
-		if err := writeJSON(c, report); err != nil {
+		if err := cli.WriteJSON(c, report); err != nil {
 			return err
 		}
 	} else {
 		for _, f := range findings {
-			if _, err := fmt.Fprintln(c.out, f); err != nil {
+			if _, err := fmt.Fprintln(c.Out, f); err != nil {
 				return err
 			}
 		}
 		if folder != nil {
-			if _, err := fmt.Fprintf(c.out, "%s: DAMAGED: %s\n  what now  %s\n", o.data, folder.text, fsckWhatNow(folder.Kind)); err != nil {
+			if _, err := fmt.Fprintf(c.Out, "%s: DAMAGED: %s\n  what now  %s\n", o.data, folder.text, fsckWhatNow(folder.Kind)); err != nil {
 				return err
 			}
 		}
 	}
 	if !clean {
-		return &exitError{code: exitFailed}
+		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return nil
 }
@@ -383,7 +384,7 @@ func (f finding) String() string {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
 	}
 	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys, %d redacted contents", f.Ledger,
-		counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
+		cli.Counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
 }
 
 // strangeSignatures is the damage of a stored head whose checkpoint has other signatures

@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -69,8 +70,8 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	if err := pebbletest.Load(files, "db", all); err != nil {
 		return nil, err
 	}
-	c := newConsole(strings.NewReader(""), io.Discard, io.Discard, func(string) (string, bool) { return "", false })
-	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files, Logger: c.warnings(), ReadOnly: true, CacheBytes: 1 << 20})
+	c := cli.New(strings.NewReader(""), io.Discard, io.Discard, func(string) (string, bool) { return "", false })
+	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files, Logger: c.Warnings(), ReadOnly: true, CacheBytes: 1 << 20})
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +382,7 @@ func TestFsckWritesNothing(t *testing.T) {
 	require.NoError(t, pebbletest.Load(nil, databaseDir(data), all))
 	before := readAll(t, data)
 	o := commandLine(t.Context(), "fsck", "--data", data)
-	require.Equal(t, exitOK, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
 	require.Regexp(t, `^colophon: \d+ pieces? of erased content may still be in files of the database; the next start of the server takes that out\n$`, o.stderr)
 	require.Equal(t, before, readAll(t, data))
 }
@@ -432,7 +433,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 			}))
 			require.NoError(t, pebbletest.Load(nil, databaseDir(data), put(all, c.key, c.value)))
 			o := commandLine(t.Context(), "serve", "--data", data, "--listen", "127.0.0.1:0")
-			require.Equal(t, exitDamaged, o.code, "%s%s", o.stdout, o.stderr)
+			require.Equal(t, cli.ExitDamaged, o.code, "%s%s", o.stdout, o.stderr)
 			require.Contains(t, o.stderr, c.says)
 			require.Contains(t, o.stderr, "Nothing was changed. Run \"colophon fsck --data "+data)
 			after, err := pebbletest.Dump(nil, databaseDir(data))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -123,16 +124,16 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 		index   func(s *stored)
 		queries int // the status of a query meanwhile
 	}{
-		{"a little room", 8 << 20, func(s *stored) { s.colophon(exitOK, "reindex", "--data", s.data) }, http.StatusOK},
-		{"no room at all", 0, func(s *stored) { s.colophon(exitOK, "reindex", "--data", s.data) }, http.StatusOK},
-		{"no room, and the index is behind", 0, func(s *stored) { s.colophon(exitOK, "reindex", "--data", s.data); s.post(3) }, http.StatusOK},
+		{"a little room", 8 << 20, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
+		{"no room at all", 0, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
+		{"no room, and the index is behind", 0, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data); s.post(3) }, http.StatusOK},
 		{"no room, and no index", 0, func(*stored) {}, http.StatusServiceUnavailable},
 		{"no room, and an index of another layout", 0, func(s *stored) {
-			s.colophon(exitOK, "reindex", "--data", s.data)
+			s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 			require.NoError(s, os.WriteFile(filepath.Join(indexDir(s.data), "LAYOUT"), []byte("another\n"), 0o600))
 		}, http.StatusServiceUnavailable},
 		{"no room, and a damaged index", 0, func(s *stored) {
-			s.colophon(exitOK, "reindex", "--data", s.data)
+			s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 			manifests, err := filepath.Glob(filepath.Join(indexDir(s.data), "MANIFEST-*"))
 			require.NoError(s, err)
 			require.NotEmpty(s, manifests)
@@ -193,9 +194,9 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 				status, _, _ := server.try(http.MethodGet, fmt.Sprintf("%s/records?after=%d", ledgerURL, size), "")
 				return status == http.StatusOK
 			}, time.Minute, 50*time.Millisecond, "%s", server.said)
-			require.Equal(t, exitOK, server.stop(), "%s", server.said)
+			require.Equal(t, cli.ExitOK, server.stop(), "%s", server.said)
 			require.Equal(t, 1, strings.Count(server.said.String(), "is ready."))
-			s.colophon(exitOK, "fsck", "--data", s.data)
+			s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 		})
 	}
 }
@@ -205,7 +206,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	free := ballast(t, disk, 1<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
-	require.Contains(t, s.colophon(exitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "Make room on the file system")
+	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "Make room on the file system")
 	require.NoDirExists(t, s.data)
 	free()
 	s.post(1)
@@ -218,9 +219,9 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	require.Contains(t, s.colophon(exitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount it for writing")
+	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount it for writing")
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, ""))
-	s.colophon(exitOK, "fsck", "--data", s.data)
+	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
 // A disk that fills during a backup or a restore: the one is incomplete and says so, the
@@ -231,7 +232,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s.backups = filepath.Join(disk, "backups")
 	free := ballast(t, disk, 64<<10)
-	said := s.colophon(exitFailed, "backup", "--data", s.data, "--to", s.backups)
+	said := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
 	require.Contains(t, said, "The backup is incomplete and does not count. Make room in "+s.backups)
 	require.Empty(t, s.manifests())
 	require.NoDirExists(t, snapshots(s.data).database(), "no copy is left behind")
@@ -242,10 +243,10 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	free = ballast(t, disk, 64<<10)
 	data := filepath.Join(disk, "restored")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
-	require.Contains(t, s.colophon(exitFailed, args...), "Nothing is restored. Make room on the file system of "+data)
+	require.Contains(t, s.colophon(cli.ExitFailed, args...), "Nothing is restored. Make room on the file system of "+data)
 	require.NoDirExists(t, data)
 	free()
-	s.colophon(exitOK, args...)
+	s.colophon(cli.ExitOK, args...)
 	s.restore()
 }
 
@@ -288,8 +289,8 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("\n%d\n", 1+1+records+1))
 	require.Equal(t, http.StatusCreated, post("after"))
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	require.Equal(t, exitOK, p.wait(), "%s", p.said)
-	require.Contains(t, s.colophon(exitOK, "fsck", "--data", s.data), "2 redacted contents")
+	require.Equal(t, cli.ExitOK, p.wait(), "%s", p.said)
+	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted contents")
 }
 
 // holds reports whether a text is in a file of a folder.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
 )
 
 // FuzzConfigurationFile: a configuration file is read, or what is wrong with it is
@@ -48,7 +50,7 @@ func FuzzFlags(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		for _, make := range []func() text{
-			func() text { return new(byteSize) }, func() text { return new(networks) }, func() text { return new(hostNames) }, func() text { return new(logLevel) },
+			func() text { return new(cli.Size) }, func() text { return new(networks) }, func() text { return new(hostNames) }, func() text { return new(logLevel) },
 		} {
 			read, again := make(), make()
 			if read.UnmarshalText([]byte(given)) != nil {
@@ -71,8 +73,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add("log.example.org+9c1d5f3e+AQ==\n\n")
 	f.Add("PRIVATE+KEY+x")
 	f.Fuzz(func(t *testing.T, text string) {
-		keys, err := parseKeys(text, "--key")
-		require.Equal(t, err == nil, len(keys.keys) > 0)
+		keys, err := cli.ParseKeys(text, "--key")
+		require.Equal(t, err == nil, len(keys.Keys) > 0)
 	})
 }
 

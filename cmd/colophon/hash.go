@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 )
 
-func newHash(c *console) *cobra.Command {
+func newHash(c *cli.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash KIND FILE",
 		Short: "Compute the hashes and checks of a record, without a server",
@@ -28,9 +24,9 @@ Exit codes: 1 the record is not acceptable, 2 bad arguments or no such file.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind := record.Kind(args[0])
 			if !slices.Contains(record.Kinds[:], kind) {
-				return exitf(exitUsage, "%q is no kind; it is one of %s", kind, record.Kinds)
+				return cli.Exitf(cli.ExitUsage, "%q is no kind; it is one of %s", kind, record.Kinds)
 			}
-			body, err := c.readFile(args[1])
+			body, err := c.ReadFile(args[1])
 			if err != nil {
 				return err
 			}
@@ -39,59 +35,17 @@ Exit codes: 1 the record is not acceptable, 2 bad arguments or no such file.`,
 	}
 }
 
-func printHashes(c *console, kind record.Kind, body []byte) error {
+func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
 	r, err := record.NoLimits().Parse(kind, body)
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
-			c.say("%s", place{p.Pointer, p.Detail})
+			c.Say("%s", place{p.Pointer, p.Detail})
 		}
-		return &exitError{code: exitFailed}
+		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	return printJSON(c.out, r.AppendComputed(nil))
-}
-
-// Bounds of files, in bytes: of a record or a receipt, and of an audit pack, which has
-// many with their content.
-const (
-	maxFile = 64 << 20
-	maxPack = 256 << 20
-)
-
-// readFile reads a file of at most maxFile bytes, or the standard input for "-".
-func (c *console) readFile(path string) ([]byte, error) { return c.readFileUpTo(path, maxFile) }
-
-// readFileUpTo is readFile with another bound.
-func (c *console) readFileUpTo(path string, most int64) ([]byte, error) {
-	in := c.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, exitf(exitUsage, "%w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, most+1))
-	if err != nil {
-		return nil, exitf(exitUsage, "reading %s: %w", path, err)
-	}
-	if int64(len(text)) > most {
-		return nil, exitf(exitUsage, "%s is longer than %d bytes", path, most)
-	}
-	return text, nil
-}
-
-// printJSON prints a JSON value with indentation, otherwise as it is.
-func printJSON(out io.Writer, value []byte) error {
-	var text bytes.Buffer
-	if err := json.Indent(&text, value, "", "  "); err != nil {
-		return fmt.Errorf("not JSON: %w", err)
-	}
-	text.WriteByte('\n')
-	_, err := text.WriteTo(out)
-	return err
+	return cli.PrintJSON(c.Out, r.AppendComputed(nil))
 }

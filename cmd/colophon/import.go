@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/semaphore"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -23,10 +24,10 @@ type importOptions struct {
 	ledger     string
 	onMismatch string // empty: as the ledger is set
 	retries    int    // attempts in a row that may fail without any line answered
-	maxLine    byteSize
+	maxLine    cli.Size
 }
 
-func newImport(c *console) *cobra.Command {
+func newImport(c *cli.Console) *cobra.Command {
 	var o importOptions
 	command := &cobra.Command{
 		Use:   "import FILE...",
@@ -65,10 +66,10 @@ file, 3 the server cannot be reached.`,
 
 // importer posts lines and counts what becomes of them.
 type importer struct {
-	console  *console
+	console  *cli.Console
 	options  importOptions
 	client   *client
-	progress *progress
+	progress *cli.Progress
 	tally    *tally
 	// window bounds what is read and not answered, by importLine.weight.
 	window *semaphore.Weighted
@@ -78,15 +79,15 @@ type importer struct {
 // windowBytes is the size of importer.window.
 const windowBytes = 32 << 20
 
-func runImport(ctx context.Context, c *console, o importOptions, files []string) error {
+func runImport(ctx context.Context, c *cli.Console, o importOptions, files []string) error {
 	switch o.onMismatch {
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
 	default:
-		return exitf(exitUsage, "--on-mismatch: %q is neither accept nor reject", o.onMismatch)
+		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is neither accept nor reject", o.onMismatch)
 	}
 	size, err := checkFiles(files)
 	if err != nil {
-		return exitf(exitUsage, "%w", err)
+		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
 	server, err := newClient(c, o.server)
 	if err != nil {
@@ -97,16 +98,16 @@ func runImport(ctx context.Context, c *console, o importOptions, files []string)
 	}
 	im := &importer{
 		console: c, options: o, client: server, tally: newTally(),
-		progress: newProgress(c, size, "importing", progressbar.OptionShowBytes(true)),
+		progress: cli.NewProgress(c, size, "importing", progressbar.OptionShowBytes(true)),
 		window:   semaphore.NewWeighted(windowBytes),
 	}
 	err = im.run(ctx, files)
-	im.progress.finish()
+	im.progress.Finish()
 	if printErr := im.tally.print(c); printErr != nil {
 		return errors.Join(err, printErr)
 	}
 	if err == nil && im.tally.failed() {
-		return &exitError{code: exitFailed}
+		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func checkFiles(files []string) (size int64, err error) {
 func checkWritable(ctx context.Context, server *client, name string) error {
 	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name), nil)
 	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return exitf(exitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.orNoGrant(), name)
+		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.orNoGrant(), name)
 	}
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func checkWritable(ctx context.Context, server *client, name string) error {
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if info.Frozen {
-		return exitf(exitFailed, "ledger %q is frozen: it takes no more records", name)
+		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen: it takes no more records", name)
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func (im *importer) run(ctx context.Context, files []string) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return exitf(exitFailed, "interrupted; the same import again goes on from here")
+			return cli.Exitf(cli.ExitFailed, "interrupted; the same import again goes on from here")
 		}
 		if err == nil {
 			err = errCutOff // the server ended its answer before the end of the lines
@@ -198,12 +199,12 @@ func (im *importer) run(ctx context.Context, files []string) error {
 			failures = 0
 		}
 		if failures++; failures > im.options.retries {
-			return exitf(exitUnreachable, "giving up after %d attempts: %w\nThe same import again goes on from here", failures, err)
+			return cli.Exitf(cli.ExitUnreachable, "giving up after %d attempts: %w\nThe same import again goes on from here", failures, err)
 		}
 		wait := pause(failures, err)
-		im.progress.say("%v; trying again in %.1f s (%d of %d)", err, wait.Seconds(), failures, im.options.retries)
+		im.progress.Say("%v; trying again in %.1f s (%d of %d)", err, wait.Seconds(), failures, im.options.retries)
 		if !sleep(ctx, wait) {
-			return exitf(exitFailed, "interrupted; the same import again goes on from here")
+			return cli.Exitf(cli.ExitFailed, "interrupted; the same import again goes on from here")
 		}
 	}
 }
@@ -213,7 +214,7 @@ func (im *importer) read(ctx context.Context, files []string, lines chan<- impor
 	defer close(lines)
 	keys := newKeyer()
 	for _, name := range files {
-		in := &input{name: name, maxLine: int(im.options.maxLine), stdin: im.console.in, read: im.progress.add}
+		in := &input{name: name, maxLine: int(im.options.maxLine), stdin: im.console.In, read: im.progress.Add}
 		for line, err := range in.lines() {
 			if err != nil {
 				im.tally.unreadable(line, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
@@ -169,7 +170,7 @@ func (t *tally) failed() bool {
 }
 
 // print writes the table to the output and the first failures as errors.
-func (t *tally) print(c *console) error {
+func (t *tally) print(c *cli.Console) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	const row = "%-17s %10d %10d %10d %10d\n"
@@ -183,20 +184,20 @@ func (t *tally) print(c *console) error {
 		}
 	}
 	fmt.Fprintf(&table, row, "total", total.accepted, total.replayed, total.mismatched, total.refused)
-	if _, err := io.WriteString(c.out, table.String()); err != nil {
+	if _, err := io.WriteString(c.Out, table.String()); err != nil {
 		return err
 	}
 	for _, note := range t.notes {
-		c.say("%s", note)
+		c.Say("%s", note)
 	}
 	if more := total.mismatched - len(t.notes); more > 0 {
-		c.say("and %d more lines with claims that do not hold", more)
+		c.Say("and %d more lines with claims that do not hold", more)
 	}
 	for _, failure := range t.failures {
-		c.say("%s", failure)
+		c.Say("%s", failure)
 	}
 	if more := total.refused - len(t.failures); more > 0 {
-		c.say("and %d more lines failed", more)
+		c.Say("and %d more lines failed", more)
 	}
 	return nil
 }

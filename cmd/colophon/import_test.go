@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 )
 
@@ -37,7 +38,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) *client {
 		server.Close()
 		require.Empty(t, batches, "every batch was asked for")
 	})
-	c, err := newClient(&console{env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
+	c, err := newClient(&cli.Console{Env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
 	require.NoError(t, err)
 	return c
 }
@@ -94,7 +95,7 @@ func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
 		},
 	)
 	var out, errs bytes.Buffer
-	c := &console{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }}
+	c := &cli.Console{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) (string, bool) { return "", false }}
 	options := importOptions{server: serverOptions{url: server.base}, ledger: "default", retries: 4, maxLine: 1 << 20}
 	require.NoError(t, runImport(context.Background(), c, options, []string{name}), errs.String())
 	require.Regexp(t, `total +10 +0 +0 +0`, out.String())
@@ -108,7 +109,7 @@ func TestImportStopsWhereItIsRefused(t *testing.T) {
 	var out, errs bytes.Buffer
 	args := []string{"import", "--server", server.base, "-"}
 	code := run(context.Background(), args, strings.NewReader("{}\n"), &out, &errs, func(string) (string, bool) { return "", false })
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
 

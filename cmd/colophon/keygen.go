@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 )
 
-func newKeygen(c *console) *cobra.Command {
+func newKeygen(c *cli.Console) *cobra.Command {
 	var origin, out string
 	command := &cobra.Command{
 		Use:   "keygen",
@@ -31,20 +32,20 @@ keys/NAME.key.new in the data folder before the ledger is made. Whoever has the 
 				origin = "colophon.invalid/" + key.Fingerprint()
 			}
 			if err := ledger.CheckOrigin(origin); err != nil {
-				return exitf(exitUsage, "--origin %q: %w", origin, err)
+				return cli.Exitf(cli.ExitUsage, "--origin %q: %w", origin, err)
 			}
 			signer, err := key.Signer(origin)
 			if err != nil {
 				return err
 			}
 			if out == "" {
-				_, err := fmt.Fprintf(c.out, "signing key (secret)  %s\nverifier key          %s\n", signer.Secret(), signer.Verifier())
+				_, err := fmt.Fprintf(c.Out, "signing key (secret)  %s\nverifier key          %s\n", signer.Secret(), signer.Verifier())
 				return err
 			}
 			if err := writeSecret(out, signer.Secret()); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.out, signer.Verifier())
+			_, err = fmt.Fprintln(c.Out, signer.Verifier())
 			return err
 		},
 	}
@@ -57,7 +58,7 @@ keys/NAME.key.new in the data folder before the ledger is made. Whoever has the 
 func writeSecret(path, secret string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return exitf(exitUsage, "%s exists, and a key is never overwritten; choose another file", path)
+		return cli.Exitf(cli.ExitUsage, "%s exists, and a key is never overwritten; choose another file", path)
 	}
 	if err != nil {
 		return err

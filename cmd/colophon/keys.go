@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -18,15 +19,15 @@ import (
 
 // keysCommand is what the commands about signing keys share.
 type keysCommand struct {
-	*console
+	*cli.Console
 	server serverOptions
 	data   string // empty: by the server
 	key    string // trusted; empty: none
 	json   bool
 }
 
-func newKeys(c *console) *cobra.Command {
-	k := &keysCommand{console: c}
+func newKeys(c *cli.Console) *cobra.Command {
+	k := &keysCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "keys",
 		Short: "List, rotate and retire the signing keys of a ledger",
@@ -65,12 +66,12 @@ Only "colophon audit", which walks the whole log, shows that there is no other c
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if k.key == "" && k.data == "" {
-				k.say("what follows is the server's word: --key with a key that you trust checks it")
+				k.Say("what follows is the server's word: --key with a key that you trust checks it")
 			}
 			return k.list(command.Context(), args[0])
 		},
 	}
-	command.Flags().StringVar(&k.key, "key", k.environment("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
+	command.Flags().StringVar(&k.key, "key", k.Environment("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
 	return command
 }
 
@@ -113,14 +114,14 @@ new one from now on.`
 // explainKeys says what to do where keys cannot be changed.
 func explainKeys(err error) error {
 	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
-		return exitf(exitFailed, "%w", err)
+		return cli.Exitf(cli.ExitFailed, "%w", err)
 	}
 	return err
 }
 
 // change has the server do a step, and shows the keys of afterwards.
 func (k *keysCommand) change(ctx context.Context, name, step string) error {
-	server, err := newClient(k.console, k.server)
+	server, err := newClient(k.Console, k.server)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 	if k.data != "" {
 		return k.listStored(ctx, name)
 	}
-	server, err := newClient(k.console, k.server)
+	server, err := newClient(k.Console, k.server)
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 
 // listStored shows the keys of a ledger of a data folder, and changes nothing in it.
 func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
-	database, err := openFolder(ctx, k.console, k.data, pebble.Config{ReadOnly: true})
+	database, err := openFolder(ctx, k.Console, k.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -214,11 +215,11 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 
 // offline opens the ledgers of a data folder for f.
 func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) error {
-	database, err := openOffline(ctx, k.console, k.data)
+	database, err := openOffline(ctx, k.Console, k.data)
 	if err != nil {
 		return err
 	}
-	host, err := ledger.OpenHost(ctx, database, signingKeys(k.console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.warnings(), Marks: markFiles(k.data)} })
+	host, err := ledger.OpenHost(ctx, database, signingKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.Warnings(), Marks: markFiles(k.data)} })
 	if err != nil {
 		return errors.Join(explainOpen(err, k.data), database.Close())
 	}

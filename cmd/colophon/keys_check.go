@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -19,11 +20,11 @@ func checkServedKeys(ctx context.Context, fetch *fetcher, said *proofs.KeyHistor
 	}
 	checkpoint, err := said.OpenCheckpoint(log.head.Checkpoint, trusted...)
 	if err != nil {
-		return exitf(exitFailed, "what the server says of the keys is not so: %w", err)
+		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not so: %w", err)
 	}
 	found, err := keysInTree(ctx, log, checkpoint, said)
 	if err != nil {
-		return exitf(exitFailed, "what the server says of the keys is not shown by its log: %w", err)
+		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not shown by its log: %w", err)
 	}
 	before, err := json.Marshal(said)
 	if err != nil {
@@ -34,7 +35,7 @@ func checkServedKeys(ctx context.Context, fetch *fetcher, said *proofs.KeyHistor
 		return err
 	}
 	if string(before) != string(after) {
-		return exitf(exitFailed, "what the server says of the keys is not what its log says:\n%s\nthe log says\n%s", before, after)
+		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not what its log says:\n%s\nthe log says\n%s", before, after)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -15,12 +16,12 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 	if k.key == "" {
 		return nil, nil
 	}
-	trusted, err := k.readKeys(k.key)
+	trusted, err := k.ReadKeys(k.key)
 	if err != nil {
 		return nil, err
 	}
 	if !trustsOne(keys, trusted) {
-		return nil, exitf(exitFailed, "the key that you trust is none of this ledger's: do not trust the others")
+		return nil, cli.Exitf(cli.ExitFailed, "the key that you trust is none of this ledger's: do not trust the others")
 	}
 	return trusted, nil
 }
@@ -28,9 +29,9 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 // print prints the keys of a ledger.
 func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 	if k.json {
-		return writeJSON(k.console, keys)
+		return cli.WriteJSON(k.Console, keys)
 	}
-	return printKeys(k.out, keys)
+	return printKeys(k.Out, keys)
 }
 
 // trustsOne reports whether one of the trusted keys is one of the history.

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"colophon/internal/cli"
 )
 
 // ledgerInfo is a ledger as the server describes it.
@@ -34,13 +31,13 @@ func ledgerPath(name string) string { return "/v1/ledgers/" + url.PathEscape(nam
 
 // ledgerCommand is what the commands about ledgers share.
 type ledgerCommand struct {
-	*console
+	*cli.Console
 	server serverOptions
 	json   bool
 }
 
-func newLedger(c *console) *cobra.Command {
-	l := &ledgerCommand{console: c}
+func newLedger(c *cli.Console) *cobra.Command {
+	l := &ledgerCommand{Console: c}
 	command := &cobra.Command{
 		Use:     "ledger",
 		Short:   "Make, list, publish and freeze the ledgers of a server",
@@ -96,7 +93,7 @@ more, elsewhere it wants --yes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
-				if err := l.confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
+				if err := l.Confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
 					return err
 				}
 			}
@@ -105,30 +102,6 @@ more, elsewhere it wants --yes.`,
 	}
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return command
-}
-
-// confirm has the name of the ledger typed, on a terminal, once it has said why; done
-// is what else was not done to it.
-func (c *console) confirm(ctx context.Context, name, why, done string) error {
-	if file, ok := c.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return exitf(exitUsage, "%s; pass --yes to do it without being asked", why)
-	}
-	fmt.Fprintf(c.err, "Mind that %s. Type %q to do it: ", why, name)
-	typed := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(c.in).ReadString('\n') // what cannot be read is not the name
-		typed <- strings.TrimSpace(line)
-	}()
-	select {
-	case line := <-typed:
-		if line == name {
-			return nil
-		}
-		return exitf(exitFailed, "that is not its name; nothing was %s", done)
-	case <-ctx.Done():
-		fmt.Fprintln(c.err)
-		return exitf(exitFailed, "interrupted; nothing was %s", done)
-	}
 }
 
 func (l *ledgerCommand) newList() *cobra.Command {
@@ -145,7 +118,7 @@ func (l *ledgerCommand) newList() *cobra.Command {
 			if err != nil || l.json {
 				return err
 			}
-			return printLedgers(l.out, list.Ledgers)
+			return printLedgers(l.Out, list.Ledgers)
 		},
 	}
 }
@@ -156,12 +129,12 @@ func (l *ledgerCommand) one(command *cobra.Command, method, path string, body []
 	if err := l.call(command, method, path, body, &info); err != nil || l.json {
 		return err
 	}
-	return printLedgers(l.out, []ledgerInfo{info})
+	return printLedgers(l.Out, []ledgerInfo{info})
 }
 
 // call makes a request and reads the answer; with --json it prints it.
 func (l *ledgerCommand) call(command *cobra.Command, method, path string, body []byte, to any) error {
-	server, err := newClient(l.console, l.server)
+	server, err := newClient(l.Console, l.server)
 	if err != nil {
 		return err
 	}
@@ -173,7 +146,7 @@ func (l *ledgerCommand) call(command *cobra.Command, method, path string, body [
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if l.json {
-		return printJSON(l.out, answer)
+		return cli.PrintJSON(l.Out, answer)
 	}
 	return nil
 }
@@ -189,7 +162,7 @@ func printLedgers(out io.Writer, ledgers []ledgerInfo) error {
 		if l.Frozen {
 			state = "frozen"
 		}
-		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
+		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.Counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
 		fmt.Fprintf(table, "  created\t%s\n", l.Created.UTC().Format(time.RFC3339))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)

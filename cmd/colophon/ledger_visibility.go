@@ -26,7 +26,7 @@ more, elsewhere it wants --yes. unpublish ends it for the time to come.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
-				if err := l.confirm(command.Context(), args[0], "what somebody has read of a published log stays read", "published"); err != nil {
+				if err := l.Confirm(command.Context(), args[0], "what somebody has read of a published log stays read", "published"); err != nil {
 					return err
 				}
 			}

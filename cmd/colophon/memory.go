@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 
+	"colophon/internal/cli"
 	"colophon/ledger/index"
 )
 
@@ -38,7 +39,7 @@ func foldMemory(m machine) int64 { return m.share(4, index.DefaultMemory) }
 
 // withCaches sizes the caches that are not set.
 func (c serveConfig) withCaches(m machine) serveConfig {
-	setDefault(&c.Cache, byteSize(m.share(16, leastCache)))
-	setDefault(&c.IndexCache, byteSize(m.share(16, index.DefaultMemory)))
+	setDefault(&c.Cache, cli.Size(m.share(16, leastCache)))
+	setDefault(&c.IndexCache, cli.Size(m.share(16, index.DefaultMemory)))
 	return c
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger/index"
 )
 
@@ -33,7 +34,7 @@ func TestCachesOfAServer(t *testing.T) {
 	for name, of := range map[string]struct {
 		c            serveConfig
 		m            machine
-		cache, index byteSize
+		cache, index cli.Size
 	}{
 		"nothing is known": {serveConfig{}, machine{goMemory: unset}, leastCache, index.DefaultMemory},
 		"a small machine":  {serveConfig{}, machine{memory: 2 * gib, goMemory: unset}, 2 * gib / 16, index.DefaultMemory},

@@ -12,12 +12,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/storage"
 )
 
-func newMetrics(c *console) *cobra.Command {
+func newMetrics(c *cli.Console) *cobra.Command {
 	var o offlineOptions
 	var asOf uint64
 	command := &cobra.Command{
@@ -50,7 +51,7 @@ such folder, 4 another process uses the folder.`,
 }
 
 // printMetrics prints those as of a size; nil is the head.
-func printMetrics(ctx context.Context, c *console, o offlineOptions, size *uint64) error {
+func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := openOffline(ctx, c, o.data)
 	if err != nil {
 		return err
@@ -58,10 +59,10 @@ func printMetrics(ctx context.Context, c *console, o offlineOptions, size *uint6
 	return errors.Join(printLedgerMetrics(ctx, c, o, database, size), database.Close())
 }
 
-func printLedgerMetrics(ctx context.Context, c *console, o offlineOptions, database storage.Database, size *uint64) error {
+func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, database storage.Database, size *uint64) error {
 	log, head, err := ledgerLog(ctx, database, o.ledger)
 	if errors.Is(err, storage.ErrNotFound) {
-		return exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+		return cli.Exitf(cli.ExitUsage, "there is no ledger %q in %s", o.ledger, o.data)
 	}
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func printLedgerMetrics(ctx context.Context, c *console, o offlineOptions, datab
 		size = &head.Size
 	}
 	if *size > head.Size {
-		return exitf(exitUsage, "ledger %q has %d events, not %d", o.ledger, head.Size, *size)
+		return cli.Exitf(cli.ExitUsage, "ledger %q has %d events, not %d", o.ledger, head.Size, *size)
 	}
 	dir, err := os.MkdirTemp("", "colophon-metrics-")
 	if err != nil {
@@ -80,16 +81,16 @@ func printLedgerMetrics(ctx context.Context, c *console, o offlineOptions, datab
 }
 
 // foldMetrics prints the metrics of a log's first events, with an index in a folder.
-func foldMetrics(ctx context.Context, c *console, name string, log storage.Reader, size uint64, dir string) error {
-	folded, err := index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.warnings()})
+func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
+	folded, err := index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings()})
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c, int64(size), "reading "+name)
-	f, err := folded.Refold(ctx, name, log, size, bar.set)
-	bar.finish()
+	bar := cli.NewProgress(c, int64(size), "reading "+name)
+	f, err := folded.Refold(ctx, name, log, size, bar.Set)
+	bar.Finish()
 	if err == nil {
-		err = writeMetrics(c.out, f)
+		err = writeMetrics(c.Out, f)
 	} else {
 		err = explainFold(ctx, err, name)
 	}

@@ -4,9 +4,11 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
-func newPing(c *console) *cobra.Command {
+func newPing(c *cli.Console) *cobra.Command {
 	var server serverOptions
 	command := &cobra.Command{
 		Use:   "ping",
@@ -26,7 +28,7 @@ Exit codes: 0 it answers, 1 it answers with a problem, 3 it does not.`,
 			if err != nil {
 				return err
 			}
-			_, err = c.out.Write(answer)
+			_, err = c.Out.Write(answer)
 			return err
 		},
 	}

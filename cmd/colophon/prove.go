@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -17,7 +18,7 @@ import (
 
 // proveCommand makes a nested proof.
 type proveCommand struct {
-	*console
+	*cli.Console
 	server   serverOptions
 	ledger   string
 	stage    string
@@ -25,8 +26,8 @@ type proveCommand struct {
 	embed    bool
 }
 
-func newProve(c *console) *cobra.Command {
-	p := &proveCommand{console: c}
+func newProve(c *cli.Console) *cobra.Command {
+	p := &proveCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "prove SEQ (--stage NAME | --citation NUMBER)",
 		Short: "Prove one stage of a run, or one citation of a set",
@@ -55,12 +56,12 @@ content.`,
 func (p *proveCommand) run(ctx context.Context, arg string) error {
 	seq, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return exitf(exitUsage, "%q is not the number of an event", arg)
+		return cli.Exitf(cli.ExitUsage, "%q is not the number of an event", arg)
 	}
 	if (p.stage == "") == (p.citation < 0) {
-		return exitf(exitUsage, "say which part is to be proved: --stage or --citation")
+		return cli.Exitf(cli.ExitUsage, "say which part is to be proved: --stage or --citation")
 	}
-	server, err := newClient(p.console, p.server)
+	server, err := newClient(p.Console, p.server)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	if p.stage == "" {
 		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
 	}
-	path := ledgerPath(p.ledger) + "/records/" + decimal(seq)
+	path := ledgerPath(p.ledger) + "/records/" + cli.Decimal(seq)
 	text, err := server.call(ctx, http.MethodGet, path+"/proof?"+query.Encode(), nil)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	if text, err = n.AppendJSON(nil); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s\n", text)
+	_, err = fmt.Fprintf(p.Out, "%s\n", text)
 	return err
 }
 
@@ -133,7 +134,7 @@ func textOf(ctx context.Context, server *client, path string, n *proofs.Nested) 
 	}
 	var places []textPlace
 	if n.Citation != nil {
-		places = []textPlace{{"citations/" + decimal(n.Citation.Index) + "/text", ""}}
+		places = []textPlace{{"citations/" + cli.Decimal(n.Citation.Index) + "/text", ""}}
 	} else {
 		places = stageTexts[n.Stage.Name]
 	}
@@ -149,7 +150,7 @@ func textOf(ctx context.Context, server *client, path string, n *proofs.Nested) 
 			return text, nil
 		}
 	}
-	return nil, exitf(exitFailed, "the ledger has no text of it: it was recorded by its hash alone, or is made of more than one text; leave out --embed")
+	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of it: it was recorded by its hash alone, or is made of more than one text; leave out --embed")
 }
 
 // in is the text at the place in a piece of content, false if there is none.

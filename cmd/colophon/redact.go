@@ -14,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
 // redactCommand erases the content of records.
 type redactCommand struct {
-	*console
+	*cli.Console
 	server  serverOptions
 	ledger  string
 	request redactionRequest
@@ -53,8 +54,8 @@ type redactionAnswer struct {
 	Receipts        []struct{ Seq uint64 }
 }
 
-func newRedact(c *console) *cobra.Command {
-	r := &redactCommand{console: c}
+func newRedact(c *cli.Console) *cobra.Command {
+	r := &redactCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "redact [SEQ...]",
 		Short: "Erase the content of records, and keep the proofs",
@@ -88,9 +89,9 @@ the dry run, and then of what was done, with its receipts.`,
 
 func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
-		return exitf(exitUsage, "%w", err)
+		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := newClient(r.console, r.server)
+	server, err := newClient(r.Console, r.server)
 	if err != nil {
 		return err
 	}
@@ -107,14 +108,14 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.AlreadyRedacted+plan.WithoutContent == 0 && len(request.Filter) > 0:
-		return exitf(exitFailed, "no record fits %s", r.filterText())
+		return cli.Exitf(cli.ExitFailed, "no record fits %s", r.filterText())
 	case plan.Records == 0:
-		r.say("there is nothing to erase")
+		r.Say("there is nothing to erase")
 		return nil
 	case r.request.DryRun:
 		return nil
 	case !r.yes:
-		if err := r.confirm(command.Context(), r.ledger, "erasing content cannot be undone", "erased"); err != nil {
+		if err := r.Confirm(command.Context(), r.ledger, "erasing content cannot be undone", "erased"); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (r *redactCommand) ask(command *cobra.Command, server *client, request reda
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if r.json {
-		return answer, printLine(r.out, text)
+		return answer, printLine(r.Out, text)
 	}
 	return answer, nil
 }
@@ -174,11 +175,11 @@ func (r *redactCommand) printPlan(plan *redactionAnswer) error {
 	fmt.Fprintf(table, "redacted already\t%d\n", plan.AlreadyRedacted)
 	fmt.Fprintf(table, "without content\t%d\n", plan.WithoutContent)
 	fmt.Fprintf(table, "content to be erased\t%s\n", plan.Erased)
-	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", plan.Kept, counted(plan.NeededBy, "other record"))
+	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", plan.Kept, cli.Counted(plan.NeededBy, "other record"))
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := text.WriteTo(r.out)
+	_, err := text.WriteTo(r.Out)
 	return err
 }
 
@@ -188,12 +189,14 @@ func (r *redactCommand) printDone(done *redactionAnswer) error {
 	for _, receipt := range done.Receipts {
 		seqs = append(seqs, receipt.Seq)
 	}
-	_, err := fmt.Fprintf(r.out, "\nredacted %s by %s%s\nBackups that were made before still hold what they held: colophon backup --keep takes them away\n", counted(done.Records, "record"), counted(done.Events, "event"), listed(seqs, done.Events))
+	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nBackups that were made before still hold what they held: colophon backup --keep takes them away\n", cli.Counted(done.Records, "record"), cli.Counted(done.Events, "event"), listed(seqs, done.Events))
 	return err
 }
 
 // String is number and size.
-func (p pieces) String() string { return counted(p.Pieces, "piece") + ", " + counted(p.Bytes, "byte") }
+func (p pieces) String() string {
+	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
+}
 
 // listed names the first of some events, of which there are so many.
 func listed(seqs []uint64, of uint64) string {
@@ -203,7 +206,7 @@ func listed(seqs []uint64, of uint64) string {
 	}
 	var names []string
 	for _, seq := range seqs[:min(len(seqs), most)] {
-		names = append(names, decimal(seq))
+		names = append(names, cli.Decimal(seq))
 	}
 	if uint64(len(names)) < of {
 		names = append(names, "…")

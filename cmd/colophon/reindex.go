@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/ledger/index"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -23,21 +23,21 @@ type offlineOptions struct {
 	ledger string
 }
 
-func (o *offlineOptions) bind(c *console, command *cobra.Command, ledger, usage string) {
-	command.Flags().StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, usage string) {
+	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
 // openOffline opens the database of a data folder, which must be there and free.
-func openOffline(ctx context.Context, c *console, data string) (*pebble.Database, error) {
+func openOffline(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
 	return openFolder(ctx, c, data, pebble.Config{Copies: snapshots(data).sweep})
 }
 
 // openFolder is openOffline with a configuration. Damage to the files is storage.ErrDamaged.
-func openFolder(ctx context.Context, c *console, data string, config pebble.Config) (*pebble.Database, error) {
-	config.Dir, config.Logger = databaseDir(data), c.warnings()
+func openFolder(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
+	config.Dir, config.Logger = databaseDir(data), c.Warnings()
 	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, exitf(exitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
+		return nil, cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
 	}
 	if err := checkFolders(data); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func openFolder(ctx context.Context, c *console, data string, config pebble.Conf
 	database, err := pebble.Open(ctx, config)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, exitf(exitUsage, "there is no ledger in %s", data)
+		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger in %s", data)
 	case errors.Is(err, storage.ErrDamaged):
 		return nil, err
 	case err != nil:
@@ -54,12 +54,7 @@ func openFolder(ctx context.Context, c *console, data string, config pebble.Conf
 	return database, nil
 }
 
-// warnings is the log of commands that have little to say.
-func (c *console) warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-func newReindex(c *console) *cobra.Command {
+func newReindex(c *cli.Console) *cobra.Command {
 	var o offlineOptions
 	command := &cobra.Command{
 		Use:   "reindex",
@@ -85,13 +80,13 @@ Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
 	return command
 }
 
-func reindex(ctx context.Context, c *console, o offlineOptions) error {
+func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
 	database, err := openOffline(ctx, c, o.data)
 	if err != nil {
 		return err
 	}
 	folded, err := index.Open(index.Config{
-		Dir: indexDir(o.data), Log: c.warnings(), Memory: foldMemory(lookAtMachine(0)), Anew: o.ledger == "",
+		Dir: indexDir(o.data), Log: c.Warnings(), Memory: foldMemory(lookAtMachine(0)), Anew: o.ledger == "",
 	})
 	if err != nil {
 		return errors.Join(err, database.Close())
@@ -100,7 +95,7 @@ func reindex(ctx context.Context, c *console, o offlineOptions) error {
 	return errors.Join(err, folded.Close(), database.Close())
 }
 
-func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database storage.Database, folded *index.Store) error {
+func reindexLedgers(ctx context.Context, c *cli.Console, o offlineOptions, database storage.Database, folded *index.Store) error {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return err
@@ -116,7 +111,7 @@ func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database 
 		}
 	}
 	if !found {
-		return exitf(exitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+		return cli.Exitf(cli.ExitUsage, "there is no ledger %q in %s", o.ledger, o.data)
 	}
 	return nil
 }
@@ -125,16 +120,16 @@ func reindexLedgers(ctx context.Context, c *console, o offlineOptions, database 
 // says anything.
 const leastRated = 1000
 
-func reindexLedger(ctx context.Context, c *console, database storage.Database, folded *index.Store, name string) error {
+func reindexLedger(ctx context.Context, c *cli.Console, database storage.Database, folded *index.Store, name string) error {
 	log, head, err := ledgerLog(ctx, database, name)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c, int64(head.Size), "indexing "+name)
+	bar := cli.NewProgress(c, int64(head.Size), "indexing "+name)
 	begin := time.Now()
-	f, err := folded.Refold(ctx, name, log, head.Size, bar.set)
+	f, err := folded.Refold(ctx, name, log, head.Size, bar.Set)
 	took := time.Since(begin)
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
@@ -143,7 +138,7 @@ func reindexLedger(ctx context.Context, c *console, database storage.Database, f
 	if head.Size >= leastRated {
 		rate = fmt.Sprintf(", %.0f a second", float64(head.Size)/took.Seconds())
 	}
-	_, err = fmt.Fprintf(c.out, "%s: %s indexed%s\n", name, counted(head.Size, "event"), rate)
+	_, err = fmt.Fprintf(c.Out, "%s: %s indexed%s\n", name, cli.Counted(head.Size, "event"), rate)
 	return err
 }
 
@@ -164,9 +159,9 @@ func ledgerLog(ctx context.Context, database storage.Database, name string) (sto
 func explainFold(ctx context.Context, err error, name string) error {
 	switch {
 	case ctx.Err() != nil:
-		return exitf(exitFailed, "interrupted while indexing ledger %q", name)
+		return cli.Exitf(cli.ExitFailed, "interrupted while indexing ledger %q", name)
 	case errors.Is(err, storage.ErrNoSpace):
-		return exitf(exitFailed, "%w\nMake room and run the command again", err)
+		return cli.Exitf(cli.ExitFailed, "%w\nMake room and run the command again", err)
 	}
 	return err
 }

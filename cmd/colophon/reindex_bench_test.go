@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -64,7 +65,7 @@ func BenchmarkReindex(b *testing.B) {
 				bodies = nil
 				debug.FreeOSMemory() // the command is a process of its own
 				anew := spent(b, func() {
-					c := &console{out: io.Discard, err: io.Discard}
+					c := &cli.Console{Out: io.Discard, Err: io.Discard}
 					require.NoError(b, reindex(b.Context(), c, offlineOptions{data: data}))
 				})
 				records := float64(corpus.records)

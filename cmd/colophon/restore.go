@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/cli"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -27,7 +28,7 @@ type restoreOptions struct {
 	tokens             bool
 }
 
-func newRestore(c *console) *cobra.Command {
+func newRestore(c *cli.Console) *cobra.Command {
 	var o restoreOptions
 	command := &cobra.Command{
 		Use:   "restore --from FOLDER",
@@ -72,7 +73,7 @@ under way, 5 it is restored, and an older copy of a ledger than the newest.`,
 	flags := command.Flags()
 	flags.StringVar(&o.from, "from", "", "`folder` of the backups")
 	flags.StringVar(&o.backup, "backup", "", "`name` of the backup; default the newest")
-	flags.StringVar(&o.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` to make, or COLOPHON_DATA")
+	flags.StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` to make, or COLOPHON_DATA")
 	flags.StringArrayVar(&o.seen, "seen", nil, "`file` with the newest checkpoint of a ledger that anybody has seen")
 	flags.BoolVar(&o.newest, "newest", false, "nothing was signed after the backup was made")
 	flags.StringArrayVar(&o.keys, "key", nil, "verifier `key` that you trust, or a file with keys; give keys for every ledger")
@@ -81,12 +82,12 @@ under way, 5 it is restored, and an older copy of a ledger than the newest.`,
 	return command
 }
 
-func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
+func restore(ctx context.Context, c *cli.Console, o restoreOptions) (err error) {
 	if o.from == "" {
-		return exitf(exitUsage, "--from is missing: name the folder of the backups")
+		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")
 	}
 	if o.tokens && o.unauthenticated {
-		return exitf(exitUsage, "--with-tokens: tokens of a backup that is not authenticated are never restored; make new ones")
+		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of a backup that is not authenticated are never restored; make new ones")
 	}
 	store := backupStore{o.from}
 	m, err := o.choose(store)
@@ -119,7 +120,7 @@ func restore(ctx context.Context, c *console, o restoreOptions) (err error) {
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			return exitf(exitFailed, "%w\nNothing is restored. Make room on the file system of %s, and run restore again", err, o.data)
+			return cli.Exitf(cli.ExitFailed, "%w\nNothing is restored. Make room on the file system of %s, and run restore again", err, o.data)
 		}
 		return err
 	}
@@ -143,7 +144,7 @@ func (o restoreOptions) lock() (release func() error, err error) {
 	}
 	lock, err := pebble.LockFolder(dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, exitf(exitInUse, "another restore into %s is under way", o.data)
+		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is under way", o.data)
 	}
 	if err != nil {
 		return nil, err
@@ -158,25 +159,25 @@ func (o restoreOptions) lock() (release func() error, err error) {
 }
 
 // report says what was restored, and what of it is older than what was signed.
-func (o restoreOptions) report(c *console, m *manifest, older []string) error {
-	fmt.Fprintf(c.out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
+func (o restoreOptions) report(c *cli.Console, m *manifest, older []string) error {
+	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
 	for _, l := range m.Ledgers {
-		fmt.Fprintf(c.out, "  %s\n", l)
+		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
 	switch {
 	case o.tokens && m.hasTokens():
-		c.say("the tokens are those of the backup: revoke again what was revoked since")
+		c.Say("the tokens are those of the backup: revoke again what was revoked since")
 	case o.closes(m):
-		c.say("no token was restored, and requests need one: make one with colophon token create --data %s", o.data)
+		c.Say("no token was restored, and requests need one: make one with colophon token create --data %s", o.data)
 	}
 	for _, message := range older {
-		c.say("%s", message)
+		c.Say("%s", message)
 	}
 	if len(older) > 0 {
-		return exitf(exitDamaged, "a server on this folder takes no writes to that ledger: restore a newer copy, or go on with a new ledger (colophon restore --help)")
+		return cli.Exitf(cli.ExitDamaged, "a server on this folder takes no writes to that ledger: restore a newer copy, or go on with a new ledger (colophon restore --help)")
 	}
 	if missing := missingKeys(c, o.data, m); len(missing) > 0 {
-		c.say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), keyFiles(o.data).Dir)
+		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), keyFiles(o.data).Dir)
 	}
 	return nil
 }
@@ -188,12 +189,12 @@ func (o restoreOptions) choose(store backupStore) (*manifest, error) {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, exitf(exitUsage, "there is no backup in %s", o.from)
+		return nil, cli.Exitf(cli.ExitUsage, "there is no backup in %s", o.from)
 	}
 	name := names[len(names)-1]
 	if o.backup != "" {
 		if name = strings.TrimSuffix(o.backup, ".json"); !slices.Contains(names, name) {
-			return nil, exitf(exitUsage, "there is no backup %q in %s; there are %s", o.backup, o.from, strings.Join(names, ", "))
+			return nil, cli.Exitf(cli.ExitUsage, "there is no backup %q in %s; there are %s", o.backup, o.from, strings.Join(names, ", "))
 		}
 	}
 	return store.read(name)
@@ -212,14 +213,14 @@ func checkEmpty(data string) error {
 		switch entry.Name() {
 		case "marks", "keys", filepath.Base(restoring(data)):
 		default:
-			return refused("%s is not empty (there is %q): restore into another folder, or move away what is there, all but marks and keys", data, entry.Name())
+			return cli.Refused("%s is not empty (there is %q): restore into another folder, or move away what is there, all but marks and keys", data, entry.Name())
 		}
 	}
 	return nil
 }
 
 // missingKeys are the ledgers whose keys are neither in the data folder nor in variables.
-func missingKeys(c *console, data string, m *manifest) (names []string) {
+func missingKeys(c *cli.Console, data string, m *manifest) (names []string) {
 	keys := signingKeys(c, data)
 	for _, l := range m.Ledgers {
 		_, err := keys.Load(l.Name)

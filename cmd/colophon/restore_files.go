@@ -15,6 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -45,7 +46,7 @@ func (o restoreOptions) takes(f storedFile) bool {
 }
 
 // restoreFiles copies what the manifest names to an empty folder beside the data.
-func (o restoreOptions) restoreFiles(ctx context.Context, c *console, store backupStore, m *manifest) error {
+func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store backupStore, m *manifest) error {
 	dir := restoring(o.data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
@@ -71,16 +72,16 @@ func (o restoreOptions) restoreFiles(ctx context.Context, c *console, store back
 			return err
 		}
 	}
-	bar := newProgress(c, total, "restoring", progressbar.OptionShowBytes(true))
-	defer bar.finish()
+	bar := cli.NewProgress(c, total, "restoring", progressbar.OptionShowBytes(true))
+	defer bar.Finish()
 	for _, f := range files {
 		if ctx.Err() != nil {
-			return exitf(exitFailed, "interrupted; nothing is restored")
+			return cli.Exitf(cli.ExitFailed, "interrupted; nothing is restored")
 		}
 		if err := restoreFile(store, f, dir); err != nil {
 			return fmt.Errorf("restoring %s: %w", f.Name, err)
 		}
-		bar.add(int(f.Size))
+		bar.Add(int(f.Size))
 	}
 	return nil
 }

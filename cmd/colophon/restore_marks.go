@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -21,16 +22,16 @@ type seenCheckpoint struct {
 }
 
 // readSeen reads the checkpoints of --seen.
-func (o restoreOptions) readSeen(c *console, m *manifest) (list []seenCheckpoint, err error) {
+func (o restoreOptions) readSeen(c *cli.Console, m *manifest) (list []seenCheckpoint, err error) {
 	for _, file := range o.seen {
-		text, err := c.readFile(file)
+		text, err := c.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		origin, _, _ := strings.Cut(string(text), "\n")
 		i := slices.IndexFunc(m.Ledgers, func(l ledgerState) bool { return l.Origin == origin })
 		if i < 0 {
-			return nil, exitf(exitUsage, "--seen: %s is no checkpoint of a ledger in the backup", file)
+			return nil, cli.Exitf(cli.ExitUsage, "--seen: %s is no checkpoint of a ledger in the backup", file)
 		}
 		list = append(list, seenCheckpoint{m.Ledgers[i].Name, file, text})
 	}
@@ -47,8 +48,8 @@ func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
 		}
 		known := err == nil || o.newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
-			return exitf(exitUsage, "nothing says whether ledger %q has signed more than the %s of the backup: copy the old folder's marks to %s, "+
-				"give the newest checkpoint that anybody has with --seen, or say --newest if you are sure", l.Name, counted(l.Size, "event"), marks.Dir)
+			return cli.Exitf(cli.ExitUsage, "nothing says whether ledger %q has signed more than the %s of the backup: copy the old folder's marks to %s, "+
+				"give the newest checkpoint that anybody has with --seen, or say --newest if you are sure", l.Name, cli.Counted(l.Size, "event"), marks.Dir)
 		}
 	}
 	return nil
@@ -56,9 +57,9 @@ func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
 
 // verifyRestored verifies what was restored, before it has its place, and raises the
 // marks to what was seen. Older says of which ledgers more was signed.
-func verifyRestored(ctx context.Context, c *console, o restoreOptions, m *manifest, seen []seenCheckpoint) (older []string, err error) {
+func verifyRestored(ctx context.Context, c *cli.Console, o restoreOptions, m *manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := databaseDir(restoring(o.data))
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.warnings()})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
@@ -68,7 +69,7 @@ func verifyRestored(ctx context.Context, c *console, o restoreOptions, m *manife
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
 	if !slices.EqualFunc(list, m.Ledgers, ledgerState.same) {
-		return nil, exitf(exitFailed, "the backup is damaged: what is in it is not what it says it holds")
+		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: what is in it is not what it says it holds")
 	}
 	for _, l := range list {
 		message, err := checkOlder(ctx, o.data, l.Name, database, seen)
@@ -118,11 +119,11 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 func raiseMark(marks ledger.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
-		return exitf(exitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: it was introduced later, or is not the ledger's. Restore a newer backup. "+
+		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: it was introduced later, or is not the ledger's. Restore a newer backup. "+
 			"To have this one for reading alone, copy the checkpoint to %s, and leave --seen out", s.file, err, marks.Path(s.ledger))
 	}
 	if err != nil {
-		return exitf(exitUsage, "--seen: %s: %w", s.file, err)
+		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w", s.file, err)
 	}
 	mark, err := marks.Mark(s.ledger)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/storage"
 )
@@ -26,8 +27,8 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	middle := mark(s.data)
 	s.backup("--with-keys")
 	key := s.key()
-	s.colophon(exitOK, "keys", "rotate", ledger.Default, "--data", s.data)
-	s.colophon(exitOK, "keys", "retire", ledger.Default, "--data", s.data)
+	s.colophon(cli.ExitOK, "keys", "rotate", ledger.Default, "--data", s.data)
+	s.colophon(cli.ExitOK, "keys", "retire", ledger.Default, "--data", s.data)
 	s.post(3)
 	rekeyed := mark(s.data)
 	for _, k := range []struct {
@@ -35,15 +36,15 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 		code             int
 		left             string // empty: no mark
 	}{
-		{"a later key's mark", rekeyed, low, exitDamaged, rekeyed},
-		{"a later key's mark, and none seen", rekeyed, "", exitDamaged, rekeyed},
-		{"a mark that cannot be read", "garbage", low, exitDamaged, "garbage"},
-		{"a higher mark", middle, low, exitOK, middle},
-		{"a lower mark", low, middle, exitOK, middle},
-		{"no mark", "", low, exitOK, low},
-		{"seen of a later key", "", rekeyed, exitUsage, ""},
-		{"seen of a later key beside a mark", low, rekeyed, exitUsage, low},
-		{"seen that is changed", "", middle[:len(middle)-8] + "AAAAAAA\n", exitUsage, ""},
+		{"a later key's mark", rekeyed, low, cli.ExitDamaged, rekeyed},
+		{"a later key's mark, and none seen", rekeyed, "", cli.ExitDamaged, rekeyed},
+		{"a mark that cannot be read", "garbage", low, cli.ExitDamaged, "garbage"},
+		{"a higher mark", middle, low, cli.ExitOK, middle},
+		{"a lower mark", low, middle, cli.ExitOK, middle},
+		{"no mark", "", low, cli.ExitOK, low},
+		{"seen of a later key", "", rekeyed, cli.ExitUsage, ""},
+		{"seen of a later key beside a mark", low, rekeyed, cli.ExitUsage, low},
+		{"seen that is changed", "", middle[:len(middle)-8] + "AAAAAAA\n", cli.ExitUsage, ""},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
@@ -57,7 +58,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 				args = append(args, "--seen", file)
 			}
 			s.colophon(k.code, args...)
-			if k.code == exitUsage {
+			if k.code == cli.ExitUsage {
 				require.NoDirExists(t, databaseDir(data))
 			} else {
 				require.DirExists(t, databaseDir(data))
@@ -86,12 +87,12 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	require.NoError(t, os.MkdirAll(other, 0o700))
 	require.NoError(t, os.Rename(snapshots(s.data).database(), databaseDir(other)))
 	require.NoError(t, held.Close())
-	s.colophon(exitOK, "backup", "--data", other, "--to", s.backups)
+	s.colophon(cli.ExitOK, "backup", "--data", other, "--to", s.backups)
 
 	newer := newStored(t)
 	newer.post(1)
 	data := filepath.Join(t.TempDir(), "restored")
 	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(markFiles(newer.data).Dir)))
-	said := s.colophon(exitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
+	said := s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "default: ")
 }

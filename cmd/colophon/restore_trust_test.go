@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/proofs"
 )
@@ -91,16 +92,16 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	_, required := authorized(t, open, "")
 	require.False(t, required, "the server had no tokens, as an authentic manifest says")
 	data := filepath.Join(t.TempDir(), "data")
-	said := s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
+	said := s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "no token was restored, and requests need one")
 	_, required = authorized(t, data, "")
 	require.True(t, required, "a thief may have taken the tokens out")
 
 	revoked := s.token(s.data, "revoked")
 	s.backup()
-	s.colophon(exitOK, "token", "revoke", "revoked", "--data", s.data)
+	s.colophon(cli.ExitOK, "token", "revoke", "revoked", "--data", s.data)
 	data = filepath.Join(t.TempDir(), "data")
-	said = s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
+	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
 	require.Contains(t, said, "no token was restored, and requests need one: make one with colophon token create --data "+data)
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
@@ -110,12 +111,12 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.True(t, accepted)
 
 	data = filepath.Join(t.TempDir(), "data")
-	said = s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
+	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
 	require.Contains(t, said, "revoke again what was revoked since")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")
-	s.colophon(exitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated", "--with-tokens")
+	s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated", "--with-tokens")
 	require.NoDirExists(t, data)
 }
 
@@ -131,7 +132,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		said := s.colophon(code, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
 		require.Contains(t, said, says)
-		if code != exitOK {
+		if code != cli.ExitOK {
 			require.NoDirExists(t, data)
 		}
 		return data
@@ -142,22 +143,22 @@ func TestRestoresAuthenticate(t *testing.T) {
 	require.NoError(t, os.WriteFile(vkey, []byte(unused.Verifier().String()+"\n"+s.key()+"\n"), 0o600))
 	authentic := map[string][]string{"a key": {"--key", s.key()}, "a file of keys": {"--key", vkey}}
 	for name, args := range authentic {
-		t.Run(name, func(t *testing.T) { restore(t, exitOK, "restored the backup", args...) })
+		t.Run(name, func(t *testing.T) { restore(t, cli.ExitOK, "restored the backup", args...) })
 	}
 	t.Run("the signing keys", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.CopyFS(keyFiles(data).Dir, os.DirFS(keyFiles(s.data).Dir)))
 		require.NoError(t, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
-		s.colophon(exitOK, "restore", "--from", s.backups, "--data", data, "--newest")
+		s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest")
 	})
 	t.Run("no trusted key", func(t *testing.T) {
-		restore(t, exitUsage, `not authenticated: no trusted key is at hand for ledger "default"`)
+		restore(t, cli.ExitUsage, `not authenticated: no trusted key is at hand for ledger "default"`)
 	})
 	t.Run("another key", func(t *testing.T) {
-		restore(t, exitFailed, "not authenticated", "--key", stranger.Verifier().String())
+		restore(t, cli.ExitFailed, "not authenticated", "--key", stranger.Verifier().String())
 	})
 	t.Run("taken as it is", func(t *testing.T) {
-		restore(t, exitOK, "NOT AUTHENTICATED", "--unauthenticated")
+		restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
 	})
 
 	name, good := s.manifests()[0].name(), filepath.Join(s.backups, s.manifests()[0].name()+".json")
@@ -180,14 +181,14 @@ func TestRestoresAuthenticate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forge()
 			for _, args := range authentic {
-				restore(t, exitFailed, "the backup is not authenticated", append(args, "--with-tokens")...)
+				restore(t, cli.ExitFailed, "the backup is not authenticated", append(args, "--with-tokens")...)
 			}
 			require.NoError(t, os.WriteFile(good, whole, 0o600))
 		})
 	}
 	t.Run("a key to follow is not taken as it is", func(t *testing.T) {
 		s.plant("keys/default.key.next", []byte(stranger.Secret()))
-		data := restore(t, exitOK, "NOT AUTHENTICATED", "--unauthenticated")
+		data := restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
 		require.FileExists(t, keyFiles(data).Path(ledger.Default))
 		require.NoFileExists(t, keyFiles(data).NextPath(ledger.Default))
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
@@ -195,7 +196,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("an older one under a newer name", func(t *testing.T) {
 		newer := filepath.Join(s.backups, "backup-29990101T000000.000000Z.json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
-		restore(t, exitFailed, "it says that it is "+name, "--key", s.key())
+		restore(t, cli.ExitFailed, "it says that it is "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
 	})
 }
@@ -218,7 +219,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	m.Ledgers, err = inspect(t.Context(), database)
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
-	unsigned, err := m.sign(signingKeys(&console{env: func(string) (string, bool) { return "", false }}, s.data))
+	unsigned, err := m.sign(signingKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	require.Empty(t, unsigned)
 
@@ -257,7 +258,7 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	require.NoError(t, os.Rename(path, path+"x"))
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
-	said := s.colophon(exitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
+	said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
 	require.Contains(t, said, "it is not signed")
 	require.False(t, strings.Contains(s.backup(), "not signed"))
 	s.restore()
@@ -280,9 +281,9 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 		require.NoError(t, os.WriteFile(newest, []byte(signer.Secret()+"\n"), 0o600))
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))
 		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
-		said := s.colophon(exitFailed, args...)
+		said := s.colophon(cli.ExitFailed, args...)
 		require.Contains(t, said, "give the key of the time of the backup with --key", name)
 		require.NoDirExists(t, databaseDir(data))
-		s.colophon(exitOK, append(args, "--key", s.key())...)
+		s.colophon(cli.ExitOK, append(args, "--key", s.key())...)
 	}
 }

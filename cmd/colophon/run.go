@@ -6,11 +6,13 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
-	c := newConsole(stdin, stdout, stderr, env)
+	c := cli.New(stdin, stdout, stderr, env)
 	root := newRoot(c)
 	root.SetArgs(args)
 	// What fails before a command has begun is the command line.
@@ -18,23 +20,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		return exitOK
+		return cli.ExitOK
 	}
-	exit := &exitError{code: exitFailed, err: err}
+	exit := &cli.ExitError{Code: cli.ExitFailed, Err: err}
 	if !begun {
-		exit.code = exitUsage
+		exit.Code = cli.ExitUsage
 	}
 	errors.As(err, &exit)
-	if exit.err != nil {
-		c.say("%v", exit.err)
+	if exit.Err != nil {
+		c.Say("%v", exit.Err)
 	}
-	if exit.code == exitUsage && !exit.plain {
-		c.say("run %q for help", command.CommandPath()+" --help")
+	if exit.Code == cli.ExitUsage && !exit.Plain {
+		c.Say("run %q for help", command.CommandPath()+" --help")
 	}
-	return exit.code
+	return exit.Code
 }
 
-func newRoot(c *console) *cobra.Command {
+func newRoot(c *cli.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "colophon",
 		Short: "An append-only provenance ledger for generated text",
@@ -47,10 +49,10 @@ every record that anybody can verify without asking the server again.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(explainFlag)
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.err)
+	root.SetFlagErrorFunc(cli.ExplainFlag)
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
 	root.AddCommand(
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
 		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newRedact(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -36,8 +37,8 @@ func keyFiles(data string) ledger.KeyFiles {
 }
 
 // signingKeys are in variables of the environment, or else in files of the data folder.
-func signingKeys(c *console, data string) ledger.KeyVariables {
-	return ledger.KeyVariables{KeyFiles: keyFiles(data), Lookup: c.env}
+func signingKeys(c *cli.Console, data string) ledger.KeyVariables {
+	return ledger.KeyVariables{KeyFiles: keyFiles(data), Lookup: c.Env}
 }
 
 // markFiles are beside the database, and never part of a backup: what they are for is to
@@ -46,7 +47,7 @@ func markFiles(data string) ledger.MarkFiles {
 	return ledger.MarkFiles{Dir: filepath.Join(data, "marks")}
 }
 
-func newServe(c *console) *cobra.Command {
+func newServe(c *cli.Console) *cobra.Command {
 	flagged := serveConfig{}.withDefaults()
 	var file string
 	command := &cobra.Command{
@@ -79,19 +80,19 @@ Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
   COLOPHON_LISTEN=127.0.0.1:9000 colophon serve --config colophon.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := resolveServeConfig(file, c.env, command.Flags())
+			config, err := resolveServeConfig(file, c.Env, command.Flags())
 			if err != nil {
-				return exitf(exitUsage, "%w", err)
+				return cli.Exitf(cli.ExitUsage, "%w", err)
 			}
 			return serve(command.Context(), c, config)
 		},
 	}
 	flagged.bind(command.Flags())
-	command.Flags().StringVar(&file, "config", c.environment("COLOPHON_CONFIG", ""), "YAML `file` with settings by the names of these flags, or COLOPHON_CONFIG")
+	command.Flags().StringVar(&file, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings by the names of these flags, or COLOPHON_CONFIG")
 	return command
 }
 
-func serve(ctx context.Context, c *console, config serveConfig) error {
+func serve(ctx context.Context, c *cli.Console, config serveConfig) error {
 	if err := checkForeign(config.Data); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	defer g.who.Close()
 	config = config.withCaches(lookAtMachine(0))
 	defer besideLimit(index.KeptBytes(int64(config.IndexCache)))()
-	defer paceGarbage(c.env)()
+	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !hasDatabase(config.Data) {
@@ -143,12 +144,12 @@ func serve(ctx context.Context, c *console, config serveConfig) error {
 	}
 }
 
-func newLogger(c *console, config serveConfig) *slog.Logger {
+func newLogger(c *cli.Console, config serveConfig) *slog.Logger {
 	options := &slog.HandlerOptions{Level: config.LogLevel.Level}
 	if config.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(c.err, options))
+		return slog.New(slog.NewJSONHandler(c.Err, options))
 	}
-	return slog.New(slog.NewTextHandler(c.err, options))
+	return slog.New(slog.NewTextHandler(c.Err, options))
 }
 
 // node is an open data folder: the ledgers in it and their index.
@@ -180,7 +181,7 @@ func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *sl
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
-		return nil, exitf(exitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
+		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
 		return nil, errors.Join(explainOpen(err, config.Data), made.remove())
@@ -245,29 +246,29 @@ func (n *node) makeDefault(ctx context.Context) error {
 func explainOpen(err error, data string) error {
 	switch {
 	case errors.Is(err, storage.ErrInUse):
-		return exitf(exitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
+		return cli.Exitf(cli.ExitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
 	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return exitf(exitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
+		return cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
 	case errors.Is(err, storage.ErrNoSpace):
-		return exitf(exitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
 	case errors.Is(err, syscall.EROFS):
-		return exitf(exitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to another one", err, data)
+		return cli.Exitf(cli.ExitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to another one", err, data)
 	case errors.Is(err, storage.ErrFormat):
-		return exitf(exitFailed, "%w; use the version of colophon that wrote it", err)
+		return cli.Exitf(cli.ExitFailed, "%w; use the version of colophon that wrote it", err)
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
-		return exitf(exitDamaged, "%w\nThe marks are in %s", err, markFiles(data).Dir)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, markFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
-		return exitf(exitFailed, "%w\nNothing was changed. If both ledgers have signed, keep a copy of the folder as evidence. The keys are in %s", err, keyFiles(data).Dir)
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed, keep a copy of the folder as evidence. The keys are in %s", err, keyFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):
-		return exitf(exitDamaged, "%w\nThe keys are in %s", err, keyFiles(data).Dir)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, keyFiles(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):
-		return exitf(exitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
+		return cli.Exitf(cli.ExitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
 	}
 	return err
 }
 
 // serve answers requests until ctx is done, then finishes those under way.
-func (n *node) serve(ctx context.Context, c *console, config serveConfig, g gate, at addresses) error {
+func (n *node) serve(ctx context.Context, c *cli.Console, config serveConfig, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	metrics.Register(storageCollector{n.database, n.log})
 	service, err := api.New(api.Config{
@@ -354,7 +355,7 @@ func locked(handler http.Handler, lock sync.Locker) http.Handler {
 }
 
 // welcome says on stdout where everything is, once the server answers.
-func (n *node) welcome(c *console, config serveConfig, g gate, at addresses) error {
+func (n *node) welcome(c *cli.Console, config serveConfig, g gate, at addresses) error {
 	l, err := n.host.Ledger(ledger.Default)
 	if err != nil {
 		return err
@@ -364,8 +365,8 @@ func (n *node) welcome(c *console, config serveConfig, g gate, at addresses) err
 		return err
 	}
 	url := urlOf(g.scheme(), at.server.Addr().String())
-	fmt.Fprintf(c.out, "Colophon %s is ready.\n\n", buildVersion())
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(c.Out, "Colophon %s is ready.\n\n", buildVersion())
+	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "  server\t%s\n", url)
 	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
 	if at.metrics != nil {
@@ -382,7 +383,7 @@ func (n *node) welcome(c *console, config serveConfig, g gate, at addresses) err
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if _, err = fmt.Fprintf(c.out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
+	if _, err = fmt.Fprintf(c.Out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
 		return err
 	}
 	g.warn(config, n.log, at.server.Addr())

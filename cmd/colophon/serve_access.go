@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 )
 
 // gate is what stands between the network and the server.
@@ -22,23 +23,23 @@ type gate struct {
 // reach is refused where nobody is asked who he is.
 func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
-		return gate{}, refused("data: %s is not a folder", config.Data)
+		return gate{}, cli.Refused("data: %s is not a folder", config.Data)
 	}
 	var rules access.Rules
 	if config.AccessFile != "" {
 		var err error
 		if rules, err = access.ReadRules(config.AccessFile); err != nil {
-			return gate{}, refused("access-file %s: %w", config.AccessFile, err)
+			return gate{}, cli.Refused("access-file %s: %w", config.AccessFile, err)
 		}
 		if len(rules.OIDC)+len(rules.MTLS) == 0 {
-			return gate{}, refused("access-file %s: there is no rule in it; write some, or leave --access-file out", config.AccessFile)
+			return gate{}, cli.Refused("access-file %s: there is no rule in it; write some, or leave --access-file out", config.AccessFile)
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
 	case certificates && config.TLSClientCA == "":
-		return gate{}, exitf(exitUsage, "access-file %s: its mtls rules need --tls-client-ca, the authority that signs client certificates", config.AccessFile)
+		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: its mtls rules need --tls-client-ca, the authority that signs client certificates", config.AccessFile)
 	case !certificates && config.TLSClientCA != "":
-		return gate{}, exitf(exitUsage, "tls-client-ca: no client certificate may do anything; write mtls rules into --access-file")
+		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no client certificate may do anything; write mtls rules into --access-file")
 	}
 	log = log.With("part", "access")
 	var g gate
@@ -46,20 +47,20 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 	if config.TLSCert != "" {
 		files, err := openTLS(config, log)
 		if err != nil {
-			return gate{}, refused("%w", err)
+			return gate{}, cli.Refused("%w", err)
 		}
 		g.tls, about.TrustsAuthority = files.server(), files.trusts
 	}
 	who, err := access.Open(about)
 	if errors.Is(err, fs.ErrPermission) {
-		return gate{}, exitf(exitFailed, "%w; run this as the owner of the data folder", err)
+		return gate{}, cli.Exitf(cli.ExitFailed, "%w; run this as the owner of the data folder", err)
 	}
 	if err != nil {
-		return gate{}, refused("%w", err)
+		return gate{}, cli.Refused("%w", err)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if !who.Required() && !config.Insecure && !loopback(host) {
-		return gate{}, exitf(exitUsage, "listen: %s can be reached from other machines, and there is no authentication: whoever reaches it may write to the ledgers. "+
+		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: whoever reaches it may write to the ledgers. "+
 			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure where everybody on the network may do everything", config.Listen)
 	}

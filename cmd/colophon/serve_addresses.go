@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"colophon/internal/cli"
 )
 
 // addresses are where a server listens.
@@ -84,7 +86,7 @@ func listen(address, flag string) (net.Listener, error) {
 	}
 	listener, err := net.Listen(network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, exitf(exitFailed, "%s is in use by another program; stop it or choose another address with --%s", address, flag)
+		return nil, cli.Exitf(cli.ExitFailed, "%s is in use by another program; stop it or choose another address with --%s", address, flag)
 	}
 	return listener, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"colophon/internal/cli"
 	"colophon/internal/safefile"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -56,19 +57,19 @@ type serveConfig struct {
 	LogLevel logLevel `yaml:"log-level"`
 	// MinFreeSpace is the mark of free disk space below which writes are
 	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
-	MinFreeSpace byteSize `yaml:"min-free-space"`
+	MinFreeSpace cli.Size `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks; 0 means a sixteenth of
 	// what the process may use, 64 MiB to 2 GiB.
-	Cache byteSize `yaml:"cache"`
+	Cache cli.Size `yaml:"cache"`
 	// IndexCache is the memory of the index: its blocks, rows and batches; 0 means a
 	// sixteenth of what the process may use, 256 MiB to 2 GiB.
-	IndexCache byteSize `yaml:"index-cache"`
+	IndexCache cli.Size `yaml:"index-cache"`
 	// IndexWait is how long a request waits for an index that is behind.
 	IndexWait time.Duration `yaml:"index-wait"`
 	// MaxBody bounds the body of a request, except a batch.
-	MaxBody byteSize `yaml:"max-body"`
+	MaxBody cli.Size `yaml:"max-body"`
 	// MaxLine bounds a line of a batch.
-	MaxLine byteSize `yaml:"max-line"`
+	MaxLine cli.Size `yaml:"max-line"`
 	// MaxPage bounds the rows of a page.
 	MaxPage int `yaml:"max-page"`
 	// MaxLabels bounds the labels of a record.
@@ -201,7 +202,7 @@ func resolveServeConfig(path string, env func(string) (string, bool), given *pfl
 		name := "COLOPHON_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, set := env(name); set && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, explainVariable(name, err))
+				errs = append(errs, cli.ExplainVariable(name, err))
 			}
 		}
 	})
@@ -217,7 +218,7 @@ func resolveServeConfig(path string, env func(string) (string, bool), given *pfl
 // goType is how the YAML library names a type that is no basic one.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// readFile reads a YAML file over c. A name that it does not know is an error.
+// ReadFile reads a YAML file over c. A name that it does not know is an error.
 func (c *serveConfig) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"colophon/internal/cli"
 )
 
 func TestConfigurationHasOneNameEverywhere(t *testing.T) {
@@ -38,12 +40,12 @@ func TestLoopback(t *testing.T) {
 
 func TestByteSizeReadsWhatItWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		size := byteSize(rapid.Int64Min(0).Draw(t, "bytes") >> rapid.IntRange(0, 62).Draw(t, "shift"))
+		size := cli.Size(rapid.Int64Min(0).Draw(t, "bytes") >> rapid.IntRange(0, 62).Draw(t, "shift"))
 		size <<= min(rapid.IntRange(0, 4).Draw(t, "unit")*10, 40)
 		size = max(size, 0)
 		text, err := size.MarshalText()
 		require.NoError(t, err)
-		var read byteSize
+		var read cli.Size
 		require.NoError(t, read.UnmarshalText(text))
 		require.Equal(t, size, read)
 	})
@@ -51,12 +53,12 @@ func TestByteSizeReadsWhatItWrites(t *testing.T) {
 
 func TestByteSizeRefuses(t *testing.T) {
 	for _, text := range []string{"", "-1", "1MB", "1 megabyte", "MiB", "1.5GiB", "9223372036854775808", "8388608TiB", "0x10"} {
-		var size byteSize
+		var size cli.Size
 		require.ErrorContains(t, size.UnmarshalText([]byte(text)), "is not a size", text)
 	}
-	var size byteSize
+	var size cli.Size
 	require.NoError(t, size.UnmarshalText([]byte("64 MiB")))
-	require.Equal(t, byteSize(64<<20), size)
+	require.Equal(t, cli.Size(64<<20), size)
 }
 
 func TestConfigurationErrorsNameTheVariable(t *testing.T) {

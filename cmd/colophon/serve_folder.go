@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -39,7 +40,7 @@ func checkForeign(data string) error {
 		return nil
 	}
 	if err != nil {
-		return refused("data: %w", err)
+		return cli.Refused("data: %w", err)
 	}
 	ours := []string{
 		filepath.Base(databaseDir(data)), // another server may just have begun
@@ -48,7 +49,7 @@ func checkForeign(data string) error {
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
-			return refused("the folder %s holds no ledger, and other things (there is %q); name an empty or a new folder with --data", data, file.Name())
+			return cli.Refused("the folder %s holds no ledger, and other things (there is %q); name an empty or a new folder with --data", data, file.Name())
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 )
 
@@ -31,10 +32,10 @@ type loadConfig struct {
 	MaxConnections int `yaml:"max-connections"`
 	// MaxBodyMemory bounds the memory of the bodies of writes; an identity gets half of
 	// what is left.
-	MaxBodyMemory byteSize `yaml:"max-body-memory"`
+	MaxBodyMemory cli.Size `yaml:"max-body-memory"`
 	// MaxAnswerMemory bounds the memory of answers until they are sent, and of the bodies
 	// of requests that record nothing; an identity gets half of what is left.
-	MaxAnswerMemory byteSize `yaml:"max-answer-memory"`
+	MaxAnswerMemory cli.Size `yaml:"max-answer-memory"`
 	// MaxWait is how long a request waits for some of that memory, and a redaction for
 	// its turn.
 	MaxWait time.Duration `yaml:"max-wait"`
@@ -44,9 +45,9 @@ type loadConfig struct {
 	// MaxFollowers bounds the clients that follow events live.
 	MaxFollowers int `yaml:"max-followers"`
 	// MaxSpool bounds the temporary file of a batch whose client does not read.
-	MaxSpool byteSize `yaml:"max-spool"`
+	MaxSpool cli.Size `yaml:"max-spool"`
 	// MaxSpools bounds those files all together.
-	MaxSpools byteSize `yaml:"max-spools"`
+	MaxSpools cli.Size `yaml:"max-spools"`
 	// MaxValues bounds the JSON values and member names of a record.
 	MaxValues int `yaml:"max-values"`
 	// BodyTimeout is how long the body of a request, except a batch, may take.
@@ -57,7 +58,7 @@ type loadConfig struct {
 	// WriteTimeout is how long a client may take to read 64 KiB of an answer.
 	WriteTimeout time.Duration `yaml:"write-timeout"`
 	// FollowRate is the bytes of live events a second, of all followers together.
-	FollowRate byteSize `yaml:"follow-rate"`
+	FollowRate cli.Size `yaml:"follow-rate"`
 }
 
 func (c loadConfig) withDefaults() loadConfig {
@@ -84,7 +85,7 @@ func (c loadConfig) withDefaults() loadConfig {
 const decodedFactor = 8
 
 // validate says what is wrong and what to do; largest is the largest body or line.
-func (c loadConfig) validate(largest byteSize) error {
+func (c loadConfig) validate(largest cli.Size) error {
 	for name, value := range map[string]float64{
 		"rate-limit": c.RateLimit, "address-rate-limit": c.AddressRateLimit, "failed-auth-limit": c.FailedAuthLimit,
 		"rate-burst": c.RateBurst.Seconds(), "max-connections": float64(c.MaxConnections), "max-wait": c.MaxWait.Seconds(),

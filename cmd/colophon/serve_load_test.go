@@ -12,10 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/api"
+	"colophon/internal/cli"
 )
 
 func TestLoadLimitsAreChecked(t *testing.T) {
-	largest := byteSize(8 << 20)
+	largest := cli.Size(8 << 20)
 	good := loadConfig{}.withDefaults()
 	require.NoError(t, good.validate(largest))
 	for want, spoil := range map[string]func(*loadConfig){

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 )
 
 // lockedBuffer is a log that is written and read by several goroutines.
@@ -302,8 +303,8 @@ func TestTheGateOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chmod(config.Data, 0))
 	t.Cleanup(func() { require.NoError(t, os.Chmod(config.Data, 0o700)) })
 	_, err := openGate(config, slog.New(slog.DiscardHandler))
-	exit := &exitError{}
+	exit := &cli.ExitError{}
 	require.ErrorAs(t, err, &exit)
-	require.Equal(t, exitFailed, exit.code)
+	require.Equal(t, cli.ExitFailed, exit.Code)
 	require.ErrorContains(t, err, "run this as the owner of the data folder")
 }

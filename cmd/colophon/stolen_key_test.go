@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -133,7 +134,7 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 			require.Equal(t, []string{s.now}, remembered.VerifierKeys)
 
 			o = commandLine(t.Context(), "keys", "list", "default", "--server", strings.TrimSuffix(lies, ledgerPath("default")), "--key", s.now, "--json")
-			require.Equal(t, exitFailed, o.code, o.stdout)
+			require.Equal(t, cli.ExitFailed, o.code, o.stdout)
 			require.Empty(t, o.stdout)
 		})
 	}
@@ -187,7 +188,7 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 			}))
 			defer server.Close()
 			o := commandLine(t.Context(), "keys", "list", "default", "--server", server.URL, "--key", s.now, "--json")
-			require.Equal(t, exitFailed, o.code, o.stdout)
+			require.Equal(t, cli.ExitFailed, o.code, o.stdout)
 			require.Contains(t, o.stderr, "what the server says of the keys")
 		})
 	}
@@ -226,7 +227,7 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	// A later tree that the thief has signed is none.
 	_, answer := send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
 	o = commandLine(t.Context(), "verify", write(t, forged), "--key", s.keysFile(t, nil), "--later", write(t, answer))
-	require.Equal(t, exitUsage, o.code, o.stderr)
+	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "--later")
 }
 
@@ -250,7 +251,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Equal(t, "fork", string(report.Findings[0].Kind))
 	require.Contains(t, report.Findings[0].Message, "somebody who has that key")
 	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
-	require.Equal(t, exitUsage, o.code, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
 	require.Contains(t, o.stderr, "it counts for nothing")
 }
 
@@ -320,7 +321,7 @@ func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	for _, against := range []struct {
 		size uint64
 		code int
-	}{{1000, exitUsage}, {size, 33}, {size + 1, exitUsage}} {
+	}{{1000, cli.ExitUsage}, {size, 33}, {size + 1, cli.ExitUsage}} {
 		_, o := audited(t, url, w.key, "--against", write(t, string(sign(against.size))))
 		require.Equal(t, against.code, o.code, "%d: %s%s", against.size, o.stdout, o.stderr)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/api/access"
+	"colophon/internal/cli"
 	"colophon/ledger"
 )
 
@@ -22,7 +23,7 @@ func accessDir(data string) string { return filepath.Join(data, "access") }
 
 // tokenCommand is what the commands about tokens share.
 type tokenCommand struct {
-	*console
+	*cli.Console
 	data string
 }
 
@@ -30,8 +31,8 @@ func (t *tokenCommand) store() access.Store {
 	return access.Store{Dir: accessDir(t.data), Now: time.Now}
 }
 
-func newToken(c *console) *cobra.Command {
-	t := &tokenCommand{console: c}
+func newToken(c *cli.Console) *cobra.Command {
+	t := &tokenCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke the API tokens of a data folder",
@@ -45,7 +46,7 @@ below /v1 needs one, or something else that serve --access-file describes.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.PersistentFlags().StringVar(&t.data, "data", c.environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.PersistentFlags().StringVar(&t.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.AddCommand(t.newCreate(), t.newList(), t.newRevoke())
 	return command
 }
@@ -75,18 +76,18 @@ The scopes; none includes another, but read includes log:
 			now := time.Now()
 			expiry, err := parseExpiry(expires, now)
 			if err != nil {
-				return exitf(exitUsage, "--expires: %w", err)
+				return cli.Exitf(cli.ExitUsage, "--expires: %w", err)
 			}
 			granted, err := access.ParseScopes(scopes...)
 			if err != nil {
-				return exitf(exitUsage, "--scope: %w", err)
+				return cli.Exitf(cli.ExitUsage, "--scope: %w", err)
 			}
 			request := access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: granted}}, Expires: expiry}
 			if err := request.Check(now); err != nil {
-				return exitf(exitUsage, "%w", err)
+				return cli.Exitf(cli.ExitUsage, "%w", err)
 			}
 			if granted&access.Metrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
-				return exitf(exitUsage, "--scope: metrics needs --ledger '*', since it names all ledgers")
+				return cli.Exitf(cli.ExitUsage, "--scope: metrics needs --ledger '*', since it names all ledgers")
 			}
 			return t.create(request)
 		},
@@ -106,17 +107,17 @@ func (t *tokenCommand) create(request access.NewToken) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(t.out, made.Text); err != nil {
+	if _, err := fmt.Fprintln(t.Out, made.Text); err != nil {
 		return fmt.Errorf("the token was made but could not be printed: %w\nRun %q", err, "colophon token revoke "+made.ID)
 	}
 	grant, ends := made.Grants[0], "does not expire"
 	if !made.Expires.IsZero() {
 		ends = "expires " + shortTime(made.Expires)
 	}
-	fmt.Fprintf(t.err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
-	fmt.Fprintln(t.err, "Keep it now: it is not shown again, only its hash is kept.")
+	fmt.Fprintf(t.Err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
+	fmt.Fprintln(t.Err, "Keep it now: it is not shown again, only its hash is kept.")
 	if made.First {
-		fmt.Fprintf(t.err, "It is the first token of %s: from now on every request to its ledgers needs one.\n", t.data)
+		fmt.Fprintf(t.Err, "It is the first token of %s: from now on every request to its ledgers needs one.\n", t.data)
 	}
 	t.sayUnknown(made.Grants[0], missing != nil)
 	return nil
@@ -129,15 +130,15 @@ func (t *tokenCommand) sayUnknown(grant access.Grant, made bool) {
 	_, noDatabase := os.Stat(databaseDir(t.data))
 	switch {
 	case made:
-		t.say("made a new data folder %s; if a server runs already, name its folder with --data", resolved(t.data))
+		t.Say("made a new data folder %s; if a server runs already, name its folder with --data", resolved(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.say("there is no ledger in %s yet; if a server runs already, name its folder with --data", resolved(t.data))
+		t.Say("there is no ledger in %s yet; if a server runs already, name its folder with --data", resolved(t.data))
 	}
 	for _, name := range grant.Ledgers {
 		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {
-			t.say("there is no ledger of the name %q yet", name)
+			t.Say("there is no ledger of the name %q yet", name)
 		}
 	}
 }
@@ -183,7 +184,7 @@ writes down once a minute when each was used last.`,
 				return t.printJSON(list)
 			}
 			if len(list) == 0 {
-				t.say("there are no tokens in %s: its server asks for none", t.data)
+				t.Say("there are no tokens in %s: its server asks for none", t.data)
 			}
 			return t.printTable(list)
 		},
@@ -215,7 +216,7 @@ func (t *tokenCommand) printJSON(list []access.Listed) error {
 		})
 	}
 	text, err := json.Marshal(shown)
-	return errors.Join(err, printJSON(t.out, text))
+	return errors.Join(err, cli.PrintJSON(t.Out, text))
 }
 
 func (t *tokenCommand) printTable(list []access.Listed) error {
@@ -230,14 +231,14 @@ func (t *tokenCommand) printTable(list []access.Listed) error {
 			shortTime(l.Created), shortTime(l.Expires), shortTime(l.LastUse), l.State(time.Now()),
 		})
 	}
-	return newTable(t.out, column{name: "name"}, column{name: "id"}, column{name: "scopes"}, column{name: "ledgers"},
-		column{name: "created"}, column{name: "expires"}, column{name: "last use"}, column{name: "state"}).write(rows)
+	return cli.NewTable(t.Out, cli.TextColumn("name"), cli.TextColumn("id"), cli.TextColumn("scopes"), cli.TextColumn("ledgers"),
+		cli.TextColumn("created"), cli.TextColumn("expires"), cli.TextColumn("last use"), cli.TextColumn("state")).Write(rows)
 }
 
 // shortTime is a time to the second, or that there is none.
 func shortTime(at time.Time) string {
 	if at.IsZero() {
-		return none
+		return cli.None
 	}
 	return at.UTC().Format(time.RFC3339)
 }
@@ -257,7 +258,7 @@ request on. The token stays in the list, and its name in the events that it wrot
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(t.out, "Token %q, id %s: revoked since %s\n", revoked.Name, revoked.ID, shortTime(revoked.Revoked))
+			_, err = fmt.Fprintf(t.Out, "Token %q, id %s: revoked since %s\n", revoked.Name, revoked.ID, shortTime(revoked.Revoked))
 			return err
 		},
 	}

@@ -2,13 +2,11 @@ package main
 
 import (
 	"errors"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"colophon/internal/safefile"
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -103,7 +101,7 @@ type verifyOptions struct {
 	json                                  bool
 }
 
-func newVerify(c *console) *cobra.Command {
+func newVerify(c *cli.Console) *cobra.Command {
 	var o verifyOptions
 	command := &cobra.Command{
 		Use:   "verify FILE --key KEY",
@@ -119,7 +117,7 @@ func newVerify(c *console) *cobra.Command {
 			return verify(c, o)
 		},
 	}
-	command.Flags().StringVar(&o.key, "key", c.environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
+	command.Flags().StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
 	command.Flags().StringVar(&o.record, "record", "", "`file` with the record as it was posted")
 	command.Flags().StringVar(&o.entry, "entry", "", "`file` with the entry that a .tlog-proof is about")
 	command.Flags().StringVar(&o.text, "text", "", "`file` with the text that a nested proof is about")
@@ -130,7 +128,7 @@ func newVerify(c *console) *cobra.Command {
 
 func (o verifyOptions) validate() error {
 	if o.key == "" {
-		return exitf(exitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
+		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
 	}
 	inputs := 0
 	for _, name := range []string{o.file, o.key, o.record, o.entry, o.text, o.later} {
@@ -139,7 +137,7 @@ func (o verifyOptions) validate() error {
 		}
 	}
 	if inputs > 1 {
-		return exitf(exitUsage, "the standard input can be read only once")
+		return cli.Exitf(cli.ExitUsage, "the standard input can be read only once")
 	}
 	return nil
 }
@@ -148,7 +146,7 @@ func (o verifyOptions) validate() error {
 func (o verifyOptions) only(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.record, "entry": o.entry, "text": o.text} {
 		if value != "" && !slices.Contains(allowed, flag) {
-			return exitf(exitUsage, "--%s is not for %s", flag, what)
+			return cli.Exitf(cli.ExitUsage, "--%s is not for %s", flag, what)
 		}
 	}
 	return nil
@@ -156,18 +154,18 @@ func (o verifyOptions) only(what string, allowed ...string) error {
 
 // verified is what a file proves.
 type verified interface {
-	print(c *console) error
+	print(c *cli.Console) error
 }
 
-func verify(c *console, o verifyOptions) error {
+func verify(c *cli.Console, o verifyOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	keys, err := c.verifyingKeys(o)
+	keys, err := verifyingKeys(c, o)
 	if err != nil {
 		return err
 	}
-	text, err := c.readFileUpTo(o.file, maxPack)
+	text, err := c.ReadFileUpTo(o.file, cli.MaxPack)
 	if err != nil {
 		return err
 	}
@@ -184,81 +182,7 @@ func verify(c *console, o verifyOptions) error {
 	case err != nil:
 		return reject(c, o, afterRotation(err))
 	case o.json:
-		return writeJSON(c, proved)
+		return cli.WriteJSON(c, proved)
 	}
 	return proved.print(c)
-}
-
-// trustedKeys are the keys that --key names.
-type trustedKeys struct {
-	keys []*proofs.Verifier // each counts by itself
-	// replaced are those that keys has replaced: what one of them alone has signed counts
-	// only where something else shows that it is of the log.
-	replaced []*proofs.Verifier
-}
-
-// readKeys reads the keys that --key names and that count by themselves: the verifier key
-// that is given, those in the file named, or the newest of a file with all keys of a log.
-func (c *console) readKeys(given string) ([]*proofs.Verifier, error) {
-	trusted, err := c.readTrusted(given)
-	return trusted.keys, err
-}
-
-// readTrusted reads the keys that --key names.
-func (c *console) readTrusted(given string) (trustedKeys, error) {
-	// A key is never taken for the name of a file: whoever sends a receipt could
-	// send a file of that name with it.
-	if _, err := proofs.ParseVerifier(given); err == nil {
-		return parseKeys(given, "--key")
-	}
-	if _, err := os.Stat(given); err != nil && given != "-" {
-		if !strings.Contains(given, "+") {
-			return trustedKeys{}, exitf(exitUsage, "--key: the value given is neither a file nor a verifier key")
-		}
-		return parseKeys(given, "--key (there is no such file)")
-	}
-	if given != "-" {
-		if err := safefile.CheckNamed(given, false); err != nil { // anybody could change whom the caller trusts
-			return trustedKeys{}, exitf(exitUsage, "--key: %w", err)
-		}
-	}
-	text, err := c.readFile(given)
-	if err != nil {
-		return trustedKeys{}, err
-	}
-	return parseKeys(string(text), given)
-}
-
-// parseKeys reads verifier keys, one a line, or the keys of a log as GET /log/key answers
-// them. where names them in errors, which never quote them: a signing key may have been given.
-func parseKeys(text, where string) (trustedKeys, error) {
-	if strings.Contains(text, "PRIVATE+KEY") {
-		return trustedKeys{}, exitf(exitUsage, "%s: this is a signing key, which must stay secret; what is needed is the verifier key", where)
-	}
-	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		history, err := proofs.ParseLogKey([]byte(text))
-		if err != nil {
-			return trustedKeys{}, exitf(exitUsage, "%s: this is no verifier key: %w", where, err)
-		}
-		all := history.Verifiers()
-		return trustedKeys{keys: all[:1], replaced: all[1:]}, nil
-	}
-	var keys []*proofs.Verifier
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		key, err := proofs.ParseVerifier(line)
-		if err != nil {
-			return trustedKeys{}, exitf(exitUsage, "%s: line %d is no verifier key", where, number)
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return trustedKeys{}, exitf(exitUsage, "%s: no verifier key in it", where)
-	}
-	return trustedKeys{keys: keys}, nil
 }

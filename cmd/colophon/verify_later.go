@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
@@ -26,46 +27,46 @@ type laterTree struct {
 
 // verifyingKeys are the keys that a file is verified with. Those that were replaced count
 // as far as the later tree goes.
-func (c *console) verifyingKeys(o verifyOptions) ([]*proofs.Verifier, error) {
-	trusted, err := c.readTrusted(o.key)
+func verifyingKeys(c *cli.Console, o verifyOptions) ([]*proofs.Verifier, error) {
+	trusted, err := c.ReadTrusted(o.key)
 	if err != nil {
 		return nil, err
 	}
 	accept := func(proofs.Checkpoint) error { return errReplacedKey }
 	if o.later != "" {
-		if accept, err = c.readLater(o.later, trusted.keys); err != nil {
+		if accept, err = readLater(c, o.later, trusted.Keys); err != nil {
 			return nil, err
 		}
 	}
-	keys := slices.Clone(trusted.keys)
-	for _, key := range trusted.replaced {
+	keys := slices.Clone(trusted.Keys)
+	for _, key := range trusted.Replaced {
 		keys = append(keys, key.Unbounded().Provided(accept))
 	}
-	if o.later != "" && len(trusted.replaced) == 0 {
-		return nil, exitf(exitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no key that was replaced", o.key)
+	if o.later != "" && len(trusted.Replaced) == 0 {
+		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no key that was replaced", o.key)
 	}
 	return keys, nil
 }
 
 // readLater reads the file of --later. What it returns is nil for a checkpoint whose tree
 // is the beginning of the later one, and wraps errNotLater otherwise.
-func (c *console) readLater(name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
-	text, err := c.readFile(name)
+func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
+	text, err := c.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
 	var later laterTree
 	if err := json.Unmarshal(text, &later); err != nil || later.Checkpoint == "" {
-		return nil, exitf(exitUsage, "--later: %s: not an answer of GET …/proofs/consistency?first=TREE_SIZE: it has no checkpoint", name)
+		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: not an answer of GET …/proofs/consistency?first=TREE_SIZE: it has no checkpoint", name)
 	}
 	signed, err := proofs.OpenCheckpoint([]byte(later.Checkpoint), keys...)
 	if err != nil {
-		return nil, exitf(exitUsage, "--later: %s: %w", name, err)
+		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: %w", name, err)
 	}
 	path := make([]proofs.Hash, len(later.Hashes))
 	for i, digits := range later.Hashes {
 		if path[i], err = proofs.ParseHash(digits); err != nil {
-			return nil, exitf(exitUsage, "--later: %s: %w", name, err)
+			return nil, cli.Exitf(cli.ExitUsage, "--later: %s: %w", name, err)
 		}
 	}
 	return func(earlier proofs.Checkpoint) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -33,7 +34,7 @@ type acceptedCitation struct {
 }
 
 // verifyNested verifies a nested proof, and the texts that are given with it and in it.
-func verifyNested(c *console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+func verifyNested(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func verifyNested(c *console, o verifyOptions, text []byte, keys []*proofs.Verif
 		}
 	}
 	if o.text != "" {
-		given, err := c.readFile(o.text)
+		given, err := c.ReadFile(o.text)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +104,7 @@ func hasHash(n *proofs.Nested, text []byte) bool {
 	return slices.Contains(record.StageHashes(n.Stage.Name, mode, text), n.Stage.Hash)
 }
 
-func (p *acceptedPart) print(c *console) error {
+func (p *acceptedPart) print(c *cli.Console) error {
 	if err := p.accepted.print(c); err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (p *acceptedPart) print(c *console) error {
 	} else {
 		part = fmt.Sprintf("  citation    number %d of the set\n  chunk hash  %s\n", p.Citation.Index+1, p.Citation.ChunkHash)
 	}
-	_, err := fmt.Fprintf(c.out, "%s  text        %s\n", part, text)
+	_, err := fmt.Fprintf(c.Out, "%s  text        %s\n", part, text)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -57,8 +58,8 @@ func verifyPack(o verifyOptions, text []byte, keys []*proofs.Verifier) (verified
 	}, nil
 }
 
-func (p *acceptedPack) print(c *console) error {
-	count := func(n int, thing string) string { return counted(uint64(n), thing) }
+func (p *acceptedPack) print(c *cli.Console) error {
+	count := func(n int, thing string) string { return cli.Counted(uint64(n), thing) }
 	text := fmt.Sprintf("VERIFIED: %s of ledger %s\n", count(p.Records, "event"), p.Ledger) +
 		fmt.Sprintf("  in the log  %s, at tree size %d\n", p.Origin, p.TreeSize) +
 		fmt.Sprintf("  signed by   key %s\n", p.KeyFingerprint) +
@@ -73,6 +74,6 @@ func (p *acceptedPack) print(c *console) error {
 	if !p.OwnPage {
 		text += "  page        is not the one that this version makes: what it shows in a browser need not be so\n"
 	}
-	_, err := fmt.Fprint(c.out, text)
+	_, err := fmt.Fprint(c.Out, text)
 	return err
 }

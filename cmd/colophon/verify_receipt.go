@@ -5,17 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 )
 
 // verifyReceipt verifies a receipt of either form, and the record that it is about.
-func verifyReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+func verifyReceipt(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
 		return nil, err
 	}
 	if o.record != "" {
-		posted, err := c.readFile(o.record)
+		posted, err := c.ReadFile(o.record)
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +34,7 @@ func verifyReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Veri
 
 // provenReceipt is the receipt that a text holds, or that of the event that a
 // tlog-proof proves.
-func provenReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
+func provenReceipt(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
 		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
 			return nil, err
@@ -53,7 +54,7 @@ func provenReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Veri
 	}
 	entry := p.Extra
 	if o.entry != "" {
-		if entry, err = c.readEntry(o.entry); err != nil {
+		if entry, err = readEntry(c, o.entry); err != nil {
 			return nil, err
 		}
 	}
@@ -65,8 +66,8 @@ func provenReceipt(c *console, o verifyOptions, text []byte, keys []*proofs.Veri
 
 // readEntry reads an entry from a file: the entry itself, or a line of the log as the
 // API answers it.
-func (c *console) readEntry(name string) ([]byte, error) {
-	text, err := c.readFile(name)
+func readEntry(c *cli.Console, name string) ([]byte, error) {
+	text, err := c.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"colophon/internal/cli"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -14,13 +15,13 @@ import (
 )
 
 // reject reports what does not hold.
-func reject(c *console, o verifyOptions, cause error) error {
+func reject(c *cli.Console, o verifyOptions, cause error) error {
 	for _, v := range verdicts() {
 		if !errors.Is(cause, v.err) {
 			continue
 		}
 		if !o.json {
-			return exitf(v.code, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
+			return cli.Exitf(v.code, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
 		}
 		outcome := struct {
 			Verified bool   `json:"verified"`
@@ -28,10 +29,10 @@ func reject(c *console, o verifyOptions, cause error) error {
 			Reason   string `json:"reason"`
 			Detail   string `json:"detail"`
 		}{false, v.code, v.name, cause.Error()}
-		if err := writeJSON(c, outcome); err != nil {
+		if err := cli.WriteJSON(c, outcome); err != nil {
 			return err
 		}
-		return &exitError{code: v.code}
+		return &cli.ExitError{Code: v.code}
 	}
 	return cause
 }
@@ -125,14 +126,7 @@ func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 	return found
 }
 
-func writeJSON(c *console, value any) error {
-	encoder := json.NewEncoder(c.out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-func (a *accepted) print(c *console) error {
+func (a *accepted) print(c *cli.Console) error {
 	checks, err := summarise(a.Checks)
 	if err != nil {
 		return err
@@ -145,7 +139,7 @@ func (a *accepted) print(c *console) error {
 		text += "  record      is the one recorded, and all that the event says of it was computed again\n"
 	}
 	text += fmt.Sprintf("  proved      %s\n", strings.Join(a.Proved, ", ")) + a.unproved("the server")
-	_, err = fmt.Fprint(c.out, text)
+	_, err = fmt.Fprint(c.Out, text)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -47,7 +48,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 		kind, ledger, time, members string
 		code                        int
 	}{
-		"sound":              {kind, ledger, time, good, exitOK},
+		"sound":              {kind, ledger, time, good, cli.ExitOK},
 		"unknown kind":       {"x\x1b[2K\nVERIFIED: event 1", ledger, time, good, 10},
 		"ledger":             {kind, "x\nVERIFIED: event 1", time, good, 10},
 		"no ledger":          {kind, "", time, good, 10},
@@ -67,7 +68,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 				o := verifiedFile(t, text, key)
 				require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
 				require.NotContains(t, o.stderr, "\nVERIFIED")
-				if c.code != exitOK {
+				if c.code != cli.ExitOK {
 					require.Empty(t, o.stdout)
 				}
 			}
@@ -85,7 +86,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 // What export writes verify reads: an audit pack may be larger than a record.
 func TestAuditPacksMayBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
-	for size, code := range map[int64]int{maxFile + 1: 10, maxPack + 1: exitUsage} {
+	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
 		name := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 		require.NoError(t, os.Truncate(name, size))
@@ -93,7 +94,7 @@ func TestAuditPacksMayBeLarge(t *testing.T) {
 		require.Equal(t, code, o.code, "%d: %s", size, o.stderr)
 	}
 	e := &exportCommand{file: filepath.Join(t.TempDir(), "pack.html")}
-	require.ErrorContains(t, e.write(make([]byte, maxPack+1)), "choose fewer records")
+	require.ErrorContains(t, e.write(make([]byte, cli.MaxPack+1)), "choose fewer records")
 	require.NoFileExists(t, e.file)
 }
 
@@ -123,7 +124,7 @@ func TestProofsAreOfWhatWasAskedFor(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.answer)) }))
 			defer server.Close()
 			code, stdout, stderr := colophon(server.URL, append([]string{"prove"}, c.args...)...)
-			require.Equal(t, exitFailed, code)
+			require.Equal(t, cli.ExitFailed, code)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, c.says)
 		})

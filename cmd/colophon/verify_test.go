@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -26,10 +27,10 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 	require.Len(t, verdicts(), len(codes))
 	for cause, code := range codes {
 		var out bytes.Buffer
-		err := reject(&console{out: &out}, verifyOptions{}, fmt.Errorf("in a test: %w", cause))
-		var exit *exitError
+		err := reject(&cli.Console{Out: &out}, verifyOptions{}, fmt.Errorf("in a test: %w", cause))
+		var exit *cli.ExitError
 		require.True(t, errors.As(err, &exit))
-		require.Equal(t, code, exit.code, cause)
+		require.Equal(t, code, exit.Code, cause)
 		require.ErrorIs(t, err, cause)
 		require.Contains(t, verifyHelp, "\n  "+strconv.Itoa(code)+"  ")
 	}
@@ -42,10 +43,10 @@ func TestKeysAreReadOneALine(t *testing.T) {
 		require.NoError(t, err)
 		fmt.Fprintf(&text, "\n  %s \r\n", signer.Verifier())
 	}
-	keys, err := parseKeys(text.String(), "test")
+	keys, err := cli.ParseKeys(text.String(), "test")
 	require.NoError(t, err)
-	require.Len(t, keys.keys, 3)
-	_, err = parseKeys(text.String()+"nonsense\n", "test")
+	require.Len(t, keys.Keys, 3)
+	_, err = cli.ParseKeys(text.String()+"nonsense\n", "test")
 	require.ErrorContains(t, err, "line 7 is no verifier key")
 	require.NotContains(t, err.Error(), "nonsense")
 }
@@ -64,7 +65,7 @@ func TestAKeyIsNoFileName(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
 	require.NoError(t, os.WriteFile(own, []byte(other), 0o600))
-	keys, err := new(console).readKeys(own)
+	keys, err := new(cli.Console).ReadKeys(own)
 	require.NoError(t, err)
 	require.Equal(t, own, keys[0].String())
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // version is set by the linker for a release (-ldflags -X main.version=v1.2.3).
@@ -32,14 +34,14 @@ func buildVersion() string {
 	return "devel"
 }
 
-func newVersion(c *console) *cobra.Command {
+func newVersion(c *cli.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this binary and of the Go that built it",
 		Example: "  colophon version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(c.out, "colophon %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(c.Out, "colophon %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -9,20 +9,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// explainFlag says what a flag wants, where the error says what a parser of Go did
+// ExplainFlag says what a flag wants, where the error says what a parser of Go did
 // not understand.
-func explainFlag(_ *cobra.Command, err error) error {
+func ExplainFlag(_ *cobra.Command, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
 	}
-	if number, found := negativeNumber(err); found {
+	if number, found := NegativeNumber(err); found {
 		return fmt.Errorf("%s is no flag; write -- before arguments that begin with a hyphen", number)
 	}
 	return err
 }
 
-// explainVariable is explainFlag for an environment variable that sets a flag.
-func explainVariable(name string, err error) error {
+// ExplainVariable is ExplainFlag for an environment variable that sets a flag.
+func ExplainVariable(name string, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		err = wanted(invalid)
 	}
@@ -49,9 +49,9 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// negativeNumber is the argument that was taken for a flag that does not exist, if
+// NegativeNumber is the argument that was taken for a flag that does not exist, if
 // it is a number.
-func negativeNumber(err error) (number string, found bool) {
+func NegativeNumber(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {
 		return "", false

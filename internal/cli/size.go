@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// byteSize is a number of bytes, not negative. As text it is a decimal number,
+// Size is a number of bytes, not negative. As text it is a decimal number,
 // alone or with KiB, MiB, GiB or TiB.
-type byteSize int64
+type Size int64
 
 // binaryUnits are the units, largest first.
 var binaryUnits = [...]struct {
 	name  string
-	bytes byteSize
+	bytes Size
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
 // MarshalText uses the largest unit that gives a whole number.
-func (b byteSize) MarshalText() ([]byte, error) {
+func (b Size) MarshalText() ([]byte, error) {
 	for _, unit := range binaryUnits {
 		if b >= unit.bytes && b%unit.bytes == 0 {
 			return fmt.Appendf(nil, "%d%s", b/unit.bytes, unit.name), nil
@@ -28,8 +28,8 @@ func (b byteSize) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText reads what MarshalText writes.
-func (b *byteSize) UnmarshalText(text []byte) error {
-	digits, factor := string(text), byteSize(1)
+func (b *Size) UnmarshalText(text []byte) error {
+	digits, factor := string(text), Size(1)
 	for _, unit := range binaryUnits {
 		if number, found := strings.CutSuffix(digits, unit.name); found {
 			digits, factor = strings.TrimSpace(number), unit.bytes
@@ -40,6 +40,6 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 	if err != nil || n > uint64(math.MaxInt64/factor) {
 		return fmt.Errorf("%q is not a size; write it like 67108864 or 64MiB", text)
 	}
-	*b = byteSize(n) * factor
+	*b = Size(n) * factor
 	return nil
 }

@@ -1,37 +1,40 @@
-package main
+// Package cli is what every command shares: the console, the progress bar, tables, the
+// reading of flags, files and keys, and the exit codes.
+package cli
 
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"unicode"
 	"unicode/utf8"
 )
 
-// console is what a command has of the world around it.
-type console struct {
-	in       io.Reader
-	out, err io.Writer
-	// env looks up an environment variable, like os.LookupEnv.
-	env func(name string) (string, bool)
+// Console is what a command has of the world around it.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Env looks up an environment variable, like os.LookupEnv.
+	Env func(name string) (string, bool)
 }
 
-// newConsole is a console on whose terminal nothing is obeyed that servers and clients
+// New is a console on whose terminal nothing is obeyed that servers and clients
 // have put into what is shown.
-func newConsole(in io.Reader, out, err io.Writer, env func(name string) (string, bool)) *console {
-	return &console{in: in, out: visibleWriter{out}, err: visibleWriter{err}, env: env}
+func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool)) *Console {
+	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }
 
-// environment is the value of a variable, fallback if it is unset or empty.
-func (c *console) environment(name, fallback string) string {
-	if value, set := c.env(name); set && value != "" {
+// Environment is the value of a variable, fallback if it is unset or empty.
+func (c *Console) Environment(name, fallback string) string {
+	if value, set := c.Env(name); set && value != "" {
 		return value
 	}
 	return fallback
 }
 
-// say writes one line to the standard error.
-func (c *console) say(format string, args ...any) {
-	fmt.Fprintf(c.err, "colophon: "+format+"\n", args...)
+// Say writes one line to the standard error.
+func (c *Console) Say(format string, args ...any) {
+	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
 // visibleWriter writes what a terminal would obey, or would show in another order than it
@@ -77,10 +80,15 @@ func escapeOf(r rune, first byte, size int) string {
 	return ""
 }
 
-// unfiltered is what a console's writer writes to: for what is a terminal's own.
-func unfiltered(out io.Writer) io.Writer {
+// Unfiltered is what a console's writer writes to: for what is a terminal's own.
+func Unfiltered(out io.Writer) io.Writer {
 	if v, ok := out.(visibleWriter); ok {
 		return v.to
 	}
 	return out
+}
+
+// Warnings is the log of commands that have little to say.
+func (c *Console) Warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

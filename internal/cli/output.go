@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// PrintJSON prints a JSON value with indentation, otherwise as it is.
+func PrintJSON(out io.Writer, value []byte) error {
+	var text bytes.Buffer
+	if err := json.Indent(&text, value, "", "  "); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	text.WriteByte('\n')
+	_, err := text.WriteTo(out)
+	return err
+}
+
+// WriteJSON prints a value as indented JSON.
+func WriteJSON(c *Console, value any) error {
+	encoder := json.NewEncoder(c.Out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// Counted is a number of things, whose plural ends in s.
+func Counted(n uint64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Decimal(n) + " " + thing + "s"
+}
+
+// Decimal is a number in decimal digits.
+func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// Share is a part of a whole in percent.
+func Share(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

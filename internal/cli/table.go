@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Column is one column of a table.
+type Column struct {
+	name   string
+	number bool // aligned to the right
+}
+
+// Table prints rows in aligned columns as they come: a column is as wide as its
+// widest cell so far. It has a head once it has a row.
+type Table struct {
+	out     io.Writer
+	columns []Column
+	widths  []int
+	Rows    int // printed so far
+}
+
+// NewTable is an empty table.
+func NewTable(out io.Writer, columns ...Column) *Table {
+	return &Table{out: out, columns: columns}
+}
+
+// Write prints some rows, each of as many cells as the table has columns.
+func (t *Table) Write(rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	t.Rows += len(rows)
+	if t.widths == nil {
+		t.widths = make([]int, len(t.columns))
+		names := make([]string, len(t.columns))
+		for i, c := range t.columns {
+			names[i] = strings.ToUpper(c.name)
+		}
+		rows = append([][]string{names}, rows...)
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var text strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell))
+			if t.columns[i].number {
+				line.WriteString(pad + cell + "  ")
+			} else {
+				line.WriteString(cell + pad + "  ")
+			}
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(t.out, text.String())
+	return err
+}
+
+// Plain is a text as a cell. What clients chose may hold what a terminal obeys, or
+// be nothing that one sees: such a text is quoted.
+func Plain(text string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// None stands for null.
+const None = "-"
+
+// PlainOr is a text as a cell, None where there is none.
+func PlainOr(text *string) string {
+	if text == nil {
+		return None
+	}
+	return Plain(*text)
+}
+
+// TextColumn is a column whose cells are aligned to the left.
+func TextColumn(name string) Column { return Column{name: name} }
+
+// NumberColumn is a column whose cells are aligned to the right.
+func NumberColumn(name string) Column { return Column{name: name, number: true} }
