@@ -15,6 +15,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
 
@@ -38,9 +39,9 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), keyFiles(data), log)
+	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: spoolDir(data), Version: "test", MaxPage: 40})
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", MaxPage: 40})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, ledgerPath(ledger.Default))

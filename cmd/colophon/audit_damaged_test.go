@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/proofs"
 )
 
@@ -102,7 +103,7 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 // The state keeps at most maxSeen checkpoints that nothing proves to be of one log.
 func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
 	w := newAuditWorld(t, 1, 0, 0)
-	signer, err := keyFiles(w.data).Load("default")
+	signer, err := datadir.Keys(w.data).Load("default")
 	require.NoError(t, err)
 	var number byte
 	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {

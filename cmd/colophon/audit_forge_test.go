@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -77,9 +78,9 @@ func newForge(t testing.TB, w *auditWorld, data string) *forge {
 	stored := w.read(t, data)
 	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.entries), tiles: stored.tiles, head: stored.head}
 	var err error
-	f.signer, err = keyFiles(data).Load(ledger.Default)
+	f.signer, err = datadir.Keys(data).Load(ledger.Default)
 	require.NoError(t, err)
-	f.x, err = pebbletest.OpenTamper(nil, databaseDir(data), ledger.Default)
+	f.x, err = pebbletest.OpenTamper(nil, datadir.Database(data), ledger.Default)
 	require.NoError(t, err)
 	return f
 }
@@ -87,7 +88,7 @@ func newForge(t testing.TB, w *auditWorld, data string) *forge {
 // readFolder opens the database of a folder and lets read the default ledger.
 func readFolder(t testing.TB, data string, read func(storage.Reader)) {
 	t.Helper()
-	database, err := pebble.Open(context.Background(), pebble.Config{Dir: databaseDir(data)})
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
 	require.NoError(t, err)
 	store, err := database.Ledger(context.Background(), ledger.Default)
 	require.NoError(t, err)
@@ -249,7 +250,7 @@ type rawServer struct {
 // openRaw opens the default ledger of a folder until the test ends.
 func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
-	database, err := pebble.Open(context.Background(), pebble.Config{Dir: databaseDir(data)})
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
 	require.NoError(t, err)
 	store, err := database.Ledger(context.Background(), ledger.Default)
 	require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
 
@@ -99,9 +100,9 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), keyFiles(data), log)
+	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: spoolDir(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
 	through := http.DefaultTransport.(*http.Transport).Clone()
@@ -585,9 +586,9 @@ func routesOf(t testing.TB) []string {
 	t.Helper()
 	data := t.TempDir()
 	log := slog.New(slog.DiscardHandler)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), keyFiles(data), log)
+	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: spoolDir(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
 	require.NoError(t, err)
 	require.NoError(t, n.close())
 	return service.Routes()

@@ -16,6 +16,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
 
@@ -24,10 +25,10 @@ func scraped(t testing.TB, w *auditWorld) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), keyFiles(data), log)
+	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.close()) }()
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: spoolDir(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
 	require.NoError(t, err)
 	require.NoError(t, n.index.Follower(ledger.Default).Wait(t.Context(), w.size))
 	server := httptest.NewServer(service)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/proofs"
 )
 
@@ -166,7 +167,7 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 // A log that is said to be empty is none.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := newAuditWorld(t, 1, 0, 0)
-	signer, err := keyFiles(w.data).Load("default")
+	signer, err := datadir.Keys(w.data).Load("default")
 	require.NoError(t, err)
 	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Root: sha256.Sum256(nil)})
 	require.NoError(t, err)

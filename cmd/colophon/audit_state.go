@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -371,7 +372,7 @@ func (m *auditMemory) save() error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(m.file, text); err != nil {
+	if err := datadir.ReplaceFile(m.file, text); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil

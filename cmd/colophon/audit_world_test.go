@@ -19,6 +19,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
 
@@ -138,9 +139,9 @@ func pathIDOf(t testing.TB, url string, seq uint64) string {
 func serveFolder(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), keyFiles(data), log)
+	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: spoolDir(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
 	l, err := n.host.Ledger(ledger.Default)
@@ -160,7 +161,7 @@ func (w *auditWorld) copied(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(w.data)))
-	require.NoError(t, os.Chmod(keyFiles(dir).Path(ledger.Default), 0o600))
+	require.NoError(t, os.Chmod(datadir.Keys(dir).Path(ledger.Default), 0o600))
 	return dir
 }
 

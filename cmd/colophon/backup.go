@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -67,13 +68,13 @@ func backup(ctx context.Context, c *cli.Console, o backupOptions) (err error) {
 	case o.keep < 0:
 		return cli.Exitf(cli.ExitUsage, "--keep: must not be negative")
 	}
-	if _, err := os.Stat(databaseDir(o.data)); err != nil {
+	if _, err := os.Stat(datadir.Database(o.data)); err != nil {
 		return cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data: %w", o.data, err)
 	}
-	if err := checkFolders(o.data); err != nil { // a server may have it
+	if err := datadir.Check(o.data); err != nil { // a server may have it
 		return err
 	}
-	store, copies := backupStore{dir: o.to}, snapshots(o.data)
+	store, copies := backupStore{dir: o.to}, datadir.SnapshotsOf(o.data)
 	release, err := lockBackup(store, copies)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func backup(ctx context.Context, c *cli.Console, o backupOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	made, err := writeBackup(ctx, c, o, store, copies.database())
+	made, err := writeBackup(ctx, c, o, store, copies.Database())
 	if errors.Is(err, syscall.ENOSPC) {
 		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and does not count. Make room in %s and run backup again: it goes on from there", err, o.to)
 	}
@@ -102,7 +103,7 @@ func backup(ctx context.Context, c *cli.Console, o backupOptions) (err error) {
 
 // lockBackup keeps other backups out of both folders until release is called, which
 // removes the copy.
-func lockBackup(store backupStore, copies snapshotFolder) (release func() error, err error) {
+func lockBackup(store backupStore, copies datadir.Snapshots) (release func() error, err error) {
 	if err := store.make(); err != nil {
 		return nil, err
 	}
@@ -113,22 +114,22 @@ func lockBackup(store backupStore, copies snapshotFolder) (release func() error,
 	if err != nil {
 		return nil, err
 	}
-	here, err := copies.lock()
+	here, err := copies.Lock()
 	if errors.Is(err, storage.ErrInUse) {
 		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is under way")
 	}
 	if err != nil {
 		return nil, errors.Join(err, there.Close())
 	}
-	return func() error { return errors.Join(copies.remove(), here.Close(), there.Close()) }, nil
+	return func() error { return errors.Join(copies.Remove(), here.Close(), there.Close()) }, nil
 }
 
 // takeSnapshot makes a copy of the database: by its server, if one runs. What answers
 // in its place gets nothing removed or read: the copy has one name, and was not there.
-func takeSnapshot(ctx context.Context, c *cli.Console, o backupOptions, copies snapshotFolder) (erasing int, err error) {
-	database, err := openOffline(ctx, c, o.data)
+func takeSnapshot(ctx context.Context, c *cli.Console, o backupOptions, copies datadir.Snapshots) (erasing int, err error) {
+	database, err := datadir.Open(ctx, c, o.data)
 	if err == nil {
-		erasing, err = copies.make(ctx, database)
+		erasing, err = copies.Make(ctx, database)
 		return erasing, errors.Join(err, database.Close())
 	}
 	if exit := (*cli.ExitError)(nil); !errors.As(err, &exit) || exit.Code != cli.ExitInUse {
@@ -148,7 +149,7 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o backupOptions, copies s
 	if err := json.Unmarshal(answer, &made); err != nil {
 		return 0, fmt.Errorf("reading the server's answer: %w", err)
 	}
-	if _, err := os.Stat(copies.database()); err != nil {
+	if _, err := os.Stat(copies.Database()); err != nil {
 		return 0, cli.Exitf(cli.ExitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
 	}
 	return made.Erasing, nil
@@ -202,7 +203,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o backupOptions, store bac
 	if made.manifest.Made, err = store.nextTime(time.Now()); err != nil {
 		return made, err
 	}
-	unsigned, err := made.manifest.sign(signingKeys(c, o.data))
+	unsigned, err := made.manifest.sign(datadir.SigningKeys(c, o.data))
 	if err != nil {
 		return made, fmt.Errorf("signing the backup: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -29,7 +30,7 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	ahead := s.manifests()[0]
 	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.name()+".json")))
 	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := ahead.sign(signingKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
+	_, err := ahead.sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	_, err = backupStore{s.backups}.finish(ahead)
 	require.NoError(t, err)
@@ -51,20 +52,20 @@ func TestRestoresOneByOne(t *testing.T) {
 	s.backup()
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
-	require.NoError(t, os.MkdirAll(restoring(data), 0o700))
-	lock, err := pebble.LockFolder(restoring(data))
+	require.NoError(t, os.MkdirAll(datadir.Restoring(data), 0o700))
+	lock, err := pebble.LockFolder(datadir.Restoring(data))
 	require.NoError(t, err)
 	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is under way")
 	require.NoError(t, lock.Close())
 	s.colophon(cli.ExitOK, args...)
-	require.NoDirExists(t, restoring(data))
+	require.NoDirExists(t, datadir.Restoring(data))
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "is not empty")
 	for _, name := range []string{"access", "index", "notes.txt"} {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(filepath.Join(data, name), 0o700))
 		said := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
 		require.Contains(t, said, `is not empty (there is "`+name+`")`)
-		require.NoDirExists(t, databaseDir(data))
+		require.NoDirExists(t, datadir.Database(data))
 	}
 }
 
@@ -100,7 +101,7 @@ func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 	s.post(1)
 	database := s.opened()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, _, err := snapshots(s.data).answer(r.Context(), database); err != nil {
+		if _, _, err := datadir.SnapshotsOf(s.data).Answer(r.Context(), database); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
@@ -129,13 +130,13 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.NoError(t, bad.Commit(t.Context(), storage.Head{}, storage.Batch{
 		Head: head, Entries: [][]byte{first}, Tiles: []storage.Tile{{Hashes: leaf[:]}},
 	}))
-	held, err := snapshots(s.data).lock()
+	held, err := datadir.SnapshotsOf(s.data).Lock()
 	require.NoError(t, err)
-	_, err = snapshots(s.data).make(t.Context(), database)
+	_, err = datadir.SnapshotsOf(s.data).Make(t.Context(), database)
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.MkdirAll(other, 0o700))
-	require.NoError(t, os.Rename(snapshots(s.data).database(), databaseDir(other)))
+	require.NoError(t, os.Rename(datadir.SnapshotsOf(s.data).Database(), datadir.Database(other)))
 	require.NoError(t, held.Close())
 	require.Contains(t, s.colophon(cli.ExitFailed, "backup", "--data", other, "--to", s.backups), `ledger "bad"`)
 	require.Empty(t, s.manifests())
@@ -147,7 +148,7 @@ func TestBackupsHoldNothingElse(t *testing.T) {
 	s.post(3)
 	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 	s.token(s.data, "one")
-	require.FileExists(t, markFiles(s.data).Path(ledger.Default))
+	require.FileExists(t, datadir.Marks(s.data).Path(ledger.Default))
 	s.backup()
 	folders := make(map[string]bool)
 	for _, f := range s.manifests()[0].Files {
@@ -171,14 +172,14 @@ func TestLeftCopiesAreRemoved(t *testing.T) {
 		func() {
 			p := startProcess(t, s.data)
 			require.True(t, p.up, "%s", p.said)
-			require.NoDirExists(t, snapshots(s.data).database())
+			require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database())
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, cli.ExitOK, p.wait())
 		},
 	} {
-		require.NoError(t, os.MkdirAll(snapshots(s.data).database(), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(snapshots(s.data).database(), "000001.log"), []byte("secret"), 0o600))
+		require.NoError(t, os.MkdirAll(datadir.SnapshotsOf(s.data).Database(), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(datadir.SnapshotsOf(s.data).Database(), "000001.log"), []byte("secret"), 0o600))
 		next()
-		require.NoDirExists(t, snapshots(s.data).database())
+		require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database())
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/storage/pebble"
 )
 
@@ -23,7 +24,7 @@ import (
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
-	database, err := pebble.Open(s.Context(), pebble.Config{Dir: databaseDir(s.data), Logger: log})
+	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.Database(s.data), Logger: log})
 	require.NoError(s, err)
 	s.Cleanup(func() { require.NoError(s, database.Close()) })
 	return database
@@ -42,8 +43,8 @@ func TestBackupsBelieveNoServer(t *testing.T) {
 		said := s.colophon(cli.ExitUsage, "backup", "--data", s.data, "--to", s.backups, "--server", server.URL)
 		require.Contains(t, said, "has another data folder")
 		server.Close()
-		require.FileExists(t, filepath.Join(databaseDir(s.data), "LOCK"))
-		require.FileExists(t, keyFiles(s.data).Path("default"))
+		require.FileExists(t, filepath.Join(datadir.Database(s.data), "LOCK"))
+		require.FileExists(t, datadir.Keys(s.data).Path("default"))
 		require.Empty(t, s.manifests())
 	}
 }
@@ -52,27 +53,27 @@ func TestBackupsBelieveNoServer(t *testing.T) {
 func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
-	database, copies := s.opened(), snapshots(s.data)
-	_, _, err := copies.answer(t.Context(), database)
+	database, copies := s.opened(), datadir.SnapshotsOf(s.data)
+	_, _, err := copies.Answer(t.Context(), database)
 	require.ErrorIs(t, err, api.ErrNoSnapshot, "no folder")
-	require.NoError(t, copies.clear())
-	_, _, err = copies.answer(t.Context(), database)
+	require.NoError(t, copies.Clear())
+	_, _, err = copies.Answer(t.Context(), database)
 	require.ErrorIs(t, err, api.ErrNoSnapshot, "nobody waits")
 
-	held, err := copies.lock()
+	held, err := copies.Lock()
 	require.NoError(t, err)
-	require.NoError(t, copies.sweep(), "no copy yet")
-	name, _, err := copies.answer(t.Context(), database)
+	require.NoError(t, copies.Sweep(), "no copy yet")
+	name, _, err := copies.Answer(t.Context(), database)
 	require.NoError(t, err)
-	require.DirExists(t, filepath.Join(copies.dir, name, "db"))
-	_, _, err = copies.answer(t.Context(), database)
+	require.DirExists(t, filepath.Join(copies.Dir, name, "db"))
+	_, _, err = copies.Answer(t.Context(), database)
 	require.ErrorIs(t, err, api.ErrNoSnapshot)
 	require.ErrorContains(t, err, "has its copy")
-	require.ErrorIs(t, copies.sweep(), errSnapshotHeld)
-	require.DirExists(t, copies.database())
+	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
+	require.DirExists(t, copies.Database())
 	require.NoError(t, held.Close()) // as when a backup is killed
-	require.NoError(t, copies.sweep())
-	require.NoDirExists(t, copies.database())
+	require.NoError(t, copies.Sweep())
+	require.NoDirExists(t, copies.Database())
 }
 
 // Two backups of one folder, or to one, are never under way together.
@@ -81,7 +82,7 @@ func TestBackupsOneByOne(t *testing.T) {
 	s.post(1)
 	s.backup()
 	for _, k := range []struct{ dir, says string }{
-		{s.backups, "another backup to"}, {snapshots(s.data).dir, "another backup of this data folder"},
+		{s.backups, "another backup to"}, {datadir.SnapshotsOf(s.data).Dir, "another backup of this data folder"},
 	} {
 		lock, err := pebble.LockFolder(k.dir)
 		require.NoError(t, err)

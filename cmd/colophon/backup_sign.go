@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -111,7 +112,7 @@ func (o restoreOptions) TrustedKeys(c *cli.Console, m *manifest) (list []*proofs
 		}
 		list = append(list, keys...)
 	}
-	kept := signingKeys(c, o.data)
+	kept := datadir.SigningKeys(c, o.data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
 		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
@@ -146,7 +147,7 @@ func (o restoreOptions) checkAuthentic(c *cli.Console, m *manifest) error {
 		return nil
 	case errors.Is(err, errNoAnchor):
 		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
-			err, keyFiles(o.data).Dir, instead)
+			err, datadir.Keys(o.data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key of the time of the backup with --key%s", err, instead)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/internal/safefile"
 	"colophon/ledger"
 )
@@ -82,9 +83,9 @@ type source struct {
 // backupSources are the files that belong to a backup.
 func backupSources(o backupOptions, snapshot string) ([]source, error) {
 	var list []source
-	folders := map[string]string{"db": snapshot, "access": accessDir(o.data)}
+	folders := map[string]string{"db": snapshot, "access": datadir.Access(o.data)}
 	if o.keys {
-		folders["keys"] = keyFiles(o.data).Dir
+		folders["keys"] = datadir.Keys(o.data).Dir
 	}
 	for name, dir := range folders {
 		entries, err := os.ReadDir(dir)

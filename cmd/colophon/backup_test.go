@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/storage/pebble"
@@ -33,10 +34,10 @@ func newStored(t *testing.T) *stored {
 func (s *stored) post(n int) {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
-	database, err := pebble.Open(s.Context(), pebble.Config{Dir: databaseDir(s.data), Logger: log})
+	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.Database(s.data), Logger: log})
 	require.NoError(s, err)
-	host, err := ledger.OpenHost(s.Context(), database, keyFiles(s.data), func(string) ledger.Config {
-		return ledger.Config{Marks: markFiles(s.data)}
+	host, err := ledger.OpenHost(s.Context(), database, datadir.Keys(s.data), func(string) ledger.Config {
+		return ledger.Config{Marks: datadir.Marks(s.data)}
 	})
 	require.NoError(s, err)
 	l, err := host.Ledger(ledger.Default)
@@ -74,7 +75,7 @@ func (s *stored) backup(args ...string) string {
 // key is the verifier key of the ledger "default".
 func (s *stored) key() string {
 	s.Helper()
-	signer, err := keyFiles(s.data).Load(ledger.Default)
+	signer, err := datadir.Keys(s.data).Load(ledger.Default)
 	require.NoError(s, err)
 	return signer.Verifier().String()
 }
@@ -84,8 +85,8 @@ func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
 	s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, args...)...)
-	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(keyFiles(s.data).Dir)))
-	require.NoError(s, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
+	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(datadir.Keys(s.data).Dir)))
+	require.NoError(s, os.Chmod(datadir.Keys(data).Path(ledger.Default), 0o600))
 	s.colophon(cli.ExitOK, "fsck", "--data", data)
 	return data
 }
@@ -153,7 +154,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 	s.restore("--backup", names[0])
 	said = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
-		"--backup", names[0], "--seen", markFiles(s.data).Path(ledger.Default))
+		"--backup", names[0], "--seen", datadir.Marks(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, the store has 401")
 
 	// What is left when the first is removed is the second.
@@ -199,7 +200,7 @@ func TestBackupsCutShort(t *testing.T) {
 	s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
 	s.backup()
 	s.restore()
-	require.NoDirExists(t, snapshots(s.data).database(), "no copy is left behind")
+	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
 }
 
 // A restore that is cut short is done again; one of damaged files restores nothing.
@@ -226,11 +227,11 @@ func TestRestoresVerify(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(path, good, 0o600))
 	}
-	require.NoError(t, os.MkdirAll(databaseDir(restoring(data)), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(databaseDir(restoring(data)), "000009.sst"), []byte("half"), 0o600))
+	require.NoError(t, os.MkdirAll(datadir.Database(datadir.Restoring(data)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(datadir.Database(datadir.Restoring(data)), "000009.sst"), []byte("half"), 0o600))
 	s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
-	require.NoDirExists(t, restoring(data))
-	require.DirExists(t, accessDir(data))
+	require.NoDirExists(t, datadir.Restoring(data))
+	require.DirExists(t, datadir.Access(data))
 	s.colophon(cli.ExitOK, "fsck", "--data", data)
 
 	manifest := s.manifests()[0]
@@ -244,7 +245,7 @@ func TestRestoresVerify(t *testing.T) {
 func TestBackupsLeaveKeysOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
-	key, err := os.ReadFile(keyFiles(s.data).Path(ledger.Default))
+	key, err := os.ReadFile(datadir.Keys(s.data).Path(ledger.Default))
 	require.NoError(t, err)
 	holds := func() bool {
 		for name := range s.files() {

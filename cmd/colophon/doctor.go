@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 )
 
 const doctorHelp = `Look at a deployment and say what to change: the data folder, its keys and tokens,
@@ -55,7 +56,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			d := &doctor{Console: c, now: time.Now()}
 			d.settings = readSettings(o.file, c.Env, command.Flags())
-			d.holder = lockHolder(filepath.Join(databaseDir(d.data()), "LOCK"))
+			d.holder = lockHolder(filepath.Join(datadir.Database(d.data()), "LOCK"))
 			d.machine = lookAtMachine(d.holder.pid)
 			d.compareSettings(givesSettings(command.Flags()))
 			d.disk = lookAtDisk(d.data())

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"colophon/internal/datadir"
 )
 
 // disk is what the database is on.
@@ -33,7 +35,7 @@ type room struct {
 
 // lookAtDisk looks at the file system of the database, or of where it would be.
 func lookAtDisk(data string) disk {
-	d := disk{where: resolved(databaseDir(data))}
+	d := disk{where: resolved(datadir.Database(data))}
 	if _, err := os.Stat(d.where); errors.Is(err, fs.ErrNotExist) {
 		d.where = resolved(data) // it would be made here
 	}
@@ -171,7 +173,7 @@ func (d *doctor) daysLeft(mark uint64) (days float64, known bool) {
 		events += l.TreeSize
 		recent += l.perDay
 	}
-	used := folderSize(databaseDir(d.data())) + folderSize(indexDir(d.data()))
+	used := folderSize(datadir.Database(d.data())) + folderSize(datadir.Index(d.data()))
 	// Small logs say nothing: what an empty database takes counts for more.
 	if events < leastRated || recent == 0 || used == 0 || d.disk.room.free < mark {
 		return 0, false

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 )
 
 // asOwner is what to do about a file that only its owner can look at.
@@ -34,7 +35,7 @@ func checkFolder(d *doctor) []diagnosis {
 	case hasModes && info.Mode().Perm()&0o070 != 0:
 		return found(advice, "run: chmod 700 "+d.data(), "a group can look into %s, texts included (mode %o)", d.data(), info.Mode().Perm())
 	}
-	if _, err := os.Stat(databaseDir(d.data())); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(datadir.Database(d.data())); errors.Is(err, fs.ErrNotExist) {
 		return found(advice, "name the folder with --data; if this is to be a first start, serve makes it", "%s holds no ledgers", d.data())
 	}
 	return found(fine, "", "%s is its owner's alone", d.data())
@@ -99,7 +100,7 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 // checkKeys: each signing key can be used and is the owner's alone; what waits or was
 // left over is named.
 func checkKeys(d *doctor) []diagnosis {
-	dir := keyFiles(d.data()).Dir
+	dir := datadir.Keys(d.data()).Dir
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -107,7 +108,7 @@ func checkKeys(d *doctor) []diagnosis {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return found(wrong, "", "%v", err)
 	case len(entries) == 0:
-		if _, err := os.Stat(databaseDir(d.data())); err == nil {
+		if _, err := os.Stat(datadir.Database(d.data())); err == nil {
 			return found(wrong, "restore the keys from a backup; a ledger cannot go on without its key", "there is a database but no key in %s", dir)
 		}
 		return found(fine, "", "there are none yet; the first start makes one")
@@ -123,7 +124,7 @@ func checkKeys(d *doctor) []diagnosis {
 			list = append(list, checkNoKey(d, entry.Name())...)
 			continue
 		}
-		switch _, err := keyFiles(d.data()).Load(name); {
+		switch _, err := datadir.Keys(d.data()).Load(name); {
 		case errors.Is(err, fs.ErrPermission):
 			list = append(list, found(unchecked, asOwner, "%v", err)...)
 		case err != nil:
@@ -137,7 +138,7 @@ func checkKeys(d *doctor) []diagnosis {
 
 // checkNoKey judges a file among the keys that is none.
 func checkNoKey(d *doctor, file string) []diagnosis {
-	path := filepath.Join(keyFiles(d.data()).Dir, file)
+	path := filepath.Join(datadir.Keys(d.data()).Dir, file)
 	if strings.HasSuffix(file, ".vkey") {
 		return nil // of a key in a variable
 	}
@@ -151,7 +152,7 @@ func checkNoKey(d *doctor, file string) []diagnosis {
 	if !staged {
 		return found(advice, "remove it, unless you know what it is for", "%s is no signing key of a ledger; it may hold one that a crash left", path)
 	}
-	signer, err := keyFiles(d.data()).Staged(name)
+	signer, err := datadir.Keys(d.data()).Staged(name)
 	if errors.Is(err, fs.ErrPermission) {
 		return found(unchecked, asOwner, "%v", err)
 	}
@@ -170,13 +171,13 @@ func checkKeyCopy(d *doctor) []diagnosis {
 	if len(names) == 0 {
 		return found(fine, "", "there is no key to keep a copy of")
 	}
-	return found(advice, "keep a copy of "+keyFiles(d.data()).Dir+" in a safe place, apart from copies of the database",
+	return found(advice, "keep a copy of "+datadir.Keys(d.data()).Dir+" in a safe place, apart from copies of the database",
 		"whether there is a copy cannot be seen from here; a key that is lost cannot be made again")
 }
 
 // keyNames are the ledgers whose signing keys are in the data folder.
 func keyNames(data string) ([]string, error) {
-	entries, err := os.ReadDir(keyFiles(data).Dir)
+	entries, err := os.ReadDir(datadir.Keys(data).Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/datadir"
 	"colophon/proofs"
 )
 
@@ -18,8 +19,8 @@ func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 	t.Helper()
 	signer, err := proofs.GenerateKey().Signer("ledger.example/" + ledger)
 	require.NoError(t, err)
-	require.NoError(t, keyFiles(data).Stage(ledger, signer))
-	require.NoError(t, keyFiles(data).Confirm(ledger))
+	require.NoError(t, datadir.Keys(data).Stage(ledger, signer))
+	require.NoError(t, datadir.Keys(data).Confirm(ledger))
 	return signer
 }
 
@@ -35,7 +36,7 @@ func TestCheckFolder(t *testing.T) {
 	skipWithoutModes(t)
 	d := someDoctor(t)
 	requireVerdict(t, checkFolder(d), advice, "holds no ledgers")
-	require.NoError(t, os.Mkdir(databaseDir(d.data()), 0o700))
+	require.NoError(t, os.Mkdir(datadir.Database(d.data()), 0o700))
 	requireVerdict(t, checkFolder(d), fine, "its owner's alone")
 	require.NoError(t, os.Chmod(d.data(), 0o750))
 	requireVerdict(t, checkFolder(d), advice, "a group can look into")
@@ -60,7 +61,7 @@ func TestCheckOwner(t *testing.T) {
 	count, example, err := filesOfOthers(d.data(), another)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), count, "the folder, keys, and the key")
-	require.Equal(t, keyFiles(d.data()).Path("default"), example)
+	require.Equal(t, datadir.Keys(d.data()).Path("default"), example)
 	d.settings.config.Data = filepath.Join(d.data(), "nowhere")
 	requireVerdict(t, checkOwner(d), unchecked, "cannot be looked at")
 }
@@ -70,24 +71,24 @@ func TestCheckKeys(t *testing.T) {
 	d := someDoctor(t)
 	requireVerdict(t, checkKeys(d), fine, "there are none yet")
 	requireVerdict(t, checkKeyCopy(d), fine, "no key")
-	require.NoError(t, os.Mkdir(databaseDir(d.data()), 0o700))
+	require.NoError(t, os.Mkdir(datadir.Database(d.data()), 0o700))
 	requireVerdict(t, checkKeys(d), wrong, "a database but no key")
 	makeKey(t, d.data(), "default")
 	makeKey(t, d.data(), "second")
 	requireVerdict(t, checkKeys(d), fine, "2 keys: default, second")
 	requireVerdict(t, checkKeyCopy(d), advice, "cannot be seen")
 
-	path := keyFiles(d.data()).Path("second")
+	path := datadir.Keys(d.data()).Path("second")
 	require.NoError(t, os.Chmod(path, 0o640))
 	requireVerdict(t, checkKeys(d), wrong, "run: chmod 600 "+path)
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.WriteFile(path, []byte("no key\n"), 0o600))
 	requireVerdict(t, checkKeys(d), wrong, path)
 	require.NoError(t, os.Remove(path))
-	dir := keyFiles(d.data()).Dir
+	dir := datadir.Keys(d.data()).Dir
 	require.NoError(t, os.Chmod(dir, 0o755))
 	requireVerdict(t, checkKeys(d), wrong, "others can look into")
-	require.NoError(t, os.Remove(keyFiles(d.data()).Path("default")))
+	require.NoError(t, os.Remove(datadir.Keys(d.data()).Path("default")))
 	requireVerdict(t, checkKeys(d), wrong, "a database but no key")
 }
 
@@ -95,19 +96,19 @@ func TestCheckKeysNamesWhatWaitsOrWasLeft(t *testing.T) {
 	skipWithoutModes(t)
 	d := someDoctor(t)
 	signer := makeKey(t, d.data(), "default")
-	require.NoError(t, keyFiles(d.data()).Stage("next", signer))
+	require.NoError(t, datadir.Keys(d.data()).Stage("next", signer))
 	requireVerdict(t, checkKeys(d), advice, "waits for its ledger to be made, of origin ledger.example/default")
-	require.NoError(t, os.Chmod(keyFiles(d.data()).StagedPath("next"), 0o644))
+	require.NoError(t, os.Chmod(datadir.Keys(d.data()).StagedPath("next"), 0o644))
 	requireVerdict(t, checkKeys(d), wrong, "next.key.new")
-	require.NoError(t, os.Remove(keyFiles(d.data()).StagedPath("next")))
-	require.NoError(t, os.WriteFile(keyFiles(d.data()).Path("default")+".123", []byte("x"), 0o600))
+	require.NoError(t, os.Remove(datadir.Keys(d.data()).StagedPath("next")))
+	require.NoError(t, os.WriteFile(datadir.Keys(d.data()).Path("default")+".123", []byte("x"), 0o600))
 	requireVerdict(t, checkKeys(d), advice, "default.key.123 is no signing key")
 }
 
 // makeToken makes a token at some time.
 func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.Made {
 	t.Helper()
-	store := access.Store{Dir: accessDir(data), Now: func() time.Time { return at }}
+	store := access.Store{Dir: datadir.Access(data), Now: func() time.Time { return at }}
 	made, err := store.Create(access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: []string{ledger}, Scopes: scopes}}, Expires: expires})
 	require.NoError(t, err)
 	return made
@@ -149,7 +150,7 @@ func TestCheckTokensUsedLongAgo(t *testing.T) {
 	d := someDoctor(t)
 	made := makeToken(t, d.data(), doctorNow.AddDate(0, -6, 0), "robot", access.Write, "default", time.Time{})
 	uses := `{"last_use":{"` + made.ID + `":"2025-12-24T00:00:00Z"}}`
-	require.NoError(t, os.WriteFile(filepath.Join(accessDir(d.data()), "last-use.json"), []byte(uses), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(datadir.Access(d.data()), "last-use.json"), []byte(uses), 0o600))
 	requireVerdict(t, checkTokens(d), advice, `token "robot" (write) was used last on 2025-12-24`)
 }
 
@@ -157,7 +158,7 @@ func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
 	skipWithoutModes(t)
 	d := someDoctor(t)
 	makeToken(t, d.data(), doctorNow, "robot", access.Write, "default", time.Time{})
-	path := filepath.Join(accessDir(d.data()), "tokens.json")
+	path := filepath.Join(datadir.Access(d.data()), "tokens.json")
 	require.NoError(t, os.Chmod(path, 0o644))
 	requireVerdict(t, checkTokens(d), wrong, "chmod 600")
 	require.NoError(t, os.Chmod(path, 0o600))

@@ -14,6 +14,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -108,8 +109,8 @@ func checkLedgerKeys(d *doctor) []diagnosis {
 // checkLedgerKey: the key of a ledger is in the folder, and is the one that it signs
 // with.
 func checkLedgerKey(d *doctor, l ledgerAnswers) []diagnosis {
-	signer, err := keyFiles(d.data()).Load(l.Name)
-	signed, signedErr := os.ReadFile(signingKeys(d.Console, d.data()).SignedPath(l.Name))
+	signer, err := datadir.Keys(d.data()).Load(l.Name)
+	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.Console, d.data()).SignedPath(l.Name))
 	switch {
 	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
 		return nil // it is in a variable
@@ -125,7 +126,7 @@ func checkLedgerKey(d *doctor, l ledgerAnswers) []diagnosis {
 
 // checkTokenLedgers finds tokens for ledgers that there are not.
 func checkTokenLedgers(d *doctor, known map[string]bool) []diagnosis {
-	store := access.Store{Dir: accessDir(d.data()), Now: func() time.Time { return d.now }}
+	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
 	tokens, err := store.List()
 	if err != nil {
 		return nil // checkTokens says so
@@ -165,7 +166,7 @@ func checkLog(d *doctor) []diagnosis {
 // verifierOf is the key that a ledger's checkpoints are verified with: that of the
 // folder, or where it cannot be read the server's own word.
 func (d *doctor) verifierOf(l ledgerAnswers) (key, whose string) {
-	if signer, err := keyFiles(d.data()).Load(l.Name); err == nil {
+	if signer, err := datadir.Keys(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
 	}
 	return l.VerifierKey, "the key that the server names"
@@ -240,7 +241,7 @@ func checkIndex(d *doctor) []diagnosis {
 	for _, name := range slices.Sorted(maps.Keys(lag)) {
 		switch {
 		case running[name] == 0:
-			list = append(list, found(wrong, "read the server's log and start it anew; if that does not help, stop it and remove the folder "+indexDir(d.data()), "the index of ledger %s has stopped", cli.Plain(name))...)
+			list = append(list, found(wrong, "read the server's log and start it anew; if that does not help, stop it and remove the folder "+datadir.Index(d.data()), "the index of ledger %s has stopped", cli.Plain(name))...)
 		case lag[name] > indexLagging:
 			list = append(list, found(advice, "wait, if there was an import or a rebuild; else the machine is too slow", "the index of ledger %s is %.0f events behind", cli.Plain(name), lag[name])...)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/datadir"
 	"colophon/proofs"
 )
 
@@ -88,7 +89,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 	first.VerifierKey = second.VerifierKey
 	d.server.ledgers = []ledgerAnswers{first}
 	requireVerdict(t, checkLedgerKeys(d), wrong, "signs with another key")
-	require.NoError(t, os.Remove(keyFiles(d.data()).Path("first")))
+	require.NoError(t, os.Remove(datadir.Keys(d.data()).Path("first")))
 	requireVerdict(t, checkLedgerKeys(d), wrong, "the key of ledger first")
 	d.server.ledgersErr = errors.New("401 no")
 	requireVerdict(t, checkLedgerKeys(d), unchecked, "401 no")
@@ -135,11 +136,11 @@ func TestCheckLog(t *testing.T) {
 		}), wrong, "the event before it is"},
 		{"events are missing", changed(func(_ *doctor, l *ledgerAnswers) { l.TreeSize = 3 }), wrong, "1 of the last were answered"},
 		{"another key", changed(func(d *doctor, l *ledgerAnswers) {
-			require.NoError(t, os.Remove(keyFiles(d.data()).Path(l.Name)))
+			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)
 		}), wrong, "by the key in the folder"},
 		{"no key", changed(func(d *doctor, l *ledgerAnswers) {
-			require.NoError(t, os.Remove(keyFiles(d.data()).Path(l.Name)))
+			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
 		}), fine, "signed"},
 		{"no receipt", changed(func(_ *doctor, l *ledgerAnswers) { l.receipt = []byte("{}") }), wrong, "malformed"},
 	})

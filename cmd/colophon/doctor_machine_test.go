@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/datadir"
 	"colophon/storage/pebble"
 )
 
@@ -41,8 +42,8 @@ func TestCheckSpace(t *testing.T) {
 	// Grows by ten thousand events of 1 KiB a day.
 	growing := func(d *doctor) {
 		d.server.ledgers = []ledgerAnswers{{ledgerInfo: ledgerInfo{TreeSize: leastRated}, perDay: 10_000}}
-		require.NoError(t, os.MkdirAll(databaseDir(d.data()), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(databaseDir(d.data()), "000001.sst"), make([]byte, leastRated<<10), 0o600))
+		require.NoError(t, os.MkdirAll(datadir.Database(d.data()), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(datadir.Database(d.data()), "000001.sst"), make([]byte, leastRated<<10), 0o600))
 	}
 	const day = 10_000 << 10 // bytes
 	runCheckCases(t, checkSpace, []checkCase{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 )
 
 // checkAddress: who reaches the server has to say who he is, and nobody on the way
@@ -52,7 +53,7 @@ func (d *doctor) authentication() (required bool, err error) {
 	if d.settings.config.AccessFile != "" {
 		return true, nil
 	}
-	_, err = os.Lstat(accessDir(d.data())) // as the server looks
+	_, err = os.Lstat(datadir.Access(d.data())) // as the server looks
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 )
 
 // Token hygiene: how long before its end a token is spoken of, and how long one may
@@ -22,7 +23,7 @@ const (
 // checkTokens: the token file can be read and is its owner's alone; tokens are used,
 // end some day, and do not end soon.
 func checkTokens(d *doctor) []diagnosis {
-	store := access.Store{Dir: accessDir(d.data()), Now: func() time.Time { return d.now }}
+	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
 	tokens, err := store.List()
 	if errors.Is(err, fs.ErrPermission) {
 		return found(unchecked, asOwner, "%v", err)
@@ -31,8 +32,8 @@ func checkTokens(d *doctor) []diagnosis {
 		return found(wrong, "do what it says; until then the server lets nobody in by a token", "%v", err)
 	}
 	if len(tokens) == 0 {
-		if _, err := os.Stat(accessDir(d.data())); err == nil {
-			return found(wrong, "restore it from a backup, or make a token; only without its folder nothing is asked for", "the file of tokens is gone from %s, and the server lets nobody in", accessDir(d.data()))
+		if _, err := os.Stat(datadir.Access(d.data())); err == nil {
+			return found(wrong, "restore it from a backup, or make a token; only without its folder nothing is asked for", "the file of tokens is gone from %s, and the server lets nobody in", datadir.Access(d.data()))
 		}
 		return found(fine, "", "there are none")
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs/pack"
 )
@@ -88,7 +89,7 @@ func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPack {
 		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, of which colophon verify reads %d at most: choose fewer records, or leave content out with --without-content", len(html), cli.MaxPack)
 	}
-	return replaceFile(e.file, html)
+	return datadir.ReplaceFile(e.file, html)
 }
 
 // conclude says what is in the file, and what to do with it.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/proofs/pack"
@@ -179,14 +180,14 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 func TestFilesAreReplacedAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "pack.html")
-	require.NoError(t, replaceFile(name, []byte("one")))
-	require.NoError(t, replaceFile(name, []byte("two")))
+	require.NoError(t, datadir.ReplaceFile(name, []byte("one")))
+	require.NoError(t, datadir.ReplaceFile(name, []byte("two")))
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, "two", string(text))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
-	require.ErrorContains(t, replaceFile(filepath.Join(dir, "folder"), []byte("x")), "writing ")
-	require.Error(t, replaceFile(filepath.Join(dir, "missing", "pack.html"), nil))
+	require.ErrorContains(t, datadir.ReplaceFile(filepath.Join(dir, "folder"), []byte("x")), "writing ")
+	require.Error(t, datadir.ReplaceFile(filepath.Join(dir, "missing", "pack.html"), nil))
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 2, "nothing is left behind")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/storage/pebble"
 )
@@ -87,16 +88,16 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 		{"backup", "--data", s.data, "--to", s.backups},
 		{"restore", "--data", s.data, "--from", s.backups, "--key", key},
 	}
-	require.NoError(t, os.MkdirAll(spoolDir(s.data), 0o700))
-	require.NoError(t, os.MkdirAll(accessDir(s.data), 0o700))
+	require.NoError(t, os.MkdirAll(datadir.Spool(s.data), 0o700))
+	require.NoError(t, os.MkdirAll(datadir.Access(s.data), 0o700))
 	for _, dir := range []string{
-		s.data, databaseDir(s.data), indexDir(s.data), spoolDir(s.data), snapshots(s.data).dir,
-		keyFiles(s.data).Dir, markFiles(s.data).Dir, accessDir(s.data),
+		s.data, datadir.Database(s.data), datadir.Index(s.data), datadir.Spool(s.data), datadir.SnapshotsOf(s.data).Dir,
+		datadir.Keys(s.data).Dir, datadir.Marks(s.data).Dir, datadir.Access(s.data),
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
 			if args[0] == "restore" { // into a folder of which nothing but keys and marks is left
-				if dir != s.data && dir != keyFiles(s.data).Dir && dir != markFiles(s.data).Dir {
+				if dir != s.data && dir != datadir.Keys(s.data).Dir && dir != datadir.Marks(s.data).Dir {
 					continue
 				}
 				data := filepath.Join(t.TempDir(), "data")
@@ -126,22 +127,22 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	const stranger = 54321
 	s := newStored(t)
 	s.post(1)
-	next := keyFiles(s.data).NextPath(ledger.Default)
+	next := datadir.Keys(s.data).NextPath(ledger.Default)
 	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
 	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user, of id 54321")
 	require.NoError(t, os.Remove(next))
-	require.NoError(t, os.Chown(keyFiles(s.data).Dir, stranger, stranger))
+	require.NoError(t, os.Chown(datadir.Keys(s.data).Dir, stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")
-	require.NoError(t, os.Chown(keyFiles(s.data).Dir, 0, 0))
-	require.NoError(t, os.Chown(markFiles(s.data).Path(ledger.Default), stranger, stranger))
+	require.NoError(t, os.Chown(datadir.Keys(s.data).Dir, 0, 0))
+	require.NoError(t, os.Chown(datadir.Marks(s.data).Path(ledger.Default), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user")
-	require.NoError(t, os.Chown(markFiles(s.data).Path(ledger.Default), 0, 0))
+	require.NoError(t, os.Chown(datadir.Marks(s.data).Path(ledger.Default), 0, 0))
 	s.token(s.data, "one")
-	require.NoError(t, os.Chown(filepath.Join(accessDir(s.data), "tokens.json"), stranger, stranger))
+	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
-	require.NoError(t, os.Chown(filepath.Join(accessDir(s.data), "tokens.json"), 0, 0))
+	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
 	// All of it may be another user's, for whom the administrator works.
@@ -154,7 +155,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 
 func (s *stored) origin() string {
 	s.Helper()
-	signer, err := keyFiles(s.data).Load(ledger.Default)
+	signer, err := datadir.Keys(s.data).Load(ledger.Default)
 	require.NoError(s, err)
 	return signer.Origin()
 }
@@ -170,8 +171,8 @@ func TestLockFilesAreNoLinks(t *testing.T) {
 
 	s := newStored(t)
 	s.post(1)
-	require.NoError(t, os.MkdirAll(accessDir(s.data), 0o700))
-	require.NoError(t, os.Symlink(path+"x", filepath.Join(accessDir(s.data), "tokens.lock")))
+	require.NoError(t, os.MkdirAll(datadir.Access(s.data), 0o700))
+	require.NoError(t, os.Symlink(path+"x", filepath.Join(datadir.Access(s.data), "tokens.lock")))
 	require.Contains(t, s.colophon(cli.ExitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "no regular file")
 	require.NoFileExists(t, path+"x")
 }
@@ -232,7 +233,7 @@ func TestNewFilesFollowNoLink(t *testing.T) {
 	require.NoError(t, os.Symlink(path, link))
 	require.Contains(t, s.colophon(cli.ExitUsage, "keygen", "--out", link), "a key is never overwritten")
 	check()
-	require.NoError(t, replaceFile(link, []byte("new")))
+	require.NoError(t, datadir.ReplaceFile(link, []byte("new")))
 	check()
 
 	for name, put := range map[string]func(dir string) error{

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -80,7 +81,7 @@ func fsck(ctx context.Context, c *cli.Console, o fsckOptions) error {
 // checkData checks the ledgers of a data folder. An error that wraps
 // storage.ErrDamaged is about the folder as a whole.
 func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
-	database, err := openFolder(ctx, c, o.data, pebble.Config{ReadOnly: true})
+	database, err := datadir.OpenWith(ctx, c, o.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,7 @@ func strayDamage(s *storage.Stray) *damage {
 // keysWithoutLedger is an error if a ledger is missing whose key is there.
 func keysWithoutLedger(data string, infos []storage.Info) error {
 	const suffix = ".key"
-	files, err := filepath.Glob(filepath.Join(keyFiles(data).Dir, "*"+suffix))
+	files, err := filepath.Glob(filepath.Join(datadir.Keys(data).Dir, "*"+suffix))
 	if err != nil {
 		return err
 	}
@@ -277,7 +278,7 @@ func checkLedger(
 	if d != nil {
 		report = nil
 	} else if d = older; d == nil {
-		if d, err = checkMark(ctx, o.data, info.Name, store, slices.Concat(trusted, successors)); err != nil {
+		if d, err = datadir.CheckMark(ctx, o.data, info.Name, store, slices.Concat(trusted, successors)); err != nil {
 			return finding{}, nil, err
 		}
 	}
@@ -310,7 +311,7 @@ func keysOf(
 		return nil, nil, nil, err
 	}
 	signed := ""
-	if mark, err := markFiles(o.data).Mark(info.Name); err == nil {
+	if mark, err := datadir.Marks(o.data).Mark(info.Name); err == nil {
 		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
 			signed = fmt.Sprintf(" The mark says that %d events were signed with it.", seen.Size)
 		}
@@ -318,7 +319,7 @@ func keysOf(
 	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
 		"the signing key in %s is not one of the keys that the log names. The database is older than the ledger's last change of keys, or of another ledger.%s "+
 			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
-		keyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
+		datadir.Keys(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
 // ledgerKeys are the keys of a ledger that are trusted: those given for its origin, else
@@ -340,7 +341,7 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storag
 			return given, nil
 		}
 	}
-	signer, err := signingKeys(c, o.data).Load(info.Name)
+	signer, err := datadir.SigningKeys(c, o.data).Load(info.Name)
 	if err != nil {
 		return nil, cli.Exitf(cli.ExitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -207,7 +208,7 @@ func harmless(family, change string) string {
 // Every change of a single key is named, or is harmless.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, databaseDir(data))
+	all, err := pebbletest.Dump(nil, datadir.Database(data))
 	require.NoError(t, err)
 	requireClean := func(all []pebbletest.KeyValue) {
 		t.Helper()
@@ -257,7 +258,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 // record that is not held any more.
 func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	t.Helper()
-	database, err := pebble.Open(t.Context(), pebble.Config{Dir: databaseDir(data), ReadOnly: true})
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.Database(data), ReadOnly: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, database.Close()) }()
 	store, err := database.Ledger(t.Context(), ledger.Default)
@@ -293,7 +294,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 // What was planted or lost is named with its kind and position.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, databaseDir(data))
+	all, err := pebbletest.Dump(nil, datadir.Database(data))
 	require.NoError(t, err)
 	number := numberOf(t, all, ledger.Default)
 	key := func(kind byte, rest ...any) []byte {
@@ -374,12 +375,12 @@ func TestFsckNamesStrays(t *testing.T) {
 // fsck changes no file of the folder, and says what is pending.
 func TestFsckWritesNothing(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, databaseDir(data))
+	all, err := pebbletest.Dump(nil, datadir.Database(data))
 	require.NoError(t, err)
 	all = pendingErasure(t, data, all)
-	require.NoError(t, os.RemoveAll(databaseDir(data)))
-	require.NoError(t, os.MkdirAll(databaseDir(data), 0o700))
-	require.NoError(t, pebbletest.Load(nil, databaseDir(data), all))
+	require.NoError(t, os.RemoveAll(datadir.Database(data)))
+	require.NoError(t, os.MkdirAll(datadir.Database(data), 0o700))
+	require.NoError(t, pebbletest.Load(nil, datadir.Database(data), all))
 	before := readAll(t, data)
 	o := commandLine(t.Context(), "fsck", "--data", data)
 	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
@@ -406,7 +407,7 @@ func readAll(t *testing.T, dir string) map[string]string {
 // over it.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, databaseDir(sound))
+	all, err := pebbletest.Dump(nil, datadir.Database(sound))
 	require.NoError(t, err)
 	// An open database goes on with erasures that are due, whatever its ledgers are like.
 	all = slices.DeleteFunc(all, func(kv pebbletest.KeyValue) bool { return kv.Key[0] == 'x' })
@@ -424,19 +425,19 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			data := t.TempDir()
-			require.NoError(t, os.CopyFS(keyFiles(data).Dir, os.DirFS(keyFiles(sound).Dir)))
-			require.NoError(t, filepath.WalkDir(keyFiles(data).Dir, func(path string, entry fs.DirEntry, err error) error {
+			require.NoError(t, os.CopyFS(datadir.Keys(data).Dir, os.DirFS(datadir.Keys(sound).Dir)))
+			require.NoError(t, filepath.WalkDir(datadir.Keys(data).Dir, func(path string, entry fs.DirEntry, err error) error {
 				if err != nil || entry.IsDir() {
 					return err
 				}
 				return os.Chmod(path, 0o600)
 			}))
-			require.NoError(t, pebbletest.Load(nil, databaseDir(data), put(all, c.key, c.value)))
+			require.NoError(t, pebbletest.Load(nil, datadir.Database(data), put(all, c.key, c.value)))
 			o := commandLine(t.Context(), "serve", "--data", data, "--listen", "127.0.0.1:0")
 			require.Equal(t, cli.ExitDamaged, o.code, "%s%s", o.stdout, o.stderr)
 			require.Contains(t, o.stderr, c.says)
 			require.Contains(t, o.stderr, "Nothing was changed. Run \"colophon fsck --data "+data)
-			after, err := pebbletest.Dump(nil, databaseDir(data))
+			after, err := pebbletest.Dump(nil, datadir.Database(data))
 			require.NoError(t, err)
 			require.Equal(t, put(all, c.key, c.value), after)
 		})
@@ -446,7 +447,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 // What no event tells cannot be checked. The help and the documents say so.
 func TestFsckCannotTell(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, databaseDir(data))
+	all, err := pebbletest.Dump(nil, datadir.Database(data))
 	require.NoError(t, err)
 	info := binary.BigEndian.AppendUint32([]byte{'i'}, numberOf(t, all, ledger.Default))
 	i := slices.IndexFunc(all, func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, info) })

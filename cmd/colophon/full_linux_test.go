@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
 
@@ -130,11 +131,11 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 		{"no room, and no index", 0, func(*stored) {}, http.StatusServiceUnavailable},
 		{"no room, and an index of another layout", 0, func(s *stored) {
 			s.colophon(cli.ExitOK, "reindex", "--data", s.data)
-			require.NoError(s, os.WriteFile(filepath.Join(indexDir(s.data), "LAYOUT"), []byte("another\n"), 0o600))
+			require.NoError(s, os.WriteFile(filepath.Join(datadir.Index(s.data), "LAYOUT"), []byte("another\n"), 0o600))
 		}, http.StatusServiceUnavailable},
 		{"no room, and a damaged index", 0, func(s *stored) {
 			s.colophon(cli.ExitOK, "reindex", "--data", s.data)
-			manifests, err := filepath.Glob(filepath.Join(indexDir(s.data), "MANIFEST-*"))
+			manifests, err := filepath.Glob(filepath.Join(datadir.Index(s.data), "MANIFEST-*"))
 			require.NoError(s, err)
 			require.NotEmpty(s, manifests)
 			for _, path := range manifests {
@@ -210,7 +211,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	require.NoDirExists(t, s.data)
 	free()
 	s.post(1)
-	require.FileExists(t, keyFiles(s.data).Path(ledger.Default))
+	require.FileExists(t, datadir.Keys(s.data).Path(ledger.Default))
 }
 
 // A file system that is mounted for reading alone is refused, with what to do.
@@ -235,7 +236,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	said := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
 	require.Contains(t, said, "The backup is incomplete and does not count. Make room in "+s.backups)
 	require.Empty(t, s.manifests())
-	require.NoDirExists(t, snapshots(s.data).database(), "no copy is left behind")
+	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
 	free()
 	s.backup()
 	require.FileExists(t, filepath.Join(s.backups, s.manifests()[0].name()+".json"))

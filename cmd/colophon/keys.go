@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -167,7 +168,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 
 // listStored shows the keys of a ledger of a data folder, and changes nothing in it.
 func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
-	database, err := openFolder(ctx, k.Console, k.data, pebble.Config{ReadOnly: true})
+	database, err := datadir.OpenWith(ctx, k.Console, k.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
 	}
 	keys, err := checkedKeys(ctx, store)
 	if err != nil {
-		return explainOpen(fmt.Errorf("keys of ledger %q: %w", name, err), k.data)
+		return datadir.ExplainOpen(fmt.Errorf("keys of ledger %q: %w", name, err), k.data)
 	}
 	return k.show(keys)
 }
@@ -215,13 +216,13 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 
 // offline opens the ledgers of a data folder for f.
 func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) error {
-	database, err := openOffline(ctx, k.Console, k.data)
+	database, err := datadir.Open(ctx, k.Console, k.data)
 	if err != nil {
 		return err
 	}
-	host, err := ledger.OpenHost(ctx, database, signingKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.Warnings(), Marks: markFiles(k.data)} })
+	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.Warnings(), Marks: datadir.Marks(k.data)} })
 	if err != nil {
-		return errors.Join(explainOpen(err, k.data), database.Close())
+		return errors.Join(datadir.ExplainOpen(err, k.data), database.Close())
 	}
 	return errors.Join(f(host), host.Close(), database.Close())
 }

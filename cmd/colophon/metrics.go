@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/storage"
@@ -52,7 +53,7 @@ such folder, 4 another process uses the folder.`,
 
 // printMetrics prints those as of a size; nil is the head.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
-	database, err := openOffline(ctx, c, o.data)
+	database, err := datadir.Open(ctx, c, o.data)
 	if err != nil {
 		return err
 	}

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger/index"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // offlineOptions is what commands that work on a data folder without a server have
@@ -26,32 +24,6 @@ type offlineOptions struct {
 func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, usage string) {
 	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
-}
-
-// openOffline opens the database of a data folder, which must be there and free.
-func openOffline(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
-	return openFolder(ctx, c, data, pebble.Config{Copies: snapshots(data).sweep})
-}
-
-// openFolder is openOffline with a configuration. Damage to the files is storage.ErrDamaged.
-func openFolder(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
-	config.Dir, config.Logger = databaseDir(data), c.Warnings()
-	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
-	}
-	if err := checkFolders(data); err != nil {
-		return nil, err
-	}
-	database, err := pebble.Open(ctx, config)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger in %s", data)
-	case errors.Is(err, storage.ErrDamaged):
-		return nil, err
-	case err != nil:
-		return nil, explainOpen(err, data)
-	}
-	return database, nil
 }
 
 func newReindex(c *cli.Console) *cobra.Command {
@@ -81,12 +53,12 @@ Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
 }
 
 func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
-	database, err := openOffline(ctx, c, o.data)
+	database, err := datadir.Open(ctx, c, o.data)
 	if err != nil {
 		return err
 	}
 	folded, err := index.Open(index.Config{
-		Dir: indexDir(o.data), Log: c.Warnings(), Memory: foldMemory(lookAtMachine(0)), Anew: o.ledger == "",
+		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: foldMemory(lookAtMachine(0)), Anew: o.ledger == "",
 	})
 	if err != nil {
 		return errors.Join(err, database.Close())

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -100,13 +101,13 @@ func generation(n, input, output int) string {
 func takeIn(b *testing.B, data string, bodies []string) {
 	b.Helper()
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
-	database, err := pebble.Open(ctx, pebble.Config{Dir: databaseDir(data), Logger: log})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: datadir.Database(data), Logger: log})
 	require.NoError(b, err)
 	host, err := ledger.OpenHost(ctx, database, ledger.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
 	require.NoError(b, err)
 	l, err := host.Create(ctx, ledger.New{Name: ledger.Default})
 	require.NoError(b, err)
-	folded, err := index.Open(index.Config{Dir: indexDir(data), Log: log})
+	folded, err := index.Open(index.Config{Dir: datadir.Index(data), Log: log})
 	require.NoError(b, err)
 	follower, err := folded.Follow(l.Name(), l.Store())
 	require.NoError(b, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -97,7 +98,7 @@ func restore(ctx context.Context, c *cli.Console, o restoreOptions) (err error) 
 	if err := checkEmpty(o.data); err != nil {
 		return err
 	}
-	if err := checkFolders(o.data); err != nil {
+	if err := datadir.Check(o.data); err != nil {
 		return err
 	}
 	if err := o.checkAuthentic(c, m); err != nil {
@@ -137,7 +138,7 @@ func restore(ctx context.Context, c *cli.Console, o restoreOptions) (err error) 
 // lock keeps other restores out of the data folder until release is called, which removes
 // what is not in its place.
 func (o restoreOptions) lock() (release func() error, err error) {
-	dir := restoring(o.data)
+	dir := datadir.Restoring(o.data)
 	_, missing := os.Stat(o.data)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (o restoreOptions) report(c *cli.Console, m *manifest, older []string) erro
 		return cli.Exitf(cli.ExitDamaged, "a server on this folder takes no writes to that ledger: restore a newer copy, or go on with a new ledger (colophon restore --help)")
 	}
 	if missing := missingKeys(c, o.data, m); len(missing) > 0 {
-		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), keyFiles(o.data).Dir)
+		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.Keys(o.data).Dir)
 	}
 	return nil
 }
@@ -211,7 +212,7 @@ func checkEmpty(data string) error {
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
-		case "marks", "keys", filepath.Base(restoring(data)):
+		case "marks", "keys", filepath.Base(datadir.Restoring(data)):
 		default:
 			return cli.Refused("%s is not empty (there is %q): restore into another folder, or move away what is there, all but marks and keys", data, entry.Name())
 		}
@@ -221,7 +222,7 @@ func checkEmpty(data string) error {
 
 // missingKeys are the ledgers whose keys are neither in the data folder nor in variables.
 func missingKeys(c *cli.Console, data string, m *manifest) (names []string) {
-	keys := signingKeys(c, data)
+	keys := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		_, err := keys.Load(l.Name)
 		if errors.Is(err, storage.ErrNotFound) {

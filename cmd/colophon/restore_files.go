@@ -16,11 +16,9 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
-
-// restoring is where a restore puts everything until all of it is there and verified.
-func restoring(data string) string { return filepath.Join(data, "restoring") }
 
 // hasTokens reports whether there were tokens when the backup was made.
 func (m *manifest) hasTokens() bool {
@@ -47,7 +45,7 @@ func (o restoreOptions) takes(f storedFile) bool {
 
 // restoreFiles copies what the manifest names to an empty folder beside the data.
 func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store backupStore, m *manifest) error {
-	dir := restoring(o.data)
+	dir := datadir.Restoring(o.data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -68,7 +66,7 @@ func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 		}
 	}
 	if o.closes(m) {
-		if err := (access.Store{Dir: accessDir(dir)}).Clear(); err != nil {
+		if err := (access.Store{Dir: datadir.Access(dir)}).Clear(); err != nil {
 			return err
 		}
 	}
@@ -116,7 +114,7 @@ func restoreFile(store backupStore, f storedFile, dir string) error {
 // placeRestored moves what was restored to where it belongs, durably. The database comes last:
 // without it there is nothing that a server would go on with.
 func placeRestored(data string) error {
-	from := restoring(data)
+	from := datadir.Restoring(data)
 	folders, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -129,13 +127,13 @@ func placeRestored(data string) error {
 			return err
 		}
 	}
-	if err := placeKeys(filepath.Join(from, "keys"), keyFiles(data).Dir); err != nil {
+	if err := placeKeys(filepath.Join(from, "keys"), datadir.Keys(data).Dir); err != nil {
 		return err
 	}
-	if err := os.Rename(accessDir(from), accessDir(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(datadir.Access(from), datadir.Access(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(databaseDir(from), databaseDir(data)); err != nil {
+	if err := os.Rename(datadir.Database(from), datadir.Database(data)); err != nil {
 		return err
 	}
 	return ledger.SyncDir(data)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -40,7 +41,7 @@ func (o restoreOptions) readSeen(c *cli.Console, m *manifest) (list []seenCheckp
 
 // checkKnown refuses to restore where nothing says what was signed last.
 func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
-	marks := markFiles(o.data)
+	marks := datadir.Marks(o.data)
 	for _, l := range m.Ledgers {
 		_, err := marks.Mark(l.Name)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -58,7 +59,7 @@ func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
 // verifyRestored verifies what was restored, before it has its place, and raises the
 // marks to what was seen. Older says of which ledgers more was signed.
 func verifyRestored(ctx context.Context, c *cli.Console, o restoreOptions, m *manifest, seen []seenCheckpoint) (older []string, err error) {
-	dir := databaseDir(restoring(o.data))
+	dir := datadir.Database(datadir.Restoring(o.data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
@@ -102,11 +103,11 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		if s.ledger != name {
 			continue
 		}
-		if err := raiseMark(markFiles(data), s, keys); err != nil {
+		if err := raiseMark(datadir.Marks(data), s, keys); err != nil {
 			return "", err
 		}
 	}
-	damage, err := checkMark(ctx, data, name, store, keys)
+	damage, err := datadir.CheckMark(ctx, data, name, store, keys)
 	if err != nil || damage == nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/storage"
 )
@@ -17,7 +18,7 @@ import (
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
-		text, err := markFiles(data).Mark(ledger.Default)
+		text, err := datadir.Marks(data).Mark(ledger.Default)
 		require.NoError(t, err)
 		return string(text)
 	}
@@ -49,7 +50,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			if k.mark != "" {
-				require.NoError(t, markFiles(data).SetMark(ledger.Default, []byte(k.mark)))
+				require.NoError(t, datadir.Marks(data).SetMark(ledger.Default, []byte(k.mark)))
 			}
 			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
@@ -59,12 +60,12 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 			}
 			s.colophon(k.code, args...)
 			if k.code == cli.ExitUsage {
-				require.NoDirExists(t, databaseDir(data))
+				require.NoDirExists(t, datadir.Database(data))
 			} else {
-				require.DirExists(t, databaseDir(data))
+				require.DirExists(t, datadir.Database(data))
 			}
 			if k.left == "" {
-				require.NoFileExists(t, markFiles(data).Path(ledger.Default))
+				require.NoFileExists(t, datadir.Marks(data).Path(ledger.Default))
 			} else {
 				require.Equal(t, k.left, mark(data))
 			}
@@ -79,20 +80,20 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	database := s.opened()
 	_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "test.invalid/a"})
 	require.NoError(t, err)
-	held, err := snapshots(s.data).lock()
+	held, err := datadir.SnapshotsOf(s.data).Lock()
 	require.NoError(t, err)
-	_, err = snapshots(s.data).make(t.Context(), database)
+	_, err = datadir.SnapshotsOf(s.data).Make(t.Context(), database)
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.MkdirAll(other, 0o700))
-	require.NoError(t, os.Rename(snapshots(s.data).database(), databaseDir(other)))
+	require.NoError(t, os.Rename(datadir.SnapshotsOf(s.data).Database(), datadir.Database(other)))
 	require.NoError(t, held.Close())
 	s.colophon(cli.ExitOK, "backup", "--data", other, "--to", s.backups)
 
 	newer := newStored(t)
 	newer.post(1)
 	data := filepath.Join(t.TempDir(), "restored")
-	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(markFiles(newer.data).Dir)))
+	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(datadir.Marks(newer.data).Dir)))
 	said := s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "default: ")
 }

@@ -15,6 +15,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/proofs"
 )
@@ -64,7 +65,7 @@ func (s *stored) forge(signers ...*proofs.Signer) {
 // authorized tells whether a data folder accepts a token; required, whether it asks for one.
 func authorized(t *testing.T, data, token string) (accepted, required bool) {
 	t.Helper()
-	a, err := access.Open(access.Config{Dir: accessDir(data)})
+	a, err := access.Open(access.Config{Dir: datadir.Access(data)})
 	require.NoError(t, err)
 	defer a.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", nil)
@@ -76,7 +77,7 @@ func authorized(t *testing.T, data, token string) (accepted, required bool) {
 
 func (s *stored) token(data, name string) string {
 	s.Helper()
-	made, err := access.Store{Dir: accessDir(data), Now: time.Now}.Create(access.NewToken{
+	made, err := access.Store{Dir: datadir.Access(data), Now: time.Now}.Create(access.NewToken{
 		Name: name, Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}},
 	})
 	require.NoError(s, err)
@@ -147,8 +148,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	}
 	t.Run("the signing keys", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
-		require.NoError(t, os.CopyFS(keyFiles(data).Dir, os.DirFS(keyFiles(s.data).Dir)))
-		require.NoError(t, os.Chmod(keyFiles(data).Path(ledger.Default), 0o600))
+		require.NoError(t, os.CopyFS(datadir.Keys(data).Dir, os.DirFS(datadir.Keys(s.data).Dir)))
+		require.NoError(t, os.Chmod(datadir.Keys(data).Path(ledger.Default), 0o600))
 		s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest")
 	})
 	t.Run("no trusted key", func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	require.NoError(t, err)
 	planted := filepath.Join(t.TempDir(), "planted")
 	s.token(planted, "thief")
-	tokens, err := os.ReadFile(filepath.Join(accessDir(planted), "tokens.json"))
+	tokens, err := os.ReadFile(filepath.Join(datadir.Access(planted), "tokens.json"))
 	require.NoError(t, err)
 	for name, forge := range map[string]func(){
 		"a planted token":                 func() { s.plant("access/tokens.json", tokens) },
@@ -189,8 +190,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("a key to follow is not taken as it is", func(t *testing.T) {
 		s.plant("keys/default.key.next", []byte(stranger.Secret()))
 		data := restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
-		require.FileExists(t, keyFiles(data).Path(ledger.Default))
-		require.NoFileExists(t, keyFiles(data).NextPath(ledger.Default))
+		require.FileExists(t, datadir.Keys(data).Path(ledger.Default))
+		require.NoFileExists(t, datadir.Keys(data).NextPath(ledger.Default))
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older one under a newer name", func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	database := s.opened()
-	host, err := ledger.OpenHost(t.Context(), database, keyFiles(s.data), func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, datadir.Keys(s.data), func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	other, err := host.Create(t.Context(), ledger.New{Name: "other"})
 	require.NoError(t, err)
@@ -219,7 +220,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	m.Ledgers, err = inspect(t.Context(), database)
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
-	unsigned, err := m.sign(signingKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
+	unsigned, err := m.sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	require.Empty(t, unsigned)
 
@@ -237,7 +238,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, m.authenticate(keys(current)), errNoAnchor)
 
 	// A person who has one key signs for no other ledger.
-	thief, err := keyFiles(s.data).Load("other")
+	thief, err := datadir.Keys(s.data).Load("other")
 	require.NoError(t, err)
 	digest, err := m.digest()
 	require.NoError(t, err)
@@ -254,7 +255,7 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	key := s.key()
-	path := keyFiles(s.data).Path(ledger.Default)
+	path := datadir.Keys(s.data).Path(ledger.Default)
 	require.NoError(t, os.Rename(path, path+"x"))
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
@@ -274,16 +275,16 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{".previous", ".next", ".new"} {
 		data := filepath.Join(t.TempDir(), "data")
-		require.NoError(t, os.MkdirAll(keyFiles(data).Dir, 0o700))
-		newest := keyFiles(data).Path(ledger.Default)
-		old, err := os.ReadFile(keyFiles(s.data).Path(ledger.Default))
+		require.NoError(t, os.MkdirAll(datadir.Keys(data).Dir, 0o700))
+		newest := datadir.Keys(data).Path(ledger.Default)
+		old, err := os.ReadFile(datadir.Keys(s.data).Path(ledger.Default))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(newest, []byte(signer.Secret()+"\n"), 0o600))
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))
 		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
 		said := s.colophon(cli.ExitFailed, args...)
 		require.Contains(t, said, "give the key of the time of the backup with --key", name)
-		require.NoDirExists(t, databaseDir(data))
+		require.NoDirExists(t, datadir.Database(data))
 		s.colophon(cli.ExitOK, append(args, "--key", s.key())...)
 	}
 }

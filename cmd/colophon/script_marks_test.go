@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"colophon/internal/datadir"
 )
 
 // scriptWaitMark waits until the high-water mark of a ledger has come to a size:
 //
 //	wait-mark DATA LEDGER EVENTS
 func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
-	path := markFiles(ts.MkAbs(args[0])).Path(args[1])
+	path := datadir.Marks(ts.MkAbs(args[0])).Path(args[1])
 	for {
 		mark, err := os.ReadFile(path)
 		ts.Check(err)

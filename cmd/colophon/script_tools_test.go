@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -114,7 +115,7 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	seq, err := strconv.ParseUint(args[2], 10, 64)
 	ts.Check(err)
 	ctx := context.Background()
-	dir := databaseDir(ts.MkAbs(args[1]))
+	dir := datadir.Database(ts.MkAbs(args[1]))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir})
 	ts.Check(err)
 	store, err := database.Ledger(ctx, ledger.Default)

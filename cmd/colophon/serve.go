@@ -18,34 +18,13 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
-
-// The data folder: what is where.
-func databaseDir(data string) string { return filepath.Join(data, "db") }
-
-func indexDir(data string) string { return filepath.Join(data, "index") }
-
-func spoolDir(data string) string { return filepath.Join(data, "spool") }
-
-func keyFiles(data string) ledger.KeyFiles {
-	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
-}
-
-// signingKeys are in variables of the environment, or else in files of the data folder.
-func signingKeys(c *cli.Console, data string) ledger.KeyVariables {
-	return ledger.KeyVariables{KeyFiles: keyFiles(data), Lookup: c.Env}
-}
-
-// markFiles are beside the database, and never part of a backup: what they are for is to
-// notice that a backup was restored.
-func markFiles(data string) ledger.MarkFiles {
-	return ledger.MarkFiles{Dir: filepath.Join(data, "marks")}
-}
 
 func newServe(c *cli.Console) *cobra.Command {
 	flagged := serveConfig{}.withDefaults()
@@ -93,10 +72,10 @@ Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
 }
 
 func serve(ctx context.Context, c *cli.Console, config serveConfig) error {
-	if err := checkForeign(config.Data); err != nil {
+	if err := datadir.CheckForeign(config.Data); err != nil {
 		return err
 	}
-	if err := checkFolders(config.Data); err != nil {
+	if err := datadir.Check(config.Data); err != nil {
 		return err
 	}
 	log := newLogger(c, config)
@@ -110,11 +89,11 @@ func serve(ctx context.Context, c *cli.Console, config serveConfig) error {
 	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
 	defer at.close()
-	if busy != nil && !hasDatabase(config.Data) {
+	if busy != nil && !datadir.HasDatabase(config.Data) {
 		return busy // before anything is made
 	}
 	// The folder first: a second server on it is told so, be the address free or not.
-	node, err := openNode(ctx, config, signingKeys(c, config.Data), log)
+	node, err := openNode(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // asked to end before it began
 	}
@@ -137,7 +116,7 @@ func serve(ctx context.Context, c *cli.Console, config serveConfig) error {
 		if err := node.close(); err != nil {
 			return err
 		}
-		if node, err = openNode(ctx, config, signingKeys(c, config.Data), log); err != nil {
+		if node, err = openNode(ctx, config, datadir.SigningKeys(c, config.Data), log); err != nil {
 			return err
 		}
 		node.welcomed = true
@@ -158,7 +137,7 @@ type node struct {
 	host     *ledger.Host
 	index    *index.Store
 	log      *slog.Logger
-	made     madeFolder
+	made     datadir.Folder
 	// madeDefault: the ledger "default" was made by this start.
 	madeDefault bool
 	// welcomed: the banner was printed before the folder was opened again.
@@ -168,33 +147,33 @@ type node struct {
 // openNode opens the data folder; the first time it makes it, and the ledger
 // "default". Where that is refused nothing is left that was not there before.
 func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *slog.Logger) (*node, error) {
-	made, err := makeFolder(config.Data)
+	made, err := datadir.Make(config.Data)
 	if err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
-		Dir:          databaseDir(config.Data),
+		Dir:          datadir.Database(config.Data),
 		Logger:       log.With("part", "storage"),
 		MinFreeBytes: uint64(config.MinFreeSpace),
 		CacheBytes:   int64(config.Cache),
-		Copies:       snapshots(config.Data).sweep,
+		Copies:       datadir.SnapshotsOf(config.Data).Sweep,
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
 		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(explainOpen(err, config.Data), made.remove())
+		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), made.Remove())
 	}
 	if err != nil {
-		return nil, explainOpen(err, config.Data)
+		return nil, datadir.ExplainOpen(err, config.Data)
 	}
 	n := &node{database: database, log: log, made: made}
 	if err := n.open(ctx, config, keys); err != nil {
 		unused := n.host == nil || len(n.host.Ledgers()) == 0
-		err = errors.Join(explainOpen(err, config.Data), n.close())
+		err = errors.Join(datadir.ExplainOpen(err, config.Data), n.close())
 		if unused {
-			err = errors.Join(err, made.remove())
+			err = errors.Join(err, made.Remove())
 		}
 		return nil, err
 	}
@@ -203,18 +182,18 @@ func openNode(ctx context.Context, config serveConfig, keys ledger.Keys, log *sl
 
 // makeSpool makes an empty folder for results that wait for slow clients.
 func makeSpool(data string) error {
-	return errors.Join(os.RemoveAll(spoolDir(data)), os.MkdirAll(spoolDir(data), 0o700))
+	return errors.Join(os.RemoveAll(datadir.Spool(data)), os.MkdirAll(datadir.Spool(data), 0o700))
 }
 
 // open opens what is over the database.
 func (n *node) open(ctx context.Context, config serveConfig, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Log: n.log.With("ledger", name), Marks: markFiles(config.Data)}
+		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("making a folder for results that wait: %w", err)
 	}
-	if err := snapshots(config.Data).clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
+	if err := datadir.SnapshotsOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("making a folder for copies: %w", err)
 	}
 	if n.host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
@@ -223,7 +202,7 @@ func (n *node) open(ctx context.Context, config serveConfig, keys ledger.Keys) (
 	if err := n.makeDefault(ctx); err != nil {
 		return err
 	}
-	n.index, err = index.Open(index.Config{Dir: indexDir(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
+	n.index, err = index.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
 	return err
 }
 
@@ -242,31 +221,6 @@ func (n *node) makeDefault(ctx context.Context) error {
 	return err
 }
 
-// explainOpen says what to do about a data folder that does not open.
-func explainOpen(err error, data string) error {
-	switch {
-	case errors.Is(err, storage.ErrInUse):
-		return cli.Exitf(cli.ExitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
-	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
-	case errors.Is(err, storage.ErrNoSpace):
-		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
-	case errors.Is(err, syscall.EROFS):
-		return cli.Exitf(cli.ExitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to another one", err, data)
-	case errors.Is(err, storage.ErrFormat):
-		return cli.Exitf(cli.ExitFailed, "%w; use the version of colophon that wrote it", err)
-	case errors.Is(err, ledger.ErrMarkWithoutLedger):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, markFiles(data).Dir)
-	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
-		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed, keep a copy of the folder as evidence. The keys are in %s", err, keyFiles(data).Dir)
-	case errors.Is(err, ledger.ErrKeyWithoutLedger):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, keyFiles(data).Dir)
-	case errors.Is(err, storage.ErrNotFound):
-		return cli.Exitf(cli.ExitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
-	}
-	return err
-}
-
 // serve answers requests until ctx is done, then finishes those under way.
 func (n *node) serve(ctx context.Context, c *cli.Console, config serveConfig, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
@@ -274,10 +228,12 @@ func (n *node) serve(ctx context.Context, c *cli.Console, config serveConfig, g 
 	service, err := api.New(api.Config{
 		Host: n.host, Index: n.index, Log: n.log, Metrics: metrics, Version: buildVersion(), Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
-		SpoolDir: spoolDir(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
+		SpoolDir: datadir.Spool(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
 		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
 		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
-		Snapshot: func(ctx context.Context) (string, int, error) { return snapshots(config.Data).answer(ctx, n.database) },
+		Snapshot: func(ctx context.Context) (string, int, error) {
+			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.database)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -373,9 +329,9 @@ func (n *node) welcome(c *cli.Console, config serveConfig, g gate, at addresses)
 		fmt.Fprintf(table, "  metrics\t%s/metrics\n", urlOf("http", at.metrics.Addr().String()))
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
-	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.note())
+	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.Note())
 	if n.madeDefault {
-		fmt.Fprintf(table, "  made\ta new ledger%s\n", newKeyNote(data))
+		fmt.Fprintf(table, "  made\ta new ledger%s\n", datadir.NewKeyNote(data))
 	}
 	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
 	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)

@@ -11,6 +11,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 )
 
 // gate is what stands between the network and the server.
@@ -43,7 +44,7 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 	}
 	log = log.With("part", "access")
 	var g gate
-	about := access.Config{Dir: accessDir(config.Data), Rules: rules, Log: log}
+	about := access.Config{Dir: datadir.Access(config.Data), Rules: rules, Log: log}
 	if config.TLSCert != "" {
 		files, err := openTLS(config, log)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/datadir"
 )
 
 // openConnection is a client with one connection that stays open.
@@ -55,7 +56,7 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 func TestRevocationOnAnOpenConnection(t *testing.T) {
 	s := newSigner(t)
 	config := s.server("server")
-	store := access.Store{Dir: accessDir(config.Data), Now: time.Now}
+	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
 	require.NoError(t, err)
 	g, err := openGate(config, slog.New(slog.DiscardHandler))

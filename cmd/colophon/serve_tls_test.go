@@ -26,6 +26,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 )
 
 // lockedBuffer is a log that is written and read by several goroutines.
@@ -266,7 +267,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	config.Insecure = true
 	says("none: whoever reaches it may do everything", "there is no authentication")
 	config.Insecure = false
-	store := access.Store{Dir: accessDir(config.Data), Now: time.Now}
+	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
 	require.NoError(t, err)
 	says("1 token", "tokens travel unencrypted")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/proofs"
 )
 
@@ -235,7 +236,7 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 // may be forged, and of none beyond its bound is anything made.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
-	thief, err := keyFiles(s.data).Load("default")
+	thief, err := datadir.Keys(s.data).Load("default")
 	require.NoError(t, err)
 	sign := func(size uint64) string {
 		note, err := thief.Sign(proofs.Checkpoint{Origin: thief.Origin(), Size: size})
@@ -280,7 +281,7 @@ func TestStateFromBeforeARotation(t *testing.T) {
 // signs: it is not remembered and accuses no one, whichever key is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 0)
-	old, err := keyFiles(w.data).Load("default")
+	old, err := datadir.Keys(w.data).Load("default")
 	require.NoError(t, err)
 	url, stop := serveFolder(t, w.data, nil)
 	defer stop()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,9 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
 	"colophon/ledger"
 )
-
-// accessDir is where the data folder keeps its tokens.
-func accessDir(data string) string { return filepath.Join(data, "access") }
 
 // tokenCommand is what the commands about tokens share.
 type tokenCommand struct {
@@ -28,7 +25,7 @@ type tokenCommand struct {
 }
 
 func (t *tokenCommand) store() access.Store {
-	return access.Store{Dir: accessDir(t.data), Now: time.Now}
+	return access.Store{Dir: datadir.Access(t.data), Now: time.Now}
 }
 
 func newToken(c *cli.Console) *cobra.Command {
@@ -127,7 +124,7 @@ func (t *tokenCommand) create(request access.NewToken) error {
 // was made now or was empty, or ledgers. A name may have been mistyped.
 func (t *tokenCommand) sayUnknown(grant access.Grant, made bool) {
 	names, err := keyNames(t.data)
-	_, noDatabase := os.Stat(databaseDir(t.data))
+	_, noDatabase := os.Stat(datadir.Database(t.data))
 	switch {
 	case made:
 		t.Say("made a new data folder %s; if a server runs already, name its folder with --data", resolved(t.data))

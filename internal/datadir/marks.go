@@ -1,4 +1,4 @@
-package main
+package datadir
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// checkMark holds a ledger of a data folder against its high-water mark.
-func checkMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
-	mark, err := markFiles(data).Mark(name)
+// CheckMark holds a ledger of a data folder against its high-water mark.
+func CheckMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
+	mark, err := Marks(data).Mark(name)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}

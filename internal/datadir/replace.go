@@ -1,4 +1,4 @@
-package main
+package datadir
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"colophon/ledger"
 )
 
-// replaceFile replaces a file, durably: by the new one or, whatever happens, not at all.
-func replaceFile(name string, text []byte) (err error) {
+// ReplaceFile replaces a file, durably: by the new one or, whatever happens, not at all.
+func ReplaceFile(name string, text []byte) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", name, err)

@@ -1,0 +1,65 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"colophon/internal/cli"
+	"colophon/ledger"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// Open opens the database of a data folder, which must be there and free.
+func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
+	return OpenWith(ctx, c, data, pebble.Config{Copies: SnapshotsOf(data).Sweep})
+}
+
+// ExplainOpen says what to do about a data folder that does not open.
+func ExplainOpen(err error, data string) error {
+	switch {
+	case errors.Is(err, storage.ErrInUse):
+		return cli.Exitf(cli.ExitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
+	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
+		return cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
+	case errors.Is(err, storage.ErrNoSpace):
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
+	case errors.Is(err, syscall.EROFS):
+		return cli.Exitf(cli.ExitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to another one", err, data)
+	case errors.Is(err, storage.ErrFormat):
+		return cli.Exitf(cli.ExitFailed, "%w; use the version of colophon that wrote it", err)
+	case errors.Is(err, ledger.ErrMarkWithoutLedger):
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, Marks(data).Dir)
+	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed, keep a copy of the folder as evidence. The keys are in %s", err, Keys(data).Dir)
+	case errors.Is(err, ledger.ErrKeyWithoutLedger):
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, Keys(data).Dir)
+	case errors.Is(err, storage.ErrNotFound):
+		return cli.Exitf(cli.ExitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
+	}
+	return err
+}
+
+// OpenWith is Open with a configuration. Damage to the files is storage.ErrDamaged.
+func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
+	config.Dir, config.Logger = Database(data), c.Warnings()
+	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
+	}
+	if err := Check(data); err != nil {
+		return nil, err
+	}
+	database, err := pebble.Open(ctx, config)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger in %s", data)
+	case errors.Is(err, storage.ErrDamaged):
+		return nil, err
+	case err != nil:
+		return nil, ExplainOpen(err, data)
+	}
+	return database, nil
+}
