@@ -3,6 +3,7 @@ module colophon
 go 1.26.0
 
 require (
+	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/VictoriaMetrics/fastcache v1.13.0
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/coreos/go-oidc/v3 v3.21.0
@@ -29,6 +30,8 @@ require (
 	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )
+
+require github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 
 require (
 	github.com/DataDog/zstd v1.5.7 // indirect

@@ -72,7 +72,7 @@ func wantedMemory(c serveConfig) uint64 {
 // knows how much.
 func checkMemory(d *doctor) []diagnosis {
 	m := d.machine
-	wanted := wantedMemory(d.settings.config.withCaches(m))
+	wanted := wantedMemory(d.settings.config.withCaches(m.usable()))
 	have := m.memory
 	if m.memoryLimit != 0 && (have == 0 || m.memoryLimit < have) {
 		have = m.memoryLimit
@@ -170,4 +170,18 @@ func goMemoryLimit(environment []string) int64 {
 		return int64(size)
 	}
 	return math.MaxInt64
+}
+
+// usable is the memory that the process may use, in bytes; 0 if nothing is known of it.
+func (m machine) usable() uint64 {
+	have := uint64(m.goMemory)
+	for _, limit := range [...]uint64{m.memory, m.memoryLimit} {
+		if limit != 0 && (have == 0 || limit < have) {
+			have = limit
+		}
+	}
+	if have == math.MaxInt64 {
+		return 0
+	}
+	return have
 }

@@ -10,6 +10,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/memory"
 	"colophon/ledger/index"
 	"colophon/storage"
 )
@@ -58,7 +59,7 @@ func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
 		return err
 	}
 	folded, err := index.Open(index.Config{
-		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: foldMemory(lookAtMachine(0)), Anew: o.ledger == "",
+		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Anew: o.ledger == "",
 	})
 	if err != nil {
 		return errors.Join(err, database.Close())

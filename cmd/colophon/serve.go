@@ -19,6 +19,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/memory"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -84,7 +85,7 @@ func serve(ctx context.Context, c *cli.Console, config serveConfig) error {
 		return err
 	}
 	defer g.who.Close()
-	config = config.withCaches(lookAtMachine(0))
+	config = config.withCaches(memory.Usable())
 	defer besideLimit(index.KeptBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
