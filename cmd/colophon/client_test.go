@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/testing/authority"
 	"colophon/proofs"
 )
 
@@ -119,7 +120,7 @@ func TestTokenStaysAtHome(t *testing.T) {
 }
 
 // certified is a server with a certificate of that authority for some names and a time.
-func certified(t *testing.T, s *signer, names []string, until time.Time) *httptest.Server {
+func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -131,7 +132,7 @@ func certified(t *testing.T, s *signer, names []string, until time.Time) *httpte
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, s.cert, &key.PublicKey, s.key)
+	certificate, err := x509.CreateCertificate(rand.Reader, template, s.Cert, &key.PublicKey, s.Key)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes fail
@@ -143,7 +144,7 @@ func certified(t *testing.T, s *signer, names []string, until time.Time) *httpte
 
 // Every command that talks to a server names the cause where it cannot, and what to change.
 func TestWhyNoServerCanBeAsked(t *testing.T) {
-	ours, another := newSigner(t), newSigner(t)
+	ours, another := authority.New(t), authority.New(t)
 	soon := time.Now().Add(time.Hour)
 	good := certified(t, ours, []string{"127.0.0.1"}, soon)
 	elsewhere := certified(t, ours, []string{"ledger.example.org"}, soon)
@@ -164,7 +165,7 @@ func TestWhyNoServerCanBeAsked(t *testing.T) {
 			_ = connection.Close()
 		}
 	}()
-	ca, otherCA := filepath.Join(ours.dir, "ca.pem"), filepath.Join(another.dir, "ca.pem")
+	ca, otherCA := filepath.Join(ours.Dir, "ca.pem"), filepath.Join(another.Dir, "ca.pem")
 	key := proofs.GenerateKey()
 	signer, err := key.Signer("x.example")
 	require.NoError(t, err)

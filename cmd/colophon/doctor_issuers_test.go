@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/testing/authority"
 )
 
 func TestCheckIssuers(t *testing.T) {
@@ -51,8 +52,8 @@ func TestCheckIssuers(t *testing.T) {
 
 // Nobody has to name the authority of the certificate that the settings have.
 func TestDoctorBelievesTheServersOwnCertificate(t *testing.T) {
-	s := newSigner(t)
-	config := s.server("server")
+	s := authority.New(t)
+	config := withCertificate(t, s, "server")
 	g, err := openGate(config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	config.Listen = behind(t, g)[len("https://"):]

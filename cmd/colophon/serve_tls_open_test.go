@@ -16,6 +16,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/datadir"
+	"colophon/internal/testing/authority"
 )
 
 // openConnection is a client with one connection that stays open.
@@ -54,8 +55,8 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 
 // A token that is revoked is refused on a connection that stays open, too.
 func TestRevocationOnAnOpenConnection(t *testing.T) {
-	s := newSigner(t)
-	config := s.server("server")
+	s := authority.New(t)
+	config := withCertificate(t, s, "server")
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
 	require.NoError(t, err)
@@ -64,7 +65,7 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 	url := behind(t, g)
 	var connections []*openConnection
 	for _, http2 := range []bool{false, true} {
-		o := newOpenConnection(t, url, &tls.Config{RootCAs: s.roots()}, http2)
+		o := newOpenConnection(t, url, &tls.Config{RootCAs: s.Roots()}, http2)
 		o.token = made.Text
 		actor, _ := o.actor(true)
 		require.Equal(t, "one", actor)
@@ -81,18 +82,18 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 // A client certificate of an authority that is taken out of the file is refused on a
 // connection that stays open, and on one that resumes a session.
 func TestAnAuthorityIsWithdrawn(t *testing.T) {
-	s, other := newSigner(t), newSigner(t)
-	config := s.server("server")
-	config.AccessFile, config.TLSClientCA = filepath.Join(s.dir, "access.yaml"), filepath.Join(s.dir, "clients.pem")
+	s, other := authority.New(t), authority.New(t)
+	config := withCertificate(t, s, "server")
+	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "clients.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
-	s.write("clients.pem", "CERTIFICATE", s.cert.Raw)
+	s.Write("clients.pem", "CERTIFICATE", s.Cert.Raw)
 	g, err := openGate(config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
-	pair := s.client("pipeline")
+	pair := s.Client("pipeline")
 	clientConfig := func(version uint16, sessions tls.ClientSessionCache) *tls.Config {
-		return &tls.Config{RootCAs: s.roots(), MaxVersion: version, ClientSessionCache: sessions,
+		return &tls.Config{RootCAs: s.Roots(), MaxVersion: version, ClientSessionCache: sessions,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}
 	}
 	var connections []*openConnection
@@ -115,7 +116,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 		require.True(t, resumed, "sessions are resumed, or this shows nothing")
 	}
 
-	path := s.write("clients.pem", "CERTIFICATE", other.cert.Raw)
+	path := s.Write("clients.pem", "CERTIFICATE", other.Cert.Raw)
 	for _, o := range connections {
 		require.Eventually(t, func() bool { actor, _ := o.actor(false); return actor == "" }, time.Minute, 10*time.Millisecond)
 	}
@@ -131,7 +132,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	}
 
 	// In a file with both, the one of before is trusted again.
-	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw})...)
+	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Cert.Raw})...)
 	require.NoError(t, os.WriteFile(path, both, 0o600))
 	require.Eventually(t, func() bool { actor, _ := connections[0].actor(false); return actor == "mtls:pipe" }, time.Minute, 10*time.Millisecond)
 	require.Len(t, certificatesIn(append([]byte("text\n"), both...)), 2)

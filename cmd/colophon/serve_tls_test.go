@@ -3,16 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +20,7 @@ import (
 	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/testing/authority"
 )
 
 // lockedBuffer is a log that is written and read by several goroutines.
@@ -48,71 +42,12 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// signer signs certificates; its own is in the file ca.pem.
-type signer struct {
-	t    *testing.T
-	dir  string
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-func newSigner(t *testing.T) *signer {
+// withCertificate is what to set for a server on loopback with a certificate of a.
+func withCertificate(t *testing.T, a *authority.Authority, name string) serveConfig {
 	t.Helper()
-	s := &signer{t: t, dir: t.TempDir()}
-	s.key, s.cert = s.issue("authority", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	s.write("ca.pem", "CERTIFICATE", s.cert.Raw)
-	return s
-}
-
-func (s *signer) issue(name string, template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
-	s.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(s.t, err)
-	template.Subject, template.SerialNumber = pkix.Name{CommonName: name}, big.NewInt(1)
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, by := s.cert, s.key
-	if parent == nil {
-		parent, by = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
-	require.NoError(s.t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(s.t, err)
-	return key, cert
-}
-
-// write replaces a PEM file as whoever renews certificates does, and returns its path.
-func (s *signer) write(name, kind string, der []byte) string {
-	s.t.Helper()
-	path := filepath.Join(s.dir, name)
-	require.NoError(s.t, os.WriteFile(path+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	require.NoError(s.t, os.Rename(path+".new", path))
-	return path
-}
-
-// server makes a certificate of a server on loopback, and what to set for it.
-func (s *signer) server(name string) serveConfig {
-	s.t.Helper()
-	key, cert := s.issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(s.t, err)
-	config := serveConfig{Data: filepath.Join(s.dir, "data")}.withDefaults()
-	config.TLSCert, config.TLSKey = s.write("cert.pem", "CERTIFICATE", cert.Raw), s.write("key.pem", "PRIVATE KEY", der)
+	config := serveConfig{Data: filepath.Join(a.Dir, "data")}.withDefaults()
+	config.TLSCert, config.TLSKey = a.Server(name)
 	return config
-}
-
-// client makes a certificate of a client.
-func (s *signer) client(name string) tls.Certificate {
-	s.t.Helper()
-	key, cert := s.issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
-}
-
-// roots believe the signer.
-func (s *signer) roots() *x509.CertPool {
-	roots := x509.NewCertPool()
-	roots.AddCert(s.cert)
-	return roots
 }
 
 // behind serves who somebody is, through a gate, and returns the URL.
@@ -158,39 +93,39 @@ func visit(t *testing.T, url string, config *tls.Config) (body, server string, p
 }
 
 func TestTLS(t *testing.T) {
-	s := newSigner(t)
-	g, err := openGate(s.server("first"), slog.New(slog.DiscardHandler))
+	s := authority.New(t)
+	g, err := openGate(withCertificate(t, s, "first"), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
 	require.Contains(t, url, "https://")
-	_, name, proto, err := visit(t, url, &tls.Config{RootCAs: s.roots()})
+	_, name, proto, err := visit(t, url, &tls.Config{RootCAs: s.Roots()})
 	require.NoError(t, err)
 	require.Equal(t, "first", name)
 	require.Equal(t, 2, proto)
-	_, _, proto, err = visit(t, url, &tls.Config{RootCAs: s.roots(), MaxVersion: tls.VersionTLS12})
+	_, _, proto, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), MaxVersion: tls.VersionTLS12})
 	require.NoError(t, err)
 	require.Equal(t, 2, proto)
-	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.roots(), MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	require.ErrorContains(t, err, "protocol version")
 }
 
 func TestCertificatesAreReadAnew(t *testing.T) {
-	s := newSigner(t)
+	s := authority.New(t)
 	log := new(lockedBuffer)
-	config := s.server("first")
+	config := withCertificate(t, s, "first")
 	g, err := openGate(config, slog.New(slog.NewTextHandler(log, nil)))
 	require.NoError(t, err)
 	url := behind(t, g)
 	serves := func(want string) {
 		t.Helper()
-		_, name, _, err := visit(t, url, &tls.Config{RootCAs: s.roots()})
+		_, name, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots()})
 		require.NoError(t, err)
 		require.Equal(t, want, name)
 	}
 	serves("first")
 	first, err := os.ReadFile(config.TLSKey)
 	require.NoError(t, err)
-	s.server("second")
+	withCertificate(t, s, "second")
 	serves("second")
 	serves("second")
 	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read anew"))
@@ -206,14 +141,14 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 	serves("second")
 	require.Equal(t, 2, strings.Count(log.String(), "cannot be used"))
 	require.NoError(t, os.WriteFile(config.TLSKey, second, 0o600))
-	s.server("third")
+	withCertificate(t, s, "third")
 	serves("third")
 }
 
 func TestClientCertificatesOpenTheGate(t *testing.T) {
-	s, other := newSigner(t), newSigner(t)
-	config := s.server("server")
-	config.AccessFile, config.TLSClientCA = filepath.Join(s.dir, "access.yaml"), filepath.Join(s.dir, "ca.pem")
+	s, other := authority.New(t), authority.New(t)
+	config := withCertificate(t, s, "server")
+	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "ca.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
 	config.Listen = "0.0.0.0:8080" // not used here: it may be, with rules
@@ -222,15 +157,15 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	require.Equal(t, "client certificates", g.describe(config))
 	url := behind(t, g)
 	for name, want := range map[string]string{"pipeline": "mtls:pipe", "somebody": ""} {
-		body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.roots(), Certificates: []tls.Certificate{s.client(name)}})
+		body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots(), Certificates: []tls.Certificate{s.Client(name)}})
 		require.NoError(t, err)
 		require.Equal(t, want, body)
 	}
-	body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.roots()})
+	body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots()})
 	require.NoError(t, err, "none is needed for a connection")
 	require.Empty(t, body)
-	pair := other.client("pipeline")
-	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
+	pair := other.Client("pipeline")
+	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
 	require.Error(t, err, "of another authority") // an alert, or a closed connection before it is read
 
 	require.NoError(t, os.WriteFile(config.TLSClientCA, []byte("nothing"), 0o600))
@@ -276,22 +211,6 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("no token that holds", "tokens travel unencrypted")
 	config.Listen = "127.0.0.1:80"
 	says("no token that holds", "")
-}
-
-func TestParseExpiry(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{
-		"": {}, "90d": now.AddDate(0, 0, 90), "12h": now.Add(12 * time.Hour), "1h30m": now.Add(90 * time.Minute), "36500d": now.Add(36500 * 24 * time.Hour),
-		"2030-01-31T12:00:00Z": time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC),
-	} {
-		got, err := parseExpiry(text, now)
-		require.NoError(t, err, text)
-		require.True(t, want.Equal(got), text)
-	}
-	for _, text := range []string{"0d", "-1d", "1.5d", "36501d", "99999999999999999999d", "d", "90", "0s", "-1h", "2030-01-31", "never"} {
-		_, err := parseExpiry(text, now)
-		require.ErrorContains(t, err, "is neither a span", text)
-	}
 }
 
 // Help has nothing to say to who starts the server as the wrong user.

@@ -1,0 +1,89 @@
+// Package authority signs the certificates of tests.
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Authority signs certificates of tests. Its own is the file ca.pem in Dir.
+type Authority struct {
+	Dir  string
+	Key  *ecdsa.PrivateKey
+	Cert *x509.Certificate
+
+	t *testing.T
+}
+
+// New makes an authority in a folder of the test.
+func New(t *testing.T) *Authority {
+	t.Helper()
+	a := &Authority{t: t, Dir: t.TempDir()}
+	a.Key, a.Cert = a.Issue("authority", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.Write("ca.pem", "CERTIFICATE", a.Cert.Raw)
+	return a
+}
+
+// Issue makes a key and a certificate that is valid for an hour before and after now.
+func (a *Authority) Issue(name string, template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	template.Subject, template.SerialNumber = pkix.Name{CommonName: name}, big.NewInt(1)
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, by := a.Cert, a.Key
+	if parent == nil {
+		parent, by = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
+	require.NoError(a.t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(a.t, err)
+	return key, cert
+}
+
+// Write replaces a PEM file as tools that renew certificates do, and returns its path.
+func (a *Authority) Write(name, kind string, der []byte) string {
+	a.t.Helper()
+	path := filepath.Join(a.Dir, name)
+	require.NoError(a.t, os.WriteFile(path+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	require.NoError(a.t, os.Rename(path+".new", path))
+	return path
+}
+
+// Server makes a certificate of a server on loopback, and returns the files of it and of
+// its key.
+func (a *Authority) Server(name string) (cert, key string) {
+	a.t.Helper()
+	private, public := a.Issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(a.t, err)
+	return a.Write("cert.pem", "CERTIFICATE", public.Raw), a.Write("key.pem", "PRIVATE KEY", der)
+}
+
+// Client makes a certificate of a client.
+func (a *Authority) Client(name string) tls.Certificate {
+	a.t.Helper()
+	key, cert := a.Issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+}
+
+// Roots trust the authority alone.
+func (a *Authority) Roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AddCert(a.Cert)
+	return roots
+}
