@@ -110,15 +110,15 @@ func givesSettings(given *pflag.FlagSet) bool {
 }
 
 // ask asks the server, if one is named. The error is one of the command line.
-func (d *doctor) ask(ctx context.Context, server serverOptions) error {
-	if server.url == "" {
+func (d *doctor) ask(ctx context.Context, options serverOptions) error {
+	if options.url == "" {
 		return nil
 	}
-	asked, err := newClient(d.Console, server)
+	asked, err := newClient(d.Console, options)
 	if err != nil {
 		return err
 	}
-	if d.own && server.caFile == "" {
+	if d.own && options.caFile == "" {
 		d.settings.trustOwn(asked)
 	}
 	metrics := asked

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,10 +53,15 @@ func TestCheckIssuers(t *testing.T) {
 // Nobody has to name the authority of the certificate that the settings have.
 func TestDoctorBelievesTheServersOwnCertificate(t *testing.T) {
 	s := authority.New(t)
-	config := withCertificate(t, s, "server")
-	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	config := serveConfig{Data: filepath.Join(s.Dir, "data")}.withDefaults()
+	config.TLSCert, config.TLSKey = s.Server("server")
+	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	require.NoError(t, err)
-	config.Listen = behind(t, g)[len("https://"):]
+	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	other.StartTLS()
+	defer other.Close()
+	config.Listen = other.Listener.Addr().String()
 	d := someDoctor(t, func(d *doctor) { d.settings.config, d.own = config, true })
 	options := serverOptions{url: d.settings.server()}
 	require.NoError(t, d.ask(t.Context(), options))

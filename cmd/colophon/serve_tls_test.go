@@ -215,9 +215,8 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 
 // Help has nothing to say to who starts the server as the wrong user.
 func TestTheGateOfAnotherUser(t *testing.T) {
-	skipWithoutModes(t)
-	if os.Getuid() == 0 {
-		t.Skip("root may read everything")
+	if os.Getuid() <= 0 {
+		t.Skip("root may read everything, and Windows has no modes")
 	}
 	config := serveConfig{Data: t.TempDir()}.withDefaults()
 	require.NoError(t, os.Chmod(config.Data, 0))
