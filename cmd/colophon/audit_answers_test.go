@@ -16,6 +16,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 	"colophon/ledger"
 )
 
@@ -39,9 +40,9 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", MaxPage: 40})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", MaxPage: 40})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, ledgerPath(ledger.Default))
@@ -78,7 +79,7 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 	}))
 	t.Cleanup(func() {
 		server.Close()
-		require.NoError(t, n.close())
+		require.NoError(t, n.Close())
 	})
 	return server.URL + ledgerPath(ledger.Default)
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"colophon/internal/cli"
+	"colophon/internal/server"
 	"colophon/proofs/audit"
 )
 
@@ -66,7 +67,7 @@ func newFetcher(c *client, path string, timeout time.Duration, parallel int) *fe
 		transport.DisableCompression = true // the fetcher unpacks: it bounds both sides of that
 		// On one machine, to pack and unpack costs more than all that is checked.
 		if u, err := url.Parse(c.base); err == nil {
-			f.packed = !loopback(u.Hostname())
+			f.packed = !server.Loopback(u.Hostname())
 		}
 	}
 	return f

@@ -24,6 +24,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 	"colophon/ledger"
 )
 
@@ -100,9 +101,9 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
 	through := http.DefaultTransport.(*http.Transport).Clone()
@@ -135,7 +136,7 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 		require.NoError(t, walk.replica.Close())
 		require.NoError(t, a.memory.close())
 		server.Close()
-		require.NoError(t, n.close())
+		require.NoError(t, n.Close())
 	})
 	return &comparedWorld{compared, t, walk, transport, asked}
 }
@@ -586,10 +587,10 @@ func routesOf(t testing.TB) []string {
 	t.Helper()
 	data := t.TempDir()
 	log := slog.New(slog.DiscardHandler)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
 	require.NoError(t, err)
-	require.NoError(t, n.close())
+	require.NoError(t, n.Close())
 	return service.Routes()
 }

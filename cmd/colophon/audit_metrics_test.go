@@ -17,6 +17,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 	"colophon/ledger"
 )
 
@@ -25,12 +26,12 @@ func scraped(t testing.TB, w *auditWorld) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, n.close()) }()
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
+	defer func() { require.NoError(t, n.Close()) }()
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
 	require.NoError(t, err)
-	require.NoError(t, n.index.Follower(ledger.Default).Wait(t.Context(), w.size))
+	require.NoError(t, n.Index.Follower(ledger.Default).Wait(t.Context(), w.size))
 	server := httptest.NewServer(service)
 	defer server.Close()
 	response, err := http.Get(server.URL + "/metrics")

@@ -15,6 +15,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
+	"colophon/internal/server"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/proofs"
@@ -58,7 +59,7 @@ func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, sign
 		return nil, errors.Join(err, o.close())
 	}
 	o.server = service.HTTP()
-	o.server.Handler = locked(o.server.Handler, o.underWay.RLocker())
+	o.server.Handler = server.Locked(o.server.Handler, o.underWay.RLocker())
 	go func() { _ = o.server.Serve(o.pipe) }() // ends when it is closed
 	o.client = &client{base: "http://127.0.0.1", http: &http.Client{Transport: &http.Transport{DialContext: o.pipe.dial}}}
 	if err := o.fold(ctx, c, r); err != nil {

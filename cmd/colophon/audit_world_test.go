@@ -20,6 +20,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 	"colophon/ledger"
 )
 
@@ -139,20 +140,20 @@ func pathIDOf(t testing.TB, url string, seq uint64) string {
 func serveFolder(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	n, err := openNode(context.Background(), serveConfig{Data: data}.withDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.host, Index: n.index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
-	l, err := n.host.Ledger(ledger.Default)
+	l, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, n.index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit asks about what is indexed
+	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit asks about what is indexed
 	if key != nil {
 		*key = l.VerifierKey()
 	}
 	return server.URL + ledgerPath(ledger.Default), func() {
 		server.Close()
-		require.NoError(t, n.close())
+		require.NoError(t, n.Close())
 	}
 }
 

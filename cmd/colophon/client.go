@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"colophon/internal/cli"
+	"colophon/internal/server"
 )
 
 const defaultServer = "http://127.0.0.1:8080"
@@ -59,7 +60,7 @@ func newClient(c *cli.Console, o serverOptions) (*client, error) {
 	if err != nil {
 		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	if token != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
+	if token != "" && u.Scheme == "http" && !server.Loopback(u.Hostname()) {
 		c.Say("warning: the token goes to %s unencrypted; use https where others can listen", u.Host)
 	}
 	transport, err := o.transport()

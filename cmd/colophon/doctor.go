@@ -11,6 +11,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 )
 
 const doctorHelp = `Look at a deployment and say what to change: the data folder, its keys and tokens,
@@ -44,7 +45,7 @@ type doctorOptions struct {
 }
 
 func newDoctor(c *cli.Console) *cobra.Command {
-	flagged := serveConfig{}.withDefaults()
+	flagged := server.Config{}.WithDefaults()
 	var o doctorOptions
 	command := &cobra.Command{
 		Use:   "doctor",
@@ -74,7 +75,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 			return report.outcome(o.strict)
 		},
 	}
-	flagged.bind(command.Flags())
+	flagged.Bind(command.Flags())
 	command.Flags().StringVar(&o.file, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
 	o.ask.bind(c, command.Flags())
 	server := command.Flags().Lookup("server")
@@ -105,7 +106,7 @@ func (d *doctor) data() string { return d.settings.config.Data }
 // folder.
 func givesSettings(given *pflag.FlagSet) bool {
 	found := given.Changed("config")
-	flagsOf(serveConfig{}).VisitAll(func(f *pflag.Flag) { found = found || f.Name != "data" && given.Changed(f.Name) })
+	flagsOf(server.Config{}).VisitAll(func(f *pflag.Flag) { found = found || f.Name != "data" && given.Changed(f.Name) })
 	return found
 }
 
@@ -122,7 +123,7 @@ func (d *doctor) ask(ctx context.Context, options serverOptions) error {
 		d.settings.trustOwn(asked)
 	}
 	metrics := asked
-	if base := urlOf("http", d.settings.config.MetricsListen); base != "" {
+	if base := server.URLOf("http", d.settings.config.MetricsListen); base != "" {
 		metrics = &client{base: base, http: &http.Client{}}
 	}
 	d.server = ask(ctx, asked, metrics)

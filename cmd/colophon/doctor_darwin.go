@@ -5,12 +5,14 @@ import (
 	"os"
 	"runtime/debug"
 	"syscall"
+
+	"colophon/internal/server"
 )
 
 // lookAtMachine asks macOS for what it says without more libraries.
 func lookAtMachine(int) machine {
 	m := machine{goMemory: debug.SetMemoryLimit(-1), surroundings: containerHint("/", os.LookupEnv)}
-	m.openFiles, _ = openFileLimit()
+	m.openFiles, _ = server.OpenFileLimit()
 	return m
 }
 

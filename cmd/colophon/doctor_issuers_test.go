@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/server"
 	"colophon/internal/testing/authority"
 )
 
 func TestCheckIssuers(t *testing.T) {
 	var issuer string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	issuerServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
 			fmt.Fprintf(w, `{"issuer":%q}`, issuer)
@@ -31,33 +32,33 @@ func TestCheckIssuers(t *testing.T) {
 			http.Redirect(w, r, "/.well-known/openid-configuration", http.StatusFound)
 		}
 	}))
-	defer server.Close()
-	issuer = server.URL
+	defer issuerServer.Close()
+	issuer = issuerServer.URL
 	judge := func(url string) []diagnosis {
 		path := filepath.Join(t.TempDir(), "access.yaml")
 		text := "oidc:\n  - issuer: " + url + "\n    audience: a\n    rules:\n      - {claim: groups, value: w, ledgers: [default], scopes: [write]}\n"
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		d := someDoctor(t, configured(func(c *serveConfig) { c.AccessFile = path }))
+		d := someDoctor(t, configured(func(c *server.Config) { c.AccessFile = path }))
 		d.askIssuers(t.Context())
 		return checkIssuers(d)
 	}
-	requireVerdict(t, judge(server.URL), fine, "1 issuer: "+server.URL)
-	requireVerdict(t, judge(server.URL+"/other"), wrong, "is of the issuer")
-	requireVerdict(t, judge(server.URL+"/text"), wrong, "is no discovery document")
-	requireVerdict(t, judge(server.URL+"/moved"), wrong, "302")
-	server.Close()
-	requireVerdict(t, judge(server.URL), wrong, "refused")
+	requireVerdict(t, judge(issuerServer.URL), fine, "1 issuer: "+issuerServer.URL)
+	requireVerdict(t, judge(issuerServer.URL+"/other"), wrong, "is of the issuer")
+	requireVerdict(t, judge(issuerServer.URL+"/text"), wrong, "is no discovery document")
+	requireVerdict(t, judge(issuerServer.URL+"/moved"), wrong, "302")
+	issuerServer.Close()
+	requireVerdict(t, judge(issuerServer.URL), wrong, "refused")
 	requireVerdict(t, checkIssuers(someDoctor(t)), fine, "none")
 }
 
 // Nobody has to name the authority of the certificate that the settings have.
 func TestDoctorBelievesTheServersOwnCertificate(t *testing.T) {
 	s := authority.New(t)
-	config := serveConfig{Data: filepath.Join(s.Dir, "data")}.withDefaults()
+	config := server.Config{Data: filepath.Join(s.Dir, "data")}.WithDefaults()
 	config.TLSCert, config.TLSKey = s.Server("server")
 	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	require.NoError(t, err)
-	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	other.StartTLS()
 	defer other.Close()

@@ -9,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"colophon/internal/server"
 )
 
 // lookAtMachine asks Linux. pid is the server's process, 0 if there is none.
 func lookAtMachine(pid int) machine {
 	m := machine{goMemory: debug.SetMemoryLimit(-1), surroundings: containerHint("/", os.LookupEnv)}
-	m.openFiles, _ = openFileLimit()
+	m.openFiles, _ = server.OpenFileLimit()
 	process := "/proc/self"
 	if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid)); pid > 0 && err == nil {
 		process = fmt.Sprintf("/proc/%d", pid)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colophon/internal/cli"
+	"colophon/internal/server"
 )
 
 // machine is what the operating system gives to the server: to the process that runs on
@@ -44,14 +45,14 @@ func (m machine) ofWhom() string {
 
 // checkFileLimit: the server may open as many files as the settings let it.
 func checkFileLimit(d *doctor) []diagnosis {
-	config := d.settings.config.loadConfig
-	have, need := d.machine.openFiles, filesNeeded(config)
+	config := d.settings.config.LoadConfig
+	have, need := d.machine.openFiles, server.FilesNeeded(config)
 	switch {
 	case have == 0:
 		return found(unchecked, "", "the limit is not known here")
-	case have < otherFiles:
+	case have < server.OtherFiles:
 		return found(wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, and the databases alone may need %d", d.machine.ofWhom(), have, otherFiles)
+			"%s may open %d files, and the databases alone may need %d", d.machine.ofWhom(), have, server.OtherFiles)
 	case have < need:
 		return found(advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
 			"%s may open %d files, and with %d connections it may need %d", d.machine.ofWhom(), have, config.MaxConnections, need)
@@ -64,7 +65,7 @@ func checkFileLimit(d *doctor) []diagnosis {
 const otherMemory = 160 << 20
 
 // wantedMemory is what a server may use with these settings, in bytes.
-func wantedMemory(c serveConfig) uint64 {
+func wantedMemory(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.MaxBodyMemory) + uint64(c.MaxAnswerMemory) + otherMemory
 }
 
@@ -72,7 +73,7 @@ func wantedMemory(c serveConfig) uint64 {
 // knows how much.
 func checkMemory(d *doctor) []diagnosis {
 	m := d.machine
-	wanted := wantedMemory(d.settings.config.withCaches(m.usable()))
+	wanted := wantedMemory(d.settings.config.WithCaches(m.usable()))
 	have := m.memory
 	if m.memoryLimit != 0 && (have == 0 || m.memoryLimit < have) {
 		have = m.memoryLimit

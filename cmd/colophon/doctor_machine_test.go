@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 	"colophon/storage/pebble"
 )
 
@@ -51,7 +52,7 @@ func TestCheckSpace(t *testing.T) {
 		{"no folder", func(d *doctor) { d.disk.roomErr = errors.New("no such folder") }, unchecked, "no such folder"},
 		{"room", with(50 << 30), fine, "50.0 GiB free of 100.0 GiB, mark at 1.0 GiB"},
 		{"below the mark", with(1<<30 - 1), wrong, "no writes are taken"},
-		{"mark of one's own", with(50<<30, configured(func(c *serveConfig) { c.MinFreeSpace = 60 << 30 })), wrong, "mark at 60.0 GiB"},
+		{"mark of one's own", with(50<<30, configured(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), wrong, "mark at 60.0 GiB"},
 		{"near the mark", with(1<<30 + 1), advice, "1.0 GiB free"},
 		{"days", with(1<<30+6*day, growing), wrong, "enough for 6.0 days"},
 		{"weeks", with(1<<30+20*day, growing), advice, "enough for 20 days"},

@@ -11,6 +11,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 )
 
 // checkAddress: who reaches the server has to say who he is, and nobody on the way
@@ -26,7 +27,7 @@ func checkAddress(d *doctor) []diagnosis {
 		return found(unchecked, asOwner, "%v", err)
 	}
 	makeToken := "make a token: colophon token create --help" // #nosec G101 -- a command
-	local, encrypted := loopback(host), config.TLSCert != ""
+	local, encrypted := server.Loopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:
 		return found(advice, "leave --insecure out", "only this machine reaches %s, and --insecure would open any other address", config.Listen)
@@ -35,7 +36,7 @@ func checkAddress(d *doctor) []diagnosis {
 	case local:
 		return found(fine, "", "only this machine reaches %s; every user of it may do everything", config.Listen)
 	case !required && !config.Insecure:
-		return found(wrong, makeToken, "others reach %s, and nobody is asked who he is: serve refuses to start", config.Listen)
+		return found(wrong, makeToken, "others reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
 	case !required:
 		return found(wrong, makeToken+", and leave --insecure out", "whoever reaches %s may write, read and erase everything", config.Listen)
 	case config.Insecure:
@@ -68,7 +69,7 @@ func checkProxies(d *doctor) []diagnosis {
 		}
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
-		if host, _, err := net.SplitHostPort(c.Listen); err == nil && loopback(host) {
+		if host, _, err := net.SplitHostPort(c.Listen); err == nil && server.Loopback(host) {
 			return found(advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine reaches %s, but --allow-host has other names: requests that a proxy passes on all count as those of one address", c.Listen)
 		}
 	}
@@ -82,7 +83,7 @@ func checkRates(d *doctor) []diagnosis {
 	switch {
 	case config.RateLimit > 0 || config.AddressRateLimit > 0:
 		return found(fine, "", "requests are limited")
-	case loopback(host):
+	case server.Loopback(host):
 		return found(fine, "", "no rate is limited, and only this machine reaches %s", config.Listen)
 	}
 	return found(advice, "set --rate-limit, and --address-rate-limit", "others reach %s, and no rate of requests is limited", config.Listen)
@@ -148,7 +149,7 @@ func checkMetricsAddress(d *doctor) []diagnosis {
 	switch {
 	case err != nil:
 		return found(wrong, "write host:port, like 127.0.0.1:9091", "--metrics-listen: %v", err)
-	case loopback(host):
+	case server.Loopback(host):
 		return found(fine, "", "only this machine reaches %s", config.MetricsListen)
 	case config.Pprof:
 		return found(wrong, "leave --pprof out, or listen on 127.0.0.1", "whoever reaches %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/server"
 )
 
 func TestCheckAddress(t *testing.T) {
@@ -62,7 +63,7 @@ func TestCheckAddress(t *testing.T) {
 
 func TestCheckRates(t *testing.T) {
 	with := func(listen string, rate, addressRate float64) func(*doctor) {
-		return configured(func(c *serveConfig) { c.Listen, c.RateLimit, c.AddressRateLimit = listen, rate, addressRate })
+		return configured(func(c *server.Config) { c.Listen, c.RateLimit, c.AddressRateLimit = listen, rate, addressRate })
 	}
 	runCheckCases(t, checkRates, []checkCase{
 		{"local", with("127.0.0.1:8080", 0, 0), fine, "only this machine"},
@@ -74,7 +75,7 @@ func TestCheckRates(t *testing.T) {
 
 func TestCheckMetricsAddress(t *testing.T) {
 	with := func(listen string, pprof bool) func(*doctor) {
-		return configured(func(c *serveConfig) { c.MetricsListen, c.Pprof = listen, pprof })
+		return configured(func(c *server.Config) { c.MetricsListen, c.Pprof = listen, pprof })
 	}
 	runCheckCases(t, checkMetricsAddress, []checkCase{
 		{"none", with("", false), fine, "none of their own"},
@@ -87,20 +88,20 @@ func TestCheckMetricsAddress(t *testing.T) {
 
 func TestCheckProxies(t *testing.T) {
 	with := func(list string) func(*doctor) {
-		return configured(func(c *serveConfig) { require.NoError(t, c.TrustedProxies.UnmarshalText([]byte(list))) })
+		return configured(func(c *server.Config) { require.NoError(t, c.TrustedProxies.UnmarshalText([]byte(list))) })
 	}
 	runCheckCases(t, checkProxies, []checkCase{
 		{"none", with(""), fine, "0 networks"},
 		{"one", with("10.0.0.0/8"), fine, "1 network"},
 		{"everybody", with("10.0.0.0/8,0.0.0.0/0"), wrong, "believed of everybody"},
 		{"everybody of IPv6", with("::/0"), wrong, "believed of everybody"},
-		{"a proxy on this machine", configured(func(c *serveConfig) { c.AllowHost = hostNames{"ledger.example.org"} }), advice, "all count as those of one address"},
+		{"a proxy on this machine", configured(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), advice, "all count as those of one address"},
 		{"a proxy on this machine, trusted", func(d *doctor) {
 			with("127.0.0.0/8")(d)
-			d.settings.config.AllowHost = hostNames{"ledger.example.org"}
+			d.settings.config.AllowHost = server.HostNames{"ledger.example.org"}
 		}, fine, "1 network"},
-		{"a name of its own", configured(func(c *serveConfig) {
-			c.Listen, c.AllowHost = "0.0.0.0:8080", hostNames{"ledger.example.org"}
+		{"a name of its own", configured(func(c *server.Config) {
+			c.Listen, c.AllowHost = "0.0.0.0:8080", server.HostNames{"ledger.example.org"}
 		}), fine, "0 networks"},
 	})
 }
@@ -128,7 +129,7 @@ func TestCheckCertificate(t *testing.T) {
 	year := doctorNow.AddDate(1, 0, 0)
 	certificate, key := writeCertificate(t, name, doctorNow, year)
 	with := func(certificate, key, host string) func(*doctor) {
-		return configured(func(c *serveConfig) { c.TLSCert, c.TLSKey, c.Listen = certificate, key, host+":443" })
+		return configured(func(c *server.Config) { c.TLSCert, c.TLSKey, c.Listen = certificate, key, host+":443" })
 	}
 	until := func(from, until time.Time) func(*doctor) {
 		certificate, key := writeCertificate(t, name, from, until)

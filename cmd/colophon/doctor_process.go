@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"colophon/internal/cli"
+	"colophon/internal/server"
 )
 
 // compareSettings looks at the settings of the server that runs on the folder, where
@@ -43,7 +44,7 @@ func (p *serverProcessInfo) settings() (settings, error) {
 		name, value, _ := strings.Cut(pair, "=")
 		environment[name] = value
 	}
-	flags := flagsOf(serveConfig{}.withDefaults())
+	flags := flagsOf(server.Config{}.WithDefaults())
 	var s settings
 	flags.StringVar(&s.file, "config", environment["COLOPHON_CONFIG"], "")
 	if err := flags.Parse(p.arguments[2:]); err != nil {
@@ -51,7 +52,7 @@ func (p *serverProcessInfo) settings() (settings, error) {
 	}
 	p.locate(&s.file)
 	var err error
-	s.config, err = resolveServeConfig(s.file, func(name string) (string, bool) { value, set := environment[name]; return value, set }, flags)
+	s.config, err = server.Resolve(s.file, func(name string) (string, bool) { value, set := environment[name]; return value, set }, flags)
 	for _, path := range []*string{&s.config.AccessFile, &s.config.TLSCert, &s.config.TLSKey, &s.config.TLSClientCA} {
 		p.locate(path)
 	}
@@ -66,8 +67,8 @@ func (p *serverProcessInfo) locate(path *string) {
 }
 
 // flagsOf are flags with the values of some settings.
-func flagsOf(config serveConfig) *pflag.FlagSet {
+func flagsOf(config server.Config) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.bind(flags)
+	config.Bind(flags)
 	return flags
 }

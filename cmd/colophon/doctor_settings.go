@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"io/fs"
-	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -13,14 +12,15 @@ import (
 
 	"colophon/api/access"
 	"colophon/internal/cli"
+	"colophon/internal/server"
 )
 
 // settings are what serve would run with.
 type settings struct {
-	config serveConfig // as far as it can be read
-	file   string      // of configuration; empty: none
-	named  bool        // the data folder was named, be it by the name that it has unnamed
-	err    error       // why serve would refuse them
+	config server.Config // as far as it can be read
+	file   string        // of configuration; empty: none
+	named  bool          // the data folder was named, be it by the name that it has unnamed
+	err    error         // why serve would refuse them
 	// strangers are the names of variables that look like settings and are none.
 	strangers []string
 	// ofServer says that they are those of the server that runs on the folder; else
@@ -33,13 +33,13 @@ type settings struct {
 // the other sources.
 func readSettings(file string, env func(string) (string, bool), given *pflag.FlagSet) settings {
 	s := settings{file: file, strangers: strangers(os.Environ()), named: given.Changed("data")}
-	s.config, s.err = resolveServeConfig(file, env, given)
+	s.config, s.err = server.Resolve(file, env, given)
 	if s.err != nil && file != "" {
-		if config, err := resolveServeConfig("", env, given); err == nil {
+		if config, err := server.Resolve("", env, given); err == nil {
 			s.config = config
 		}
 	}
-	s.named = s.named || s.config.Data != (serveConfig{}).withDefaults().Data
+	s.named = s.named || s.config.Data != (server.Config{}).WithDefaults().Data
 	return s
 }
 
@@ -53,7 +53,7 @@ var (
 // strangers are the names of COLOPHON_ variables, of NAME=VALUE pairs, that nothing
 // reads.
 func strangers(environment []string) []string {
-	flags := flagsOf(serveConfig{})
+	flags := flagsOf(server.Config{})
 	var names []string
 	for _, pair := range environment {
 		rest, ours := strings.CutPrefix(pair, "COLOPHON_")
@@ -72,22 +72,9 @@ func strangers(environment []string) []string {
 // machine; empty if they do not say.
 func (s settings) server() string {
 	if s.config.TLSCert != "" {
-		return urlOf("https", s.config.Listen)
+		return server.URLOf("https", s.config.Listen)
 	}
-	return urlOf("http", s.config.Listen)
-}
-
-// urlOf is the URL of an address to listen on, as seen from this machine; empty for
-// none, and where the port is not known.
-func urlOf(scheme, listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil || port == "0" {
-		return ""
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return scheme + "://" + net.JoinHostPort(host, port)
+	return server.URLOf("http", s.config.Listen)
 }
 
 // checkSettings: serve would take them, all variables are known, and nobody else can

@@ -7,12 +7,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/server"
 )
 
 // givenFlags are flags of serve with a command line.
 func givenFlags(t testing.TB, args ...string) *pflag.FlagSet {
 	t.Helper()
-	flags := flagsOf(serveConfig{}.withDefaults())
+	flags := flagsOf(server.Config{}.WithDefaults())
 	require.NoError(t, flags.Parse(args))
 	return flags
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/internal/cli"
+	"colophon/internal/server"
 )
 
 // doctorNow is when the doctor of tests looks.
@@ -24,7 +25,7 @@ func someDoctor(t testing.TB, changes ...func(*doctor)) *doctor {
 	t.Helper()
 	nothing := func(string) (string, bool) { return "", false }
 	d := &doctor{Console: &cli.Console{Out: io.Discard, Err: io.Discard, Env: nothing}, now: doctorNow}
-	d.settings.config = serveConfig{}.withDefaults()
+	d.settings.config = server.Config{}.WithDefaults()
 	d.settings.config.Data = t.TempDir()
 	require.NoError(t, os.Chmod(d.data(), 0o700))
 	for _, change := range changes {
@@ -34,7 +35,7 @@ func someDoctor(t testing.TB, changes ...func(*doctor)) *doctor {
 }
 
 // configured changes the settings.
-func configured(change func(*serveConfig)) func(*doctor) {
+func configured(change func(*server.Config)) func(*doctor) {
 	return func(d *doctor) { change(&d.settings.config) }
 }
 
@@ -150,7 +151,7 @@ func TestDoctorAsksWhereTheSettingsListen(t *testing.T) {
 		{"127.0.0.1:0", "", ""},
 		{"nonsense", "", ""},
 	} {
-		s := settings{config: serveConfig{Listen: c.listen, TLSCert: c.certificate}}
+		s := settings{config: server.Config{Listen: c.listen, TLSCert: c.certificate}}
 		require.Equal(t, c.want, s.server(), c.listen)
 	}
 }

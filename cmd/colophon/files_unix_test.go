@@ -15,6 +15,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/server"
 	"colophon/ledger"
 	"colophon/storage/pebble"
 )
@@ -219,8 +220,8 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 		{0o644, 0o644, 0o600, "key can be read or written by everybody"},
 		{0o644, 0o640, 0o600, "tls-cert"}, // which is no certificate
 	} {
-		config := serveConfig{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
-		_, err := openTLS(config, slog.New(slog.DiscardHandler))
+		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
+		_, err := server.OpenTLS(config, slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, c.says)
 	}
 }

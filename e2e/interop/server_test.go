@@ -25,7 +25,7 @@ type server struct {
 	process *os.Process
 	data    string
 	url     string // of the server, without a slash at its end
-	token   string // that may do everything; empty while nobody is asked who he is
+	token   string // that may do everything; empty while the server asks for no credentials
 	key     string // verifier key of the default ledger, as its operator was told
 }
 

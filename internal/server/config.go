@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -21,31 +21,31 @@ import (
 	"colophon/ledger/record"
 )
 
-// serveConfig is everything that can be set about a server. A flag goes before
+// Config is everything that can be set about a server. A flag goes before
 // the environment variable of its name (COLOPHON_LOG_LEVEL for --log-level),
 // that before the configuration file, that before the default. The names in the
 // file are those of the flags.
-type serveConfig struct {
+type Config struct {
 	// Data is the folder of everything that must not be lost: the database in
 	// db, the signing keys in keys. The folder index in it can be made again.
 	Data string `yaml:"data"`
 	// Listen is the TCP address, host:port. Port 0 takes a free one.
 	Listen string `yaml:"listen"`
-	// Insecure allows an address that other machines can reach where nobody is asked
-	// who he is: whoever reaches it may do everything.
+	// Insecure allows an address that other machines can reach that asks for no
+	// credentials: everyone who reaches it may do everything.
 	Insecure bool `yaml:"insecure"`
 	// AccessFile says what tokens of OpenID Connect issuers and client certificates
 	// may do (access.Rules). API tokens need none.
 	AccessFile string `yaml:"access-file"`
 	// TLSCert and TLSKey are the server's certificate, those between it and the root
-	// after it, and its key, in PEM. They are read anew when they change.
+	// after it, and its key, in PEM. They are read again when they change.
 	TLSCert string `yaml:"tls-cert"`
 	TLSKey  string `yaml:"tls-key"`
 	// TLSClientCA are the authorities that sign client certificates, in PEM.
 	TLSClientCA string `yaml:"tls-client-ca"`
 	// AllowHost are the names, beside localhost and loopback addresses, that the server
-	// answers to where nobody is asked who he is. Empty means any, but on loopback.
-	AllowHost hostNames `yaml:"allow-host"`
+	// answers to where it asks for no credentials. Empty means any, but on loopback.
+	AllowHost HostNames `yaml:"allow-host"`
 	// MetricsListen is an address for /metrics alone, host:port, without
 	// authentication; the server's own then has no /metrics. Empty means there.
 	MetricsListen string `yaml:"metrics-listen"`
@@ -80,10 +80,10 @@ type serveConfig struct {
 	// once the server is asked to end; then their connections are closed.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	loadConfig `yaml:",inline"`
+	LoadConfig `yaml:",inline"`
 }
 
-func (c serveConfig) withDefaults() serveConfig {
+func (c Config) WithDefaults() Config {
 	setDefault(&c.Data, "data")
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
@@ -94,7 +94,7 @@ func (c serveConfig) withDefaults() serveConfig {
 	setDefault(&c.MaxLabels, record.DefaultLimits().Labels)
 	setDefault(&c.MaxLabelBytes, record.DefaultLimits().LabelBytes)
 	setDefault(&c.ShutdownLimit, 15*time.Second)
-	c.loadConfig = c.loadConfig.withDefaults()
+	c.LoadConfig = c.LoadConfig.withDefaults()
 	return c
 }
 
@@ -106,7 +106,7 @@ func setDefault[T comparable](to *T, value T) {
 }
 
 // validate says what is wrong and what to do.
-func (c serveConfig) validate() error {
+func (c Config) validate() error {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
@@ -131,7 +131,7 @@ func (c serveConfig) validate() error {
 	case c.IndexWait < 0:
 		return fmt.Errorf("index-wait: %s is negative", c.IndexWait)
 	}
-	if err := c.loadConfig.validate(max(c.MaxBody, c.MaxLine)); err != nil {
+	if err := c.LoadConfig.validate(max(c.MaxBody, c.MaxLine)); err != nil {
 		return err
 	}
 	return c.checkObservation()
@@ -148,15 +148,15 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// loopback reports whether only this machine can reach a host of that name. A
+// Loopback reports whether only this machine can reach a host of that name. A
 // name other than localhost may mean anything.
-func loopback(host string) bool {
+func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bind makes a flag of every field.
-func (c *serveConfig) bind(flags *pflag.FlagSet) {
+// Bind makes a flag of every field.
+func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` of database and keys, made if absent")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 takes a free one")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
@@ -179,20 +179,20 @@ func (c *serveConfig) bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.MaxLabels, "max-labels", c.MaxLabels, "largest `number` of labels of a record")
 	flags.IntVar(&c.MaxLabelBytes, "max-label-bytes", c.MaxLabelBytes, "largest `length` of a label's name, and of its value")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that requests under way may take when the server ends")
-	c.loadConfig.bind(flags)
+	c.LoadConfig.bind(flags)
 }
 
-// resolveServeConfig puts the sources together: the file named path, if any,
+// Resolve puts the sources together: the file named path, if any,
 // below the environment, below the flags that were given.
-func resolveServeConfig(path string, env func(string) (string, bool), given *pflag.FlagSet) (serveConfig, error) {
-	config := serveConfig{}.withDefaults()
+func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
+	config := Config{}.WithDefaults()
 	if path != "" {
 		if err := config.readFile(path); err != nil {
 			return config, fmt.Errorf("configuration file %s: %w", path, err)
 		}
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.bind(flags)
+	config.Bind(flags)
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if own := given.Lookup(f.Name); own.Changed {
@@ -210,7 +210,7 @@ func resolveServeConfig(path string, env func(string) (string, bool), given *pfl
 		return config, err
 	}
 	page := config.MaxPage
-	config = config.withDefaults()
+	config = config.WithDefaults()
 	config.MaxPage = page // 0 was asked for, and is refused
 	return config, config.validate()
 }
@@ -219,7 +219,7 @@ func resolveServeConfig(path string, env func(string) (string, bool), given *pfl
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
 // ReadFile reads a YAML file over c. A name that it does not know is an error.
-func (c *serveConfig) readFile(path string) error {
+func (c *Config) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (c *serveConfig) readFile(path string) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if err := decoder.Decode(new(serveConfig)); !errors.Is(err, io.EOF) {
+	if err := decoder.Decode(new(Config)); !errors.Is(err, io.EOF) {
 		return errors.New("holds more than one document")
 	}
 	return nil

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// loadConfig is how much clients may ask of the server, a second and at once.
-type loadConfig struct {
+// LoadConfig is how much clients may ask of the server, a second and at once.
+type LoadConfig struct {
 	// RateLimit is the requests a second of one token or other identity, and the lines
 	// of its batches besides; who has none is known by his address. 0 means any number.
 	RateLimit float64 `yaml:"rate-limit"`
@@ -61,7 +61,7 @@ type loadConfig struct {
 	FollowRate cli.Size `yaml:"follow-rate"`
 }
 
-func (c loadConfig) withDefaults() loadConfig {
+func (c LoadConfig) withDefaults() LoadConfig {
 	setDefault(&c.RateBurst, 2*time.Second)
 	setDefault(&c.FailedAuthLimit, 1)
 	setDefault(&c.MaxConnections, 4096)
@@ -85,7 +85,7 @@ func (c loadConfig) withDefaults() loadConfig {
 const decodedFactor = 8
 
 // validate says what is wrong and what to do; largest is the largest body or line.
-func (c loadConfig) validate(largest cli.Size) error {
+func (c LoadConfig) validate(largest cli.Size) error {
 	for name, value := range map[string]float64{
 		"rate-limit": c.RateLimit, "address-rate-limit": c.AddressRateLimit, "failed-auth-limit": c.FailedAuthLimit,
 		"rate-burst": c.RateBurst.Seconds(), "max-connections": float64(c.MaxConnections), "max-wait": c.MaxWait.Seconds(),
@@ -117,7 +117,7 @@ func (c loadConfig) validate(largest cli.Size) error {
 const answerFactor = 12
 
 // bind makes a flag of every field.
-func (c *loadConfig) bind(flags *pflag.FlagSet) {
+func (c *LoadConfig) bind(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.RateLimit, "rate-limit", c.RateLimit, "`number` of requests a second that an identity may make, and of lines that its batches may bring; 0 means any")
 	flags.Float64Var(&c.AddressRateLimit, "address-rate-limit", c.AddressRateLimit, "`number` of requests a second that may come from one address; 0 means any")
 	flags.DurationVar(&c.RateBurst, "rate-burst", c.RateBurst, "`time` whose requests, by the two above, may come at once")
@@ -139,7 +139,7 @@ func (c *loadConfig) bind(flags *pflag.FlagSet) {
 }
 
 // limits are what the server's interface takes.
-func (c loadConfig) limits() api.Load {
+func (c LoadConfig) limits() api.Load {
 	return api.Load{
 		RequestRate: c.RateLimit, RateBurst: c.RateBurst, AddressRate: c.AddressRateLimit, FailureRate: c.FailedAuthLimit,
 		TrustedProxies: c.TrustedProxies, Connections: c.MaxConnections, BodyMemory: int64(c.MaxBodyMemory), AnswerMemory: int64(c.MaxAnswerMemory), Wait: c.MaxWait,

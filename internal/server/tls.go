@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"crypto/tls"
@@ -32,10 +32,10 @@ type tlsFiles struct {
 	authorities map[string]bool
 }
 
-// openTLS reads the files, which must be good this time. Each handshake looks
+// OpenTLS reads the files, which must be good this time. Each handshake looks
 // whether they have changed; those that are no good then are logged, and the last
 // ones are used on. (Certificate and key are never replaced in one instant.)
-func openTLS(config serveConfig, log *slog.Logger) (*tlsFiles, error) {
+func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
 	return f, f.load()
@@ -77,7 +77,7 @@ func (f *tlsFiles) refresh() {
 		f.log.Error("the new certificate cannot be used; going on with the last one", "error", err)
 		return
 	}
-	f.log.Info("the certificate was read anew", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
+	f.log.Info("the certificate was read again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
 }
 
 // look is what the files are like.

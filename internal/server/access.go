@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"crypto/tls"
@@ -21,8 +21,8 @@ type gate struct {
 }
 
 // openGate reads who may do what, and the certificate. An address that others can
-// reach is refused where nobody is asked who he is.
-func openGate(config serveConfig, log *slog.Logger) (gate, error) {
+// reach is refused where the server asks for no credentials.
+func openGate(config Config, log *slog.Logger) (gate, error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
 		return gate{}, cli.Refused("data: %s is not a folder", config.Data)
 	}
@@ -46,7 +46,7 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 	var g gate
 	about := access.Config{Dir: datadir.Access(config.Data), Rules: rules, Log: log}
 	if config.TLSCert != "" {
-		files, err := openTLS(config, log)
+		files, err := OpenTLS(config, log)
 		if err != nil {
 			return gate{}, cli.Refused("%w", err)
 		}
@@ -60,8 +60,8 @@ func openGate(config serveConfig, log *slog.Logger) (gate, error) {
 		return gate{}, cli.Refused("%w", err)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
-	if !who.Required() && !config.Insecure && !loopback(host) {
-		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: whoever reaches it may write to the ledgers. "+
+	if !who.Required() && !config.Insecure && !Loopback(host) {
+		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: everyone who reaches it may write to the ledgers. "+
 			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure where everybody on the network may do everything", config.Listen)
 	}
@@ -87,22 +87,22 @@ func (g gate) scheme() string {
 }
 
 // describe says who may do what, in a few words.
-func (g gate) describe(config serveConfig) string {
+func (g gate) describe(config Config) string {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
 	case g.who.Required():
 		return g.who.Summary()
-	case loopback(host):
+	case Loopback(host):
 		return "none: only this machine can reach it"
 	}
-	return "none: whoever reaches it may do everything"
+	return "none: everyone who reaches it may do everything"
 }
 
 // warn logs what is open to others.
-func (g gate) warn(config serveConfig, log *slog.Logger, address net.Addr) {
+func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
-	case loopback(host):
+	case Loopback(host):
 	case !g.who.Required():
 		log.Warn("there is no authentication: everybody who reaches this address may write and read", "address", address.String())
 	case g.tls == nil:

@@ -1,11 +1,11 @@
 //go:build unix
 
-package main
+package server
 
 import "syscall"
 
-// openFileLimit is how many files and connections this process may have open.
-func openFileLimit() (limit uint64, known bool) {
+// OpenFileLimit is how many files and connections this process may have open.
+func OpenFileLimit() (limit uint64, known bool) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		return 0, false

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -43,14 +43,14 @@ func (b *lockedBuffer) String() string {
 }
 
 // withCertificate is what to set for a server on loopback with a certificate of a.
-func withCertificate(t *testing.T, a *authority.Authority, name string) serveConfig {
+func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
-	config := serveConfig{Data: filepath.Join(a.Dir, "data")}.withDefaults()
+	config := Config{Data: filepath.Join(a.Dir, "data")}.WithDefaults()
 	config.TLSCert, config.TLSKey = a.Server(name)
 	return config
 }
 
-// behind serves who somebody is, through a gate, and returns the URL.
+// behind serves the name of the client, through a gate, and returns the URL.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,7 +128,7 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 	withCertificate(t, s, "second")
 	serves("second")
 	serves("second")
-	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read anew"))
+	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read again"))
 
 	// Half of a change: the old certificate is used on until the key is there too.
 	second, err := os.ReadFile(config.TLSKey)
@@ -177,7 +177,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 }
 
 func TestTheGateSaysWhatIsOpen(t *testing.T) {
-	config := serveConfig{Data: t.TempDir()}.withDefaults()
+	config := Config{Data: t.TempDir()}.WithDefaults()
 	log := new(lockedBuffer)
 	address := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
 	says := func(description, warning string) {
@@ -200,7 +200,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	_, err := openGate(config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, and there is no authentication")
 	config.Insecure = true
-	says("none: whoever reaches it may do everything", "there is no authentication")
+	says("none: everyone who reaches it may do everything", "there is no authentication")
 	config.Insecure = false
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
@@ -218,7 +218,7 @@ func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")
 	}
-	config := serveConfig{Data: t.TempDir()}.withDefaults()
+	config := Config{Data: t.TempDir()}.WithDefaults()
 	require.NoError(t, os.Chmod(config.Data, 0))
 	t.Cleanup(func() { require.NoError(t, os.Chmod(config.Data, 0o700)) })
 	_, err := openGate(config, slog.New(slog.DiscardHandler))

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"reflect"
@@ -14,10 +14,10 @@ import (
 
 func TestConfigurationHasOneNameEverywhere(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	new(serveConfig).bind(flags)
+	new(Config).Bind(flags)
 	var flagNames, fileNames []string
 	flags.VisitAll(func(f *pflag.Flag) { flagNames = append(flagNames, f.Name) })
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[serveConfig]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !field.Anonymous {
 			fileNames = append(fileNames, field.Tag.Get("yaml"))
 		}
@@ -26,7 +26,7 @@ func TestConfigurationHasOneNameEverywhere(t *testing.T) {
 }
 
 func TestDefaultsAreValid(t *testing.T) {
-	require.NoError(t, serveConfig{}.withDefaults().validate())
+	require.NoError(t, Config{}.WithDefaults().validate())
 }
 
 func TestLoopback(t *testing.T) {
@@ -34,7 +34,7 @@ func TestLoopback(t *testing.T) {
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "::ffff:127.0.0.1": true,
 		"": false, "0.0.0.0": false, "::": false, "192.0.2.1": false, "example.org": false, "127.0.0.1.example.org": false,
 	} {
-		require.Equal(t, want, loopback(host), "%q", host)
+		require.Equal(t, want, Loopback(host), "%q", host)
 	}
 }
 
@@ -63,9 +63,9 @@ func TestByteSizeRefuses(t *testing.T) {
 
 func TestConfigurationErrorsNameTheVariable(t *testing.T) {
 	given := pflag.NewFlagSet("", pflag.ContinueOnError)
-	flagged := serveConfig{}.withDefaults()
-	flagged.bind(given)
+	flagged := Config{}.WithDefaults()
+	flagged.Bind(given)
 	environment := func(name string) (string, bool) { return "many", strings.HasSuffix(name, "_PAGE") }
-	_, err := resolveServeConfig("", environment, given)
+	_, err := Resolve("", environment, given)
 	require.ErrorContains(t, err, "COLOPHON_MAX_PAGE")
 }

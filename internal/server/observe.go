@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ import (
 
 // serveMetrics answers on the address for /metrics, to everybody who reaches it,
 // until it is closed. Collecting metrics reads the database, hence the lock.
-func serveMetrics(config serveConfig, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
+func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", locked(metrics.Handler(), underWay))
+	mux.Handle("GET /metrics", Locked(metrics.Handler(), underWay))
 	if config.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -55,7 +55,7 @@ func known(hosts api.Hosts, handler http.Handler) http.Handler {
 }
 
 // checkObservation says what is wrong with the address for metrics, and what to do.
-func (c serveConfig) checkObservation() error {
+func (c Config) checkObservation() error {
 	if c.MetricsListen == "" {
 		if c.Pprof {
 			return errors.New("pprof: it needs an address of its own: set metrics-listen, like 127.0.0.1:9464")
@@ -69,20 +69,20 @@ func (c serveConfig) checkObservation() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
-	case c.Pprof && !c.Insecure && !loopback(host):
+	case c.Pprof && !c.Insecure && !Loopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show what is in the server's memory: "+
 			"listen on 127.0.0.1, or pass --insecure where everybody on the network may see it", c.MetricsListen)
 	}
 	return nil
 }
 
-// hostNames are names that a Host header may have, separated by commas.
-type hostNames []string
+// HostNames are names that a Host header may have, separated by commas.
+type HostNames []string
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 // UnmarshalText reads the names.
-func (h *hostNames) UnmarshalText(text []byte) error {
+func (h *HostNames) UnmarshalText(text []byte) error {
 	*h = nil
 	if len(text) == 0 {
 		return nil
@@ -97,4 +97,4 @@ func (h *hostNames) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes them as UnmarshalText reads them.
-func (h hostNames) MarshalText() ([]byte, error) { return []byte(strings.Join(h, ",")), nil }
+func (h HostNames) MarshalText() ([]byte, error) { return []byte(strings.Join(h, ",")), nil }

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"colophon/internal/cli"
@@ -11,8 +11,8 @@ import (
 // slower: 1 GiB is too little for a million records.
 const leastCache = 64 << 20
 
-// withCaches sizes the caches that are not set: each a share of the usable memory, in bytes.
-func (c serveConfig) withCaches(usable uint64) serveConfig {
+// WithCaches sizes the caches that are not set: each a share of the usable memory, in bytes.
+func (c Config) WithCaches(usable uint64) Config {
 	setDefault(&c.Cache, cli.Size(memory.Share(usable, 16, leastCache)))
 	setDefault(&c.IndexCache, cli.Size(memory.Share(usable, 16, index.DefaultMemory)))
 	return c

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ type addresses struct {
 }
 
 // openAddresses opens all that flags have set. Connections wait until they are served.
-func openAddresses(config serveConfig) (at addresses, err error) {
+func openAddresses(config Config) (at addresses, err error) {
 	if at.server, err = listen(config.Listen, "listen"); err != nil || config.MetricsListen == "" {
 		return at, err
 	}

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -22,10 +22,10 @@ func FuzzConfigurationFile(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "colophon.yaml")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		require.NoError(t, os.WriteFile(file, text, 0o600))
-		config := serveConfig{}.withDefaults()
+		config := Config{}.WithDefaults()
 		err := config.readFile(file)
 		if err == nil {
-			err = config.withDefaults().validate()
+			err = config.WithDefaults().validate()
 		}
 		if err != nil && !bytes.Contains(text, []byte(" in")) { // which may be repeated
 			require.NotRegexp(t, goType, err.Error())
@@ -46,7 +46,7 @@ func FuzzFlags(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		for _, make := range []func() text{
-			func() text { return new(cli.Size) }, func() text { return new(networks) }, func() text { return new(hostNames) }, func() text { return new(logLevel) },
+			func() text { return new(cli.Size) }, func() text { return new(networks) }, func() text { return new(HostNames) }, func() text { return new(logLevel) },
 		} {
 			read, again := make(), make()
 			if read.UnmarshalText([]byte(given)) != nil {

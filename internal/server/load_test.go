@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -17,23 +17,23 @@ import (
 
 func TestLoadLimitsAreChecked(t *testing.T) {
 	largest := cli.Size(8 << 20)
-	good := loadConfig{}.withDefaults()
+	good := LoadConfig{}.withDefaults()
 	require.NoError(t, good.validate(largest))
-	for want, spoil := range map[string]func(*loadConfig){
-		"rate-limit: must not be negative":           func(c *loadConfig) { c.RateLimit = math.NaN() },
-		"address-rate-limit: must be at least 1":     func(c *loadConfig) { c.AddressRateLimit = 0.5 },
-		"failed-auth-limit: must not be negative":    func(c *loadConfig) { c.FailedAuthLimit = -1 },
-		"rate-burst: must not be negative":           func(c *loadConfig) { c.RateBurst = -time.Second },
-		"max-connections: must not be negative":      func(c *loadConfig) { c.MaxConnections = -1 },
-		"max-wait: must not be negative":             func(c *loadConfig) { c.MaxWait = -1 },
-		"max-batches: must not be negative":          func(c *loadConfig) { c.MaxBatches = -1 },
-		"max-followers: must not be negative":        func(c *loadConfig) { c.MaxFollowers = -1 },
-		"max-values: must not be negative":           func(c *loadConfig) { c.MaxValues = -1 },
-		"body-timeout: must not be negative":         func(c *loadConfig) { c.BodyTimeout = -1 },
-		"batch-idle: must not be negative":           func(c *loadConfig) { c.BatchIdle = -1 },
-		"write-timeout: must not be negative":        func(c *loadConfig) { c.WriteTimeout = -1 },
-		"max-body-memory: must be at least 64MiB,":   func(c *loadConfig) { c.MaxBodyMemory = 63 << 20 },
-		"max-answer-memory: must be at least 96MiB,": func(c *loadConfig) { c.MaxAnswerMemory = 95 << 20 },
+	for want, spoil := range map[string]func(*LoadConfig){
+		"rate-limit: must not be negative":           func(c *LoadConfig) { c.RateLimit = math.NaN() },
+		"address-rate-limit: must be at least 1":     func(c *LoadConfig) { c.AddressRateLimit = 0.5 },
+		"failed-auth-limit: must not be negative":    func(c *LoadConfig) { c.FailedAuthLimit = -1 },
+		"rate-burst: must not be negative":           func(c *LoadConfig) { c.RateBurst = -time.Second },
+		"max-connections: must not be negative":      func(c *LoadConfig) { c.MaxConnections = -1 },
+		"max-wait: must not be negative":             func(c *LoadConfig) { c.MaxWait = -1 },
+		"max-batches: must not be negative":          func(c *LoadConfig) { c.MaxBatches = -1 },
+		"max-followers: must not be negative":        func(c *LoadConfig) { c.MaxFollowers = -1 },
+		"max-values: must not be negative":           func(c *LoadConfig) { c.MaxValues = -1 },
+		"body-timeout: must not be negative":         func(c *LoadConfig) { c.BodyTimeout = -1 },
+		"batch-idle: must not be negative":           func(c *LoadConfig) { c.BatchIdle = -1 },
+		"write-timeout: must not be negative":        func(c *LoadConfig) { c.WriteTimeout = -1 },
+		"max-body-memory: must be at least 64MiB,":   func(c *LoadConfig) { c.MaxBodyMemory = 63 << 20 },
+		"max-answer-memory: must be at least 96MiB,": func(c *LoadConfig) { c.MaxAnswerMemory = 95 << 20 },
 	} {
 		c := good
 		spoil(&c)
@@ -43,12 +43,12 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 
 // What a server does by itself is what its flags say by default.
 func TestLoadDefaultsAreThoseOfTheInterface(t *testing.T) {
-	require.Equal(t, api.MaxOpen(api.Load{}), api.MaxOpen(loadConfig{}.withDefaults().limits()))
+	require.Equal(t, api.MaxOpen(api.Load{}), api.MaxOpen(LoadConfig{}.withDefaults().limits()))
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config := loadConfig{}.withDefaults()
+	config := LoadConfig{}.withDefaults()
 	config.bind(flags)
 	flags.VisitAll(func(f *pflag.Flag) { require.NoError(t, flags.Set(f.Name, f.DefValue), f.Name) })
-	require.Equal(t, loadConfig{}.withDefaults().limits(), config.limits())
+	require.Equal(t, LoadConfig{}.withDefaults().limits(), config.limits())
 }
 
 func TestNetworks(t *testing.T) {
@@ -75,13 +75,13 @@ func TestNetworks(t *testing.T) {
 }
 
 func TestTooFewOpenFilesAreWarnedOf(t *testing.T) {
-	limit, known := openFileLimit()
+	limit, known := OpenFileLimit()
 	if !known {
 		t.Skip("this system has no such limit")
 	}
 	var log bytes.Buffer
-	c := loadConfig{MaxConnections: 1}.withDefaults()
-	if filesNeeded(c) <= limit {
+	c := LoadConfig{MaxConnections: 1}.withDefaults()
+	if FilesNeeded(c) <= limit {
 		checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
 		require.Empty(t, log.String())
 	}

@@ -1,0 +1,123 @@
+// Package server assembles the process that serves: settings, access, TLS, ledgers, index,
+// metrics, and the API over them.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// Node is an open data folder: the ledgers in it and their index.
+type Node struct {
+	database *pebble.Database
+	Host     *ledger.Host
+	Index    *index.Store
+	log      *slog.Logger
+	made     datadir.Folder
+	// madeDefault: the ledger "default" was made by this start.
+	madeDefault bool
+	version     string // of the program
+	// welcomed: the banner was printed before the folder was opened again.
+	welcomed bool
+}
+
+// Open opens the data folder; the first time it makes it, and the ledger
+// "default". Where that is refused nothing is left that was not there before.
+func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+	made, err := datadir.Make(config.Data)
+	if err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	database, err := pebble.Open(ctx, pebble.Config{
+		Dir:          datadir.Database(config.Data),
+		Logger:       log.With("part", "storage"),
+		MinFreeBytes: uint64(config.MinFreeSpace),
+		CacheBytes:   int64(config.Cache),
+		Copies:       datadir.SnapshotsOf(config.Data).Sweep,
+		ReadWhenFull: true,
+	})
+	if errors.Is(err, storage.ErrDamaged) {
+		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
+	}
+	if errors.Is(err, storage.ErrNoSpace) {
+		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), made.Remove())
+	}
+	if err != nil {
+		return nil, datadir.ExplainOpen(err, config.Data)
+	}
+	n := &Node{database: database, log: log, made: made}
+	if err := n.open(ctx, config, keys); err != nil {
+		unused := n.Host == nil || len(n.Host.Ledgers()) == 0
+		err = errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
+		if unused {
+			err = errors.Join(err, made.Remove())
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+// makeSpool makes an empty folder for results that wait for slow clients.
+func makeSpool(data string) error {
+	return errors.Join(os.RemoveAll(datadir.Spool(data)), os.MkdirAll(datadir.Spool(data), 0o700))
+}
+
+// open opens what is over the database.
+func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
+	ledgerConfig := func(name string) ledger.Config {
+		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data)}
+	}
+	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
+		return fmt.Errorf("making a folder for results that wait: %w", err)
+	}
+	if err := datadir.SnapshotsOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
+		return fmt.Errorf("making a folder for copies: %w", err)
+	}
+	if n.Host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
+		return err
+	}
+	if err := n.makeDefault(ctx); err != nil {
+		return err
+	}
+	n.Index, err = index.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
+	return err
+}
+
+func (n *Node) makeDefault(ctx context.Context) error {
+	_, err := n.Host.Ledger(ledger.Default)
+	if errors.Is(err, ledger.ErrUnknown) {
+		_, err = n.Host.Create(ctx, ledger.New{Name: ledger.Default})
+		n.madeDefault = err == nil
+	}
+	return err
+}
+
+// Close ends the index, drains and closes the ledgers, then closes the database:
+// what was opened of them.
+func (n *Node) Close() error {
+	var errs []error
+	if n.Index != nil {
+		errs = append(errs, n.Index.Close())
+	}
+	if n.Host != nil {
+		errs = append(errs, n.Host.Close())
+	}
+	return errors.Join(append(errs, n.database.Close())...)
+}
+
+// fullBy reports whether a folder that only writes need could not be made because the
+// disk is full, which a server that reads alone goes on without.
+func (n *Node) fullBy(err error) bool {
+	return n.database.ReadOnly() && errors.Is(err, syscall.ENOSPC)
+}

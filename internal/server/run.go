@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colophon/api"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/memory"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+func Run(ctx context.Context, c *cli.Console, config Config, version string) error {
+	if err := datadir.CheckForeign(config.Data); err != nil {
+		return err
+	}
+	if err := datadir.Check(config.Data); err != nil {
+		return err
+	}
+	log := newLogger(c, config)
+	g, err := openGate(config, log)
+	if err != nil {
+		return err
+	}
+	defer g.who.Close()
+	config = config.WithCaches(memory.Usable())
+	defer besideLimit(index.KeptBytes(int64(config.IndexCache)))()
+	defer paceGarbage(c.Env)()
+	at, busy := openAddresses(config)
+	defer at.close()
+	if busy != nil && !datadir.HasDatabase(config.Data) {
+		return busy // before anything is made
+	}
+	// The folder first: a second server on it is told so, be the address free or not.
+	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
+	if errors.Is(err, context.Canceled) {
+		return nil // asked to end before it began
+	}
+	if err != nil {
+		return err
+	}
+	if busy != nil {
+		return errors.Join(busy, node.Close())
+	}
+	node.version = version
+	for {
+		err := node.Serve(ctx, c, config, g, at.shared())
+		if !errors.Is(err, errRoom) {
+			if err := errors.Join(err, node.Close()); err != nil {
+				return err
+			}
+			log.Info("ended")
+			return nil
+		}
+		log.Info("there is room on the disk again: opening the data folder for writing")
+		if err := node.Close(); err != nil {
+			return err
+		}
+		if node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log); err != nil {
+			return err
+		}
+		node.welcomed, node.version = true, version
+	}
+}
+
+func newLogger(c *cli.Console, config Config) *slog.Logger {
+	options := &slog.HandlerOptions{Level: config.LogLevel.Level}
+	if config.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(c.Err, options))
+	}
+	return slog.New(slog.NewTextHandler(c.Err, options))
+}
+
+// Serve answers requests until ctx is done, then finishes those under way.
+func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
+	metrics := api.NewMetrics(prometheus.NewRegistry())
+	metrics.Register(storageCollector{n.database, n.log})
+	service, err := api.New(api.Config{
+		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
+		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
+		SpoolDir: datadir.Spool(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
+		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
+		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
+		Snapshot: func(ctx context.Context) (string, int, error) {
+			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.database)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("making the server: %w", err)
+	}
+	checkOpenFiles(config.LoadConfig, n.log)
+	server := service.HTTP()
+	var underWay sync.RWMutex // read-locked by every request
+	server.Handler = Locked(server.Handler, underWay.RLocker())
+	ended := make(chan error, 1)
+	go func() { ended <- g.serve(server, service.Listen(at.server)) }()
+	// Close does not wait for handlers, and they read the database, which must
+	// not close before they have ended.
+	defer underWay.Lock()
+	if at.metrics != nil {
+		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
+	}
+	if !n.welcomed {
+		if err := n.welcome(c, config, g, at); err != nil {
+			return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
+		}
+	}
+	var room error
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	select {
+	case err := <-ended:
+		return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
+	case <-ctx.Done():
+		n.log.Info("ending: finishing the requests that are under way", "limit", config.ShutdownLimit)
+	case <-n.room(watched):
+		room = errRoom
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
+	defer cancel()
+	if err := server.Shutdown(limited); err != nil {
+		n.log.Warn("closing the connections that are left", "reason", err)
+		return errors.Join(room, server.Close())
+	}
+	return room
+}
+
+// Locked holds a lock during each of a handler's requests.
+func Locked(handler http.Handler, lock sync.Locker) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lock.Lock()
+		defer lock.Unlock()
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// welcome says on stdout where everything is, once the server answers.
+func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
+	l, err := n.Host.Ledger(ledger.Default)
+	if err != nil {
+		return err
+	}
+	data, err := filepath.Abs(config.Data)
+	if err != nil {
+		return err
+	}
+	url := URLOf(g.scheme(), at.server.Addr().String())
+	fmt.Fprintf(c.Out, "Colophon %s is ready.\n\n", n.version)
+	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "  server\t%s\n", url)
+	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
+	if at.metrics != nil {
+		fmt.Fprintf(table, "  metrics\t%s/metrics\n", URLOf("http", at.metrics.Addr().String()))
+	}
+	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
+	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.Note())
+	if n.madeDefault {
+		fmt.Fprintf(table, "  made\ta new ledger%s\n", datadir.NewKeyNote(data))
+	}
+	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
+	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
+	fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if _, err = fmt.Fprintf(c.Out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
+		return err
+	}
+	g.warn(config, n.log, at.server.Addr())
+	return nil
+}
+
+// URLOf is the URL of an address to listen on, as seen from this machine; empty for
+// none, and where the port is not known.
+func URLOf(scheme, listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// errRoom: the database is open for reading alone, and there is room to write again.
+var errRoom = errors.New("there is room on the disk again")
+
+// roomPause is the time between two looks for room.
+const roomPause = time.Second
+
+// room is closed when there is room to open a database for writing that is open for
+// reading alone, unless ctx ends before. It is nil of any other.
+func (n *Node) room(ctx context.Context) <-chan struct{} {
+	if !n.database.ReadOnly() {
+		return nil
+	}
+	found := make(chan struct{})
+	go func() {
+		for n.database.Roomy() != nil {
+			select {
+			case <-time.After(roomPause):
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(found)
+	}()
+	return found
+}
