@@ -25,16 +25,17 @@ var arrows = map[string][]string{
 	"proofs/pack/browser":          {},
 	"storage":                      {},
 	"storage/memory":               {"storage"},
-	"internal/datadir":             {"api", "internal/cli", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
+	"internal/datadir":             {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/server":              {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/record", "storage", "storage/pebble"},
 	"internal/testing/authority":   {},
 	"internal/memory":              {},
 	"internal/cli":                 {"internal/safefile", "proofs"},
 	"internal/bloom":               {},
 	"internal/enginelog":           {},
+	"internal/folderlock":          {"internal/safefile", "storage"},
 	"internal/frames":              {},
 	"internal/safefile":            {},
-	"storage/pebble":               {"internal/bloom", "internal/enginelog", "internal/frames", "internal/safefile", "storage", "storage/pebble/internal/keys"},
+	"storage/pebble":               {"internal/bloom", "internal/enginelog", "internal/folderlock", "internal/frames", "storage", "storage/pebble/internal/keys"},
 	"storage/pebble/internal/keys": {"storage"},
 	"storage/pebble/pebbletest":    {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":          {"storage"},
@@ -50,7 +51,7 @@ var arrows = map[string][]string{
 	"client":                       {"client/wire", "proofs"},
 	"deploy":                       {},
 	"e2e/faults":                   {},
-	"cmd/colophon":                 {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/pack", "storage", "storage/pebble"},
+	"cmd/colophon":                 {"api", "api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/pack", "storage", "storage/pebble"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

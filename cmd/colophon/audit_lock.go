@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"colophon/internal/cli"
+	"colophon/internal/folderlock"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // lockState keeps other audits out of the folder beside the state file, which is made
@@ -20,7 +20,7 @@ func (m *auditMemory) lockState() error {
 		return cli.Refused("--state: %w", err)
 	}
 	var err error
-	switch m.lock, err = pebble.LockFolder(m.dir()); {
+	switch m.lock, err = folderlock.Take(m.dir()); {
 	case errors.Is(err, storage.ErrInUse):
 		return cli.Exitf(cli.ExitInUse, "--state: another audit has %s: %w\nWait for it, or name another file", m.file, err)
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
 	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -107,7 +108,7 @@ func lockBackup(store backupStore, copies datadir.Snapshots) (release func() err
 	if err := store.make(); err != nil {
 		return nil, err
 	}
-	there, err := pebble.LockFolder(store.dir)
+	there, err := folderlock.Take(store.dir)
 	if errors.Is(err, storage.ErrInUse) {
 		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is under way", store.dir)
 	}

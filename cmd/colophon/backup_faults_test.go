@@ -15,10 +15,10 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // The newest backup is the one that was made last, whatever the clock says.
@@ -53,7 +53,7 @@ func TestRestoresOneByOne(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.NoError(t, os.MkdirAll(datadir.Restoring(data), 0o700))
-	lock, err := pebble.LockFolder(datadir.Restoring(data))
+	lock, err := folderlock.Take(datadir.Restoring(data))
 	require.NoError(t, err)
 	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is under way")
 	require.NoError(t, lock.Close())

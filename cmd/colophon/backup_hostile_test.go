@@ -17,6 +17,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
 	"colophon/storage/pebble"
 )
 
@@ -84,7 +85,7 @@ func TestBackupsOneByOne(t *testing.T) {
 	for _, k := range []struct{ dir, says string }{
 		{s.backups, "another backup to"}, {datadir.SnapshotsOf(s.data).Dir, "another backup of this data folder"},
 	} {
-		lock, err := pebble.LockFolder(k.dir)
+		lock, err := folderlock.Take(k.dir)
 		require.NoError(t, err)
 		require.Contains(t, s.colophon(cli.ExitInUse, "backup", "--data", s.data, "--to", s.backups, "--keep", "1"), k.says)
 		require.NoError(t, lock.Close())

@@ -15,9 +15,9 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
 	"colophon/internal/server"
 	"colophon/ledger"
-	"colophon/storage/pebble"
 )
 
 // init lets tests make folders that no other user can write to, as umask 002 would not.
@@ -166,7 +166,7 @@ func TestLockFilesAreNoLinks(t *testing.T) {
 	path, check := victim(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(path, filepath.Join(dir, "LOCK")))
-	_, err := pebble.LockFolder(dir)
+	_, err := folderlock.Take(dir)
 	require.ErrorContains(t, err, "no regular file")
 	check()
 

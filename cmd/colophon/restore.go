@@ -15,8 +15,8 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // restoreOptions is the command line of restore.
@@ -143,7 +143,7 @@ func (o restoreOptions) lock() (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := pebble.LockFolder(dir)
+	lock, err := folderlock.Take(dir)
 	if errors.Is(err, storage.ErrInUse) {
 		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is under way", o.data)
 	}

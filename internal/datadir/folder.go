@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
+	"colophon/internal/folderlock"
 	"colophon/ledger"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // Folder is what a start makes of a data folder that has no database yet: a
@@ -87,7 +87,7 @@ func (m Folder) Remove() error {
 		return nil
 	}
 	// Another server may have come for the folder as soon as it was closed.
-	lock, err := pebble.LockFolder(Database(m.data))
+	lock, err := folderlock.Take(Database(m.data))
 	if errors.Is(err, storage.ErrInUse) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"colophon/api"
+	"colophon/internal/folderlock"
 	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -43,7 +44,7 @@ func (s Snapshots) Lock() (io.Closer, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	held, err := pebble.LockFolder(s.Dir)
+	held, err := folderlock.Take(s.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing
 // Answer makes the copy that a backup of another process asks its server for.
 // api.ErrNoSnapshot if none waits for one, or the one that does has it.
 func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
-	held, err := pebble.LockFolder(s.Dir)
+	held, err := folderlock.Take(s.Dir)
 	switch {
 	case err == nil:
 		return "", 0, errors.Join(errNoBackup, held.Close())

@@ -105,7 +105,7 @@ func (l *ledger) setClaims(c *change, b storage.Batch) {
 	sorted := slices.SortedStableFunc(slices.Values(b.Keys), func(a, b storage.Key) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	var key, value []byte
 	for _, k := range sorted {
-		l.sought.add(k.Key)
+		l.digests.add(k.Key)
 		key = keys.AppendClaim(key[:0], l.number, k.Key)
 		value = keys.AppendClaimValue(value[:0], k)
 		c.set(key, value)

@@ -123,7 +123,7 @@ const (
 
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
 // at stopAt writes wait. Merging many at once costs least, and what is new is not looked
-// for in them (see sought).
+// for in them (see digestFilter).
 const (
 	compactAt = 64
 	stopAt    = 128

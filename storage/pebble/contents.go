@@ -42,7 +42,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 			continue
 		}
 		p.fresh[p.sorted[first]] = true
-		if !erased[digest] && l.sought.mayBeThere(digest) {
+		if !erased[digest] && l.digests.mayContain(digest) {
 			possible = append(possible, first)
 		}
 	}
@@ -94,7 +94,7 @@ func (l *ledger) setHoldings(c *change, p *pieces) {
 }
 
 func (l *ledger) setPlace(c *change, content *storage.Content) {
-	l.sought.add(content.Digest)
+	l.digests.add(content.Digest)
 	var key, value [keys.MaxLength]byte
 	c.set(keys.AppendPlace(key[:0], l.number, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
 }

@@ -9,6 +9,7 @@ import (
 
 	engine "github.com/cockroachdb/pebble/v2"
 
+	"colophon/internal/folderlock"
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
 )
@@ -17,7 +18,7 @@ import (
 // methods are safe for concurrent use, except that Close waits for nobody.
 type Database struct {
 	engine  *engine.DB
-	lock    *folderLock
+	lock    *folderlock.Lock
 	space   space
 	reserve *reserveFS
 	logs    *logFS
@@ -261,7 +262,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 
 // remember makes the one handle on a ledger. The caller holds d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
-	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), sought: d.fillers.newSought(info.Name, number)}
+	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
 	l.head.Store(&head)
 	d.ledgers[info.Name] = l

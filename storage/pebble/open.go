@@ -12,6 +12,7 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"colophon/internal/folderlock"
 	"colophon/internal/frames"
 	"colophon/storage"
 	"colophon/storage/pebble/internal/keys"
@@ -46,7 +47,7 @@ func open(cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockFolder(cfg.FS, dir)
+	lock, err := folderlock.TakeIn(cfg.FS, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func open(cfg Config) (*Database, error) {
 	d.fillers = newFillers(d, cache, cfg)
 	options := cfg.options()
 	options.Cache = cache
-	options.Lock = lock.file
+	options.Lock = lock.File
 	options.FormatMajorVersion = format
 	options.ReadOnly = cfg.ReadOnly
 	options.FS = frames.Files{FS: markerFS{d.logs}}

@@ -2,13 +2,10 @@ package pebble
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -83,19 +80,6 @@ func TestOpenTwiceInMemory(t *testing.T) {
 	_, err := Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrInUse)
 	require.NoError(t, db.Close())
-}
-
-func TestHeldElsewhere(t *testing.T) {
-	onPath := func(err error) error { return &fs.PathError{Op: "open", Path: "LOCK", Err: err} }
-	for _, err := range []error{
-		syscall.EAGAIN, syscall.EACCES, errors.New("lock held by current process"),
-		errors.New("fcntl: resource temporarily unavailable"),
-	} {
-		require.True(t, heldElsewhere(err), err)
-	}
-	for _, err := range []error{onPath(syscall.EACCES), onPath(syscall.ENOENT), syscall.ENOLCK, syscall.EROFS} {
-		require.False(t, heldElsewhere(err), err)
-	}
 }
 
 func TestOpenRefusesOtherFormat(t *testing.T) {

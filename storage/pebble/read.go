@@ -95,7 +95,7 @@ func (l *ledger) Keys(ctx context.Context, asked []storage.Hash) ([]storage.Key,
 		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
 	}
 	// In the order of the keys, neighbours are found in the same blocks.
-	sorted := slices.DeleteFunc(slices.Clone(asked), func(key storage.Hash) bool { return !l.sought.mayBeThere(key) })
+	sorted := slices.DeleteFunc(slices.Clone(asked), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
 	var claims []storage.Key

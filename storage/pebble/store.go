@@ -16,11 +16,11 @@ type ledger struct {
 	number keys.Ledger
 
 	// mu makes writers of head, info and recent wait for each other.
-	mu     sync.Mutex
-	info   atomic.Pointer[storage.Info] // written under mu, read by all
-	head   atomic.Pointer[storage.Head] // written under mu once durable, read by all
-	recent *recent                      // under mu
-	sought *sought
+	mu      sync.Mutex
+	info    atomic.Pointer[storage.Info] // written under mu, read by all
+	head    atomic.Pointer[storage.Head] // written under mu once durable, read by all
+	recent  *recent                      // under mu
+	digests *digestFilter
 	// redacted: some record is, or a commit that says so has begun. Most ledgers have none,
 	// and looking for what is not there costs as much as reading an entry.
 	redacted atomic.Bool

@@ -108,7 +108,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 			return nil, nil, errors.Join(err, db.Close())
 		}
 		// A filter that is never filled: what fills it would read the same files.
-		store.(*ledger).sought.filter = bloom.New(db.fillers.take)
+		store.(*ledger).digests.filter = bloom.New(db.fillers.take)
 		return db, store, nil
 	}
 	// A pause of nothing changes nothing, but is counted.

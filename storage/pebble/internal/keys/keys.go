@@ -78,13 +78,13 @@ func Apart(key []byte) (apart bool, end []byte) {
 	return false, nil
 }
 
-// Sought reports whether a key is one that is looked up to learn whether it is
-// there: a content's place or a claim.
-func Sought(key []byte) bool {
+// HasDigest reports whether a key ends in a digest: the place of a content, or a claim.
+// Writers look these keys up to learn whether they exist.
+func HasDigest(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
 }
 
-// Digest is what is looked for by a key that is Sought.
+// Digest is the digest of a key for which HasDigest is true.
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
 // Format is the key of the database's format version. It is the same in every

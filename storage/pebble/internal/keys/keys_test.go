@@ -118,13 +118,13 @@ func TestApart(t *testing.T) {
 	}
 }
 
-func TestSought(t *testing.T) {
-	require.True(t, keys.Sought(keys.AppendPlace(nil, 1, digest(2))))
-	require.True(t, keys.Sought(keys.AppendClaim(nil, 1, digest(2))))
+func TestHasDigest(t *testing.T) {
+	require.True(t, keys.HasDigest(keys.AppendPlace(nil, 1, digest(2))))
+	require.True(t, keys.HasDigest(keys.AppendClaim(nil, 1, digest(2))))
 	require.Equal(t, digest(2), keys.Digest(keys.AppendPlace(nil, 1, digest(2))))
 	require.Equal(t, digest(2), keys.Digest(keys.AppendClaim(nil, 1, digest(2))))
 	for _, key := range [][]byte{nil, keys.AppendReference(nil, 1, digest(2), 3), keys.AppendEntry(nil, 1, 2), keys.Setting(1, string(make([]byte, 32)))} {
-		require.False(t, keys.Sought(key))
+		require.False(t, keys.HasDigest(key))
 	}
 }
 

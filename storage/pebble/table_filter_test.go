@@ -49,7 +49,7 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 	}
 }
 
-// Filters hold the three keys that are sought of a record, of the seven that it has.
+// Filters hold the three keys of a record that have a digest, of the seven that it has.
 func TestFiltersAreSmall(t *testing.T) {
 	const records = 4000
 	db, l := one(t, vfs.NewMem())

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package pebble
+package folderlock
 
 import (
 	"os"
@@ -18,9 +18,9 @@ func TestLockFilesAreNotEmptied(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "LOCK")
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
-	lock, err := LockFolder(dir)
+	lock, err := Take(dir)
 	require.NoError(t, err)
-	_, err = LockFolder(dir)
+	_, err = Take(dir)
 	require.ErrorIs(t, err, storage.ErrInUse)
 	require.NoError(t, lock.Close())
 	text, err := os.ReadFile(path)

@@ -23,20 +23,20 @@ func (filterPolicy) Name() string { return "colophon.sought" }
 
 // MayContain implements engine.FilterPolicy.
 func (p filterPolicy) MayContain(kind engine.FilterType, filter, key []byte) bool {
-	return !keys.Sought(key) || p.FilterPolicy.MayContain(kind, filter, key)
+	return !keys.HasDigest(key) || p.FilterPolicy.MayContain(kind, filter, key)
 }
 
 // NewWriter implements engine.FilterPolicy.
 func (p filterPolicy) NewWriter(kind engine.FilterType) engine.FilterWriter {
-	return soughtKeys{p.FilterPolicy.NewWriter(kind)}
+	return digestKeys{p.FilterPolicy.NewWriter(kind)}
 }
 
-// soughtKeys leaves the other keys out of a filter.
-type soughtKeys struct{ engine.FilterWriter }
+// digestKeys leaves the other keys out of a filter.
+type digestKeys struct{ engine.FilterWriter }
 
 // AddKey implements engine.FilterWriter.
-func (s soughtKeys) AddKey(key []byte) {
-	if keys.Sought(key) {
+func (s digestKeys) AddKey(key []byte) {
+	if keys.HasDigest(key) {
 		s.FilterWriter.AddKey(key)
 	}
 }

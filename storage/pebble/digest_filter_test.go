@@ -43,8 +43,8 @@ func TestNewKeysAreNotLookedFor(t *testing.T) {
 
 	var all []storage.Hash
 	for seq := range uint64(records) {
-		require.True(t, l.sought.mayBeThere(digestOf(seq)))
-		require.True(t, l.sought.mayBeThere(digestOf(1<<62+seq)))
+		require.True(t, l.digests.mayContain(digestOf(seq)))
+		require.True(t, l.digests.mayContain(digestOf(1<<62+seq)))
 		all = append(all, digestOf(^seq))
 	}
 	held, err := l.Keys(ctx, all)
@@ -68,21 +68,21 @@ func TestWhatIsNotKnownMayBeThere(t *testing.T) {
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, 100, prose(1<<20))))
 
 	never := digestOf(1 << 50)
-	require.True(t, (&sought{fillers: db.fillers, number: l.number}).mayBeThere(never))
+	require.True(t, (&digestFilter{fillers: db.fillers, number: l.number}).mayContain(never))
 	db.fillers.under.Wait()
-	require.False(t, l.sought.mayBeThere(never))
+	require.False(t, l.digests.mayContain(never))
 
 	db.fillers.spare.Store(0)
-	small := db.fillers.newSought("default", l.number)
-	small.mayBeThere(never)
+	small := db.fillers.newDigestFilter("default", l.number)
+	small.mayContain(never)
 	db.fillers.under.Wait()
-	require.True(t, small.mayBeThere(never))
+	require.True(t, small.mayContain(never))
 
 	db.fillers.stop()
-	ended := db.fillers.newSought("default", l.number)
-	ended.mayBeThere(never)
+	ended := db.fillers.newDigestFilter("default", l.number)
+	ended.mayContain(never)
 	db.fillers.under.Wait()
-	require.True(t, ended.mayBeThere(never))
+	require.True(t, ended.mayContain(never))
 }
 
 // Where something cannot be read while a filter is filled, it says of nothing that it is
@@ -110,15 +110,15 @@ func TestBrokenFillKnowsNothing(t *testing.T) {
 			continue
 		}
 		l := store.(*ledger)
-		l.sought.mayBeThere(digestOf(0))
+		l.digests.mayContain(digestOf(0))
 		db.fillers.under.Wait()
-		if !l.sought.filled {
+		if !l.digests.filled {
 			broken++
 			require.Equal(t, testConfig(copied).filterBytes(), db.fillers.spare.Load())
 		}
 		for seq := range uint64(records) {
-			require.True(t, l.sought.mayBeThere(digestOf(seq)))
-			require.True(t, l.sought.mayBeThere(digestOf(^seq)))
+			require.True(t, l.digests.mayContain(digestOf(seq)))
+			require.True(t, l.digests.mayContain(digestOf(^seq)))
 		}
 		require.NoError(t, db.Close())
 	}

@@ -1,4 +1,5 @@
-package pebble
+// Package folderlock lets one process at a time use a folder.
+package folderlock
 
 import (
 	"errors"
@@ -16,40 +17,39 @@ import (
 	"colophon/storage"
 )
 
-// folderLock keeps all others out of a database: by the engine's lock file and,
-// because a file can be deleted and made anew, by a lock on the folder itself
-// where the system has one.
-type folderLock struct {
-	file   *engine.Lock
-	folder io.Closer // nil where there is none
+// Lock is a lock on a folder. It has two parts: the engine's lock file, and, because a file
+// can be deleted and made again, a lock on the folder itself where the system has one.
+type Lock struct {
+	File   *engine.Lock // the engine checks it when it opens the folder
+	folder io.Closer    // nil if the system or the file system has no such locks
 }
 
-// LockFolder keeps all others out of a folder of the operating system until the Closer
-// is closed or the process ends; storage.ErrInUse if somebody has it. A file "LOCK" is
-// made in it, and stays.
-func LockFolder(dir string) (io.Closer, error) {
-	lock, err := lockFolder(vfs.Default, dir)
+// Take locks a folder of the operating system until the Closer is closed or the process
+// ends. It returns storage.ErrInUse if another process, or this one, has the lock. The
+// file "LOCK" is made in the folder and stays.
+func Take(dir string) (io.Closer, error) {
+	lock, err := TakeIn(vfs.Default, dir)
 	if err != nil {
-		return nil, err // and a Closer that is nil
+		return nil, err // with a nil Closer, not a nil *Lock in it
 	}
 	return lock, nil
 }
 
-// lockFolder takes both locks; storage.ErrInUse if somebody has one of them.
-func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
+// TakeIn locks a folder of any file system, like Take.
+func TakeIn(files vfs.FS, dir string) (*Lock, error) {
 	if vfs.Root(files) == vfs.Default { // the engine would empty what a link leads to
 		if err := safefile.CheckRegular(filepath.Join(dir, "LOCK")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 	}
-	lock := new(folderLock)
+	lock := new(Lock)
 	var err error
 	if vfs.Root(files) == vfs.Default { // first: the process that has the file's lock loses it with any close of the file
 		if lock.folder, err = lockItself(dir); err != nil {
 			return nil, err
 		}
 	}
-	if lock.file, err = engine.LockDirectory(dir, lockFiles(files)); err == nil {
+	if lock.File, err = engine.LockDirectory(dir, lockFiles(files)); err == nil {
 		return lock, nil
 	}
 	if heldElsewhere(err) {
@@ -63,19 +63,18 @@ func lockFolder(files vfs.FS, dir string) (*folderLock, error) {
 	return nil, err
 }
 
-// Close gives both locks back.
-func (l *folderLock) Close() error {
-	err := l.file.Close()
+// Close releases both parts.
+func (l *Lock) Close() error {
+	err := l.File.Close()
 	if l.folder != nil {
 		err = errors.Join(err, l.folder.Close())
 	}
 	return err
 }
 
-// heldElsewhere reports whether a failed lock means that somebody has it. POSIX
-// lets fcntl say EAGAIN or EACCES; the latter on the way to the file, which
-// comes with its path, is a matter of permissions. A lock of the same process
-// is known to Pebble by a sentence only.
+// heldElsewhere reports whether a lock failed because it is held. POSIX lets fcntl return
+// EAGAIN or EACCES. EACCES with a path means missing permissions instead. A lock that this
+// process holds is known only by the text of the engine's error.
 func heldElsewhere(err error) bool {
 	var onPath *fs.PathError
 	switch {

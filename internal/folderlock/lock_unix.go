@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package pebble
+package folderlock
 
 import (
 	"errors"
@@ -56,9 +56,9 @@ func flock(file *os.File) error {
 	}
 }
 
-// lockItself locks a folder until the Closer is closed or the process ends;
-// storage.ErrInUse if it is locked already. nil where the folder is on a file
-// system that has no such locks, as some on networks have not.
+// lockItself locks a folder until the Closer is closed or the process ends. It returns
+// storage.ErrInUse if the folder is locked already, and nil if the file system has no
+// such locks, like some network file systems.
 func lockItself(dir string) (io.Closer, error) {
 	folder, err := os.Open(dir)
 	if err != nil {

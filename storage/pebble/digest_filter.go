@@ -1,0 +1,170 @@
+package pebble
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/internal/bloom"
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// digestFilter says of most digests that the ledger has no place and no claim for them,
+// without a lookup. Nearly all digests that are written are new, and each lookup would
+// search every table that may contain the key (BenchmarkCommit). It is safe for
+// concurrent use.
+//
+// The first use starts a goroutine that reads the digests which the ledger already has.
+// Until it is done, and when memory runs out, mayContain always returns true.
+type digestFilter struct {
+	fillers *fillers
+	name    string
+	number  keys.Ledger
+
+	mu     sync.Mutex    // guards what follows; held briefly
+	filter *bloom.Filter // nil until the first use
+	filled bool          // with all that the ledger had at the first use
+}
+
+// mayContain returns false only for a digest that the ledger has no place and no claim for.
+func (f *digestFilter) mayContain(digest storage.Hash) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begin()
+	return !f.filled || f.filter.MayHave(bloom.Key(digest[:]))
+}
+
+// add adds a digest. The caller does so before the key is visible to readers, so that
+// the goroutine that fills the filter cannot miss it.
+func (f *digestFilter) add(digest storage.Hash) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begin()
+	f.filter.Add(bloom.Key(digest[:]))
+}
+
+// begin starts to fill the filter at the first call. The caller holds f.mu.
+func (f *digestFilter) begin() {
+	if f.filter == nil {
+		f.filter = bloom.New(f.fillers.take)
+		f.fillers.begin(f)
+	}
+}
+
+// fill adds the places and claims that the ledger has, until ctx is done or memory runs
+// out. After an error the filter is of no use and gives its memory back.
+func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
+	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.Places, keys.Claims} {
+		start, end := kind(f.number)
+		for start != nil {
+			if ctx.Err() != nil || f.blind() {
+				return nil
+			}
+			var err error
+			if start, err = f.fillSome(db, start, end); err != nil {
+				f.giveUp()
+				return err
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.filled = true
+	return nil
+}
+
+func (f *digestFilter) blind() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.filter.Blind()
+}
+
+func (f *digestFilter) giveUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.filter.Release()
+}
+
+// fillKeys bounds the keys that one iterator reads: an open iterator keeps files alive.
+const fillKeys = 1 << 14
+
+// fillSome adds the digests of some keys from start on, and returns the next start; nil
+// at the end.
+func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, err error) {
+	it, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return nil, err
+	}
+	var digests []storage.Hash
+	left := fillKeys
+	for ok := it.First(); ok; ok = it.Next() {
+		if left--; left < 0 {
+			next = append([]byte{}, it.Key()...)
+			break
+		}
+		if keys.HasDigest(it.Key()) {
+			digests = append(digests, keys.Digest(it.Key()))
+		}
+	}
+	if err := it.Close(); err != nil { // includes errors of reading
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range digests {
+		f.filter.Add(bloom.Key(digests[i][:]))
+	}
+	return next, nil
+}
+
+// fillers fills the digest filters of a database's ledgers in the background.
+type fillers struct {
+	db     *Database
+	logger *slog.Logger
+	cache  *engine.Cache // gives the filters' memory up: their sum stays within the cache's size
+	spare  atomic.Int64  // bytes that the filters may still take, first come, first served
+	ctx    context.Context
+	stop   context.CancelFunc // ends ctx
+	under  sync.WaitGroup
+}
+
+func newFillers(db *Database, cache *engine.Cache, cfg Config) *fillers {
+	f := &fillers{db: db, logger: cfg.Logger, cache: cache}
+	f.spare.Store(cfg.filterBytes())
+	f.ctx, f.stop = context.WithCancel(context.Background())
+	return f
+}
+
+func (f *fillers) newDigestFilter(name string, number keys.Ledger) *digestFilter {
+	return &digestFilter{fillers: f, name: name, number: number}
+}
+
+// take implements bloom.Memory.
+func (f *fillers) take(bytes int64) (release func(), ok bool) {
+	give, ok := bloom.Within(&f.spare)(bytes)
+	if !ok {
+		return nil, false
+	}
+	reserved := f.cache.Reserve(int(bytes))
+	return func() { reserved(); give() }, true
+}
+
+// begin fills a filter in the background. Until that is done, lookups go to the database.
+func (f *fillers) begin(filter *digestFilter) {
+	f.under.Go(func() {
+		if err := filter.fill(f.ctx, f.db.engine); err != nil {
+			f.logger.Warn("the digests of a ledger could not be read: until the next start each write looks its digests up first",
+				"ledger", filter.name, "error", err)
+		}
+	})
+}
+
+// end stops the goroutines and waits for them. No filter is used afterwards.
+func (f *fillers) end() {
+	f.stop()
+	f.under.Wait()
+}
