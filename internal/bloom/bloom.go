@@ -1,5 +1,5 @@
-// Package bloom tells most keys that were never written from those that were, without
-// reading: looking for what is not there costs most.
+// Package bloom is a growing Bloom filter in bounded memory. It answers for most keys that
+// were never written that they are absent, which spares the most expensive lookups.
 package bloom
 
 import (
@@ -7,15 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Key is half a SHA-256, or one that was mixed with a number: as good as random, so that it
-// serves as its own hash.
+// Key is half of a SHA-256, or of one mixed with a number. Its bits are as good as random,
+// so the filter uses them directly and does not hash again.
 type Key = [16]byte
 
-// Memory is what filters take theirs from: so many bytes, until they are released, or
-// nothing if there are not as many.
+// Memory reserves bytes until release is called; ok is false if there are too few left.
 type Memory func(bytes int64) (release func(), ok bool)
 
-// Within is memory out of spare bytes, which others may take from too.
+// Within reserves memory from spare, a number of bytes that several filters may share.
 func Within(spare *atomic.Int64) Memory {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
@@ -26,21 +25,20 @@ func Within(spare *atomic.Int64) Memory {
 	}
 }
 
-// Filter has all keys that were added, and at most seven in a thousand that were not. It
-// grows with them, and its memory is bounded: when there is no room for more it gives
-// back what it has, and says of every key that it may be there. It is not safe for
-// concurrent use.
+// Filter contains every key that was added, and falsely at most seven in a thousand of all
+// others. It grows with the keys until memory runs out. Then it releases its memory, and
+// MayHave returns true for every key. It is not safe for concurrent use.
 type Filter struct {
 	memory Memory
-	layers []layer // each for four times as many as the one before, if there is room
-	blind  bool    // keys were left out
+	layers []layer // each for four times as many keys as the one before, memory permitting
+	blind  bool    // memory ran out: keys are missing
 }
 
-// layer is a Bloom filter in blocks: all bits of a key are in one of them.
+// layer is a blocked Bloom filter: all bits of a key are in one block, one cache line.
 type layer struct {
-	blocks  []block // a power of two
+	blocks  []block // their number is a power of two
 	room    int     // keys that may still be added
-	release func()  // of the memory
+	release func()  // returns the memory
 }
 
 type block [8]uint64
@@ -75,8 +73,8 @@ func (f *Filter) Add(k Key) {
 	}
 }
 
-// grow adds a layer of so many blocks, or half of them or less if there is no room for
-// more; false if there is not even for the fewest.
+// grow adds a layer. If there is too little memory for that number of blocks, it tries half
+// of them, and so on; false if not even the smallest layer fits.
 func (f *Filter) grow(blocks int) bool {
 	for ; blocks >= first; blocks /= 2 {
 		if release, ok := f.memory(int64(blocks) * blockBytes); ok {
@@ -87,7 +85,7 @@ func (f *Filter) grow(blocks int) bool {
 	return false
 }
 
-// Release gives back the memory. From now on every key may be there.
+// Release returns the memory. After it, MayHave returns true for every key.
 func (f *Filter) Release() {
 	for _, l := range f.layers {
 		l.release()
@@ -95,17 +93,18 @@ func (f *Filter) Release() {
 	f.layers, f.blind = nil, true
 }
 
-// Blind reports whether every key may be there, since there was no room for all.
+// Blind reports whether MayHave returns true for every key, because memory ran out or
+// Release was called.
 func (f *Filter) Blind() bool { return f.blind }
 
-// placesOf are the places of a key's seven bits, below a 1.
+// placesOf packs the positions of a key's seven bits, nine bits each, below a final 1.
 func placesOf(k Key) uint64 { return binary.BigEndian.Uint64(k[8:]) | 1<<63 }
 
 func (l *layer) block(k Key) *block {
 	return &l.blocks[binary.BigEndian.Uint64(k[:])&uint64(len(l.blocks)-1)]
 }
 
-// MayHave is false for a key that was never added.
+// MayHave returns false only for a key that was never added.
 func (f *Filter) MayHave(k Key) bool {
 	if f.blind {
 		return true

@@ -14,7 +14,7 @@ func key(n int) Key {
 	return Key(sum[:])
 }
 
-// All that were added may be there, and few others.
+// Every added key is found, and few others are.
 func TestFilter(t *testing.T) {
 	const count = 4 * first * blockKeys
 	var spare atomic.Int64
@@ -24,18 +24,17 @@ func TestFilter(t *testing.T) {
 	for n := range count {
 		f.Add(key(n))
 	}
-	strange := 0
+	absent := 0
 	for n := range count {
 		require.True(t, f.MayHave(key(n)))
 		if f.MayHave(key(count + n)) {
-			strange++
+			absent++
 		}
 	}
-	require.Less(t, strange, count/100)
+	require.Less(t, absent, count/100)
 }
 
-// A filter that has no room for more says of every key that it may be there, and gives
-// back what it took.
+// A filter that runs out of memory answers true for every key, and returns all its memory.
 func TestFilterIsBounded(t *testing.T) {
 	const bytes = 3 * first * blockBytes
 	var spare atomic.Int64
@@ -60,12 +59,12 @@ func BenchmarkMayHave(b *testing.B) {
 	for n := range 1_000_000 {
 		f.Add(key(n))
 	}
-	strange := make([]Key, 1<<12)
-	for n := range strange {
-		strange[n] = key(-1 - n)
+	absent := make([]Key, 1<<12)
+	for n := range absent {
+		absent[n] = key(-1 - n)
 	}
 	b.ResetTimer()
 	for n := range b.N {
-		f.MayHave(strange[n%len(strange)])
+		f.MayHave(absent[n%len(absent)])
 	}
 }

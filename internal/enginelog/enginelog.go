@@ -1,5 +1,4 @@
-// Package enginelog hands the messages of an embedded Pebble database on to the
-// program's log.
+// Package enginelog writes the messages of an embedded Pebble database to the program's log.
 package enginelog
 
 import (
@@ -16,25 +15,24 @@ type Logger struct {
 	failures limiter
 }
 
-// New makes a Logger. fatal, which name names, ends the process and must not
-// return: Pebble would go on as if the write that failed had succeeded.
+// New makes a Logger. fatal must end the process and must not return: Pebble would go on as
+// if the failed write had succeeded. name is the name of fatal, for the panic if it returns.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}
 }
 
-// Infof takes the engine's running commentary.
+// Infof logs what the engine does, at debug level.
 func (l *Logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
 
-// Errorf takes failures in the background, which the engine tries again at once
-// and for as long as they last.
+// Errorf logs failures of background work. The engine repeats such work at once for as long
+// as it fails, so at most one message a second is logged.
 func (l *Logger) Errorf(format string, args ...any) {
 	if ok, skipped := l.failures.pass(time.Now()); ok {
-		l.out.Error(fmt.Sprintf(format, args...), "like_it_before", skipped)
+		l.out.Error(fmt.Sprintf(format, args...), "skipped_before", skipped)
 	}
 }
 
-// Fatalf takes failures after which the engine's state is unknown. It does not
-// return.
+// Fatalf ends the process: after such a failure the engine's state is unknown.
 func (l *Logger) Fatalf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	l.fatal(msg)

@@ -8,18 +8,16 @@ import (
 // interval is the least time between two messages.
 const interval = time.Second
 
-// limiter lets one message pass in each interval, so that what happens over and
-// over does not flood the log: an engine that cannot open files tries again tens
-// of thousands of times a second. The zero limiter is ready; it is safe for
-// concurrent use.
+// limiter passes one message per interval, so that a failure that repeats does not flood
+// the log: an engine that cannot open files retries tens of thousands of times a second.
+// The zero limiter is ready to use, and safe for concurrent use.
 type limiter struct {
 	mu      sync.Mutex // guards what follows
-	next    time.Time  // when one may pass again
-	skipped int        // since the last that passed
+	next    time.Time  // when the next message may pass
+	skipped int        // messages since the last that passed
 }
 
-// pass says whether a message at that time is to be logged, and how many before
-// it were not.
+// pass reports whether to log a message at that time, and how many were skipped before it.
 func (l *limiter) pass(now time.Time) (ok bool, skipped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

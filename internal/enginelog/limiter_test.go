@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOneMessageAninterval(t *testing.T) {
+func TestOneMessagePerInterval(t *testing.T) {
 	var l limiter
 	at := time.Unix(0, 0)
 	for _, c := range []struct {

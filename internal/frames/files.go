@@ -11,13 +11,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Files has the engine open no manifest and no write-ahead log that is damaged. It
-// reads them up to the first thing that it cannot read, and takes that for the end: one
-// changed bit, and it deletes all tables that it has not read of, or goes on from an
-// older state, over what was acknowledged. What it reads is what was looked at. A
-// damaged file is an error of the opening, one that engine.IsCorruptionError knows, and
-// nothing has changed. Of files of values it opens none whose end is damaged, at which it
-// would panic.
+// Files is a file system that refuses to open a damaged manifest or write-ahead log. The
+// engine would read such a file up to the damage and take that for its end: one changed
+// bit, and it deletes tables that are in use, or continues from an older state and
+// overwrites acknowledged records. The engine reads the bytes that were checked, from
+// memory. Opening a damaged file fails with an error that engine.IsCorruptionError
+// recognises, and changes nothing. Value files with a damaged footer are refused too,
+// because the engine panics on them.
 type Files struct{ vfs.FS }
 
 // Open implements vfs.FS.
@@ -40,7 +40,7 @@ func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return vfs.NewMemFile(text), nil
 }
 
-// soundness is how a file of that name is looked at; nil if it is not.
+// soundness returns the check for a file of that name; nil if it needs none.
 func soundness(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
 		return func(text []byte) error { return CheckLog(text, uint64(number)) }

@@ -1,9 +1,9 @@
-// Package frames looks for damage in the two sorts of files that Pebble reads by
-// stopping, without a word, at the first thing that it cannot read: write-ahead logs and
-// manifests. Both are sequences of chunks with checksums, in blocks of 32 KiB. They may
-// end in the midst of a write that was under way when the power failed, which is how
-// they end after a crash; a bit that has changed before the end looks the same to Pebble,
-// which then takes what follows for never written, and deletes it.
+// Package frames finds damage in write-ahead logs and manifests before Pebble opens them.
+//
+// Both are sequences of chunks with checksums, in blocks of 32 KiB. After a crash they may
+// end in the middle of a write. Pebble therefore stops silently at the first chunk that it
+// cannot read. A bit that changed earlier in the file looks the same to it: it treats all
+// that follows as never written, and deletes it.
 package frames
 
 import (
@@ -14,9 +14,9 @@ import (
 	"math/bits"
 )
 
-// The layout of a chunk, of Pebble's formats: CRC (4 bytes), length of the payload (2),
-// encoding (1); in write-ahead logs then the number of the log (4) and how much of it was
-// known to be synced (8). All are little-endian.
+// The layout of a chunk in Pebble's formats: CRC (4 bytes), length of the payload (2),
+// encoding (1). In write-ahead logs follow the number of the log (4) and the offset up to
+// which it was known to be synced (8). All are little-endian.
 const (
 	blockBytes     = 32 << 10
 	atLength       = 4
@@ -24,12 +24,11 @@ const (
 	atNumber       = 7
 	atSynced       = 11
 	manifestHeader = 7
-	olderHeader    = 11 // of logs that do not say what is synced, as a new database's first, and of all trailers
+	olderHeader    = 11 // of logs without the synced offset, such as the first of a new database, and of all trailers
 	logHeader      = 19
 )
 
-// The encodings of chunks: the whole of a record, or the first, the middle, the last of
-// its parts.
+// The encodings of chunks: a whole record, or its first, middle, or last part.
 const (
 	manifestWhole = 1
 	manifestFirst = 2
@@ -40,22 +39,22 @@ const (
 	logLast       = 12
 )
 
-// What a manifest has at least, but for the first of a database.
+// Every manifest but the first of a database has at least two records.
 const (
 	firstManifest = 1
 	leastRecords  = 2
 )
 
-// file is a file that is looked at.
+// file is the content of a log or manifest, and what its chunks must be like.
 type file struct {
 	text   []byte
 	header int
-	least  byte // encodings of its chunks, from
-	most   byte // to
-	number uint32
+	least  byte   // smallest encoding of its chunks
+	most   byte   // largest
+	number uint32 // of the log, in each header
 }
 
-// CheckLog is an error if a write-ahead log of that number is damaged before its end.
+// CheckLog returns an error if the write-ahead log with that number is damaged before its end.
 func CheckLog(text []byte, number uint64) error {
 	log := file{text, logHeader, logWhole, logLast, uint32(number)}
 	older := file{text, olderHeader, olderWhole, olderLast, uint32(number)}
@@ -68,11 +67,10 @@ func CheckLog(text []byte, number uint64) error {
 	return errors.Join(log.check(), older.check())
 }
 
-// CheckManifest is an error if a manifest of that number is damaged before its end. All
-// but the first of a database come into force with two records, which are synced
-// together: which tables there are, and the sequence number that writes have come to.
-// Without the second one Pebble would number what it writes from the beginning again,
-// and what is there already would hide that.
+// CheckManifest returns an error if the manifest with that number is damaged before its end.
+// Every manifest but the first of a database begins with two records that are synced
+// together: the list of tables, and the last sequence number. Without the second one Pebble
+// would count from the beginning again, and old entries would hide new ones.
 func CheckManifest(text []byte, number uint64) error {
 	f := file{text, manifestHeader, manifestWhole, manifestLast, 0}
 	if err := f.check(); err != nil {
@@ -84,7 +82,7 @@ func CheckManifest(text []byte, number uint64) error {
 	return nil
 }
 
-// records counts the whole records from the beginning on.
+// records counts the complete records up to the first chunk that is not sound.
 func (f file) records() (n int) {
 	for at := f.skip(0); f.sound(at, f.length(at)); at = f.skip(at + f.header + f.length(at)) {
 		if encoding := f.text[at+atEncoding]; encoding == manifestWhole || encoding == manifestLast {
@@ -94,7 +92,7 @@ func (f file) records() (n int) {
 	return n
 }
 
-// check goes through the chunks.
+// check reads the chunks up to the end, or the first damage.
 func (f file) check() error {
 	at := f.skip(0)
 	for f.sound(at, f.length(at)) {
@@ -104,14 +102,14 @@ func (f file) check() error {
 	case f.ends(at):
 		return nil
 	case f.oneBitOff(at):
-		return fmt.Errorf("damaged at byte %d: one bit of what was written there has changed", at)
+		return fmt.Errorf("damaged at byte %d: one bit has changed", at)
 	case f.goesOn(at):
-		return fmt.Errorf("damaged at byte %d: what was written after it is there", at)
+		return fmt.Errorf("damaged at byte %d: data that was written after it is intact", at)
 	}
 	return nil
 }
 
-// skip is at, or the next block if this one has no room for a header.
+// skip returns at, or the start of the next block if this one has no room for a header.
 func (f file) skip(at int) int {
 	if left := blockBytes - at%blockBytes; left < f.header {
 		return at + left
@@ -119,7 +117,7 @@ func (f file) skip(at int) int {
 	return at
 }
 
-// length is that of the payload of the chunk at a place, as it says; 0 at the end.
+// length returns the payload length that the chunk at a place states; 0 at the end.
 func (f file) length(at int) int {
 	if at+f.header > len(f.text) {
 		return 0
@@ -127,19 +125,18 @@ func (f file) length(at int) int {
 	return int(binary.LittleEndian.Uint16(f.text[at+atLength:]))
 }
 
-// fits reports whether a chunk with a payload of that length is within its block and
-// the file.
+// fits reports whether a chunk with that payload length lies within its block and the file.
 func (f file) fits(at, length int) bool {
 	end := at + f.header + length
 	return end <= len(f.text) && at%blockBytes+f.header+length <= blockBytes
 }
 
-// sound reports whether there is a chunk of this file with a payload of that length.
+// sound reports whether a valid chunk with that payload length begins at a place.
 func (f file) sound(at, length int) bool {
 	return f.fits(at, length) && f.own(f.text[at:]) && f.syndrome(at, length) == 0
 }
 
-// own reports whether a header is one of this file.
+// own reports whether a header belongs to this file: right encoding, right number.
 func (f file) own(header []byte) bool {
 	encoding := header[atEncoding]
 	return encoding >= f.least && encoding <= f.most &&
@@ -148,24 +145,24 @@ func (f file) own(header []byte) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// What is stored of a CRC is rotated by 17 bits, and this added.
+// A CRC is stored rotated by 17 bits, plus this constant.
 const delta = 0xa282ead8
 
-// sum is the CRC of a chunk with a payload of that length.
+// sum computes the CRC of a chunk with that payload length.
 func (f file) sum(at, length int) uint32 {
 	return crc32.Checksum(f.text[at+atEncoding:at+f.header+length], castagnoli)
 }
 
-// stored is what a chunk says of its CRC.
+// stored returns the CRC that a chunk states, in its stored form.
 func (f file) stored(at int) uint32 { return binary.LittleEndian.Uint32(f.text[at:]) }
 
-// syndrome is how the CRC of a chunk differs from the one that it has; 0 if they agree.
+// syndrome returns the exclusive or of the stated and the computed CRC; 0 if they agree.
 func (f file) syndrome(at, length int) uint32 {
 	return bits.RotateLeft32(f.stored(at)-delta, 15) ^ f.sum(at, length)
 }
 
-// ends reports whether the file ends well at a place: with it, with zeros, which is room
-// that was kept, with the trailer of a log, or with what an earlier log left in the file.
+// ends reports whether the file may end at a place: because it does, or because zeros
+// (reserved space), the trailer of a log, or the remains of an earlier log follow.
 func (f file) ends(at int) bool {
 	if at >= len(f.text) {
 		return true
@@ -189,14 +186,14 @@ func (f file) ends(at int) bool {
 	return true
 }
 
-// oneBitOff reports whether the chunk at a place was sound before one bit of it changed:
-// that is no write that was cut short.
+// oneBitOff reports whether changing one bit makes the chunk at a place sound. A write that
+// was cut short does not look like that.
 func (f file) oneBitOff(at int) bool {
 	if at+f.header > len(f.text) {
 		return false
 	}
 	length := f.length(at)
-	for bit := range 16 { // of the length, which the checksum does not cover
+	for bit := range 16 { // the checksum does not cover the length
 		if f.sound(at, length^1<<bit) {
 			return true
 		}
@@ -206,7 +203,7 @@ func (f file) oneBitOff(at int) bool {
 	}
 	syndrome := f.syndrome(at, length)
 	if changed := f.stored(at) ^ (bits.RotateLeft32(f.sum(at, length), 17) + delta); f.own(f.text[at:]) && bits.OnesCount32(changed) == 1 {
-		return true // of the checksum
+		return true // a bit of the checksum
 	}
 	place, mask, found := oneBit(length+f.header-atEncoding, syndrome)
 	if !found {
@@ -219,10 +216,10 @@ func (f file) oneBitOff(at int) bool {
 	return f.own(header)
 }
 
-// oneBit is where the one bit is, in a text of n bytes, that has changed its CRC by
-// syndrome; false if no bit does that.
+// oneBit finds the bit of a text of n bytes whose change alters the CRC by syndrome; found is
+// false if there is none.
 func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
-	var changed [8]uint32 // by each bit of a byte, when all behind it is taken in
+	var changed [8]uint32 // how each bit of the byte at place changes the CRC
 	for bit := range changed {
 		changed[bit] = castagnoli[1<<bit]
 	}
@@ -237,12 +234,12 @@ func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	return 0, 0, false
 }
 
-// goesOn reports whether something stands behind the chunk at a place that can only have
-// been written when that was safe: of a log a chunk that says so, of a manifest, whose
-// records are synced one by one, the beginning of another record. It is looked for where
-// that chunk ends, by its length, and at the beginning of each block after it. (The
-// trailer of a log shows nothing: it may be written together with the last record. Nor
-// do chunks of a log that do not say what is synced.)
+// goesOn reports whether a later chunk shows that the chunk at a place was once synced. In
+// a log that is a chunk with a larger synced offset. In a manifest, whose records are
+// synced one by one, it is the beginning of another record. The search looks where the
+// chunk ends by its stated length, and at the beginning of each later block. The trailer of
+// a log shows nothing, because it may be written together with the last record; neither do
+// chunks without a synced offset.
 func (f file) goesOn(at int) bool {
 	if f.fits(at, f.length(at)) && f.proves(f.skip(at+f.header+f.length(at)), at) {
 		return true
@@ -255,8 +252,8 @@ func (f file) goesOn(at int) bool {
 	return false
 }
 
-// proves goes through the sound chunks from a place on, and reports whether one shows
-// that the one at damaged was there.
+// proves reports whether one of the sound chunks from a place on shows that the chunk at
+// damaged was synced.
 func (f file) proves(from, damaged int) bool {
 	for ; f.sound(from, f.length(from)); from = f.skip(from + f.header + f.length(from)) {
 		encoding := f.text[from+atEncoding]
