@@ -10,11 +10,10 @@ const (
 	TileHashes = 256 // hashes in a full tile
 )
 
-// Check reports whether b can follow old: the head counts the entries, content
-// and keys belong to events of this batch, content is in their order and no two
-// pieces share a place, redactions are events of this batch and of records before it, and
-// tiles are whole hashes. Every implementation refuses a batch that fails it,
-// before anything is written.
+// Check returns an error unless b can follow old: the head counts the entries; content and
+// keys belong to events of this batch; content is in the order of its events and no two
+// pieces share a slot; redactions are made by events of this batch and concern earlier
+// records; tiles are whole hashes. Every implementation calls it before it writes anything.
 func (b Batch) Check(old Head) error {
 	if b.Head.Size != old.Size+uint64(len(b.Entries)) {
 		return fmt.Errorf("head of size %d does not follow size %d and %d entries",

@@ -1,5 +1,4 @@
-// Package memory keeps ledgers in memory, for tests: a whole implementation of
-// the storage contract that forgets everything with the process.
+// Package memory is a complete implementation of the storage contract in memory, for tests.
 package memory
 
 import (
@@ -20,7 +19,7 @@ type Database struct {
 
 var _ storage.Database = (*Database)(nil)
 
-// New is a database without ledgers.
+// New makes a database without ledgers.
 func New() *Database {
 	return &Database{ledgers: make(map[string]*ledger)}
 }
@@ -85,8 +84,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// Close implements storage.Database. There is nothing to release: the ledgers
-// stay, and opening them again stands for the next start of the process.
+// Close implements storage.Database. The ledgers stay, so that a test can open them again
+// like a new process.
 func (d *Database) Close() error { return nil }
 
 type tileKey struct {
