@@ -4,14 +4,13 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// change gathers writes that are made together. The first error is kept, and
-// commit reports it.
+// change gathers writes of one batch. The first error is kept, and commit returns it.
 type change struct {
 	batch *engine.Batch
 	err   error
 }
 
-// newChange expects about size bytes of keys and values.
+// newChange makes a change with room for about size bytes of keys and values.
 func newChange(db *engine.DB, size int) *change {
 	return &change{batch: db.NewBatchWithSize(size)}
 }
@@ -28,7 +27,7 @@ func (c *change) delete(key []byte) {
 	}
 }
 
-// commit applies the change, all of it or nothing.
+// commit applies all writes of the change atomically.
 func (c *change) commit(durability *engine.WriteOptions) error {
 	if c.err != nil {
 		return c.err

@@ -15,9 +15,9 @@ import (
 
 var _ storage.KeyChecker = (*Database)(nil)
 
-// CheckKeys implements storage.KeyChecker. One pass counts what is stored of each kind.
-// A walk has seen that all that a log names is there, so a stray makes a count too high.
-// Only then a second pass asks for the event of each key, to find the stray.
+// CheckKeys implements storage.KeyChecker. The first pass counts the keys of each kind. The
+// walk of the log has seen that everything the log names is stored, so a stray makes a count
+// too high. Only then does a second pass read the event of each key to find the stray.
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("checking keys: %w", err)
@@ -36,22 +36,22 @@ type keyCheck struct {
 	ledgers  map[keys.Ledger]*ledgerCheck
 	progress func(keys uint64)
 	read     uint64
-	strays   []*storage.Stray // at most one of each ledger, and one of the database
-	database bool             // there is one of the database
+	strays   []*storage.Stray // at most one per ledger, and one of the database
+	database bool             // a stray of the database was found
 }
 
-// ledgerCheck is what the pass has met of one ledger.
+// ledgerCheck holds the counts of one ledger during the pass.
 type ledgerCheck struct {
 	*ledger
-	log     *storage.LogSummary // nil: the ledger is passed over
+	log     *storage.LogSummary // nil: the ledger is not checked
 	head    storage.Head
-	stray   bool // one was found
+	stray   bool // a stray was found
 	holding *holdingCheck
 
 	contents, places, needs, claims uint64
 }
 
-// holdingCheck is a content's place, while its references follow.
+// holdingCheck is the place of a content whose references are being counted.
 type holdingCheck struct {
 	keys.Holding
 	digest     storage.Hash
@@ -93,7 +93,7 @@ func (k *keyCheck) run(logs map[string]storage.LogSummary) error {
 // progressKeys is the number of keys between two calls of progress.
 const progressKeys = 1 << 16
 
-// pass visits keys in their order. visit returns where to go on; nil is the next key.
+// pass visits keys in order. visit returns the key to continue at; nil means the next one.
 func (k *keyCheck) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
 	all, err := k.db.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -122,7 +122,7 @@ func (k *keyCheck) pass(start, end []byte, visit func(key keys.Parsed, raw []byt
 	return nil
 }
 
-// found notes a stray, if it is the first of its ledger or of the database.
+// found notes a stray, unless one of its ledger or of the database was noted before.
 func (k *keyCheck) found(l *ledgerCheck, kind storage.StrayKind, seq uint64, format string, args ...any) {
 	s := &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 	switch {
@@ -136,7 +136,7 @@ func (k *keyCheck) found(l *ledgerCheck, kind storage.StrayKind, seq uint64, for
 	k.strays = append(k.strays, s)
 }
 
-// key checks one key by itself, and counts it.
+// key checks one key on its own, and counts it.
 func (k *keyCheck) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
 	case keys.FormatKey, keys.LastKey, keys.NameKey: // checked when the ledgers were listed
@@ -181,7 +181,7 @@ func (k *keyCheck) key(key keys.Parsed, raw []byte, value func() ([]byte, error)
 	return nil, err
 }
 
-// tile checks that the tree of the head has a tile. The walk has seen its hashes.
+// tile checks that the tree of the head includes a tile. The walk has checked its hashes.
 func (k *keyCheck) tile(l *ledgerCheck, key keys.Parsed) {
 	const height = 8 // log2 of storage.TileHashes
 	if hashes := l.head.Size >> min(uint(key.Level)*height, 64); key.Index > hashes>>height || key.Index<<height >= hashes {
@@ -189,8 +189,8 @@ func (k *keyCheck) tile(l *ledgerCheck, key keys.Parsed) {
 	}
 }
 
-// need counts the records that need a content. A place whose event was redacted says nothing by
-// itself: its references do.
+// need counts the records that need a content. The place of a redacted event proves nothing on
+// its own; its references do.
 func (k *keyCheck) need(l *ledgerCheck, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -223,7 +223,7 @@ func (k *keyCheck) need(l *ledgerCheck, key keys.Parsed, value func() ([]byte, e
 	return k.withdrawn(l, key.Digest, holding)
 }
 
-// endHolding checks a place when all its references are counted.
+// endHolding checks a place once all its references are counted.
 func (k *keyCheck) endHolding(l *ledgerCheck) {
 	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
 		k.found(l, storage.StrayContent, h.Seq, "content %x is held, and no record needs it", h.digest)
@@ -231,7 +231,7 @@ func (k *keyCheck) endHolding(l *ledgerCheck) {
 	l.holding = nil
 }
 
-// withdrawn checks that a place, which says that its event is redacted, says so rightly.
+// withdrawn checks a place whose value says that its event is redacted.
 func (k *keyCheck) withdrawn(l *ledgerCheck, digest storage.Hash, holding keys.Holding) error {
 	brought, err := k.brought(l, holding.Place, digest)
 	if err != nil {
@@ -249,13 +249,13 @@ func (k *keyCheck) withdrawn(l *ledgerCheck, digest storage.Hash, holding keys.H
 	return nil
 }
 
-// brought reports whether the event at a place can have brought a content there.
+// brought reports whether the event at a place can have posted a content there.
 func (k *keyCheck) brought(l *ledgerCheck, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
 }
 
-// event reads an event again; empty at or beyond the head.
+// event reads an event again; it is empty at or beyond the head.
 func (k *keyCheck) event(l *ledgerCheck, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.head.Size {
 		return storage.EventSummary{}, nil
@@ -263,8 +263,8 @@ func (k *keyCheck) event(l *ledgerCheck, seq uint64) (storage.EventSummary, erro
 	return l.log.Event(k.ctx, seq)
 }
 
-// description checks that a ledger's description is, byte for byte, what is written of what
-// it says: nothing else can be kept in it.
+// description checks that the stored description of a ledger is, byte for byte, the encoding
+// of what it decodes to. So nothing else can be hidden in it.
 func (k *keyCheck) description(l *ledgerCheck, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -292,8 +292,8 @@ func (k *keyCheck) setting(l *ledgerCheck, key keys.Parsed, value func() ([]byte
 	return nil
 }
 
-// erasure checks a note that content may still be in files: the content was at its place,
-// its record is redacted, and it is not there any more.
+// erasure checks a mark that erased content may still be in files: the content was at that
+// place, its record is redacted, and the place is empty now.
 func (k *keyCheck) erasure(l *ledgerCheck, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -327,7 +327,7 @@ func (k *keyCheck) erasure(l *ledgerCheck, key keys.Parsed, value func() ([]byte
 	return nil
 }
 
-// compare compares the counts of a ledger with its log, and finds the stray where they
+// compare compares the counts of a ledger with its log, and searches for the stray if they
 // differ.
 func (k *keyCheck) compare(l *ledgerCheck) error {
 	k.endHolding(l)
@@ -347,7 +347,7 @@ func (k *keyCheck) compare(l *ledgerCheck) error {
 		}
 		start, end := p.span(l.number)
 		err := k.pass(start, end, func(key keys.Parsed, _ []byte, value func() ([]byte, error)) ([]byte, error) {
-			if l.stray { // the first is enough
+			if l.stray { // one stray is enough
 				return end, nil
 			}
 			return nil, p.find(l, key, value)
@@ -355,12 +355,12 @@ func (k *keyCheck) compare(l *ledgerCheck) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.head.Size, "%d are stored, the log accounts for %d", p.has, p.named) // unless one was found
+		k.found(l, p.kind, l.head.Size, "%d are stored, the log accounts for %d", p.has, p.named) // ignored if a stray was found
 	}
 	return nil
 }
 
-// strayNeed finds a record that is said to need a content, and does not.
+// strayNeed finds a reference to a record that does not need the content.
 func (k *keyCheck) strayNeed(l *ledgerCheck, key keys.Parsed, value func() ([]byte, error)) error {
 	seq := key.Seq
 	if key.Family == keys.PlaceKey {
@@ -369,7 +369,7 @@ func (k *keyCheck) strayNeed(l *ledgerCheck, key keys.Parsed, value func() ([]by
 			return err
 		}
 		holding, err := keys.DecodeHolding(stored)
-		if err != nil || holding.Withdrawn { // was checked
+		if err != nil || holding.Withdrawn { // withdrawn has checked it
 			return err
 		}
 		seq = holding.Seq
@@ -392,8 +392,8 @@ func (k *keyCheck) strayNeed(l *ledgerCheck, key keys.Parsed, value func() ([]by
 	return nil
 }
 
-// strayContent finds bytes to which no digest leads: erased ones that were put back, for
-// example.
+// strayContent finds bytes that no digest leads to, for example erased content that was put
+// back.
 func (k *keyCheck) strayContent(l *ledgerCheck, key keys.Parsed, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
 	if err != nil {
@@ -416,7 +416,7 @@ func (k *keyCheck) strayContent(l *ledgerCheck, key keys.Parsed, _ func() ([]byt
 	return nil
 }
 
-// strayClaim finds the claim of an idempotency key that no event makes.
+// strayClaim finds the claim of an idempotency key that no event made.
 func (k *keyCheck) strayClaim(l *ledgerCheck, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Commit implements storage.Store. Commits of one ledger wait for each other;
-// readers see the new head only once it is durable. An error other than
-// ErrConflict and ErrFrozen comes before anything is written; a write that
-// fails ends the process (Config.Fatal).
+// Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the
+// new head only when it is durable. Errors other than ErrConflict and ErrFrozen occur before
+// anything is written; a write that fails ends the process (Config.Fatal).
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -23,7 +22,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// commit does the work of Commit. The caller holds l.mu.
+// commit is Commit for a caller that holds l.mu.
 func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := l.accepts(ctx, old, b); err != nil {
 		return err
@@ -37,7 +36,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err != nil {
 		return err
 	}
-	// In the order of the keys: the engine sorts them, and nothing is quicker to sort.
+	// The engine sorts keys; keys that arrive in order sort fastest.
 	l.setContents(c, p)
 	l.setEntries(c, old, b)
 	l.setHoldings(c, p)
@@ -74,7 +73,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 	return b.Check(old)
 }
 
-// batchBytes is about the length of b's keys and values.
+// batchBytes estimates the length of b's keys and values.
 func batchBytes(b storage.Batch) int {
 	const perItem = 2*keys.MaxLength + 32
 	n := perItem * (len(b.Entries) + len(b.Keys) + len(b.Tiles) + 2*len(b.Contents) + 1)

@@ -1,6 +1,5 @@
-// Package pebble keeps ledgers in one Pebble database on a local disk
-// (specification 5.2). All ledgers share its write-ahead log, so commits of
-// several ledgers share their syncs too.
+// Package pebble stores ledgers in one Pebble database on a local disk. All ledgers share its
+// write-ahead log, so commits of several ledgers share syncs.
 package pebble
 
 import (
@@ -15,52 +14,49 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Config says where the database is and what it may use.
+// Config is the place of a database and the resources that it may use.
 type Config struct {
-	// Dir is the folder of the database, made if absent. It belongs to the
-	// database alone.
+	// Dir is the folder of the database. It is made if absent, and holds nothing else.
 	Dir string
-	// FS is the file system that Dir is on; nil means the operating system's.
+	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
-	// Logger takes what the database reports; nil means slog.Default.
+	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
-	// Fatal ends the process and must not return. It is called when a write has
-	// failed in a way that leaves its outcome unknown: Pebble itself would go on
-	// and acknowledge what is lost. nil means log and exit with status 1. In a
-	// test it may panic or call runtime.Goexit; the database is lost then and
-	// must neither be used nor closed.
+	// Fatal must end the process and must not return. It is called when a write has failed and
+	// its outcome is unknown: Pebble itself would continue and acknowledge writes that are
+	// lost. nil means: log, and exit with status 1. In a test it may panic or call
+	// runtime.Goexit; afterwards the database must neither be used nor closed.
 	Fatal func(msg string)
-	// ReadOnly opens a database that is there and leaves its files as they are, apart
-	// from the lock: content that is still to be erased stays, and every write fails. It
-	// needs no free space.
+	// ReadOnly opens an existing database and changes none of its files but the lock. Content
+	// that is due to be erased stays, and every write fails. It needs no free space.
 	ReadOnly bool
-	// MinFreeBytes is the mark of free space below which Writable says
-	// ErrNoSpace and compactions wait, but for those that erase content; 0 means
-	// 5 % of the file system, at least 32 MiB, at most 1 GiB.
+	// MinFreeBytes is the mark of free space. Below it, Writable returns ErrNoSpace, and
+	// compactions wait unless they erase content. 0 means 5 % of the file system, at least 32
+	// MiB, at most 1 GiB.
 	MinFreeBytes uint64
-	// ReadWhenFull has Open open a database for reading alone where there is too little
-	// room to open it for writing; see Database.ReadOnly. Otherwise that is ErrNoSpace.
+	// ReadWhenFull opens a database for reading only if there is too little space to open it
+	// for writing; see Database.ReadOnly. If it is false, Open returns ErrNoSpace then.
 	ReadWhenFull bool
-	// Copies removes the copies of the database that nobody needs any more; an error says
-	// that one has to stay. Erased content counts as pending until it is nil, since it
-	// may be in them. It is called by one goroutine; nil means that there are no copies.
+	// Copies removes copies of the database that are no longer in use. It returns an error if
+	// a copy has to stay. Copies may contain erased content, so an erasure counts as pending
+	// until Copies returns nil. One goroutine calls it. nil means that there are no copies.
 	Copies func() error
-	// CacheBytes is memory for uncompressed blocks, and up to a half of it for filters
-	// of what is there; 0 means 64 MiB.
+	// CacheBytes is the memory for uncompressed blocks and, up to half of it, for digest
+	// filters; 0 means 64 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of each of two memory tables: what they hold is
-	// written out when one is full. 0 means 16 MiB, which is also the most.
+	// MemTableBytes is the size of each of the two memory tables. A full table is flushed. 0
+	// means 16 MiB, which is also the maximum.
 	MemTableBytes int64
 }
 
 const defaultCacheBytes = 64 << 20
 
-// newCache makes the cache of blocks, out of which the engine takes the memory tables.
+// newCache makes the block cache. The engine takes the memory tables out of it.
 func (c Config) newCache() *engine.Cache {
 	return engine.NewCache(c.CacheBytes + memTables*c.MemTableBytes)
 }
 
-// filterBytes is the share of the cache that filters of what is there may take.
+// filterBytes is the share of the cache that digest filters may take.
 func (c Config) filterBytes() int64 { return c.CacheBytes / 2 }
 
 func (c Config) withDefaults() Config {
@@ -99,38 +95,36 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Memory tables, of that size at most. What they hold is in the write-ahead log and
-// still has to be written as tables: memTables × memTableBytes is what the
-// free-space mark must have room for.
+// The write-ahead log holds what the memory tables hold, until they are flushed to tables. The
+// free-space mark must leave room for memTables × memTableBytes.
 const (
 	memTableBytes = 16 << 20
 	memTables     = 2
 )
 
-// openFiles bounds the files that are kept open to be read. A flush leaves two of
-// entries and two of contents, for some 8,000 records, which are never merged.
+// openFiles bounds the table files that are kept open. A flush of some 8,000 records makes two
+// files of entries and two of contents, which are never merged.
 const openFiles = 2048
 
-// Files. Values that are kept apart go into files of their own when a memory table
-// is written out, and stay there: merging tables moves only where they are to be
-// found.
+// Values of leastApart bytes and more go into value files when a memory table is flushed, and
+// stay there. Compactions rewrite only the references to them.
 const (
-	leastApart  = 128      // bytes; shorter values stay with their keys
-	flushBytes  = 16 << 20 // about the most in a new table and the values of its keys
-	mergedBytes = 4 << 20  // about the most in a table that comes of merging
-	baseBytes   = 64 << 20 // in the first level below level 0, their values included
+	leastApart  = 128      // bytes; shorter values are stored with their keys
+	flushBytes  = 16 << 20 // approximate maximum of a flushed table and its values
+	mergedBytes = 4 << 20  // approximate maximum of a compacted table
+	baseBytes   = 64 << 20 // in the first level below level 0, including values
 )
 
-// Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
-// at stopAt writes wait. Merging many at once costs least, and what is new is not looked
-// for in them (see digestFilter).
+// Tables of level 0 overlap. From compactAt/2 tables on they are merged; at stopAt writes
+// wait. Merging many at once costs least, and lookups of new digests do not read them (see
+// digestFilter).
 const (
 	compactAt = 64
 	stopAt    = 128
 )
 
-// spanPolicy gives each kind of key whose values are apart tables of its own: its
-// keys only grow, so these tables are moved down the levels, never merged.
+// spanPolicy gives each kind of key with separate values its own tables. Such keys only grow,
+// so their tables move down the levels and are never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
 	apart, end := keys.Apart(start)
 	if !apart {
@@ -140,9 +134,9 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 	return policy, end, nil
 }
 
-// options, all but the file system, for two cores and for data that is mostly
-// appended. Entries and content arrive in the order of their keys; places and
-// claims arrive in random order, are small and hardly compress.
+// options returns the engine's options except the file system. They suit two cores and data
+// that is mostly appended. Entries and content arrive in key order. Places and claims arrive
+// in random order; they are small and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
 		MaxOpenFiles:                openFiles,
@@ -156,12 +150,12 @@ func (c Config) options() *engine.Options {
 		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
 	}
 	o.EventListener = &engine.EventListener{
-		// Damage is the answer of the read that met it, not the end of the process.
+		// The read that meets damage returns an error; the process goes on.
 		DataCorruption: func(info engine.DataCorruptionInfo) {
 			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},
 		WriteStallBegin: func(info engine.WriteStallBeginInfo) {
-			c.Logger.Info("writes wait for tables to be written", "reason", info.Reason)
+			c.Logger.Info("writes wait for memory tables to be flushed", "reason", info.Reason)
 		},
 	}
 	o.Experimental.L0CompactionConcurrency = 8

@@ -10,17 +10,17 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// pieces is the content that a commit brings: which of it the ledger has to keep, and
-// who needs what.
+// pieces is the content of a commit: which of it the ledger has to store, and which events
+// need what.
 type pieces struct {
 	contents []storage.Content
-	sorted   []int  // all of them by index, in the order of their digests, equal ones in that of their events
-	firsts   []int  // places in sorted at which another digest begins
-	fresh    []bool // by index of contents: it is the first of its digest, and the ledger does not hold it
+	sorted   []int  // indices of contents by digest; equal digests in the order of their events
+	firsts   []int  // positions in sorted where a new digest begins
+	fresh    []bool // by index of contents: first of its digest, and not stored yet
 }
 
-// pieces looks which of some content the ledger holds. erased are those that it holds no
-// longer once the commit is done.
+// pieces looks up which of the contents the ledger holds. The commit itself erases those in
+// erased.
 func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
 	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
 	for i := range p.sorted {
@@ -35,7 +35,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 		}
 	}
 	p.fresh = make([]bool, len(contents))
-	var possible []int // firsts that have to be looked for
+	var possible []int // firsts that need a lookup
 	for _, first := range p.firsts {
 		digest := p.digest(first)
 		if !erased[digest] && l.recent.has(digest) {
@@ -59,7 +59,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 	return p, nil
 }
 
-// digest is that of a piece by its place in sorted.
+// digest returns the digest at a position of sorted.
 func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].Digest }
 
 // setContents writes the pieces that the ledger does not hold, each once.
@@ -72,7 +72,8 @@ func (l *ledger) setContents(c *change, p *pieces) {
 	}
 }
 
-// setHoldings writes where what is new is found, and of all else who needs it.
+// setHoldings writes the places of new contents, and references for all other events that need
+// them.
 func (l *ledger) setHoldings(c *change, p *pieces) {
 	for i, first := range p.firsts {
 		end := len(p.sorted)
@@ -86,7 +87,7 @@ func (l *ledger) setHoldings(c *change, p *pieces) {
 			l.setReference(c, content)
 		}
 		for _, other := range p.sorted[first+1 : end] {
-			if p.contents[other].Seq != content.Seq { // one event needs it once
+			if p.contents[other].Seq != content.Seq { // one reference per event
 				l.setReference(c, &p.contents[other])
 			}
 		}

@@ -7,12 +7,12 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Copy makes a consistent copy of the database in dir, which must not exist, while
-// everything goes on: all commits that were answered before the call are in it, each
-// commit is in it whole or not at all. On the file system of the database it is made of
-// hard links and takes next to no room, until tables are merged: what is in it stays on
-// the disk until it is removed, erased content too (Config.Copies). Below the mark of
-// free space none is made: storage.ErrNoSpace.
+// Copy makes a consistent copy of the database in dir, which must not exist, while reads and
+// writes go on. It contains every commit that returned before the call; other commits are in
+// it completely or not at all. On the same file system the copy consists of hard links and at
+// first takes almost no space. As long as it exists it keeps its files, including erased
+// content, on the disk (Config.Copies). Below the mark of free space Copy returns
+// storage.ErrNoSpace.
 func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.writable(ctx); err != nil {
 		return fmt.Errorf("copying the database: %w", err)

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// damaged is the error of a read, storage.ErrDamaged in one line if it says that a file
-// is not as it was written.
+// damaged turns an error of a read into storage.ErrDamaged, in one line, if it reports a
+// changed file.
 func damaged(err error) error {
 	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrFooter)
 	if !corrupt || errors.Is(err, storage.ErrDamaged) {
@@ -21,8 +21,7 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %s", storage.ErrDamaged, firstLine(err))
 }
 
-// firstLine is what the engine says of damage without what it says for its makers, and
-// without what closing the reader says again.
+// firstLine is the part of the engine's message about damage that is useful to operators.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

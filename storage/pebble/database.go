@@ -14,8 +14,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Database holds the ledgers of one folder. It implements storage.Database; its
-// methods are safe for concurrent use, except that Close waits for nobody.
+// Database holds the ledgers of one folder. It implements storage.Database. Its methods are
+// safe for concurrent use, except that Close does not wait for the others.
 type Database struct {
 	engine  *engine.DB
 	lock    *folderlock.Lock
@@ -23,11 +23,11 @@ type Database struct {
 	reserve *reserveFS
 	logs    *logFS
 	eraser  *eraser
-	// durability of every write: engine.Sync. A field only so that the crash
-	// test can show that it notices when this is missing.
+	// durability of every write is engine.Sync. It is a field only so that the crash test can
+	// prove that it notices a missing sync.
 	durability *engine.WriteOptions
-	readOnly   bool  // Config.ReadOnly, or full: the eraser does not work
-	full       error // why it was opened for reading alone, if it was for want of room; never changes
+	readOnly   bool  // Config.ReadOnly, or full is set: the eraser does not run
+	full       error // why the database was opened for reading only, if space was too low; never changes
 
 	closed atomic.Bool
 
@@ -39,7 +39,7 @@ type Database struct {
 
 var errClosed = errors.New("the database is closed")
 
-// usable is nil if work may begin.
+// usable returns nil if an operation may begin.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -47,23 +47,23 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is usable for work that writes; storage.ErrNoSpace of a database that is open
-// for reading alone.
+// writable is usable for operations that write; storage.ErrNoSpace if the database is open for
+// reading only.
 func (d *Database) writable(ctx context.Context) error {
 	if d.full != nil {
-		return fmt.Errorf("%w: the database was opened for reading alone", storage.ErrNoSpace)
+		return fmt.Errorf("%w: the database was opened for reading only", storage.ErrNoSpace)
 	}
 	return d.usable(ctx)
 }
 
-// ReadOnly reports whether the database was opened for reading alone, for want of room
-// (Config.ReadWhenFull). Every write is storage.ErrNoSpace until it is opened again.
+// ReadOnly reports whether the database was opened for reading only because space was low
+// (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until it is opened again.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
-// Roomy is nil if there is room above the free-space mark, and storage.ErrNoSpace if not.
+// Roomy returns nil if free space is above the mark, and storage.ErrNoSpace otherwise.
 func (d *Database) Roomy() error { return d.space.check() }
 
-// get is the value under key, the caller's to keep; storage.ErrNotFound if none.
+// get returns a copy of the value of a key; storage.ErrNotFound if there is none.
 func (d *Database) get(key []byte) ([]byte, error) {
 	value, closer, err := d.engine.Get(key)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -73,7 +73,7 @@ func (d *Database) get(key []byte) ([]byte, error) {
 		return nil, damaged(err)
 	}
 	kept := append([]byte{}, value...)
-	// The engine says only now that the value could not be read.
+	// Only now does the engine report that the value could not be read.
 	if err := closer.Close(); err != nil {
 		return nil, damaged(err)
 	}
@@ -85,7 +85,7 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
-	d.mu.Lock() // no ledger is created meanwhile
+	d.mu.Lock() // so that no ledger is created meanwhile
 	defer d.mu.Unlock()
 	infos, numbers, err := d.infos()
 	if err == nil {
@@ -97,7 +97,7 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	return infos, nil
 }
 
-// infos is the descriptions of the ledgers by name, and their names by number.
+// infos returns the descriptions of the ledgers by name, and their names by number.
 func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string, err error) {
 	numbers = make(map[keys.Ledger]string)
 	start, end := keys.Names()
@@ -129,7 +129,7 @@ func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string
 	return infos, numbers, nil
 }
 
-// unusedNumber is damage if no ledger can have the number, or another one has it.
+// unusedNumber returns damage if the number is 0 or belongs to another ledger.
 func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	if number == 0 {
 		return fmt.Errorf("%w: its number is 0, which no ledger has", storage.ErrDamaged)
@@ -140,9 +140,8 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	return nil
 }
 
-// checkNumbers checks that the ledgers have the numbers from 1 to the last one given,
-// and that there are no others. Otherwise a ledger would be hidden, or the next one
-// would be written over it.
+// checkNumbers checks that the ledgers have the numbers from 1 to the last one given, and that
+// no others exist. Otherwise a ledger would be hidden, or a new ledger would overwrite one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -172,7 +171,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	return errors.Join(err, infos.Error(), infos.Close())
 }
 
-// describe reads the description of the ledger that a name leads to.
+// describe reads the description of the ledger with that name and number.
 func (d *Database) describe(name string, number keys.Ledger) (storage.Info, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
@@ -181,7 +180,7 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.Info, erro
 	return info, err
 }
 
-// info reads a ledger's description; absent, it is damage.
+// info reads a ledger's description; a missing one is damage.
 func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -193,7 +192,7 @@ func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	return keys.DecodeInfo(stored)
 }
 
-// head reads a ledger's head; absent, it is damage.
+// head reads a ledger's head; a missing one is damage.
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -205,7 +204,7 @@ func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	return keys.DecodeHead(stored)
 }
 
-// Ledger opens one; storage.ErrNotFound if there is none of that name.
+// Ledger opens a ledger; storage.ErrNotFound if it does not exist.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,7 +215,7 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger is the ledger of that name, opened if need be. The caller holds d.mu.
+// ledger returns the ledger with that name, and opens it at first use. The caller holds d.mu.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -260,7 +259,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	return found, damaged(errors.Join(rows.Error(), rows.Close()))
 }
 
-// remember makes the one handle on a ledger. The caller holds d.mu.
+// remember makes the only handle on a ledger. The caller holds d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
@@ -269,8 +268,7 @@ func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.
 	return l
 }
 
-// Create makes an empty ledger, durably; storage.ErrConflict if the name is
-// taken.
+// Create makes an empty ledger, durably; storage.ErrConflict if the name is taken.
 func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,8 +319,8 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	return d.remember(number, stored, storage.Head{}), nil
 }
 
-// nextNumber is a ledger number never given before. The caller holds d.mu and
-// stores it under keys.Last together with the ledger.
+// nextNumber returns a ledger number that was never given before. The caller holds d.mu and
+// stores the number under keys.Last together with the ledger.
 func (d *Database) nextNumber() (keys.Ledger, error) {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -334,7 +332,7 @@ func (d *Database) nextNumber() (keys.Ledger, error) {
 	return last + 1, nil
 }
 
-// lastNumber is the last ledger number given, 0 if none was.
+// lastNumber returns the last ledger number given; 0 if none was.
 func (d *Database) lastNumber() (keys.Ledger, error) {
 	stored, err := d.get(keys.Last())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -347,9 +345,8 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 	return keys.Ledger(last), err
 }
 
-// Close releases everything. No Store may be in use then; one that is used
-// afterwards answers with an error. It does not wait for erased content to leave
-// the folder: the next opening goes on with that.
+// Close releases everything. No Store may be in use; a later use returns an error. Close does
+// not wait for erasures: the next opening continues them.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing: %w", errClosed)

@@ -11,46 +11,44 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// eraser takes erased content out of the files of the database (2.3). A commit
-// that deletes content leaves a durable mark for each piece; the eraser, woken
-// by the commit, writes the logs out and removes them, rewrites the tables that
-// the content is in, whereupon the engine rewrites the files of values that these
-// referred to, sees that the old files are gone, and takes the marks away.
-// Whatever ends it before that, the next opening of the database goes on.
+// eraser removes erased content from the files of the database (2.3). A commit that deletes
+// content leaves a durable mark for each piece and wakes the eraser. The eraser flushes and
+// removes the write-ahead logs, and rewrites the tables that contain the content. The engine
+// then rewrites the value files. When the old files are gone, the eraser removes the marks. If
+// anything interrupts it, the next opening of the database continues.
 type eraser struct {
 	db     *Database
 	logger *slog.Logger
 	copies func() error // Config.Copies
-	// marked holds one item when there may be marks to work on, files one when
-	// files have been made or deleted.
+	// marked holds one item if there may be marks to work on; files holds one if files have
+	// been made or deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set by pass, read by the engine too
+	working atomic.Bool // set by pass; the engine reads it too
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; under mu
-	unrewritten error           // why a file of values could not be rewritten, if so; under mu
+	unrewritten error           // why a value file could not be rewritten; under mu
 
-	patience time.Duration // for files that are no longer in force: see checkGone
+	patience time.Duration // with obsolete files: see checkGone
 
-	stop context.CancelFunc // ends the work; set by start, before any use
-	done chan struct{}      // closed when it has ended; set by start
+	stop context.CancelFunc // stops the goroutine; set by start
+	done chan struct{}      // closed when the goroutine has ended; set by start
 }
 
-// Pauses of the eraser.
+// How long the eraser pauses.
 const (
-	leastPause = time.Second           // after a failure, doubled with each
+	leastPause = time.Second           // after a failure; doubled with each
 	mostPause  = time.Minute           // after a failure
-	mostRest   = 5 * time.Second       // after work; otherwise as long as that took
-	filesPause = 50 * time.Millisecond // between looks whether files are gone
+	mostRest   = 5 * time.Second       // after a pass; less if the pass took less
+	filesPause = 50 * time.Millisecond // between checks whether files are gone
 )
 
-// patience is how long files that are no longer in force may stay before that is
-// a failure. The engine keeps them while an iterator is open, and nobody here
-// leaves one open while others do something.
+// patience is how long obsolete files may remain before that counts as a failure. The engine
+// keeps them while an iterator is open, and this package keeps no iterator open for long.
 const patience = 30 * time.Second
 
-// passMarks bounds the marks that are worked on together.
+// passMarks bounds the marks of one pass.
 const passMarks = 100_000
 
 func newEraser(db *Database, cfg Config) *eraser {
@@ -61,7 +59,7 @@ func newEraser(db *Database, cfg Config) *eraser {
 	}
 }
 
-// listen has the engine say when files come and go.
+// listen registers for the engine's events about files.
 func (e *eraser) listen(l *engine.EventListener) {
 	l.TableDeleted = func(info engine.TableDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileDeleted = func(info engine.BlobFileDeleteInfo) { e.deleted(info.Path, info.Err) }
@@ -70,14 +68,14 @@ func (e *eraser) listen(l *engine.EventListener) {
 	l.FlushEnd = func(engine.FlushInfo) { signal(e.files) }
 }
 
-// start begins to work, on what earlier processes left too.
+// start starts the goroutine. It also works on marks that earlier processes left.
 func (e *eraser) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop, e.done = stop, make(chan struct{})
 	go e.run(ctx)
 }
 
-// awake says that there are marks.
+// awake wakes the goroutine to look for marks.
 func (e *eraser) awake() { signal(e.marked) }
 
 func signal(ch chan struct{}) {
@@ -87,13 +85,13 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// end stops the work, durable as far as it is, and waits for that.
+// end stops the goroutine and waits for it. What it has done so far is durable.
 func (e *eraser) end() {
 	e.stop()
 	<-e.done
 }
 
-// run works until ctx ends.
+// run makes passes until ctx ends.
 func (e *eraser) run(ctx context.Context) {
 	defer close(e.done)
 	pause := leastPause
@@ -107,8 +105,8 @@ func (e *eraser) run(ctx context.Context) {
 			rest(ctx, pause)
 			pause = min(2*pause, mostPause)
 		case worked:
-			// Erasures that come one by one are gathered, so that they cost at most
-			// half the time.
+			// The pause gathers erasures that arrive one by one, so that passes take at most
+			// half of the time.
 			pause = leastPause
 			rest(ctx, min(time.Since(began), mostRest))
 		default:
@@ -120,7 +118,7 @@ func (e *eraser) run(ctx context.Context) {
 	}
 }
 
-// rest returns after that time, or when ctx ends.
+// rest returns after the given time, or when ctx ends.
 func rest(ctx context.Context, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -130,7 +128,8 @@ func rest(ctx context.Context, most time.Duration) {
 	}
 }
 
-// pass works on marks and takes them away; false if there are none.
+// pass erases the content of up to passMarks marks and removes the marks; false if there are
+// none.
 func (e *eraser) pass(ctx context.Context) (bool, error) {
 	var marks []mark
 	err := e.db.eachMark(passMarks, func(m mark) { marks = append(marks, m) })
@@ -146,8 +145,7 @@ func (e *eraser) pass(ctx context.Context) (bool, error) {
 	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
-	// What was removed must not come back with the loss of power once the marks
-	// are gone.
+	// Once the marks are gone, a loss of power must not bring removed files back.
 	if err := syncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}
@@ -159,8 +157,7 @@ func (e *eraser) pass(ctx context.Context) (bool, error) {
 	return true, e.db.unmark(marks)
 }
 
-// begin lets the engine rewrite files of values. It looks for such when something
-// is flushed.
+// begin allows the engine to rewrite value files. It looks for such files after a flush.
 func (e *eraser) begin() {
 	e.mu.Lock()
 	e.unrewritten = nil

@@ -8,9 +8,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// find looks up n keys of one kind, in ascending order: key appends the i-th, and
-// found gets the value of each that is there, good until it returns. Most of the
-// keys are expected not to be there, and filters say so without reading a block.
+// find looks up n keys of one kind in ascending order. key appends the i-th key; found
+// receives the value of each key that exists, valid until it returns. Most keys are expected
+// to be absent, and filters tell that without reading a block.
 func (l *ledger) find(
 	kind func(keys.Ledger) (start, end []byte), n int, key func(dst []byte, i int) []byte, found func(i int, value []byte) error,
 ) (err error) {
@@ -20,7 +20,7 @@ func (l *ledger) find(
 	start, end := kind(l.number)
 	values, err := l.db.engine.NewIter(&engine.IterOptions{
 		LowerBound: start, UpperBound: end,
-		// The filters of the last level are left aside otherwise, for keys that are there.
+		// By default the engine skips the filters of the last level.
 		UseL6Filters: true,
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func (l *ledger) find(
 	for i := range n {
 		at = key(at[:0], i)
 		if !values.SeekPrefixGE(at) {
-			// The next seek would forget it.
+			// The next seek would clear the error.
 			if err := values.Error(); err != nil {
 				return err
 			}

@@ -16,9 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// checkGone is nil once no file holds content of the marks: the tables in force do
-// not refer to it, all others are gone from the folder, and so are the values
-// that no table refers to.
+// checkGone returns nil once no file contains content of the marks: the tables in use do not
+// refer to it, all other tables are deleted, and so are value files that no table refers to.
 func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
 	inForce, err := e.checkTables(ctx, marks)
 	if err != nil {
@@ -40,15 +39,15 @@ func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
 		}
 		select {
 		case <-e.files:
-		case <-time.After(filesPause): // not everything is told
+		case <-time.After(filesPause): // some deletions come without an event
 		case <-ctx.Done():
-			return fmt.Errorf("still there: tables that are not in force %v, or values that no table refers to", old)
+			return fmt.Errorf("not deleted yet: obsolete tables %v, or value files that no table refers to", old)
 		}
 	}
 }
 
-// checkTables is the numbers of the tables in force, none of which holds content
-// of the marks; an error if one does.
+// checkTables returns the numbers of the tables in use, and an error if one of them contains
+// content of the marks.
 func (e *eraser) checkTables(ctx context.Context, marks []mark) (map[uint64]bool, error) {
 	for {
 		tables, err := e.inForce()
@@ -65,11 +64,11 @@ func (e *eraser) checkTables(ctx context.Context, marks []mark) (map[uint64]bool
 		if !errors.Is(err, fs.ErrNotExist) {
 			return numbers, err
 		}
-		// It was in force a moment ago; others have taken its place.
+		// A compaction has replaced a table since inForce listed it.
 	}
 }
 
-// inForce is the tables that reads look at, of all levels.
+// inForce returns the tables in use, of all levels.
 func (e *eraser) inForce() ([]engine.SSTableInfo, error) {
 	levels, err := e.db.engine.SSTables()
 	if err != nil {
@@ -78,7 +77,7 @@ func (e *eraser) inForce() ([]engine.SSTableInfo, error) {
 	return slices.Concat(levels...), nil
 }
 
-// checkTable is nil if a table holds no content of the marks.
+// checkTable returns nil if a table contains no content of the marks.
 func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []mark) (err error) {
 	from, _ := slices.BinarySearchFunc(marks, table.Smallest.UserKey, compareContent)
 	name := tableName(uint64(table.BackingSSTNum))
@@ -90,7 +89,7 @@ func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // keys are all that counts
+	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // reads keys only
 	if err != nil {
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
@@ -106,7 +105,7 @@ func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 			}
 		}
 		if kv == nil {
-			break // at the end, or by an error
+			break // the end, or an error
 		}
 	}
 	return entries.Error()
@@ -134,7 +133,7 @@ const tableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, tableSuffix) }
 
-// tablesBut is the numbers of the tables in the folder, without some.
+// tablesBut returns the numbers of the tables in the folder except some.
 func (e *eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	names, err := e.db.space.fs.List(e.db.space.dir)
 	if err != nil {
@@ -150,8 +149,9 @@ func (e *eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	return others, nil
 }
 
-// remaining is those of the old tables that are in the folder and have not come
-// into force: a compaction that was under way shows its tables before they do.
+// remaining returns those of the old tables that are still in the folder. A table that is in
+// use now is left out: the output of a running compaction is in the folder before it is in
+// use.
 func (e *eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.inForce()
 	if err != nil {
@@ -169,8 +169,7 @@ func (e *eraser) remaining(old []uint64) ([]uint64, error) {
 	return there, e.deleteAgain()
 }
 
-// deleted hears from the engine that it has tried to delete a file. It does not
-// try twice.
+// deleted records the result of the engine's only attempt to delete a file.
 func (e *eraser) deleted(path string, err error) {
 	if err != nil {
 		e.mu.Lock()
@@ -180,7 +179,7 @@ func (e *eraser) deleted(path string, err error) {
 	signal(e.files)
 }
 
-// deleteAgain deletes the files that the engine has failed to.
+// deleteAgain deletes the files that the engine failed to delete.
 func (e *eraser) deleteAgain() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,17 +13,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// logFS minds the files of the write-ahead log. Pebble keeps the latest of
-// those that it needs no more and writes new logs over them, for a file that has
-// its blocks is quicker to sync. What was in them stays readable: in the files
-// that wait, and behind the end of the log that is being written. Here their use
-// can be turned off, and files that wait can be removed.
+// logFS controls the reuse of write-ahead log files. Pebble keeps the newest obsolete log and
+// writes a new log over it, because a file whose blocks are allocated syncs faster. The old
+// bytes stay readable: in the waiting file, and behind the end of the log being written. logFS
+// can turn this reuse off and remove the waiting files.
 type logFS struct {
 	vfs.FS
-	latest atomic.Uint64 // number of the latest log begun
-	anew   atomic.Bool   // every log gets a new file
-	// copied is held for reading by who copies the logs: the engine keeps those that it
-	// needs no more until then, and so does drop.
+	latest atomic.Uint64 // number of the newest log
+	anew   atomic.Bool   // every log gets a new file: no reuse
+	// copied is read-locked by a copy of the logs. Until the copy ends, the engine keeps the
+	// logs, and drop waits.
 	copied sync.RWMutex
 }
 
@@ -33,22 +32,22 @@ func (l *logFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// ReuseForWrite implements vfs.FS. A file that is gone is no failure.
+// ReuseForWrite implements vfs.FS. A missing old file is no error.
 func (l *logFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // before anew is read: see drop
+	l.note(name) // before it reads anew: see drop
 	if !l.anew.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
 	}
-	// A failure would end the process; what stays is removed by drop, or at the
-	// next opening.
+	// An error here would end the process. If the file stays, drop or the next opening removes
+	// it.
 	_ = l.FS.Remove(old)
 	return l.FS.Create(name, category)
 }
 
-// note keeps the number of a log.
+// note remembers the number of a log.
 func (l *logFS) note(name string) {
 	if number, _, ok := wal.ParseLogFilename(l.FS.PathBase(name)); ok && uint64(number) > l.latest.Load() {
 		l.latest.Store(uint64(number)) // the engine begins one log at a time
@@ -58,12 +57,12 @@ func (l *logFS) note(name string) {
 // Unwrap implements vfs.FS.
 func (l *logFS) Unwrap() vfs.FS { return l.FS }
 
-// drop removes every log of the database in dir that was begun before the call.
-// What they hold is written as tables first.
+// drop flushes the content of the write-ahead logs to tables, and removes every log that was
+// begun before the call.
 func (l *logFS) drop(ctx context.Context, dir string, db *engine.DB) error {
 	l.anew.Store(true)
 	defer l.anew.Store(false)
-	// A log begun after this has a file of its own.
+	// A log that begins after this has a new file.
 	latest := l.latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
@@ -85,7 +84,7 @@ func (l *logFS) drop(ctx context.Context, dir string, db *engine.DB) error {
 		if !ok || uint64(number) > latest {
 			continue
 		}
-		// The engine may have removed it just now, or be about to use it again.
+		// The engine may have removed the file meanwhile, or may be about to reuse it.
 		if err := l.FS.Remove(l.FS.PathJoin(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing an old log: %w", err)
 		}

@@ -6,12 +6,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markerFS keeps an order that Pebble leaves to the file system. Its marker
-// files say by their names which manifest is in force; Pebble makes a manifest
-// and syncs it, makes the marker, and then syncs the folder once for both. After
-// a loss of power in between, a file system that does not keep the order of
-// names may show the marker without its manifest, and the database would be
-// lost, at a mere restart. Here the folder is synced before each marker.
+// markerFS adds a sync that Pebble omits. The name of a marker file says which manifest is in
+// use. Pebble makes a manifest and syncs it, makes the marker, and then syncs the folder once
+// for both. After a loss of power in between, a file system that reorders directory entries
+// may show the marker without its manifest, and the database could not be opened again.
+// markerFS syncs the folder before each marker.
 type markerFS struct{ vfs.FS }
 
 // Create implements vfs.FS.

@@ -13,16 +13,15 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// mark says that a piece of content is deleted and may still be in files.
+// mark states that a piece of content is deleted but may still be in files.
 type mark struct {
-	key     []byte // of the mark
+	key     []byte // key of the mark
 	content []byte // key of the content
 	ledger  keys.Ledger
 	keys.Erasure
 }
 
-// eachMark visits the first of the marks that stand, at most that many, in the
-// order of the contents' keys.
+// eachMark visits at most that many marks, in the order of the contents' keys.
 func (d *Database) eachMark(most int, visit func(mark)) (err error) {
 	start, end := keys.Erasures()
 	marks, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -48,7 +47,7 @@ func (d *Database) eachMark(most int, visit func(mark)) (err error) {
 	return marks.Error()
 }
 
-// unmark takes marks away, durably.
+// unmark removes marks, durably.
 func (d *Database) unmark(marks []mark) error {
 	c := newChange(d.engine, 0)
 	for _, m := range marks {
@@ -60,14 +59,14 @@ func (d *Database) unmark(marks []mark) error {
 	return nil
 }
 
-// Erasing is the erased content that may still be in files of the database.
+// Erasing describes erased content that may still be in files of the database.
 type Erasing struct {
-	Pieces int       // of content
-	Oldest time.Time // when the first of them was erased, UTC; zero if there is none
+	Pieces int       // number of contents
+	Oldest time.Time // when the oldest of them was erased, UTC; zero if Pieces is 0
 }
 
-// Erasing counts the erased content that is not out of the folder yet. That
-// takes seconds; where it takes longer, the log says why.
+// Erasing counts the erased content that is still in files. An erasure takes seconds; if one
+// takes longer, the log says why.
 func (d *Database) Erasing(ctx context.Context) (Erasing, error) {
 	if err := d.usable(ctx); err != nil {
 		return Erasing{}, fmt.Errorf("counting erased content: %w", err)

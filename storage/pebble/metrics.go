@@ -8,17 +8,16 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics is what the database says about itself. Counts begin when it is
-// opened.
+// Metrics are the database's own measurements. Counters start at 0 when it is opened.
 type Metrics struct {
-	DiskBytes    uint64 // all files, obsolete ones included
+	DiskBytes    uint64 // of all files, including obsolete ones
 	WALBytes     uint64 // live data in the write-ahead log
 	Compactions  int64
 	Flushes      int64
-	Level0Files  int64     // files waiting to be merged downwards
+	Level0Files  int64     // tables that wait for a compaction
 	FsyncLatency Histogram // of the write-ahead log
-	// FreeBytes is the free space of the database's file system, and FreeMark the
-	// mark below which it takes no writes; both are 0 where that is not known.
+	// FreeBytes is the free space of the database's file system, and FreeMark the mark below
+	// which writes are refused. Both are 0 if unknown.
 	FreeBytes uint64
 	FreeMark  uint64
 	Erasing   Erasing
@@ -28,16 +27,16 @@ type Metrics struct {
 type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets []Bucket // by rising bound; what exceeds the last is in Count only
+	Buckets []Bucket // in ascending order; durations above the last bound are in Count only
 }
 
-// Bucket counts the durations up to its bound, those of lower buckets included.
+// Bucket counts the durations up to its bound, including those of lower buckets.
 type Bucket struct {
 	UpperBound time.Duration
 	Count      uint64
 }
 
-// Metrics is the present state; an error once the database is closed.
+// Metrics returns the current measurements; an error if the database is closed.
 func (d *Database) Metrics() (Metrics, error) {
 	if d.closed.Load() {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", errClosed)

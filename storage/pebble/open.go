@@ -18,15 +18,14 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// engineFormat is the version of Pebble's own file formats, fixed here so that
-// a newer library does not change the files unasked.
+// engineFormat is the version of Pebble's file formats. It is fixed here, so that a newer
+// library does not convert the files on its own.
 const engineFormat = engine.FormatValueSeparation
 
-// Open opens the database in cfg.Dir, or makes an empty one there if the folder
-// is absent or empty. ErrInUse if it is open already, in this process or
-// another; ErrFormat if it has another format version; ErrDamaged, having changed
-// nothing, if its files are not as they were written. A folder that holds
-// anything but a database of this package is refused.
+// Open opens the database in cfg.Dir. If the folder is absent or empty, it makes an empty
+// database. It returns ErrInUse if this or another process has it open, ErrFormat if its
+// format version differs, and ErrDamaged if files were changed after they were written; then
+// nothing was changed. It refuses a folder with anything else in it.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func open(cfg Config) (*Database, error) {
 	d.logs = &logFS{FS: d.reserve}
 	d.eraser = newEraser(d, cfg)
 	cache := cfg.newCache()
-	defer cache.Unref() // the engine holds on to it
+	defer cache.Unref() // the engine keeps its own reference
 	d.fillers = newFillers(d, cache, cfg)
 	options := cfg.options()
 	options.Cache = cache
@@ -83,21 +82,21 @@ func open(cfg Config) (*Database, error) {
 	options.Experimental.ValueSeparationPolicy = d.eraser.separation
 	d.eraser.listen(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
-	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // there is nothing to read
+	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // nothing to read
 		err = full
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	err = d.checkFormat()
-	if full != nil && errors.Is(err, storage.ErrNotFound) { // nothing was stored yet
+	if full != nil && errors.Is(err, storage.ErrNotFound) { // nothing stored yet
 		err = full
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.engine.Close(), lock.Close())
 	}
 	if full != nil {
-		cfg.Logger.Error("the disk is full: reading alone until there is room", "reason", full)
+		cfg.Logger.Error("the disk is full: the database is read-only until there is space", "reason", full)
 	}
 	d.reserve.patient.Store(true)
 	if !cfg.ReadOnly {
@@ -106,8 +105,8 @@ func open(cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// locate finds the folder of the database, makes it if it may, and returns the version
-// of Pebble's file formats with which to open it.
+// locate returns the folder of the database, which it makes if allowed, and the version of
+// Pebble's file formats to open it with.
 func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
 	if cfg.ReadOnly {
 		description, err := engine.Peek(cfg.Dir, cfg.FS)
@@ -125,9 +124,8 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 	return dir, format, err
 }
 
-// makeFolder makes dir and its parents, durably, and returns the one name under
-// which it is locked: on the operating system's file system two paths to one
-// folder must not give two locks.
+// makeFolder makes dir and its parents, durably. It returns the canonical path: two paths to
+// one folder must not give two locks.
 func makeFolder(files vfs.FS, dir string) (string, error) {
 	if vfs.Root(files) == vfs.Default {
 		absolute, err := filepath.Abs(dir)
@@ -136,7 +134,7 @@ func makeFolder(files vfs.FS, dir string) (string, error) {
 		}
 		dir = absolute
 	}
-	var parents []string // of folders that do not exist yet, innermost first
+	var parents []string // folders that do not exist yet, innermost first
 	for at := dir; ; at = files.PathDir(at) {
 		if _, err := files.Stat(at); err == nil {
 			break
@@ -171,11 +169,10 @@ func syncFolder(files vfs.FS, dir string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// peek is the version of Pebble's file formats with which to open the folder at
-// first: that of the database in it, which may turn out to be another program's
-// and is not to be converted, or this build's if there is none yet. It fails,
-// having changed nothing, if the folder holds other things than a Pebble
-// database or what an interrupted first start leaves.
+// peek returns the version of Pebble's file formats to open the folder with at first. For an
+// existing database that is its own version, because it may belong to another program and must
+// not be converted. For a new one it is this build's. peek changes nothing. It fails if the
+// folder contains anything but a Pebble database or the remains of an interrupted first start.
 func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	description, err := engine.Peek(dir, files)
 	if err != nil {
@@ -197,8 +194,8 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	return engineFormat, nil
 }
 
-// leftByFirstStart reports whether an interrupted first start, or the making of
-// a file system, can have left a file of that name.
+// leftByFirstStart reports whether an interrupted first start, or the creation of a file
+// system, can have left a file with that name.
 func leftByFirstStart(name string) bool {
 	for _, pattern := range []string{"LOCK", "MANIFEST-*", "OPTIONS-*", "marker.*", "*.log", "*.dbtmp", "lost+found"} {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
@@ -208,9 +205,9 @@ func leftByFirstStart(name string) bool {
 	return false
 }
 
-// checkFormat compares the stored format version with this build's, and lets
-// Pebble bring its files up to engineFormat. A database without any key is new
-// and gets the version; one with keys but no version is another program's.
+// checkFormat compares the stored format version with this build's, and lets Pebble convert
+// its files to engineFormat. A database without keys is new and receives the version. One with
+// keys but without a version belongs to another program.
 func (d *Database) checkFormat() error {
 	stored, err := d.get(keys.Format())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -251,7 +248,7 @@ func (d *Database) initialise() error {
 	return d.engine.Set(keys.Format(), keys.Number(keys.FormatVersion), d.durability)
 }
 
-// convert brings an older database to engineFormat; there is no way back.
+// convert converts an older database to engineFormat. This cannot be undone.
 func (d *Database) convert() error {
 	if d.engine.FormatMajorVersion() >= engineFormat || d.readOnly {
 		return nil

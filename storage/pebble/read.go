@@ -12,7 +12,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// fetch is the value under key, the caller's to keep.
+// fetch returns a copy of the value of a key.
 func (l *ledger) fetch(ctx context.Context, key []byte) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Key, erro
 		return storage.Key{}, err
 	}
 	if claim.Seq >= l.head.Load().Size {
-		return storage.Key{}, storage.ErrNotFound // as for entries: not before it is durable
+		return storage.Key{}, storage.ErrNotFound // like entries: hidden until durable
 	}
 	return claim, nil
 }
@@ -94,7 +94,7 @@ func (l *ledger) Keys(ctx context.Context, asked []storage.Hash) ([]storage.Key,
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
 	}
-	// In the order of the keys, neighbours are found in the same blocks.
+	// Sorted lookups find neighbours in the same blocks.
 	sorted := slices.DeleteFunc(slices.Clone(asked), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
@@ -123,10 +123,10 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return content, nil
 }
 
-// content reads content; storage.ErrNotFound if the ledger has none of that digest. The
-// engine shows what a commit erases before the commit is durable, and Redaction shows it
-// afterwards. So content that is missing is looked for again after the commit under way:
-// a caller that then asks for the redaction finds it.
+// content reads content; storage.ErrNotFound if the ledger has none with that digest. The
+// engine shows the erasures of a commit before it is durable, Redaction only afterwards. So if
+// content is missing, content waits for the running commit and looks again. A caller that asks
+// for the redaction then finds it.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -137,9 +137,9 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return l.stored(ctx, digest)
 }
 
-// stored follows a digest to its place. Between the two reads a commit may
-// erase the content, or erase it and bring it back elsewhere; a place is never
-// used twice, so only bytes that are missing while their place stands are lost.
+// stored reads content through its place. A commit may erase the content between the two
+// reads, or erase it and store it elsewhere. A place is never reused, so bytes are lost only
+// if they are missing while their place still exists.
 func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error
 	return nil, err
 }
 
-// place is where content is kept; storage.ErrNotFound if the ledger has none.
+// place returns the place of a content; storage.ErrNotFound if there is none.
 func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 	stored, err := l.db.get(keys.AppendPlace(nil, l.number, digest))
 	if err != nil {
@@ -173,13 +173,13 @@ func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	referenced, err := l.referenced(ctx, digest, seq)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return false, fmt.Errorf("reading whether record %d of ledger %q needs content %x: %w", seq, l.name(), digest, err)
+		return false, fmt.Errorf("checking whether record %d of ledger %q needs content %x: %w", seq, l.name(), digest, err)
 	}
 	return referenced, nil
 }
 
-// referenced looks where references does: at the content's place, which names the
-// event that brought it, then for the reference of a later one.
+// referenced looks at the same keys as references: the content's place, which names the event
+// that posted it first, then the reference of a later event.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {
@@ -218,7 +218,7 @@ func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
 		return 0, err
 	}
 	if by >= l.head.Load().Size {
-		return 0, storage.ErrNotFound // as for entries: not before it is durable
+		return 0, storage.ErrNotFound // like entries: hidden until durable
 	}
 	return by, nil
 }

@@ -2,15 +2,15 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests bounds how many digests a ledger remembers, twice over.
+// recentDigests bounds the digests of each of a ledger's two sets.
 const recentDigests = 8192
 
-// recent remembers digests of content that came again, so that what comes again
-// and again (a system prompt) costs no lookup. It may forget, but never claims
-// what is not held. Not safe for concurrent use.
+// recent remembers digests of content that was posted repeatedly, so that content which
+// repeats all the time, like a system prompt, costs no lookup. It may forget digests. It is
+// not safe for concurrent use.
 //
-// New digests go into the young set; when that is full it becomes the old one,
-// and what was not asked for since is forgotten.
+// New digests go into the young set. When that is full it replaces the old set, and digests
+// that were not looked up since are forgotten.
 type recent struct {
 	limit      int
 	young, old map[storage.Hash]struct{}

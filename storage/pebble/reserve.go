@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// space is the room for the database.
+// space measures the free space for the database.
 type space struct {
 	fs      vfs.FS
 	dir     string
@@ -22,26 +22,26 @@ type space struct {
 
 const mebibyte = 1 << 20
 
-// Bounds of the default free-space mark, in bytes.
+// Bounds of the default mark of free space, in bytes.
 const (
 	leastMark = memTables * memTableBytes
 	mostMark  = 1 << 30
 )
 
-// defaultMark is 5 % of a file system of that many bytes, within bounds.
+// defaultMark returns 5 % of a file system's size, within the bounds.
 func defaultMark(total uint64) uint64 {
 	return min(max(total/20, leastMark), mostMark)
 }
 
-// check is nil if there is room above the mark, storage.ErrNoSpace if not. A
-// file system that cannot say how much room it has counts as roomy.
+// check returns nil if free space is above the mark, and storage.ErrNoSpace otherwise. A file
+// system that does not report its free space passes.
 func (s space) check() error { return s.above(math.MaxUint64) }
 
-// checkOpening is check for opening the database, which writes out what its
-// write-ahead log holds: with less room than that the engine would try for ever.
+// checkOpening is check for opening the database, which flushes the write-ahead log. With less
+// space than that the engine would retry for ever.
 func (s space) checkOpening() error { return s.above(leastMark) }
 
-// above is nil if there is room above the mark, or above most where that is less.
+// above returns nil if free space is above the mark, or above most if that is less.
 func (s space) above(most uint64) error {
 	free, mark, err := s.room()
 	if err != nil {
@@ -54,8 +54,8 @@ func (s space) above(most uint64) error {
 	return nil
 }
 
-// room is the free space and the mark, in bytes; both are 0 where the file system
-// cannot say how much room it has.
+// room returns the free space and the mark, in bytes; both are 0 if the file system does not
+// report its free space.
 func (s space) room() (free, mark uint64, err error) {
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
@@ -71,25 +71,25 @@ func (s space) room() (free, mark uint64, err error) {
 	return usage.AvailBytes, mark, nil
 }
 
-// compactionCategory is Pebble's name for tables that a compaction writes. Logs,
-// manifests and flushed tables have other names.
+// compactionCategory is Pebble's name for tables that a compaction writes. Logs, manifests,
+// and flushed tables have other categories.
 const compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 
-// spacePause is how long a compaction that waits for room looks away.
+// spacePause is the time between two checks by a compaction that waits for space.
 const spacePause = 200 * time.Millisecond
 
-// reserveFS keeps what is below the free-space mark for logs, manifests and
-// flushes, whose failure ends the process. A compaction needs room for its
-// output before it gives any back, and can be as large as the database; here it
-// waits before each table until there is room. While the database is opened or
-// closed, which waits for compactions, it fails instead and is tried again later;
-// and so it does while content is erased, which may go below the mark.
+// reserveFS reserves the space below the mark for logs, manifests, and flushes, whose failure
+// ends the process. A compaction needs space for its output before it frees any, and can be as
+// large as the database. So it waits before each table until there is space. While the
+// database is being opened or closed, which waits for compactions, it fails instead and is
+// retried later. It also fails, instead of waiting, while content is erased; erasure may go
+// below the mark.
 type reserveFS struct {
 	vfs.FS
 	space   space
-	patient atomic.Bool // false while the database is opened or closed
-	// erasing is 0 except while content is erased: then this many free bytes are
-	// enough, where that is less than the mark. The eraser sets it.
+	patient atomic.Bool // false while the database is being opened or closed
+	// erasing is 0, except during an erasure. Then this number of free bytes suffices if it is
+	// below the mark. The eraser sets it.
 	erasing atomic.Uint64
 }
 
@@ -106,7 +106,7 @@ func (r *reserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return r.FS.Create(name, category)
 }
 
-// enough is nil if there is room for a compaction.
+// enough returns nil if there is space for a compaction.
 func (r *reserveFS) enough() error {
 	if most := r.erasing.Load(); most > 0 {
 		return r.space.above(most)

@@ -12,14 +12,14 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// span is a range of keys, the end excluded.
+// span is a range of keys; its end is excluded.
 type span struct{ start, end []byte }
 
-// tableBytes is how much data between two erased pieces of content is rewritten
-// with them rather than left alone: about the least that a table holds.
+// tableBytes is the least amount of data between two erased contents that is left alone; less
+// is rewritten with them. It is about the smallest size of a table.
 const tableBytes = 4 << 20
 
-// spans joins ranges that are sorted by their start and close together.
+// spans joins sorted ranges that are close together.
 func (d *Database) spans(ctx context.Context, ranges []span) ([]span, error) {
 	var joined []span
 	for _, next := range ranges {
@@ -42,7 +42,7 @@ func (d *Database) spans(ctx context.Context, ranges []span) ([]span, error) {
 	return joined, nil
 }
 
-// between is about how many bytes of tables are between two keys.
+// between estimates the bytes of tables between two keys.
 func (d *Database) between(start, end []byte) (uint64, error) {
 	if bytes.Compare(start, end) >= 0 {
 		return 0, nil
@@ -54,8 +54,8 @@ func (d *Database) between(start, end []byte) (uint64, error) {
 	return n, nil
 }
 
-// rewriteAll has all files rewritten that hold the content of the marks, and is nil
-// once the old ones are gone.
+// rewriteAll rewrites all files with content of the marks, and returns nil once the old files
+// are gone.
 func (e *eraser) rewriteAll(ctx context.Context, marks []mark) error {
 	release, err := e.makeRoom()
 	if err != nil {
@@ -68,9 +68,9 @@ func (e *eraser) rewriteAll(ctx context.Context, marks []mark) error {
 	return e.checkGone(ctx, marks)
 }
 
-// rewrite has the tables rewritten that refer to the content of the marks or hold
-// it, and where it was found, at every level: what is deleted leaves the files
-// only when it meets its deletion.
+// rewrite compacts the tables that contain or refer to the content of the marks, and those
+// with its places, at every level. Deleted data leaves the files only when a compaction meets
+// its tombstone.
 func (e *eraser) rewrite(ctx context.Context, marks []mark) error {
 	var contents, places []span
 	for _, m := range marks {
@@ -93,10 +93,9 @@ func (e *eraser) rewrite(ctx context.Context, marks []mark) error {
 	return nil
 }
 
-// makeRoom lets compactions go below the free-space mark until release is
-// called, down to what the logs and memory tables need and two files more: a
-// compaction looks before each file that it writes, and there may be two of
-// them. storage.ErrNoSpace if there is not even that.
+// makeRoom lets compactions use space below the mark until release is called: all but what the
+// logs and memory tables need, and two files more. Two compactions may run, and each checks
+// before each file. storage.ErrNoSpace if there is less space than that.
 func (e *eraser) makeRoom() (release func(), err error) {
 	largest, err := e.largestFile()
 	if err != nil {
@@ -110,7 +109,7 @@ func (e *eraser) makeRoom() (release func(), err error) {
 	return func() { e.db.reserve.erasing.Store(0) }, nil
 }
 
-// largestFile is the length of the largest table or file of values, in bytes.
+// largestFile returns the length of the largest table or value file, in bytes.
 func (e *eraser) largestFile() (uint64, error) {
 	names, err := e.db.space.fs.List(e.db.space.dir)
 	if err != nil {
@@ -123,7 +122,7 @@ func (e *eraser) largestFile() (uint64, error) {
 		}
 		info, err := e.db.space.fs.Stat(e.db.space.fs.PathJoin(e.db.space.dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted since
+			continue // deleted meanwhile
 		}
 		if err != nil {
 			return 0, fmt.Errorf("looking for tables: %w", err)

@@ -10,25 +10,26 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// ledger is the one handle on a ledger; it implements storage.Store.
+// ledger is the only handle on a ledger. It implements storage.Store.
 type ledger struct {
 	db     *Database
 	number keys.Ledger
 
-	// mu makes writers of head, info and recent wait for each other.
+	// mu serialises writers of head, info, and recent.
 	mu      sync.Mutex
-	info    atomic.Pointer[storage.Info] // written under mu, read by all
-	head    atomic.Pointer[storage.Head] // written under mu once durable, read by all
+	info    atomic.Pointer[storage.Info] // written under mu, read without
+	head    atomic.Pointer[storage.Head] // written under mu when durable, read without
 	recent  *recent                      // under mu
 	digests *digestFilter
-	// redacted: some record is, or a commit that says so has begun. Most ledgers have none,
-	// and looking for what is not there costs as much as reading an entry.
+	// redacted is true if a record is redacted, or a commit that redacts one has begun. Most
+	// ledgers have no redactions, and a lookup that finds none costs as much as reading an
+	// entry.
 	redacted atomic.Bool
 }
 
 var _ storage.Store = (*ledger)(nil)
 
-// name never changes.
+// name returns the ledger's name, which never changes.
 func (l *ledger) name() string { return l.info.Load().Name }
 
 // Info implements storage.Store.
@@ -39,7 +40,7 @@ func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
 	return *l.info.Load(), nil
 }
 
-// Freeze implements storage.Store. A commit that is under way is done first.
+// Freeze implements storage.Store. It waits for a running commit.
 func (l *ledger) Freeze(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +50,7 @@ func (l *ledger) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// freeze does the work of Freeze. The caller holds l.mu.
+// freeze is Freeze for a caller that holds l.mu.
 func (l *ledger) freeze(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err

@@ -7,15 +7,15 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// filterPolicy filters only keys that are looked up to learn whether they are
-// there: filters of all others would take the room of these in the cache.
+// filterPolicy filters only keys that are looked up to learn whether they exist. Filters for
+// other keys would take memory from the cache.
 type filterPolicy struct{ bloom.FilterPolicy }
 
-// Bits of a filter for each key. Wherever a key is not, each level but the last may
-// have several tables that could hold it.
+// Bits of a filter per key. For an absent key, each level but the last may have several tables
+// whose range includes it.
 const (
 	filterBits     = 16
-	lastFilterBits = 10 // in the last level, where most of the keys are
+	lastFilterBits = 10 // in the last level, which has most of the keys
 )
 
 // Name implements engine.FilterPolicy.
@@ -31,7 +31,7 @@ func (p filterPolicy) NewWriter(kind engine.FilterType) engine.FilterWriter {
 	return digestKeys{p.FilterPolicy.NewWriter(kind)}
 }
 
-// digestKeys leaves the other keys out of a filter.
+// digestKeys adds only keys with digests to a filter.
 type digestKeys struct{ engine.FilterWriter }
 
 // AddKey implements engine.FilterWriter.

@@ -10,13 +10,13 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// valuesSuffix is that of files of values that are kept apart from their keys.
+// valuesSuffix is the suffix of value files: values that are stored apart from their keys.
 const valuesSuffix = ".blob"
 
-// separation keeps values where they are once written: the tables that refer to
-// them may become as mixed as they like. A file that has some that nothing refers
-// to, which only erasure brings about, is rewritten while the eraser works; the
-// engine would try for ever if it cannot.
+// separation keeps values in the file that they were first written to, however mixed the
+// tables that refer to them become. Only erasure leaves unreferenced values in a file. Such a
+// file is rewritten while the eraser works; at other times the engine would retry a failed
+// rewrite for ever.
 func (e *eraser) separation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
@@ -30,9 +30,9 @@ func (e *eraser) separation() engine.ValueSeparationPolicy {
 	return policy
 }
 
-// valuesInForce reports whether tables refer to all values that the folder holds.
-// Nothing but erasure makes others. The engine rewrites a file with some of them,
-// or deletes it with nothing else in it. The error is why it could not do that.
+// valuesInForce reports whether tables refer to all values in the folder. Only erasure leaves
+// other values. The engine then rewrites the file, or deletes it if it has no referenced
+// values. The error says why the engine could not.
 func (e *eraser) valuesInForce() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
@@ -50,12 +50,12 @@ func (e *eraser) valuesInForce() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A file that is being written is in the folder and not in force.
+	// A file that is being written is in the folder, but not in use.
 	return slices.Equal(before, after) && len(before) == int(inForce.LiveCount) &&
 		inForce.ValueSize == inForce.ReferencedValueSize, nil
 }
 
-// valueFiles is the names of the files of values in the folder, sorted.
+// valueFiles returns the names of the value files in the folder, sorted.
 func (e *eraser) valueFiles() ([]string, error) {
 	names, err := e.db.space.fs.List(e.db.space.dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func (e *eraser) valueFiles() ([]string, error) {
 	return names, nil
 }
 
-// rewritten hears from the engine that it has tried to rewrite a file of values.
+// rewritten records the result of the engine's attempt to rewrite a value file.
 func (e *eraser) rewritten(err error) {
 	if err != nil && !errors.Is(err, engine.ErrCancelledCompaction) {
 		e.mu.Lock()

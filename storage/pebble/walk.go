@@ -13,14 +13,14 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// An open iterator keeps every file of its time in the folder, erased content
-// with them. So none is open while a caller works on what it gave: walks read
-// piece by piece. The first is small, for callers who want little.
+// An open iterator keeps every file of its time in the folder, with erased content. So no
+// iterator is open while a caller works on its results: walks read piece by piece. The first
+// piece is small, for callers that need little.
 const (
 	firstPiece = 32      // items
-	growth     = 4       // how many times as many the next piece has
+	growth     = 4       // factor between the sizes of successive pieces
 	mostPiece  = 4096    // items
-	pieceBytes = 1 << 20 // of entries, after which a piece ends
+	pieceBytes = 1 << 20 // bytes of entries after which a piece ends
 )
 
 // Entries implements storage.Reader.
@@ -50,14 +50,14 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// piece is successive entries in one buffer.
+// piece is a run of successive entries in one buffer.
 type piece struct {
 	bytes []byte
 	stops []int // where each entry ends
 }
 
-// readPiece replaces what is in p by at most that many of the entries from ≤ seq
-// < end: one at least, if there is no error. With an error come those before it.
+// readPiece replaces the content of p by at most that many of the entries from ≤ seq < end: at
+// least one unless it returns an error. With an error, p has the entries before it.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
@@ -101,7 +101,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 		for most, more := firstPiece, true; more; most = min(growth*most, mostPiece) {
 			seqs, err := l.references(ctx, digest, from, end, most)
 			if err != nil {
-				yield(0, fmt.Errorf("reading who needs content %x of ledger %q: %w", digest, l.name(), err))
+				yield(0, fmt.Errorf("reading which records need content %x of ledger %q: %w", digest, l.name(), err))
 				return
 			}
 			for _, seq := range seqs {
@@ -115,8 +115,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// references is at most that many of the records from ≤ seq < end that need a
-// content.
+// references returns at most that many of the records from ≤ seq < end that need a content.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {
@@ -130,7 +129,7 @@ func (l *ledger) references(
 	}
 	defer func() { err = damaged(errors.Join(err, holding.Close())) }()
 	if !holding.First() || !bytes.Equal(holding.Key(), place) {
-		return nil, holding.Error() // not held
+		return nil, holding.Error() // the ledger does not hold it
 	}
 	value, err := holding.ValueAndErr()
 	if err != nil {

@@ -25,7 +25,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 			}
 			for _, r := range piece.rows {
 				if r.By >= end && r.By < piece.size {
-					continue // of a commit since
+					continue // of a later commit
 				}
 				if !yield(r, nil) {
 					return
@@ -39,16 +39,16 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactionPiece is successive redactions and the size of the head that was stored
+// redactionPiece is a run of successive redactions, with the size of the head that was stored
 // with them.
 type redactionPiece struct {
 	rows []storage.Redaction
 	size uint64
 }
 
-// redactions is at most that many of the redactions from the record at from on. They
-// and the head are read at one moment: the engine shows a commit before it is
-// durable, and its redactions are not to be taken for forged ones.
+// redactions returns at most that many redactions of the records from a seq on. It reads them
+// and the head from one snapshot. The engine shows a commit before it is durable, and the
+// redactions of such a commit must not be mistaken for forged ones.
 func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
 	if err := l.db.usable(ctx); err != nil {
 		return redactionPiece{}, err
@@ -82,7 +82,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	return p, rows.Error()
 }
 
-// sizeAt is the number of entries of a ledger at a moment.
+// sizeAt returns the number of entries of a ledger in a snapshot.
 func sizeAt(moment *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
 	stored, closer, err := moment.Get(keys.Head(number))
 	if err != nil {

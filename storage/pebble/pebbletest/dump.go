@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// KeyValue is one key of a database as it is stored.
+// KeyValue is one stored key with its value.
 type KeyValue struct{ Key, Value []byte }
 
-// Dump is everything that a database stores, in the order of its keys. The
-// database must not be open. A nil file system is the operating system's.
+// Dump returns everything that a database stores, in key order. The database must not be open.
+// A nil file system means the operating system's.
 func Dump(files vfs.FS, dir string) (all []KeyValue, err error) {
 	db, err := openRaw(files, dir, true)
 	if err != nil {
@@ -34,7 +34,7 @@ func Dump(files vfs.FS, dir string) (all []KeyValue, err error) {
 	return all, it.Close()
 }
 
-// Load makes a database that stores what is given.
+// Load makes a database with the given keys.
 func Load(files vfs.FS, dir string, all []KeyValue) error {
 	db, err := openRaw(files, dir, false)
 	if err != nil {

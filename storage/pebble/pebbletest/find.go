@@ -18,13 +18,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Find is the names of the files in a database's folder that show a needle: in
-// their bytes as they are, in what compression hides, or in what was overwritten
-// but is still there. Because headers may stand in the middle of a text, a
-// quarter of the needle counts; it has 32 bytes at least, no part of which stands
-// elsewhere by chance. Of a table that is damaged or not written to its end, only
-// what can be read is searched. A nil file system is the operating system's. The
-// database may have another order of keys than Pebble's own: orders names such.
+// Find returns the names of the files in a database's folder that contain a needle: in plain
+// bytes, in compressed blocks, or in overwritten data that is still there. Headers may
+// interrupt a text, so a quarter of the needle suffices; the needle must have at least 32
+// bytes, no part of which occurs elsewhere by chance. Of a damaged or unfinished table only
+// the readable part is searched. A nil file system means the operating system's. orders names
+// comparers other than Pebble's own.
 func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
@@ -40,7 +39,7 @@ func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders .
 	for _, name := range names {
 		shows, err := showsNeedle(ctx, files, files.PathJoin(dir, name), needle, readerOptions(orders))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("searching %s: %w", name, err)
@@ -89,8 +88,7 @@ func holdsPart(text, needle []byte) bool {
 	return false
 }
 
-// tableShows reads every key of a table and every value that is in it, those that
-// newer ones hide too.
+// tableShows reads every key and value in a table, including those that newer ones hide.
 func tableShows(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
 	readable, err := openReadable(files, path)
 	if err != nil {
@@ -130,13 +128,13 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 	return readable, nil
 }
 
-// Where the index of a file of values says which blocks it has.
+// The layout of a value file's index.
 const (
 	indexHeader  = 4 // bytes before the columns
-	indexOffsets = 1 // column: where each block begins, and the last ends
+	indexOffsets = 1 // column: the start of each block, and the end of the last
 )
 
-// valuesShow reads every block of a file of values, whoever still refers to it.
+// valuesShow reads every block of a value file, referenced or not.
 func valuesShow(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
 	readable, err := openReadable(files, path)
 	if err != nil {

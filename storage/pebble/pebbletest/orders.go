@@ -6,12 +6,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 )
 
-// prefixBundle is how many prefixes of keys stand together in a block, in the
-// schema that Pebble chooses by itself.
+// prefixBundle is the number of key prefixes per block in Pebble's default schema.
 const prefixBundle = 16
 
-// readerOptions read tables whatever the order of their keys is called: it does not
-// matter to who reads them all.
+// readerOptions read tables of any comparer. A reader of all keys does not depend on their
+// order.
 func readerOptions(orders []string) sstable.ReaderOptions {
 	var schemas []*colblk.KeySchema
 	comparers := make(sstable.Comparers)

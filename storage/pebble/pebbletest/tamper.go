@@ -1,6 +1,5 @@
-// Package pebbletest lets tests do to a database of storage/pebble what only
-// accidents and attackers do: change it behind the contract's back, with
-// checksums that are right, and cut its power.
+// Package pebbletest lets tests do to a database of storage/pebble what otherwise only
+// accidents and attackers do: change its bytes with correct checksums, and cut its power.
 package pebbletest
 
 import (
@@ -14,15 +13,15 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Tamper changes the stored bytes of one ledger. Every change is durable when
-// its method returns.
+// Tamper changes the stored bytes of one ledger. Every change is durable when its method
+// returns.
 type Tamper struct {
 	engine *engine.DB
 	ledger keys.Ledger
 }
 
-// OpenTamper opens the ledger of that name in a database that nobody else has
-// open. A nil file system is the operating system's.
+// OpenTamper opens a ledger of a database that is not open elsewhere. A nil file system means
+// the operating system's.
 func OpenTamper(files vfs.FS, dir, ledger string) (*Tamper, error) {
 	if files == nil {
 		files = vfs.Default
@@ -44,7 +43,7 @@ func OpenTamper(files vfs.FS, dir, ledger string) (*Tamper, error) {
 	return t, nil
 }
 
-// Close lets go of the database, which can be opened as usual then.
+// Close closes the database, which can then be opened as usual.
 func (t *Tamper) Close() error { return t.engine.Close() }
 
 func (t *Tamper) get(key []byte) ([]byte, error) {
@@ -63,12 +62,12 @@ func (t *Tamper) set(key, value []byte) error { return t.engine.Set(key, value, 
 
 func (t *Tamper) delete(key []byte) error { return t.engine.Delete(key, engine.Sync) }
 
-// Entry replaces or adds the entry at seq; the head stays.
+// Entry replaces or adds the entry at seq. The head does not change.
 func (t *Tamper) Entry(seq uint64, b []byte) error {
 	return t.set(keys.AppendEntry(nil, t.ledger, seq), b)
 }
 
-// DeleteEntry takes the entry at seq away.
+// DeleteEntry deletes the entry at seq.
 func (t *Tamper) DeleteEntry(seq uint64) error {
 	return t.delete(keys.AppendEntry(nil, t.ledger, seq))
 }
@@ -78,7 +77,7 @@ func (t *Tamper) Tile(level uint8, index uint64, hashes []byte) error {
 	return t.set(keys.AppendTile(nil, t.ledger, level, index), hashes)
 }
 
-// DeleteTile takes a hash tile away.
+// DeleteTile deletes a hash tile.
 func (t *Tamper) DeleteTile(level uint8, index uint64) error {
 	return t.delete(keys.AppendTile(nil, t.ledger, level, index))
 }
@@ -88,11 +87,10 @@ func (t *Tamper) Head(h storage.Head) error {
 	return t.set(keys.Head(t.ledger), keys.AppendHead(nil, h))
 }
 
-// DeleteHead takes the head away.
+// DeleteHead deletes the head.
 func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 
-// Content replaces the bytes under a digest that the ledger holds;
-// storage.ErrNotFound if it does not.
+// Content replaces the bytes stored under a digest; storage.ErrNotFound if there are none.
 func (t *Tamper) Content(digest storage.Hash, b []byte) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -101,8 +99,8 @@ func (t *Tamper) Content(digest storage.Hash, b []byte) error {
 	return t.set(keys.AppendContent(nil, t.ledger, holding.Place), b)
 }
 
-// DeleteContent takes the bytes under a digest away, as if they had never come;
-// storage.ErrNotFound if the ledger does not hold them.
+// DeleteContent deletes the bytes under a digest and their place, as if they were never
+// posted; storage.ErrNotFound if there are none.
 func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	if err := t.LoseBytes(digest); err != nil {
 		return err
@@ -111,7 +109,7 @@ func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
-// LoseBytes takes the bytes under a digest away and leaves their place standing.
+// LoseBytes deletes the bytes under a digest and keeps their place.
 func (t *Tamper) LoseBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -125,19 +123,18 @@ func (t *Tamper) Key(k storage.Key) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// Redaction replaces or adds the word that by redacted the record at seq; no
-// content changes.
+// Redaction stores that the event by redacted the record at seq. No content changes.
 func (t *Tamper) Redaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.Seq(by))
 }
 
-// DeleteRedaction takes that word away.
+// DeleteRedaction deletes the redaction of the record at seq.
 func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
 }
 
-// DeleteReference takes away that the record at seq needs the content;
-// storage.ErrNotFound if the ledger does not hold it.
+// DeleteReference deletes the reference of the record at seq to a content; storage.ErrNotFound
+// if the ledger does not hold the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -150,7 +147,7 @@ func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	return t.delete(keys.AppendReference(nil, t.ledger, digest, seq))
 }
 
-// FormatVersion replaces the format version of the whole database.
+// FormatVersion replaces the format version of the database.
 func (t *Tamper) FormatVersion(version uint32) error {
 	return t.set(keys.Format(), keys.Number(version))
 }
@@ -163,7 +160,7 @@ func (t *Tamper) holding(digest storage.Hash) (keys.Holding, error) {
 	return keys.DecodeHolding(stored)
 }
 
-// silent drops the engine's commentary; what fails ends the test.
+// silent drops the engine's log messages; a fatal one ends the test.
 type silent struct{}
 
 func (silent) Infof(string, ...any)  {}

@@ -1,10 +1,9 @@
-// Package keys is how storage/pebble names and writes down what it keeps. It is
-// shared with storage/pebble/pebbletest, so that tests change exactly the bytes
-// that the database reads.
+// Package keys encodes what storage/pebble stores. storage/pebble/pebbletest shares it, so
+// that tests change exactly the bytes that the database reads.
 //
-// A key is one byte for the kind, the ledger's number (4 bytes), and the key
-// within that kind. Integers are big-endian, so keys of a kind sort by number.
-// Number 0 is no ledger: under it stands what concerns the whole database.
+// A key is one byte for its kind, the ledger's number (4 bytes), and the key within that kind.
+// Integers are big-endian, so keys of a kind sort by number. Keys under number 0 concern the
+// database itself.
 package keys
 
 import (
@@ -15,17 +14,17 @@ import (
 	"colophon/storage"
 )
 
-// FormatVersion is the version of everything in this package. A database that
-// was written with another one is not opened.
+// FormatVersion is the version of all encodings in this package. A database with another
+// version is not opened.
 const FormatVersion = 3
 
-// Ledger is a ledger's number: given at creation, never given again.
+// Ledger is the number of a ledger. It is assigned at creation and never reused.
 type Ledger uint32
 
 const database Ledger = 0
 
-// Kinds of keys. Those in upper case have large values that never change and
-// arrive in the order of their keys: these values are kept apart (see Apart).
+// Kinds of keys. The values of kinds in upper case are large, never change, and arrive in key
+// order; they are stored apart from their keys (see Apart).
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry
@@ -41,20 +40,20 @@ const (
 	kindErasure   byte = 'x' // of the database: ledger, event, slot → time, digest
 )
 
-// Lengths in bytes of what keys begin with.
+// Lengths of the prefixes of keys, in bytes.
 const (
 	prefixLength = 1 + 4
 	seqLength    = 8
 )
 
-// MaxLength is the length of the longest key without a name in it.
+// MaxLength is the length of the longest key that contains no name.
 const MaxLength = prefixLength + storage.HashBytes + seqLength
 
 func prefix(dst []byte, ledger Ledger, kind byte) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, kind), uint32(ledger))
 }
 
-// span is the range of a ledger's keys of one kind, the end excluded.
+// span returns the range of a ledger's keys of one kind; the end is excluded.
 func span(ledger Ledger, kind byte) (start, end []byte) {
 	start = prefix(nil, ledger, kind)
 	if end = prefix(nil, ledger+1, kind); ledger == math.MaxUint32 {
@@ -63,9 +62,8 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// Apart reports whether the values of keys like this one are kept apart from
-// their keys, and where keys begin for which that is not so or that are of
-// another kind; nil if none follow.
+// Apart reports whether the values of keys of this kind are stored apart from their keys. end
+// is the first key for which the answer may differ; nil if there is none.
 func Apart(key []byte) (apart bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
@@ -84,31 +82,31 @@ func HasDigest(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
 }
 
-// Digest is the digest of a key for which HasDigest is true.
+// Digest returns the digest of a key for which HasDigest is true.
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
-// Format is the key of the database's format version. It is the same in every
-// version, so that each build can say which one it has met.
+// Format returns the key of the database's format version. It is the same in every version, so
+// that every build can read which version it has met.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
-// Last is the key of the last ledger number given.
+// Last returns the key of the last ledger number given.
 func Last() []byte { return prefix(nil, database, kindLast) }
 
-// Name is the key under which a ledger's number is found.
+// Name returns the key that maps a ledger's name to its number.
 func Name(name string) []byte { return append(prefix(nil, database, kindName), name...) }
 
-// Names is the range of all Name keys, the end excluded.
+// Names returns the range of all Name keys; the end is excluded.
 func Names() (start, end []byte) {
 	return span(database, kindName)
 }
 
-// Info is the key of a ledger's description.
+// Info returns the key of a ledger's description.
 func Info(ledger Ledger) []byte { return prefix(nil, ledger, kindInfo) }
 
-// Head is the key of a ledger's head.
+// Head returns the key of a ledger's head.
 func Head(ledger Ledger) []byte { return prefix(nil, ledger, kindHead) }
 
-// Setting is the key of a named setting.
+// Setting returns the key of a named setting.
 func Setting(ledger Ledger, name string) []byte {
 	return append(prefix(nil, ledger, kindSetting), name...)
 }
@@ -118,7 +116,7 @@ func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindEntry), seq)
 }
 
-// EntrySeq is the sequence number in an entry's key; false if it is none.
+// EntrySeq returns the seq in an entry's key; false for other keys.
 func EntrySeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindEntry {
 		return 0, false
@@ -137,24 +135,24 @@ func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
 }
 
-// AppendPlace appends to dst the key under which a content's place is found.
+// AppendPlace appends to dst the key that maps a digest to the content's place.
 func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
 
-// Places is the range of a ledger's place and reference keys, the end excluded.
+// Places returns the range of a ledger's place and reference keys; the end is excluded.
 func Places(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
-// AppendReference appends to dst the key that says that the record at seq needs
-// a content which an earlier event brought. References follow the content's
-// place, in the order of their records, and have no value.
+// AppendReference appends to dst the key of a reference: the record at seq needs a content
+// that an earlier event posted. References follow the content's place, in the order of their
+// records, and have no value.
 func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendPlace(dst, ledger, digest), seq)
 }
 
-// ReferenceSeq is the record in a reference key; false if the key is none.
+// ReferenceSeq returns the record of a reference key; false for other keys.
 func ReferenceSeq(key []byte) (uint64, bool) {
 	if len(key) != MaxLength || key[0] != kindPlace {
 		return 0, false
@@ -162,8 +160,7 @@ func ReferenceSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
-// HoldingRange is the range of a content's place and of the references to it, the
-// end excluded.
+// HoldingRange returns the range of a content's place and its references; the end is excluded.
 func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
 	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
 	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)
@@ -174,14 +171,14 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
-// Redactions is the range of a ledger's redaction keys from the record at seq on,
-// the end excluded.
+// Redactions returns the range of a ledger's redaction keys from the record at from on; the
+// end is excluded.
 func Redactions(ledger Ledger, from uint64) (start, end []byte) {
 	_, end = span(ledger, kindRedaction)
 	return AppendRedaction(nil, ledger, from), end
 }
 
-// RedactionSeq is the record in a redaction key; false if the key is none.
+// RedactionSeq returns the record of a redaction key; false for other keys.
 func RedactionSeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindRedaction {
 		return 0, false
@@ -189,20 +186,20 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key that says that the content once at a
-// place may still be in files of the database.
+// AppendErasure appends to dst the key of a mark: content that was at this place may still be
+// in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
 
-// Erasures is the range of all erasure keys, the end excluded. They are sorted
-// as the keys of the contents are.
+// Erasures returns the range of all erasure keys; the end is excluded. They sort like the keys
+// of their contents.
 func Erasures() (start, end []byte) {
 	return span(database, kindErasure)
 }
 
-// ErasureContent is the key of the content that an erasure key is about, and its
-// ledger; false if the key is none.
+// ErasureContent returns the key of the content that an erasure key concerns, and its ledger;
+// false for other keys.
 func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 	const length = prefixLength + prefixLength + placeLength
 	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
@@ -217,19 +214,19 @@ func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
 
-// Claims is the range of a ledger's claim keys, the end excluded.
+// Claims returns the range of a ledger's claim keys; the end is excluded.
 func Claims(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }
 
-// Contents is the range of a ledger's content keys, the end excluded.
+// Contents returns the range of a ledger's content keys; the end is excluded.
 func Contents(ledger Ledger) (start, end []byte) { return span(ledger, kindContent) }
 
-// Infos is the range of all Info keys, the end excluded.
+// Infos returns the range of all Info keys; the end is excluded.
 func Infos() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
-// Family is a kind of keys, as Parse tells them apart.
+// Family is a kind of key, as Parse distinguishes them.
 type Family int
 
-// The families of keys. Unknown is that of keys that nothing of this package makes.
+// The families of keys. This package makes no key of the family Unknown.
 const (
 	Unknown Family = iota
 	FormatKey
@@ -248,7 +245,7 @@ const (
 	ErasureKey
 )
 
-// Parsed is a key taken apart. Family says which members are set.
+// Parsed is a parsed key. Family says which fields are set.
 type Parsed struct {
 	Family Family
 	Ledger Ledger       // of all keys of a ledger, and of erasures
@@ -260,12 +257,12 @@ type Parsed struct {
 	Name   string       // of names and settings
 }
 
-// Parse takes a key apart.
+// Parse parses a key.
 func Parse(key []byte) Parsed {
 	if len(key) < prefixLength {
 		return Parsed{}
 	}
-	if bytes.Equal(key, Format()) { // which looks like a ledger's
+	if bytes.Equal(key, Format()) { // looks like the key of a ledger
 		return Parsed{Family: FormatKey}
 	}
 	p := Parsed{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
@@ -298,7 +295,7 @@ func Parse(key []byte) Parsed {
 	return p
 }
 
-// ofDatabase is Parse for keys of the database as a whole.
+// ofDatabase is Parse for keys of the database itself.
 func (p Parsed) ofDatabase(key, rest []byte) Parsed {
 	switch {
 	case bytes.Equal(key, Last()):
@@ -317,7 +314,7 @@ func placeIn(b []byte) Place {
 	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
-// AfterLedger is where the keys of the next ledger begin, of the kind of key.
+// AfterLedger returns the first key of the same kind of the next ledger.
 func AfterLedger(key []byte, ledger Ledger) []byte {
 	_, end := span(ledger, key[0])
 	return end
