@@ -13,6 +13,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -40,42 +41,42 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
 	q := queries{all: make(map[string]string)}
-	ask(&q, "records", func(p index.Page) ([]index.Record, []byte, error) { return v.Records(ctx, index.Filter{}, p) })
-	ask(&q, "records with bodies", func(p index.Page) ([]index.Record, []byte, error) {
+	ask(&q, "records", func(p rowstore.Page) ([]index.Record, []byte, error) { return v.Records(ctx, index.Filter{}, p) })
+	ask(&q, "records with bodies", func(p rowstore.Page) ([]index.Record, []byte, error) {
 		return v.Records(ctx, index.Filter{Bodies: true}, p)
 	})
-	ask(&q, "records by occurrence", func(p index.Page) ([]index.Record, []byte, error) {
+	ask(&q, "records by occurrence", func(p rowstore.Page) ([]index.Record, []byte, error) {
 		return v.RecordsByOccurrence(ctx, index.Filter{Kind: record.IPCRecord}, p)
 	})
-	ask(&q, "redactions", func(p index.Page) ([]index.Record, []byte, error) {
+	ask(&q, "redactions", func(p rowstore.Page) ([]index.Record, []byte, error) {
 		return v.Records(ctx, index.Filter{Kind: record.ContentRedacted}, p)
 	})
 	for _, by := range []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
 		group := index.GroupQuery{By: by}
-		ask(&q, "groups by "+by, func(p index.Page) ([]index.Group, []byte, error) { return v.Groups(ctx, group, p) })
-		ask(&q, "ranked by "+by, func(p index.Page) ([]index.Group, []byte, error) {
+		ask(&q, "groups by "+by, func(p rowstore.Page) ([]index.Group, []byte, error) { return v.Groups(ctx, group, p) })
+		ask(&q, "ranked by "+by, func(p rowstore.Page) ([]index.Group, []byte, error) {
 			return v.RankedGroups(ctx, index.RankedFlips, group, p)
 		})
 	}
 	of := index.RunQuery{Value: index.Value{Name: "model", Text: "model-0"}}
-	ask(&q, "timeline", func(p index.Page) ([]index.Step, []byte, error) { return v.Timeline(ctx, of, p) })
-	ask(&q, "effects", func(p index.Page) ([]index.EffectPair, []byte, error) {
+	ask(&q, "timeline", func(p rowstore.Page) ([]index.Step, []byte, error) { return v.Timeline(ctx, of, p) })
+	ask(&q, "effects", func(p rowstore.Page) ([]index.EffectPair, []byte, error) {
 		return v.Effects(ctx, index.EffectQuery{Variable: "model", A: "model-0", B: "model-1"}, p)
 	})
 	for n := range subjects {
-		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]index.CitationDrift, []byte, error) {
+		ask(&q, fmt.Sprint("citation drift ", n), func(p rowstore.Page) ([]index.CitationDrift, []byte, error) {
 			return v.CitationDrifts(ctx, fmt.Sprintf("subject-%d", n), p)
 		})
 	}
 	ask(&q, "conflicts", v.Conflicts)
-	ask(&q, "sources", func(p index.Page) ([]index.SourceDetail, []byte, error) { return v.Sources(ctx, p) })
+	ask(&q, "sources", func(p rowstore.Page) ([]index.SourceDetail, []byte, error) { return v.Sources(ctx, p) })
 	ask(&q, "projects", v.Projects)
 	for n := range projects {
 		project := fmt.Sprintf("project-%d", n)
-		ask(&q, "paths of "+project, func(p index.Page) ([]index.PathRow, []byte, error) {
+		ask(&q, "paths of "+project, func(p rowstore.Page) ([]index.PathRow, []byte, error) {
 			return v.Paths(ctx, project, index.PathFilter{}, p)
 		})
-		ask(&q, "builds of "+project, func(p index.Page) ([]index.Build, []byte, error) { return v.Builds(ctx, project, p) })
+		ask(&q, "builds of "+project, func(p rowstore.Page) ([]index.Build, []byte, error) { return v.Builds(ctx, project, p) })
 	}
 	failures, err := v.Failures(ctx, index.Bounds{}, false)
 	q.note("failures", failures, err)
@@ -104,9 +105,9 @@ func (q *queries) note(name string, answer any, err error) {
 }
 
 // ask goes through all pages of a query.
-func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, error)) {
+func ask[T any](q *queries, name string, query func(rowstore.Page) ([]T, []byte, error)) {
 	var all []T
-	for page := (index.Page{Limit: 100}); ; {
+	for page := (rowstore.Page{Limit: 100}); ; {
 		rows, next, err := query(page)
 		all = append(all, rows...)
 		if err != nil || next == nil {
@@ -171,7 +172,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 			continue
 		}
 		filter := index.Filter{Values: []index.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
-		rows, _, err := v.Records(o.ctx, filter, index.Page{Limit: 10})
+		rows, _, err := v.Records(o.ctx, filter, rowstore.Page{Limit: 10})
 		if err != nil || len(rows) != len(o.found[a.id]) {
 			return fmt.Errorf("attempt %d is listed %d times, the log has %d: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}

@@ -51,7 +51,7 @@ func newChunks() chan *chunk {
 // when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
-	r := reader{ctx: ctx, free: f.fold.chunks, ready: ready, known: &f.fold.drawn, records: f.store.records, log: f.number, seq: f.fold.state.size}
+	r := drawer{ctx: ctx, free: f.fold.chunks, ready: ready, known: &f.fold.drawn, records: f.store.records, log: f.number, seq: f.fold.state.size}
 	go func() {
 		defer close(ready)
 		for entry, err := range f.log.Entries(ctx, r.seq) {
@@ -64,8 +64,8 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	return ready
 }
 
-// reader fills chunks. It belongs to its goroutine.
-type reader struct {
+// drawer fills chunks. It belongs to its goroutine.
+type drawer struct {
 	ctx   context.Context // of the goroutine
 	free  <-chan *chunk
 	ready chan<- *chunk
@@ -79,7 +79,7 @@ type reader struct {
 }
 
 // take adds an event, and reports whether more are wanted.
-func (r *reader) take(entry []byte, err error) bool {
+func (r *drawer) take(entry []byte, err error) bool {
 	if r.chunk == nil {
 		if r.ctx.Err() != nil {
 			return false
@@ -116,7 +116,7 @@ func (r *reader) take(entry []byte, err error) bool {
 
 // keep keeps the next event if it is an IPC record: who asks about runs mostly asks about
 // late ones.
-func (r *reader) keep(e *drawn, size int) {
+func (r *drawer) keep(e *drawn, size int) {
 	if r.records != nil && e.Kind == record.IPCRecord {
 		said, listed := ipcRecordOf(&e.Event, e.ipc), recordOf(&e.Event)
 		r.kept = r.records.keep(r.kept[:0], r.log, r.seq, size, &said, &listed)
@@ -125,7 +125,7 @@ func (r *reader) keep(e *drawn, size int) {
 }
 
 // send hands the chunk over. It never waits: there is room for all chunks.
-func (r *reader) send() {
+func (r *drawer) send() {
 	if r.chunk != nil {
 		r.ready <- r.chunk
 		r.chunk = nil

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // Names of values that citation sets are found by, beside that of a chunk_hash.
@@ -38,8 +39,8 @@ func (f *fold) citationSet(_ context.Context, e *drawn) error {
 
 // cite folds what a set cites, each chunk of each source once.
 func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
-	posted := make(map[identity]bool, 3*len(set.Citations))
-	brought := broughtSources{fold: f, seq: seq, chunks: make(map[identity]*broughtChunk)}
+	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
+	brought := broughtSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*broughtChunk)}
 	for i := range set.Citations {
 		c := &set.Citations[i]
 		if !f.postOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
@@ -47,10 +48,10 @@ func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		}
 		f.postOnce(seq, posted, sourceName, c.SourceID)
 		f.postOnce(seq, posted, chunkName, c.ChunkHash)
-		source, chunk := identify(c.SourceID), identify(c.ChunkHash)
+		source, chunk := rowstore.Identify(c.SourceID), rowstore.Identify(c.ChunkHash)
 		p := pairOf(source, chunk)
 		state := citedState{chunk: c.ChunkHash}
-		_, value, cited := f.rows.newest(citedChunks, p[:])
+		_, value, cited := f.rows.Newest(citedChunks, p[:])
 		if cited {
 			state = decodeRow(f, value, decodeCitedState)
 		} else {
@@ -59,8 +60,8 @@ func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		if state.fresh == 0 {
 			state.fresh = 1
 			f.value = state.append(f.value[:0])
-			f.rows.put(citedChunks, p[:], seq, f.value)
-			f.rows.set(f.rows.keys.freshChunk(nil, p), nil)
+			f.rows.Put(citedChunks, p[:], seq, f.value)
+			f.rows.Set(freshChunkKey(f.rows.Keys, nil, p), nil)
 		}
 		if f.unlisted(source, chunk) {
 			s.supersede(p, byList, seq+1)
@@ -71,24 +72,24 @@ func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 
 // postOnce has the event found by a value of some parts, and says whether it was not
 // before. Sets may have hundreds of values.
-func (f *fold) postOnce(seq uint64, posted map[identity]bool, name string, parts ...[]byte) bool {
-	id := identify(append([][]byte{[]byte(name)}, parts...)...)
+func (f *fold) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
+	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
 		return false
 	}
 	posted[id] = true
-	f.rows.write(postings, id[:], seq, []byte{isRecord})
+	f.rows.Write(postings, id[:], seq, []byte{isRecord})
 	return true
 }
 
 // citesUnregistered reports whether a set cites a source that is not registered, and
 // any source was before.
 func (f *fold) citesUnregistered(set *event.CitationSet) bool {
-	if _, _, any := f.rows.newest(sourceList, onlyRow); !any {
+	if _, _, any := f.rows.Newest(sourceList, onlyRow); !any {
 		return false
 	}
 	for i := range set.Citations {
-		state, _, _ := f.sourceState(identify(set.Citations[i].SourceID))
+		state, _, _ := f.sourceState(rowstore.Identify(set.Citations[i].SourceID))
 		if state.registered == 0 {
 			return true
 		}
@@ -100,8 +101,8 @@ func (f *fold) citesUnregistered(set *event.CitationSet) bool {
 type broughtSources struct {
 	fold      *fold
 	seq       uint64
-	chunks    map[identity]*broughtChunk
-	order     []identity // of chunks
+	chunks    map[rowstore.Identity]*broughtChunk
+	order     []rowstore.Identity // of chunks
 	conflicts uint32
 }
 
@@ -113,24 +114,24 @@ type broughtChunk struct {
 }
 
 // add notes that a chunk has a new source.
-func (b *broughtSources) add(chunk identity, c *event.Citation) {
+func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
 	f := b.fold
 	one, known := b.chunks[chunk]
 	if !known {
 		one = new(broughtChunk)
-		if _, value, found := f.rows.newest(chunkSources, chunk[:]); found {
-			r := valueReader{rest: value}
-			if r.numbers(&one.sources); r.bad {
-				f.rows.fail("%w: the sources of a chunk as %x", errDamaged, value)
+		if _, value, found := f.rows.Newest(chunkSources, chunk[:]); found {
+			r := rowstore.ValueReader{Rest: value}
+			if r.Numbers(&one.sources); r.Bad {
+				f.rows.Fail("%w: the sources of a chunk as %x", rowstore.ErrDamaged, value)
 			}
 		}
 		b.chunks[chunk] = one
 		b.order = append(b.order, chunk)
 	}
 	one.sources++
-	one.ids = appendTexts(one.ids, c.SourceID)
+	one.ids = rowstore.AppendTexts(one.ids, c.SourceID)
 	if one.sources == 2 {
-		f.rows.set(f.rows.keys.conflict(nil, b.seq, b.conflicts), c.ChunkHash)
+		f.rows.Set(conflictKey(f.rows.Keys, nil, b.seq, b.conflicts), c.ChunkHash)
 		f.count(seriesOf(conflictsTotal), 1)
 		b.conflicts++
 	}
@@ -140,22 +141,22 @@ func (b *broughtSources) add(chunk identity, c *event.Citation) {
 func (b *broughtSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]
-		b.fold.value = append(appendNumbers(b.fold.value[:0], one.sources), one.ids...)
-		b.fold.rows.put(chunkSources, chunk[:], b.seq, b.fold.value)
+		b.fold.value = append(rowstore.AppendNumbers(b.fold.value[:0], one.sources), one.ids...)
+		b.fold.rows.Put(chunkSources, chunk[:], b.seq, b.fold.value)
 	}
 }
 
-// conflict is the key of the n-th chunk that a set brings a second source.
-func (k keyspace) conflict(dst []byte, seq uint64, n uint32) []byte {
-	return binary.BigEndian.AppendUint32(appendVersion(k.key(dst, conflictList), seq), n)
+// conflictKey is the key of the n-th chunk that a set brings a second source.
+func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
+	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
 }
 
 // sortedChunks is distinct chunks, one behind the other in their order: the value of
 // places.
-func sortedChunks(chunks []identity) []byte {
-	slices.SortFunc(chunks, func(a, b identity) int { return bytes.Compare(a[:], b[:]) })
+func sortedChunks(chunks []rowstore.Identity) []byte {
+	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)
-	value := make([]byte, 0, len(chunks)*len(identity{}))
+	value := make([]byte, 0, len(chunks)*len(rowstore.Identity{}))
 	for _, c := range chunks {
 		value = append(value, c[:]...)
 	}
@@ -163,7 +164,7 @@ func sortedChunks(chunks []identity) []byte {
 }
 
 // hasChunk reports whether a chunk is among those that sortedChunks made.
-func hasChunk(sorted []byte, chunk identity) bool {
+func hasChunk(sorted []byte, chunk rowstore.Identity) bool {
 	const size = len(chunk)
 	at := func(i int) []byte { return sorted[i*size : (i+1)*size] }
 	i := sort.Search(len(sorted)/size, func(i int) bool { return bytes.Compare(at(i), chunk[:]) >= 0 })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // maxSources bounds the sources that a conflict lists; it gives their number.
@@ -26,33 +28,33 @@ type ChunkSource struct {
 
 // tailBytes is the length of what stands behind the source, or the dimension, in keys
 // of one event's chunks.
-const tailBytes = seqBytes + 4
+const tailBytes = rowstore.SeqBytes + 4
 
 // Conflicts are the chunks that are cited under several sources, those that came to be
 // so last first.
 func (v *View) Conflicts(page Page) (rows []Conflict, next []byte, err error) {
-	if v.size == 0 {
+	if v.Size() == 0 {
 		return nil, nil, nil
 	}
-	keys := v.keys
-	prefix := keys.key(nil, conflictList)
+	keys := v.Keys
+	prefix := keys.Key(nil, conflictList)
 	from, err := v.tailFrom(prefix, page)
 	if err != nil {
 		return nil, nil, err
 	}
 	var last []byte
-	for kv, err := range v.scan(from, keys.key(nil, conflictList+1)) {
+	for kv, err := range v.Scan(from, keys.Key(nil, conflictList+1)) {
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(rows) == page.Limit {
 			return rows, last, nil
 		}
-		one, err := v.conflict(string(kv.value), v.size)
+		one, err := v.conflict(string(kv.Value), v.Size())
 		if err != nil {
 			return nil, nil, err
 		}
-		rows, last = append(rows, one), append(last[:0], kv.key[len(prefix):]...)
+		rows, last = append(rows, one), append(last[:0], kv.Key[len(prefix):]...)
 	}
 	return rows, nil, nil
 }
@@ -62,9 +64,9 @@ func (v *View) Conflicts(page Page) (rows []Conflict, next []byte, err error) {
 func (v *View) tailFrom(prefix []byte, page Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
-		return appendVersion(from, v.size-1), nil
+		return rowstore.AppendVersion(from, v.Size()-1), nil
 	}
-	if len(page.After) != tailBytes || versionOf(page.After[:seqBytes]) >= v.size {
+	if len(page.After) != tailBytes || rowstore.VersionOf(page.After[:rowstore.SeqBytes]) >= v.Size() {
 		return nil, ErrPosition
 	}
 	return append(append(from, page.After...), 0), nil
@@ -73,20 +75,20 @@ func (v *View) tailFrom(prefix []byte, page Page) ([]byte, error) {
 // conflict is a chunk with its sources as they were below a size.
 func (v *View) conflict(chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
-	chunk := identify([]byte(chunkHash))
-	_, value, found, err := v.newestBelow(chunkSources, chunk[:], below)
+	chunk := rowstore.Identify([]byte(chunkHash))
+	_, value, found, err := v.NewestBelow(chunkSources, chunk[:], below)
 	if err != nil || !found {
 		return c, err
 	}
 	var size int
 	if c.Count, size = binary.Uvarint(value); size <= 0 {
-		return c, fmt.Errorf("%w: the sources of a chunk as %x", errDamaged, value)
+		return c, fmt.Errorf("%w: the sources of a chunk as %x", rowstore.ErrDamaged, value)
 	}
-	for r, err := range v.ascend(chunkSources, chunk[:], 0) {
+	for r, err := range v.Ascend(chunkSources, chunk[:], 0) {
 		if err != nil {
 			return c, err
 		}
-		if r.seq >= below || len(c.Sources) == maxSources {
+		if r.Seq >= below || len(c.Sources) == maxSources {
 			break
 		}
 		if err := c.add(r); err != nil {
@@ -100,17 +102,17 @@ func (v *View) conflict(chunkHash string, below uint64) (Conflict, error) {
 }
 
 // add lists the sources that one set brought.
-func (c *Conflict) add(r row) error {
+func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
-	values := valueReader{rest: r.value}
-	values.numbers(&count)
-	for len(values.rest) > 0 && !values.bad && len(c.Sources) < maxSources {
+	values := rowstore.ValueReader{Rest: r.Value}
+	values.Numbers(&count)
+	for len(values.Rest) > 0 && !values.Bad && len(c.Sources) < maxSources {
 		var id []byte
-		values.texts(&id)
-		c.Sources = append(c.Sources, ChunkSource{string(id), r.seq})
+		values.Texts(&id)
+		c.Sources = append(c.Sources, ChunkSource{string(id), r.Seq})
 	}
-	if values.bad {
-		return fmt.Errorf("%w: the sources of a chunk as %x", errDamaged, r.value)
+	if values.Bad {
+		return fmt.Errorf("%w: the sources of a chunk as %x", rowstore.ErrDamaged, r.Value)
 	}
 	return nil
 }

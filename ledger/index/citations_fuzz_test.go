@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // reread checks that what a value decodes to is encoded as a value that decodes to the
@@ -14,7 +15,7 @@ func reread[S any](t *testing.T, value []byte, decode func([]byte) (S, error), e
 	t.Helper()
 	s, err := decode(value)
 	if err != nil {
-		require.ErrorIs(t, err, errDamaged)
+		require.ErrorIs(t, err, rowstore.ErrDamaged)
 		return
 	}
 	again, err := decode(encode(s))

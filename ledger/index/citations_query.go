@@ -8,6 +8,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -40,7 +41,7 @@ func (v *View) CitationSet(ctx context.Context, seq uint64) (CitationSet, error)
 
 // citing is the event at seq, which is a citation set.
 func (v *View) citing(ctx context.Context, seq uint64) (event.Event, error) {
-	if seq >= v.size {
+	if seq >= v.Size() {
 		return event.Event{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	e, err := v.event(ctx, seq)
@@ -79,9 +80,9 @@ func (v *View) CitationsOfSource(ctx context.Context, id string, page Page) ([]C
 }
 
 func (v *View) citationSets(ctx context.Context, name, value string, page Page, wanted func(*event.Citation) bool) ([]CitationSet, []byte, error) {
-	id := identify([]byte(name), []byte(value))
-	return fillBackwards(v, postings, id[:], page, func(r row) (*CitationSet, error) {
-		e, err := v.citing(ctx, r.seq)
+	id := rowstore.Identify([]byte(name), []byte(value))
+	return rowstore.FillBackwards(v.Reader, postings, id[:], page, func(r rowstore.Version) (*CitationSet, error) {
+		e, err := v.citing(ctx, r.Seq)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +104,7 @@ type CitationDrift struct {
 // it.
 func (v *View) CitationDrifts(ctx context.Context, subject string, page Page) ([]CitationDrift, []byte, error) {
 	var before CitationSet
-	last, given, err := page.position()
+	last, given, err := page.Position()
 	if err == nil && given {
 		if before, err = v.CitationSet(ctx, last); errors.Is(err, storage.ErrNotFound) {
 			err = ErrPosition
@@ -112,13 +113,13 @@ func (v *View) CitationDrifts(ctx context.Context, subject string, page Page) ([
 	if err != nil {
 		return nil, nil, err
 	}
-	id := identify([]byte(subjectName), []byte(subject))
-	return fillForwards(v, postings, id[:], page, func(r row) (*CitationDrift, error) {
-		set, err := v.CitationSet(ctx, r.seq)
+	id := rowstore.Identify([]byte(subjectName), []byte(subject))
+	return rowstore.FillForwards(v.Reader, postings, id[:], page, func(r rowstore.Version) (*CitationDrift, error) {
+		set, err := v.CitationSet(ctx, r.Seq)
 		if err != nil {
 			return nil, err
 		}
-		d := &CitationDrift{Seq: r.seq, Time: set.Time, RunID: set.RunID, Against: before.Seq,
+		d := &CitationDrift{Seq: r.Seq, Time: set.Time, RunID: set.RunID, Against: before.Seq,
 			ChunkChange: drift.CompareChunks(chunksOf(&before), chunksOf(&set))}
 		before = set
 		return d, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -51,7 +52,9 @@ func requireCitations(t *rapid.T, v *View, events []citedEvent, limit int) {
 	}
 	for _, subject := range someSubjects {
 		require.Equal(t, naiveDrifts(events, subject),
-			pages(t, limit, func(p Page) ([]CitationDrift, []byte, error) { return v.CitationDrifts(background, subject, p) }))
+			pages(t, limit, func(p Page) ([]CitationDrift, []byte, error) {
+				return v.CitationDrifts(background, subject, p)
+			}))
 	}
 	conflicts := naiveConflicts(events)
 	slices.SortStableFunc(conflicts, func(a, b Conflict) int { return int(b.Seq) - int(a.Seq) })
@@ -60,7 +63,9 @@ func requireCitations(t *rapid.T, v *View, events []citedEvent, limit int) {
 	stale := naiveStale(events)
 	for _, source := range someSources {
 		require.Equal(t, naiveSets(events, func(c Citation) bool { return c.SourceID == source }),
-			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) { return v.CitationsOfSource(background, source, p) }))
+			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) {
+				return v.CitationsOfSource(background, source, p)
+			}))
 		i := slices.IndexFunc(listed, func(s SourceDetail) bool { return s.ID == source })
 		detail, err := v.SourceDetail(background, source)
 		if i < 0 {
@@ -117,11 +122,11 @@ func requireDerived(t *rapid.T, v *View, events []citedEvent) {
 		unregistered, err := v.UnregisteredSources(background, seq)
 		require.NoError(t, err)
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
-		flag := identify([]byte(flagName), []byte(unregisteredSource))
+		flag := rowstore.Identify([]byte(flagName), []byte(unregisteredSource))
 		flagged := false
-		for r, err := range v.descend(postings, flag[:], v.size) {
+		for r, err := range v.Descend(postings, flag[:], v.Size()) {
 			require.NoError(t, err)
-			flagged = flagged || r.seq == seq
+			flagged = flagged || r.Seq == seq
 		}
 		require.Equal(t, len(unregistered) > 0, flagged)
 	}
@@ -182,7 +187,9 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	)
 	run := "r"
 	require.Equal(t, []StaleCitation{{4, &run, "y", one, 4, notListed}, {1, &run, "x", one, 3, registered}},
-		pages(t, 1, func(p Page) ([]StaleCitation, []byte, error) { return viewed(t, f, 8).Stale(t.Context(), "s", p) }))
+		pages(t, 1, func(p Page) ([]StaleCitation, []byte, error) {
+			return viewed(t, f, 8).Stale(t.Context(), "s", p)
+		}))
 	unregistered := func(seq uint64) []string {
 		ids, err := viewed(t, f, 8).UnregisteredSources(t.Context(), seq)
 		require.NoError(t, err)
@@ -276,8 +283,14 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 		r, _, err := v.CitationsOfChunk(t.Context(), chunkOf("all"), p)
 		return len(r), err
 	})
-	touched("source", func(p Page) (int, error) { r, _, err := v.CitationsOfSource(t.Context(), "s", p); return len(r), err })
-	touched("drift", func(p Page) (int, error) { r, _, err := v.CitationDrifts(t.Context(), "x", p); return len(r), err })
+	touched("source", func(p Page) (int, error) {
+		r, _, err := v.CitationsOfSource(t.Context(), "s", p)
+		return len(r), err
+	})
+	touched("drift", func(p Page) (int, error) {
+		r, _, err := v.CitationDrifts(t.Context(), "x", p)
+		return len(r), err
+	})
 	before := v.Touched()
 	conflicts, _, err := v.Conflicts(Page{Limit: limit})
 	require.NoError(t, err)
@@ -290,7 +303,7 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 func TestCitationPositionsAreChecked(t *testing.T) {
 	f, _ := folded(t, citing("x"), registering("s", ""), citing("x"))
 	v := viewed(t, f, 3)
-	for _, position := range [][]byte{{}, {1}, appendSeq(nil, 2), appendSeq(nil, 3), appendSeq(nil, 9)} {
+	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
 		_, _, err := v.CitationDrifts(t.Context(), "x", Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, ErrPosition)
 		_, _, err = v.Conflicts(Page{Limit: 1, After: position})

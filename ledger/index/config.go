@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // Config says where an index is and what it may use.
@@ -46,16 +48,7 @@ const mostTable = 64 << 20
 
 // config is a Config with its memory shared out, in bytes.
 type config struct {
-	folder folder
-	anew   bool
-	// readOnly is Config.ReadOnly.
-	readOnly bool
-	log      *slog.Logger
-	// exit ends the process with a status.
-	exit func(status int)
-	// cacheBytes bounds the engine's blocks together with its memtables, of
-	// memTableBytes each, and the batches that it has not written yet.
-	cacheBytes, memTableBytes int
+	rows rowstore.Config
 	// One batch covers at most batchEvents events, and takes no further one when
 	// it has batchBytes; two are in the making at once.
 	batchEvents, batchBytes int
@@ -108,20 +101,21 @@ func (c Config) internal() (config, error) {
 		cache, known, records = memory/32*11, memory/32*3, memory/4
 	}
 	return config{
-		folder:        folder{c.FS, c.Dir},
-		anew:          c.Anew,
-		readOnly:      c.ReadOnly,
-		log:           c.Log,
-		exit:          os.Exit,
-		cacheBytes:    cache,
-		memTableBytes: min(cache/4, mostTable),
-		batchEvents:   1 << 16,
-		batchSteps:    1 << 14,
-		batchBytes:    min(memory/20, mostTable),
-		keptBytes:     kept,
-		knownBytes:    known,
-		recordsBytes:  records,
-		mostChanged:   memory / 40 / int(unsafe.Sizeof(change{})),
-		pause:         50 * time.Millisecond,
+		rows: rowstore.Config{
+			Files: c.FS, Dir: c.Dir, Layout: layout, Schema: &rowBytes, ReadOnly: c.ReadOnly, Anew: c.Anew,
+			CacheBytes: cache, MemTableBytes: min(cache/4, mostTable), Log: c.Log, Exit: os.Exit,
+		},
+		batchEvents:  1 << 16,
+		batchSteps:   1 << 14,
+		batchBytes:   min(memory/20, mostTable),
+		keptBytes:    kept,
+		knownBytes:   known,
+		recordsBytes: records,
+		mostChanged:  memory / 40 / int(unsafe.Sizeof(change{})),
+		pause:        50 * time.Millisecond,
 	}, nil
 }
+
+// layout names what the keys and values of this build look like and what is
+// counted. It changes with either: an index of another layout is emptied.
+const layout = "colophon index, layout 9\n"

@@ -15,9 +15,9 @@ func TestMemoryIsSharedOut(t *testing.T) {
 		for _, anew := range []bool{false, true} {
 			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Anew: anew}.internal()
 			require.NoError(t, err)
-			require.LessOrEqual(t, c.cacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes+c.recordsBytes+c.mostChanged*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
-			require.GreaterOrEqual(t, c.memTableBytes, 256<<10)
-			require.Less(t, queuedTables*c.memTableBytes, c.cacheBytes)
+			require.LessOrEqual(t, c.rows.CacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes+c.recordsBytes+c.mostChanged*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
+			require.GreaterOrEqual(t, c.rows.MemTableBytes, 256<<10)
+			require.Less(t, 2*c.rows.MemTableBytes, c.rows.CacheBytes, "two memtables wait to be written")
 		}
 	}
 	_, err := Config{Dir: "x", Memory: LeastMemory - 1}.internal()

@@ -54,11 +54,11 @@ type indexCost struct {
 // add adds an index that is about to be closed, when it has come to rest.
 func (c *indexCost) add(t tester, s *Store, events int) {
 	t.Helper()
-	require.NoError(t, s.engine.Flush())
-	m := s.engine.Metrics()
+	require.NoError(t, s.rows.DB().Flush())
+	m := s.rows.DB().Metrics()
 	for m.Compact.NumInProgress > 0 {
 		time.Sleep(10 * time.Millisecond)
-		m = s.engine.Metrics()
+		m = s.rows.DB().Metrics()
 	}
 	c.cpu += cpuTime(t)
 	for _, level := range m.Levels {
@@ -66,7 +66,7 @@ func (c *indexCost) add(t tester, s *Store, events int) {
 		c.compacted += level.TableBytesCompacted
 		c.left += uint64(level.TablesSize)
 	}
-	it, err := s.engine.NewIter(nil)
+	it, err := s.rows.DB().NewIter(nil)
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		c.keys++

@@ -1,6 +1,10 @@
 package index
 
-import "slices"
+import (
+	"slices"
+
+	"colophon/ledger/index/rowstore"
+)
 
 // counters are the counters of one ledger as its fold has them. They belong to the
 // follower's goroutine.
@@ -86,9 +90,9 @@ func (f *fold) writeCounters() {
 	c := &f.counters
 	for _, at := range c.changed {
 		c.own[at].changed = false
-		f.value = append(f.rows.keys.key(f.value[:0], counterDimension), c.own[at].name...)
-		var value [seqBytes]byte
-		f.rows.set(f.value, appendSeq(value[:0], c.values[at]))
+		f.value = append(f.rows.Keys.Key(f.value[:0], counterDimension), c.own[at].name...)
+		var value [rowstore.SeqBytes]byte
+		f.rows.Set(f.value, rowstore.AppendSeq(value[:0], c.values[at]))
 	}
 	c.changed = c.changed[:0]
 }

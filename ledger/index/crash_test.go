@@ -37,7 +37,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for part := range slices.Chunk(bodies, 50) {
 		growing.append(part...)
 		growing.catchUp(f)
-		_, err := s.engine.AsyncFlush()
+		_, err := s.rows.DB().AsyncFlush()
 		require.NoError(t, err)
 	}
 	files.BeforeEach(nil)
@@ -45,7 +45,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 
 	middle, whole := 0, log.refold()
 	for _, cut := range cuts {
-		c.folder.files = cut.FS()
+		c.rows.Files = cut.FS()
 		s := openTest(t, c)
 		f := newFollower(s, log.name, log.store)
 		require.NoError(t, f.begin(t.Context()))

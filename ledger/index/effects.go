@@ -44,12 +44,12 @@ func (f *fold) writeConditions(seq uint64, ipc *event.IPC) {
 		id := f.conditions.posting(at, variable.name, variable.value).id
 		if !f.known().MayHave(id) { // most seeds are new
 			f.known().Add(id)
-			f.rows.start(conditions, id[:], seq, []byte{1})
+			f.rows.Start(conditions, id[:], seq, []byte{1})
 			continue
 		}
-		_, value, _ := f.rows.newest(conditions, id[:])
+		_, value, _ := f.rows.Newest(conditions, id[:])
 		members, _ := binary.Uvarint(value) // 0 of nothing
 		f.value = binary.AppendUvarint(f.value[:0], members+1)
-		f.rows.put(conditions, id[:], seq, f.value)
+		f.rows.Put(conditions, id[:], seq, f.value)
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"iter"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
 // ipcPair is two ipc_ids that differ in the variable alone.
 type ipcPair struct {
 	view           *View
-	leading, other identity
+	leading, other rowstore.Identity
 	// none: one of them takes no part. The rest is of no meaning then.
 	none bool
 	// selects: runs that are not live do not count, and the side has some.
@@ -28,15 +29,15 @@ func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 }
 
 // ipcIDs are an ipc_id with the leading value and the one that differs in it alone.
-type ipcIDs struct{ leading, other identity }
+type ipcIDs struct{ leading, other rowstore.Identity }
 
 // ids are the ipc_ids that a run would have with the leading value and with the other.
 func (e *effects) ids(ipc event.IPC) (ids ipcIDs) {
 	variable := effectVariable(&ipc, e.query.Variable)
 	*variable = e.leading
-	ids.leading = identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
+	ids.leading = rowstore.Identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
 	*variable = e.partner
-	ids.other = identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
+	ids.other = rowstore.Identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
 	return ids
 }
 
@@ -89,9 +90,9 @@ func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.ascend(postings, p.leading[:], at.leading))
+		a, stopA := iter.Pull2(p.view.Ascend(postings, p.leading[:], at.leading))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.ascend(postings, p.other[:], at.other))
+		b, stopB := iter.Pull2(p.view.Ascend(postings, p.other[:], at.other))
 		defer stopB()
 		one := paired{leading: side{from: at.leading}, other: side{from: at.other}}
 		for {
@@ -129,7 +130,7 @@ type side struct {
 
 // step takes the next version of a side that has no run waiting, and reports
 // whether there was one.
-func (s *side) step(v *View, next func() (row, error, bool), selects bool) (more bool, err error) {
+func (s *side) step(v *View, next func() (rowstore.Version, error, bool), selects bool) (more bool, err error) {
 	if s.ready {
 		return true, nil
 	}
@@ -137,20 +138,20 @@ func (s *side) step(v *View, next func() (row, error, bool), selects bool) (more
 	if err != nil || !ok {
 		return false, err
 	}
-	s.seq, s.from = version.seq, version.seq+1
-	if !version.brings(bringsCondition) { // no run, or one that only claims the ipc_id
+	s.seq, s.from = version.Seq, version.Seq+1
+	if !versionBrings(version, bringsCondition) { // no run, or one that only claims the ipc_id
 		return true, nil
 	}
-	g, err := decodeGroup(version.seq, version.value)
+	g, err := decodeGroup(version.Seq, version.Value)
 	if err != nil {
 		return false, err
 	}
 	if selects {
-		state, err := v.State(version.seq)
+		state, err := v.State(version.Seq)
 		if err != nil || state != string(record.Live) {
 			return true, err
 		}
 	}
-	s.from, s.output, s.ready = version.seq, g.output, true
+	s.from, s.output, s.ready = version.Seq, g.output, true
 	return true, nil
 }

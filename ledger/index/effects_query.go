@@ -3,6 +3,8 @@ package index
 import (
 	"context"
 	"encoding/binary"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // EffectVariables are the variables of an ipc_id, whose effects can be asked for.
@@ -34,15 +36,15 @@ func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []Effec
 	}
 	at := effectPosition{condition: e.last}
 	if p.After != nil {
-		if at, err = decodeEffectPosition(p.After, v.size); err != nil {
+		if at, err = decodeEffectPosition(p.After, v.Size()); err != nil {
 			return nil, nil, err
 		}
 		if _, err := e.before(at.condition); err != nil { // it may be of another query
 			return nil, nil, err
 		}
 	}
-	for b := v.budget(p); at.condition != 0; {
-		if b.spent(len(rows)) {
+	for b := v.Budget(p); at.condition != 0; {
+		if b.Spent(len(rows)) {
 			return rows, at.append(nil), nil
 		}
 		pair, err := e.pair(ctx, at.condition)
@@ -53,7 +55,7 @@ func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []Effec
 			if err != nil {
 				return nil, nil, err
 			}
-			if b.spent(len(rows)) {
+			if b.Spent(len(rows)) {
 				return rows, at.append(nil), nil
 			}
 			if one.found {
@@ -74,16 +76,16 @@ func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []Effec
 type effects struct {
 	view     *View
 	query    EffectQuery
-	id       identity // of the leading value
-	leading  []byte   // that value
-	partner  []byte   // the other one
-	count    uint64   // of ipc_ids with the leading value
-	last     uint64   // newest of their first runs; 0 if there is none
-	reversed bool     // the leading side is B
+	id       rowstore.Identity // of the leading value
+	leading  []byte            // that value
+	partner  []byte            // the other one
+	count    uint64            // of ipc_ids with the leading value
+	last     uint64            // newest of their first runs; 0 if there is none
+	reversed bool              // the leading side is B
 }
 
 func (v *View) effects(q EffectQuery) (*effects, error) {
-	a, b := identify([]byte(q.Variable), []byte(q.A)), identify([]byte(q.Variable), []byte(q.B))
+	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
 	e := &effects{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := v.conditions(q.Variable, a)
 	if err != nil {
@@ -101,12 +103,12 @@ func (v *View) effects(q EffectQuery) (*effects, error) {
 
 // conditions is the number of ipc_ids with a value, and the newest of their first
 // runs.
-func (v *View) conditions(variable string, id identity) (count, last uint64, err error) {
+func (v *View) conditions(variable string, id rowstore.Identity) (count, last uint64, err error) {
 	if grouping(variable) {
 		g, err := v.group(id)
 		return g.conditions, g.lastCondition(), err
 	}
-	last, value, found, err := v.newest(conditions, id[:])
+	last, value, found, err := v.Newest(conditions, id[:])
 	if err != nil || !found {
 		return 0, 0, err
 	}
@@ -121,14 +123,14 @@ func (e *effects) before(condition uint64) (effectPosition, error) {
 		g, err := e.view.groupAt(e.id, condition, bringsCondition)
 		return effectPosition{condition: g.conditionBefore}, err
 	}
-	at, _, found, err := e.view.newestBelow(conditions, e.id[:], condition+1)
+	at, _, found, err := e.view.NewestBelow(conditions, e.id[:], condition+1)
 	if err == nil && (!found || at != condition) {
 		err = ErrPosition
 	}
 	if err != nil {
 		return effectPosition{}, err
 	}
-	before, _, _, err := e.view.newestBelow(conditions, e.id[:], condition)
+	before, _, _, err := e.view.NewestBelow(conditions, e.id[:], condition)
 	return effectPosition{condition: before}, err
 }
 
@@ -154,15 +156,15 @@ func (e *effects) appendPair(ctx context.Context, rows []EffectPair, one paired)
 type effectPosition struct{ condition, leading, other uint64 }
 
 func (p *effectPosition) append(dst []byte) []byte {
-	return appendSeq(appendSeq(appendSeq(dst, p.condition), p.leading), p.other)
+	return rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(dst, p.condition), p.leading), p.other)
 }
 
 func decodeEffectPosition(position []byte, size uint64) (effectPosition, error) {
-	if len(position) != 3*seqBytes {
+	if len(position) != 3*rowstore.SeqBytes {
 		return effectPosition{}, ErrPosition
 	}
 	p := effectPosition{
-		binary.BigEndian.Uint64(position), binary.BigEndian.Uint64(position[seqBytes:]), binary.BigEndian.Uint64(position[2*seqBytes:]),
+		binary.BigEndian.Uint64(position), binary.BigEndian.Uint64(position[rowstore.SeqBytes:]), binary.BigEndian.Uint64(position[2*rowstore.SeqBytes:]),
 	}
 	if p.condition == 0 || p.condition >= size || max(p.leading, p.other) > size {
 		return effectPosition{}, ErrPosition

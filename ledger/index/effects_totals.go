@@ -25,7 +25,7 @@ func (v *View) EffectTotals(ctx context.Context, q EffectQuery, known *EffectTot
 	if err != nil {
 		return EffectTotals{}, err
 	}
-	if known == nil || max(v.size, known.AsOf)-min(v.size, known.AsOf) > e.count {
+	if known == nil || max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf) > e.count {
 		return e.countAll(ctx)
 	}
 	return e.countFrom(ctx, *known)
@@ -33,7 +33,7 @@ func (v *View) EffectTotals(ctx context.Context, q EffectQuery, known *EffectTot
 
 // countAll counts the pairs of all ipc_ids.
 func (e *effects) countAll(ctx context.Context) (EffectTotals, error) {
-	t := EffectTotals{AsOf: e.view.size}
+	t := EffectTotals{AsOf: e.view.Size()}
 	for at := (effectPosition{condition: e.last}); at.condition != 0; {
 		pair, err := e.pair(ctx, at.condition)
 		if err != nil {
@@ -70,11 +70,11 @@ func (t *EffectTotals) add(ctx context.Context, p *ipcPair) error {
 
 // countFrom counts from the totals of another size.
 func (e *effects) countFrom(ctx context.Context, known EffectTotals) (EffectTotals, error) {
-	touched, err := e.touched(ctx, min(known.AsOf, e.view.size), max(known.AsOf, e.view.size))
+	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
 	if err != nil {
 		return EffectTotals{}, err
 	}
-	now, then := EffectTotals{AsOf: e.view.size}, EffectTotals{AsOf: known.AsOf}
+	now, then := EffectTotals{AsOf: e.view.Size()}, EffectTotals{AsOf: known.AsOf}
 	for _, t := range [...]*EffectTotals{&now, &then} {
 		if err := e.countThese(ctx, touched, t); err != nil {
 			return EffectTotals{}, err
@@ -98,7 +98,7 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 		if entry.Seq >= to {
 			break
 		}
-		e.view.touched++
+		e.view.Count(1, 0)
 		said, err := decoder.Decode(entry.Bytes)
 		if err != nil {
 			return nil, err
@@ -132,8 +132,8 @@ func (e *effects) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
 // countThese counts the pairs of some ipc_ids, as of the size that t is of.
 func (e *effects) countThese(ctx context.Context, these map[ipcIDs]bool, t *EffectTotals) error {
 	view := e.view
-	defer func(size uint64) { view.size = size }(view.size)
-	view.size = t.AsOf
+	defer view.SetSize(view.Size())
+	view.SetSize(t.AsOf)
 	for ids := range these {
 		pair, err := e.pairOf(ids)
 		if err != nil {

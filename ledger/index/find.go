@@ -7,8 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -27,17 +26,17 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 	if _, err := f.store.acquire(); err != nil {
 		return 0, err
 	}
-	defer f.store.release()
+	defer f.store.rows.Release()
 	now := f.published.Load() // the engine shows a batch before it is published
 	if now.size < atLeast {
 		return 0, ErrAhead
 	}
-	prefix := now.keys.eventHash(nil, hash)
-	it, err := f.store.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, seqBytes)})
+	prefix := eventHashKey(now.keys, nil, hash)
+	it, err := f.store.rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes))
 	if err != nil {
-		return 0, wrapRead(err)
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
 		seq := binary.BigEndian.Uint64(it.Key()[len(prefix):])
 		if seq >= now.size {
@@ -52,7 +51,15 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 		}
 	}
 	if err := it.Error(); err != nil {
-		return 0, wrapRead(err)
+		return 0, err
 	}
 	return 0, storage.ErrNotFound
+}
+
+// hashBytes of an event_hash tell nearly all events apart.
+const hashBytes = 6
+
+// eventHashKey is what the keys of the events with the beginning of a hash begin with.
+func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
+	return append(k.Key(dst, hashDimension), hash[:hashBytes]...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -14,12 +15,17 @@ import (
 // follower's goroutine.
 type fold struct {
 	log  storage.Reader
-	rows rows
+	rows rowstore.Rows
 	// state and counters, with what the batch in the making brings.
 	state    cursor
 	counters counters
 	alike    alike // what the batch has not counted yet
 	recorded recorded
+
+	// The batch covers at most batchEvents events, and so many of the effects of its last
+	// one, if these are without bound.
+	batchEvents uint64
+	batchSteps  int
 
 	starved bool // the disk was too full the last time
 
@@ -48,7 +54,7 @@ var errUnfinished = errors.New("index: the event has more to it than a batch tak
 // whoever folds it can range over rows. It is called before anything of the event
 // is written; the event then comes again, alone.
 func (f *fold) settled() error {
-	if !f.rows.empty() {
+	if !f.rows.Empty() {
 		return errUnsettled
 	}
 	return f.land()
@@ -62,9 +68,9 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer f.store.release()
+	defer f.store.rows.Release()
 	f.replaced = replaced
-	if f.engine != f.store.engine {
+	if !f.store.rows.Owns(&f.fold.rows) {
 		f.store.mu.Lock()
 		err := f.begin(ctx)
 		f.store.mu.Unlock()
@@ -74,13 +80,13 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.land()) }()
 	for {
-		if err := f.store.refused(); err != nil {
+		if err := noSpace(f.store.rows.Refused()); err != nil {
 			return err
 		}
-		if f.store.config.readOnly {
+		if f.store.rows.ReadOnly() {
 			return nil
 		}
-		room, err := f.store.config.folder.roomy()
+		room, err := f.store.rows.Roomy()
 		if err != nil || !room {
 			f.starve(err == nil)
 			return err
@@ -96,8 +102,8 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 // starve notes whether the fold waits for room, and logs it when that begins.
 func (f *Follower) starve(starved bool) {
 	if starved && !f.fold.starved {
-		f.store.config.log.Warn("the disk is nearly full, the index waits for room",
-			"ledger", f.name, "size", f.Size(), "needed_bytes", minFreeBytes)
+		f.store.config.rows.Log.Warn("the disk is nearly full, the index waits for room",
+			"ledger", f.name, "size", f.Size(), "needed_bytes", rowstore.MinFreeBytes)
 	}
 	f.fold.starved = starved
 }
@@ -106,33 +112,27 @@ func (f *Follower) starve(starved bool) {
 // the batch stored and published: it is when land returns, after the last batch.
 // Before an event that cannot be folded those that precede it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
-	f.fold.rows.begin(f.limits())
+	f.beginBatch()
 	runs := &f.fold.runs
 	if !runs.rankedLate {
 		runs.since = f.fold.state.size
 	}
 	more, err = f.gather(ctx)
-	if more && f.fold.rows.err == nil {
+	if more && f.fold.rows.Err == nil {
 		if !runs.rankedLate {
 			f.fold.rank(len(runs.changed))
 		}
 		err = errors.Join(err, f.commit())
 	}
-	return more, errors.Join(err, f.fold.rows.end())
+	return more, errors.Join(err, f.fold.rows.End())
 }
 
-// limits bound a batch and, in bytes, what is kept beside it.
-type limits struct {
-	events      int
-	steps       int // of its last event, where that can have any number
-	batch, kept int
-}
-
-// limits are a ledger's share.
-func (f *Follower) limits() limits {
+// beginBatch begins a batch, which has the ledger's share of bytes.
+func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
-	events := int(min(uint64(c.batchEvents), f.limit-f.fold.state.size))
-	return limits{events, c.batchSteps, c.batchBytes / share, c.keptBytes / share}
+	f.fold.batchEvents = min(uint64(c.batchEvents), f.limit-f.fold.state.size)
+	f.fold.batchSteps = c.batchSteps
+	f.fold.rows.Begin(rowstore.Limits{Batch: c.batchBytes / share, Kept: c.keptBytes / share})
 }
 
 // gather folds events into the batch until it is full or the log ends, and reports
@@ -151,7 +151,7 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 		full, err := f.fold.chunk(ctx, c, from)
 		f.fold.chunks <- c
 		if full || err != nil {
-			return f.fold.state.size > from || !f.fold.rows.empty(), err
+			return f.fold.state.size > from || !f.fold.rows.Empty(), err
 		}
 	}
 	return f.fold.state.size > from, nil
@@ -168,7 +168,7 @@ func (f *fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 		if err != nil {
 			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
 		}
-		if f.state.size-from >= uint64(f.rows.limits.events) || f.rows.full() {
+		if f.state.size-from >= f.batchEvents || f.rows.Full() {
 			return true, nil
 		}
 	}
@@ -181,9 +181,9 @@ func (f *fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 // flight is a batch that is being stored while the next one is gathered. What it
 // holds is in memory for the fold until then.
 type flight struct {
-	writes *writes   // of the goroutine that stores it
-	leads  *snapshot // what is published when it has landed
-	done   chan error
+	batch *rowstore.Batch // of the goroutine that stores it
+	leads *snapshot       // what is published when it has landed
+	done  chan error
 }
 
 // commit has the batch stored, together with the cursor that it leads to. One batch
@@ -193,13 +193,13 @@ func (f *Follower) commit() error {
 	f.fold.writeRecorded()
 	f.fold.countAlike()
 	f.fold.writeCounters()
-	rows.set(rows.keys.key(nil, cursorDimension), f.fold.state.append(nil, f.fold.runs.rankedLate))
-	if err := errors.Join(f.land(), rows.err); err != nil {
+	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.runs.rankedLate))
+	if err := errors.Join(f.land(), rows.Err); err != nil {
 		return err
 	}
-	batch := rows.takeOff()
-	f.flight = &flight{writes: batch, leads: f.snapshot(), done: make(chan error, 1)}
-	go func(done chan<- error) { done <- batch.commit(f.engine) }(f.flight.done)
+	batch := rows.Take()
+	f.flight = &flight{batch: batch, leads: f.snapshot(), done: make(chan error, 1)}
+	go func(done chan<- error) { done <- batch.Commit() }(f.flight.done)
 	return nil
 }
 
@@ -211,7 +211,7 @@ func (f *Follower) land() error {
 	landed := f.flight
 	f.flight = nil
 	err := <-landed.done
-	f.fold.rows.spare = landed.writes
+	f.fold.rows.Reuse(landed.batch)
 	if err != nil {
 		return fmt.Errorf("storing the index up to event %d: %w", landed.leads.size, err)
 	}
@@ -228,17 +228,17 @@ func (f *fold) event(ctx context.Context, e *drawn) error {
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
 		if !errors.Is(err, errUnsettled) && !errors.Is(err, errUnfinished) {
-			f.rows.fail("%w", err)
+			f.rows.Fail("%w", err)
 		}
 		return err
 	}
-	f.value = appendSeq(f.rows.keys.eventHash(f.value[:0], e.Hash), e.Seq)
-	f.rows.set(f.value, nil)
+	f.value = rowstore.AppendSeq(eventHashKey(f.rows.Keys, f.value[:0], e.Hash), e.Seq)
+	f.rows.Set(f.value, nil)
 	f.mark(&e.Event)
 	f.countEvent(&e.Event)
 	f.state.size++
 	f.state.tip = e.Hash
-	return f.rows.err
+	return f.rows.Err
 }
 
 // derive writes the rows that an event brings, by its kind.
@@ -267,6 +267,6 @@ func (f *fold) derive(ctx context.Context, e *drawn) error {
 // redacted makes a redaction one that lists find by its kind. Nothing else follows
 // from it: answers are derived from entries alone (2.6).
 func (f *fold) redacted(e *event.Event) {
-	id := identify([]byte(kindName), []byte(e.Kind))
-	f.rows.write(postings, id[:], e.Seq, []byte{isRecord})
+	id := rowstore.Identify([]byte(kindName), []byte(e.Kind))
+	f.rows.Write(postings, id[:], e.Seq, []byte{isRecord})
 }

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -35,8 +34,7 @@ type Follower struct {
 
 	// Of start, then of the goroutine.
 	fold   fold
-	flight *flight    // nil if there is none
-	engine *engine.DB // that the fold works with; nil if it has not begun
+	flight *flight // nil if there is none
 	// replaced is how many engines were replaced before the one that it met last.
 	replaced int
 }
@@ -45,8 +43,8 @@ type Follower struct {
 type snapshot struct {
 	cursor
 	readings
-	keys       keyspace      // of the ledger
-	superseded chan struct{} // closed when there is a later one
+	keys       rowstore.Keyspace // of the ledger
+	superseded chan struct{}     // closed when there is a later one
 }
 
 func newFollower(s *Store, name string, log storage.Reader) *Follower {
@@ -69,12 +67,12 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 // holds the store's mu.
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
-	f.store.count(1)
+	f.store.rows.CountRunning(1)
 	replaced, err := f.store.acquire()
 	if err == nil {
 		f.replaced = replaced
 		err = f.begin(ctx)
-		f.store.release()
+		f.store.rows.Release()
 	}
 	go f.run(ctx, err)
 }
@@ -84,13 +82,13 @@ func (f *Follower) start(ctx context.Context) {
 // is woken when that is done.
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
-		f.store.count(-1)
+		f.store.rows.CountRunning(-1)
 		close(f.done)
 	}()
 	if err == nil {
 		err = f.catchUp(ctx)
 	}
-	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.damaged(err, f.replaced) {
+	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
 		if err = f.rest(ctx); err == nil {
 			err = f.catchUp(ctx)
 		}
@@ -99,7 +97,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		return // closed: what a reader says of that is no news
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
-	f.store.config.log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
+	f.store.config.rows.Log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
 // rest returns when the head may have moved, and the last fold is a while ago or somebody
@@ -139,16 +137,15 @@ func (f *Follower) begin(ctx context.Context) error {
 
 // renew makes a fold that has not begun.
 func (f *Follower) renew() error {
-	number, err := f.store.number(f.name)
+	keys, err := f.store.rows.KeyspaceOf(f.name)
 	if err != nil {
-		return err
+		return noSpace(err)
 	}
 	f.forgetKnown()
 	f.flight = nil
-	f.engine = f.store.engine
 	f.fold = fold{
 		log:      f.log,
-		rows:     rows{engine: f.engine, keys: numbered(number)},
+		rows:     f.store.rows.NewRows(keys),
 		counters: newCounters(newCounts()),
 		chunks:   newChunks(),
 		runs:     runsFold{spare: &f.store.known},
@@ -167,17 +164,17 @@ func (f *Follower) forgetKnown() {
 // restore loads the stored state. Where it is not one of this log, because the
 // store was restored from elsewhere, the ledger's part of the index is emptied.
 func (f *Follower) restore(ctx context.Context) error {
-	stored, err := readCursor(f.engine, f.fold.rows.keys)
+	stored, err := readCursor(&f.fold.rows, f.fold.rows.Keys)
 	if err == nil && stored.size == 0 {
 		return nil
 	}
 	var kept counts
 	if err == nil {
-		kept, err = readCounts(f.engine, f.fold.rows.keys)
+		kept, err = readCounts(&f.fold.rows)
 	}
 	var why string // it cannot be used; empty if it can
 	switch {
-	case errors.Is(err, errDamaged):
+	case errors.Is(err, rowstore.ErrDamaged):
 		why = err.Error()
 	case err != nil:
 		return err
@@ -187,7 +184,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
+		f.store.config.rows.Log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.counters = stored, newCounters(kept)
@@ -214,26 +211,20 @@ func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) 
 	return "", nil
 }
 
-// empty deletes the ledger's part of the index, and gives the ledger another
-// number: a seek to a row does not always see what a deleted range means where new
-// versions of the same row stand above it, so none ever do. The caller holds the
-// store's mu, and nothing of the ledger has been read yet.
+// empty deletes the ledger's part of the index. The caller holds the store's mu, and
+// nothing of the ledger has been read yet.
 func (f *Follower) empty() error {
-	old := f.fold.rows.keys
-	number, err := f.store.renumber(f.name)
+	keys, err := f.store.rows.Empty(f.name, f.fold.rows.Keys)
 	if err != nil {
-		return fmt.Errorf("emptying the index: %w", err)
+		return fmt.Errorf("emptying the index: %w", noSpace(err))
 	}
-	f.fold.rows.keys = numbered(number)
-	if err := f.engine.DeleteRange(old[:], old.end(), engine.NoSync); err != nil {
-		return fmt.Errorf("emptying the index: %w", err)
-	}
+	f.fold.rows.Keys = keys
 	return nil
 }
 
 // snapshot is the state as it is now, to be published.
 func (f *Follower) snapshot() *snapshot {
-	return &snapshot{f.fold.state, f.fold.counters.published(), f.fold.rows.keys, make(chan struct{})}
+	return &snapshot{f.fold.state, f.fold.counters.published(), f.fold.rows.Keys, make(chan struct{})}
 }
 
 // publish shows a state that has been stored, and wakes who waits for it.

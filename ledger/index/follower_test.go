@@ -81,7 +81,7 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	f := follow(t, s, log)
 	log.catchUp(f)
 	f.Close()
-	require.NoError(t, s.engine.Set(testKeys.key(nil, cursorDimension), []byte("nonsense"), engine.NoSync))
+	require.NoError(t, s.rows.DB().Set(testKeys.Key(nil, cursorDimension), []byte("nonsense"), engine.NoSync))
 	f = follow(t, s, log)
 	log.catchUp(f)
 	log.check(f)
@@ -119,7 +119,7 @@ func TestUnreadableEvent(t *testing.T) {
 			}
 			var messages bytes.Buffer
 			c := testConfig(vfs.NewMem())
-			c.log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
+			c.rows.Log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
 			s := openTest(t, c)
 			f := follow(t, s, damaged)
 			err = f.Wait(t.Context(), 8)

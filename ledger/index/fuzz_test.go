@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/drift"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -32,7 +33,7 @@ func FuzzDecodeSeries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name []byte) {
 		decoded, err := decodeSeries(name)
 		if err != nil {
-			require.ErrorIs(t, err, errDamaged)
+			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
 		again, err := decodeSeries(decoded.appendName(nil))
@@ -95,8 +96,9 @@ func FuzzEvent(f *testing.F) {
 		f := newFollower(s, log.name, log.store)
 		require.NoError(t, f.begin(t.Context()))
 		folded := &f.fold
-		folded.rows.begin(limits{steps: 1})
-		defer func() { require.NoError(t, folded.rows.end()) }()
+		folded.batchSteps = 1
+		folded.rows.Begin(rowstore.Limits{})
+		defer func() { require.NoError(t, folded.rows.End()) }()
 		require.NoError(t, folded.event(t.Context(), &e))
 		require.Equal(t, uint64(1), folded.state.size)
 		folded.countAlike()

@@ -3,6 +3,8 @@ package index
 import (
 	"encoding/binary"
 	"fmt"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // The names that runs are grouped by (4.1), beside labelPrefix and the name of a
@@ -16,15 +18,15 @@ const (
 )
 
 var (
-	ipcFamily    = identify([]byte(ipcIDName))
-	inputFamily  = identify([]byte(inputName))
-	promptFamily = identify([]byte(systemPromptName))
-	outputFamily = identify([]byte(outputName))
-	modelFamily  = identify([]byte(modelName))
+	ipcFamily    = rowstore.Identify([]byte(ipcIDName))
+	inputFamily  = rowstore.Identify([]byte(inputName))
+	promptFamily = rowstore.Identify([]byte(systemPromptName))
+	outputFamily = rowstore.Identify([]byte(outputName))
+	modelFamily  = rowstore.Identify([]byte(modelName))
 )
 
 // familyOf is the identity of a name that runs are grouped by, zero of any other.
-func familyOf(name string) identity {
+func familyOf(name string) rowstore.Identity {
 	switch name {
 	case ipcIDName:
 		return ipcFamily
@@ -38,9 +40,9 @@ func familyOf(name string) identity {
 		return modelFamily
 	}
 	if grouping(name) {
-		return identify([]byte(name))
+		return rowstore.Identify([]byte(name))
 	}
-	return identity{}
+	return rowstore.Identity{}
 }
 
 // flags of a version of a group, beside isRecord and isRun.
@@ -209,7 +211,7 @@ type groupDecoder struct {
 
 func (d *groupDecoder) err() error {
 	if d.bad {
-		return fmt.Errorf("%w: a group at event %d", errDamaged, d.seq)
+		return fmt.Errorf("%w: a group at event %d", rowstore.ErrDamaged, d.seq)
 	}
 	return nil
 }

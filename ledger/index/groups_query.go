@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	engine "github.com/cockroachdb/pebble/v2"
+	"colophon/ledger/index/rowstore"
 )
 
 // Group is what the runs with one value have in common (4.1).
@@ -64,13 +64,13 @@ func (c *choice) of(g *group) *tally {
 }
 
 // group is what the view knows of a group; nothing if there is none.
-func (v *View) group(id identity) (group, error) {
-	return v.groupBelow(id, v.size)
+func (v *View) group(id rowstore.Identity) (group, error) {
+	return v.groupBelow(id, v.Size())
 }
 
 // groupBelow is group for a smaller size. Its facts are valid until the next row is read.
-func (v *View) groupBelow(id identity, size uint64) (group, error) {
-	seq, value, found, err := v.newestBelow(postings, id[:], size)
+func (v *View) groupBelow(id rowstore.Identity, size uint64) (group, error) {
+	seq, value, found, err := v.NewestBelow(postings, id[:], size)
 	if err != nil || !found {
 		return group{}, err
 	}
@@ -83,7 +83,7 @@ func (v *View) Group(_ context.Context, q RunQuery) (row Group, found bool, err 
 	if err != nil {
 		return Group{}, false, err
 	}
-	c := choice{GroupQuery{Any: q.Any}, 0, v.size}
+	c := choice{GroupQuery{Any: q.Any}, 0, v.Size()}
 	t := c.of(&g)
 	if t == nil {
 		return Group{}, false, nil
@@ -108,7 +108,7 @@ func (v *View) describe(t *tally, value string) (Group, error) {
 
 // appendGroup appends a group if it is wanted. It touches at most four keys, one of them
 // of the log.
-func (v *View) appendGroup(ctx context.Context, rows []Group, id identity, q *choice) ([]Group, error) {
+func (v *View) appendGroup(ctx context.Context, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
 	g, err := v.group(id)
 	if err != nil {
 		return nil, err
@@ -167,9 +167,9 @@ func (v *View) labelOf(ctx context.Context, seq uint64, name string) (string, er
 // Groups lists groups by their first run of any state, the newest first. A page
 // may have fewer rows than there are, even none, where few groups pass the filter.
 func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
-	below := v.size
+	below := v.Size()
 	if p.After != nil {
-		if below, err = decodeSeq(p.After); err != nil || below > v.size {
+		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
 			return nil, nil, ErrPosition
 		}
 	}
@@ -177,17 +177,17 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 	if err != nil {
 		return nil, nil, err
 	}
-	b := v.budget(p)
-	family := identify([]byte(q.By))
-	for member, err := range v.descend(families, family[:], below) {
+	b := v.Budget(p)
+	family := rowstore.Identify([]byte(q.By))
+	for member, err := range v.Descend(families, family[:], below) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.spent(len(rows)) {
-			return rows, appendSeq(nil, below), nil
+		if b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, below), nil
 		}
-		below = member.seq
-		id, err := memberOf(member.value)
+		below = member.Seq
+		id, err := memberOf(member.Value)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -199,26 +199,21 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 }
 
 // memberAt is the group of a family whose first run is an event.
-func (v *View) memberAt(family identity, first uint64) (identity, error) {
-	at, value, found, err := v.newestBelow(families, family[:], first+1)
+func (v *View) memberAt(family rowstore.Identity, first uint64) (rowstore.Identity, error) {
+	at, value, found, err := v.NewestBelow(families, family[:], first+1)
 	if err == nil && (!found || at != first) {
-		err = fmt.Errorf("%w: a ranked group that no list has", errDamaged)
+		err = fmt.Errorf("%w: a ranked group that no list has", rowstore.ErrDamaged)
 	}
 	if err != nil {
-		return identity{}, err
+		return rowstore.Identity{}, err
 	}
 	return memberOf(value)
 }
 
 // memberOf is the group that a value in the list of a family is.
-func memberOf(value []byte) (identity, error) {
-	if len(value) != len(identity{}) {
-		return identity{}, fmt.Errorf("%w: a group in a list as %x", errDamaged, value)
+func memberOf(value []byte) (rowstore.Identity, error) {
+	if len(value) != len(rowstore.Identity{}) {
+		return rowstore.Identity{}, fmt.Errorf("%w: a group in a list as %x", rowstore.ErrDamaged, value)
 	}
-	return identity(value), nil
-}
-
-func (v *View) iterate(lower, upper []byte) (*engine.Iterator, error) {
-	it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: lower, UpperBound: upper})
-	return it, wrapRead(err)
+	return rowstore.Identity(value), nil
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -26,18 +26,17 @@ type tester interface {
 
 func testConfig(files vfs.FS) config {
 	return config{
-		folder:        folder{files, "index"},
-		log:           slog.New(slog.DiscardHandler),
-		exit:          os.Exit,
-		cacheBytes:    8 << 20,
-		memTableBytes: 1 << 20,
-		batchEvents:   8192,
-		batchSteps:    100,
-		batchBytes:    1 << 20,
-		keptBytes:     8 << 10,
-		knownBytes:    1 << 20,
-		recordsBytes:  leastKept,
-		mostChanged:   20,
+		rows: rowstore.Config{
+			Files: files, Dir: "index", Layout: layout, Schema: &rowBytes, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+			Log: slog.New(slog.DiscardHandler), Exit: os.Exit,
+		},
+		batchEvents:  8192,
+		batchSteps:   100,
+		batchBytes:   1 << 20,
+		keptBytes:    8 << 10,
+		knownBytes:   1 << 20,
+		recordsBytes: leastKept,
+		mostChanged:  20,
 	}
 }
 
@@ -135,28 +134,13 @@ func (j *journal) check(f *Follower) {
 }
 
 // testKeys is the keyspace of the only ledger of an index.
-var testKeys = numbered(1)
+var testKeys = rowstore.KeyspaceNumbered(1)
 
 // dump is all that an index holds, key by key.
 func dump(t tester, s *Store) []string {
 	t.Helper()
-	var all []string
-	it, err := s.engine.NewIter(nil)
+	all, err := s.rows.Dump()
 	require.NoError(t, err)
-	names := make(map[keyspace]string) // whatever numbers ledgers have come to have
-	for ok := it.First(); ok; ok = it.Next() {
-		key := it.Key()
-		space := keyspace(key)
-		if space == (keyspace{}) && key[2] == byte(numberDimension) {
-			names[keyspace(it.Value())] = string(key[3:])
-			all = append(all, string(key[3:]))
-			continue
-		}
-		require.Contains(t, names, space, "%x belongs to no ledger", key)
-		all = append(all, fmt.Sprintf("%s %x = %x", names[space], key[len(space):], it.Value()))
-	}
-	require.NoError(t, it.Close())
-	slices.Sort(all)
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/storage"
@@ -34,10 +35,10 @@ func ProducerSeq(producer string, seq uint64) Value {
 }
 
 // valueIDs are what the records that have all values are posted under.
-func (q *Filter) valueIDs() []identity {
-	var ids []identity
+func (q *Filter) valueIDs() []rowstore.Identity {
+	var ids []rowstore.Identity
 	for _, value := range q.Values {
-		ids = append(ids, identify([]byte(value.Name), []byte(value.Text)))
+		ids = append(ids, rowstore.Identify([]byte(value.Name), []byte(value.Text)))
 	}
 	return ids
 }
@@ -66,22 +67,22 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 		return nil, nil, err
 	}
 	if p.After != nil {
-		after, err := decodeSeq(p.After)
-		if err != nil || after > v.size {
+		after, err := rowstore.DecodeSeq(p.After)
+		if err != nil || after > v.Size() {
 			return nil, nil, ErrPosition
 		}
 		below = min(below, after)
 	}
 	ids := q.valueIDs()
 	if q.Kind != "" {
-		ids = append(ids, identify([]byte(kindName), []byte(q.Kind)))
+		ids = append(ids, rowstore.Identify([]byte(kindName), []byte(q.Kind)))
 	}
 	if q.State != "" && q.State != record.Live {
-		ids = append(ids, identify([]byte(stateName), []byte(q.State)))
+		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
 	}
 	search := v.search(ids)
 	defer func() { err = errors.Join(err, search.close()) }()
-	for b := v.budget(p); below > from; {
+	for b := v.Budget(p); below > from; {
 		var found bool
 		if below, found, err = search.step(below); err != nil {
 			return nil, nil, err
@@ -91,8 +92,8 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 				return nil, nil, err
 			}
 		}
-		if below > from && b.spent(len(rows)) {
-			return rows, appendSeq(nil, below), nil
+		if below > from && b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 	}
 	return rows, nil, nil

@@ -1,19 +1,23 @@
 package index
 
-import "errors"
+import (
+	"errors"
+
+	"colophon/ledger/index/rowstore"
+)
 
 // search walks the events that have every one of some values downwards, from one
 // that all have to the next, without reading what lies between. It belongs to the
 // view's goroutine and must be closed. Among them can be changes of state.
 type search struct {
-	postings []*descent
+	postings []*rowstore.Descent
 	at       uint64 // where the first of them is
 }
 
-func (v *View) search(ids []identity) *search {
+func (v *View) search(ids []rowstore.Identity) *search {
 	s := new(search)
 	for _, id := range ids {
-		s.postings = append(s.postings, v.descent(postings, id[:]))
+		s.postings = append(s.postings, v.Descent(postings, id[:]))
 	}
 	return s
 }
@@ -24,11 +28,11 @@ func (v *View) search(ids []identity) *search {
 func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 	seq := below - 1
 	for i, w := range s.postings {
-		at, ok, err := w.seek(seq)
+		at, ok, err := w.Seek(seq)
 		if err != nil || !ok {
 			return 0, false, err
 		}
-		if seq = at.seq; i == 0 {
+		if seq = at.Seq; i == 0 {
 			s.at = seq
 		}
 	}
@@ -42,7 +46,7 @@ func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 func (s *search) close() error {
 	var errs []error
 	for _, w := range s.postings {
-		errs = append(errs, w.close())
+		errs = append(errs, w.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -29,7 +30,7 @@ func allRecords(t tester, v *View, list lister, q Filter, limit int) []Record {
 		require.LessOrEqual(t, len(rows), limit)
 		// What follows the last key of a page's share is what one record takes,
 		// and a search in time comes before.
-		require.LessOrEqual(t, v.Touched()-before, keysPerRow*p.Limit+2*MaxValues+20)
+		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
 			return all

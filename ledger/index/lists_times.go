@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	engine "github.com/cockroachdb/pebble/v2"
+	"colophon/ledger/index/rowstore"
 )
 
-func (k keyspace) recordedMark(dst []byte, at time.Time, seq uint64) []byte {
-	return appendSeq(appendTime(k.key(dst, recordedMarks), at), seq)
+func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) []byte {
+	return rowstore.AppendSeq(appendTime(k.Key(dst, recordedMarks), at), seq)
 }
 
 // timeBytes is the length of a time in keys.
@@ -27,7 +27,7 @@ type Bounds struct{ Since, Until *time.Time }
 // seqs are the events that were recorded in a time: from is the first, below the one
 // behind the last.
 func (v *View) seqs(b Bounds) (from, below uint64, err error) {
-	below = v.size
+	below = v.Size()
 	if b.Since != nil {
 		if from, err = v.recordedFrom(*b.Since); err != nil {
 			return 0, 0, err
@@ -48,15 +48,15 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	if err != nil || !found {
 		return 0, err
 	}
-	if marked >= v.size {
-		return v.size, nil
+	if marked >= v.Size() {
+		return v.Size(), nil
 	}
 	// The next mark is at that time or later.
 	times, err := v.recordedIn(marked / markedEvery)
 	if err != nil {
 		return 0, err
 	}
-	below := min(v.size, marked+markedEvery)
+	below := min(v.Size(), marked+markedEvery)
 	for seq := marked; seq < below; seq++ {
 		recorded, err := times.next()
 		if err != nil || !recorded.Before(at) {
@@ -68,15 +68,15 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 
 // markBefore is the last mark of a time before another; not found if there is none.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
-	keys := v.keys
-	first := keys.key(nil, recordedMarks)
-	it, err := v.snapshot.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: keys.recordedMark(nil, at, 0)})
+	keys := v.Keys
+	first := keys.Key(nil, recordedMarks)
+	it, err := v.Iterate(first, recordedMarkKey(keys, nil, at, 0))
 	if err != nil {
-		return 0, false, wrapRead(err)
+		return 0, false, err
 	}
-	v.touched++
+	v.Count(1, 0)
 	if found = it.Last(); found {
-		seq, err = decodeSeq(it.Key()[len(first)+timeBytes:])
+		seq, err = rowstore.DecodeSeq(it.Key()[len(first)+timeBytes:])
 	}
-	return seq, found, wrapRead(errors.Join(err, it.Close()))
+	return seq, found, errors.Join(err, it.Close())
 }

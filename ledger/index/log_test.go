@@ -43,7 +43,7 @@ func TestDamageOfTheLog(t *testing.T) {
 	require.ErrorIs(t, f.Wait(t.Context(), 50), engine.ErrCorruption)
 	require.ErrorIs(t, f.Err(), errLog)
 	require.Zero(t, s.Rebuilds())
-	require.NoError(t, s.refused())
+	require.NoError(t, s.rows.Refused())
 	require.Equal(t, uint64(30), f.Size())
 	log.check(f)
 	_, err = f.Find(t.Context(), log.hashes[40], 30)

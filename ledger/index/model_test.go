@@ -159,7 +159,7 @@ func TestFoldEqualsModel(t *testing.T) {
 		f := follow(t, s, log)
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) { log.drawEvents(t, 20) },
-			"flush":  func(t *rapid.T) { require.NoError(t, s.engine.Flush()) },
+			"flush":  func(t *rapid.T) { require.NoError(t, s.rows.DB().Flush()) },
 			"wake":   func(*rapid.T) { log.catchUp(f) },
 			"restart": func(t *rapid.T) {
 				require.NoError(t, s.Close())
@@ -174,7 +174,7 @@ func TestFoldEqualsModel(t *testing.T) {
 					RNG:                 rand.New(rand.NewPCG(seed, seed)),
 				})
 				require.NoError(t, s.Close())
-				files, c.folder.files = left, left
+				files, c.rows.Files = left, left
 				s = openTest(t, c)
 				f = follow(t, s, log)
 			},

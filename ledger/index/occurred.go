@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -22,16 +21,16 @@ func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }
 
-// occurrence is the key of a record that occurred at a time; later ones come first,
+// occurrenceKey is the key of a record that occurred at a time; later ones come first,
 // and of those at one time the newest.
-func (k keyspace) occurrence(dst []byte, kind byte, at time.Time, seq uint64) []byte {
-	var scratch [timeBytes + seqBytes]byte
-	return appendInverted(append(k.key(dst, occurrences), kind), appendSeq(appendTime(scratch[:0], at), seq))
+func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
+	var scratch [timeBytes + rowstore.SeqBytes]byte
+	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(appendTime(scratch[:0], at), seq))
 }
 
 // behindOccurrences is the key behind those of all records that occurred at a time.
-func (k keyspace) behindOccurrences(kind byte, at time.Time) []byte {
-	return append(k.occurrence(nil, kind, at, 0), 0)
+func behindOccurrences(k rowstore.Keyspace, kind byte, at time.Time) []byte {
+	return append(occurrenceKey(k, nil, kind, at, 0), 0)
 }
 
 func appendInverted(dst, b []byte) []byte {
@@ -51,14 +50,14 @@ func (f *fold) occurred(e *event.Event) {
 		return
 	}
 	for _, kind := range [...]byte{everyKind, kindNumber(e.Kind)} {
-		f.value = f.rows.keys.occurrence(f.value[:0], kind, at, e.Seq)
-		f.rows.set(f.value, nil)
+		f.value = occurrenceKey(f.rows.Keys, f.value[:0], kind, at, e.Seq)
+		f.rows.Set(f.value, nil)
 	}
-	_, until, found := f.rows.newest(occurredUntil, horizonRow[:])
+	_, until, found := f.rows.Newest(occurredUntil, horizonRow[:])
 	var scratch [timeBytes]byte
 	if !found || bytes.Compare(appendTime(scratch[:0], at), until) >= 0 {
 		// Whole seconds spare most records of a busy ledger the row.
-		f.rows.put(occurredUntil, horizonRow[:], e.Seq, appendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
+		f.rows.Put(occurredUntil, horizonRow[:], e.Seq, appendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
 	}
 }
 
@@ -67,31 +66,31 @@ func (f *fold) occurred(e *event.Event) {
 // fewer rows than there are, as that of Records: every record of the time that is
 // wanted is looked at.
 func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
-	bounds, err := v.occurrenceBounds(&q, p)
-	if err != nil || bounds == nil {
+	lower, upper, err := v.occurrenceBounds(&q, p)
+	if err != nil || upper == nil {
 		return nil, nil, err
 	}
-	it, err := v.snapshot.NewIter(bounds)
+	it, err := v.Iterate(lower, upper)
 	if err != nil {
-		return nil, nil, wrapRead(err)
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	defer func() { err = errors.Join(err, it.Close()) }()
 	ids := q.valueIDs()
 	var last []byte // position of the record that was looked at last
-	b := v.budget(p)
+	b := v.Budget(p)
 	for ok := it.First(); ok; ok = it.Next() {
-		if b.spent(len(rows)) {
+		if b.Spent(len(rows)) {
 			return rows, last, nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		position := it.Key()[len(keyspace{})+2:]
+		position := it.Key()[len(rowstore.Keyspace{})+2:]
 		seq := ^binary.BigEndian.Uint64(position[timeBytes:])
-		if seq >= v.size {
+		if seq >= v.Size() {
 			continue // later events must not change where a page ends
 		}
-		v.touched++
+		v.Count(1, 0)
 		last = append(last[:0], position...)
 		wanted, err := v.seen(seq, ids)
 		if err != nil {
@@ -103,47 +102,47 @@ func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows 
 			}
 		}
 	}
-	return rows, nil, wrapRead(it.Error())
+	return rows, nil, it.Error()
 }
 
 // occurrenceBounds are where the records of a page can be; nil if there are none.
-func (v *View) occurrenceBounds(q *Filter, p Page) (*engine.IterOptions, error) {
-	_, until, found, err := v.newest(occurredUntil, horizonRow[:])
+func (v *View) occurrenceBounds(q *Filter, p Page) (first, behind []byte, err error) {
+	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
 	if err != nil || !found {
-		return nil, err
+		return nil, nil, err
 	}
-	keys, kind := v.keys, byte(everyKind)
+	keys, kind := v.Keys, byte(everyKind)
 	if q.Kind != "" {
 		if kind = kindNumber(q.Kind); kind == everyKind {
-			return nil, nil // only records say when they occurred
+			return nil, nil, nil // only records say when they occurred
 		}
 	}
-	rows := append(keys.key(nil, occurrences), kind)
+	rows := append(keys.Key(nil, occurrences), kind)
 	// What only later events have brought is mostly beyond that time.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
-		lower = append(lower, keys.behindOccurrences(kind, *q.Until))
+		lower = append(lower, behindOccurrences(keys, kind, *q.Until))
 	}
 	if p.After != nil {
-		if len(p.After) != timeBytes+seqBytes {
-			return nil, ErrPosition
+		if len(p.After) != timeBytes+rowstore.SeqBytes {
+			return nil, nil, ErrPosition
 		}
 		lower = append(lower, append(slices.Concat(rows, p.After), 0))
 	}
-	upper := append(keys.key(nil, occurrences), kind+1)
+	upper := append(keys.Key(nil, occurrences), kind+1)
 	if q.Since != nil {
-		upper = keys.behindOccurrences(kind, *q.Since)
+		upper = behindOccurrences(keys, kind, *q.Since)
 	}
-	return &engine.IterOptions{LowerBound: slices.MaxFunc(lower, bytes.Compare), UpperBound: upper}, nil
+	return slices.MaxFunc(lower, bytes.Compare), upper, nil
 }
 
 // seen reports whether the view sees an event and it has all of some values.
-func (v *View) seen(seq uint64, ids []identity) (bool, error) {
-	if seq >= v.size {
+func (v *View) seen(seq uint64, ids []rowstore.Identity) (bool, error) {
+	if seq >= v.Size() {
 		return false, nil
 	}
 	for _, id := range ids {
-		at, _, found, err := v.newestBelow(postings, id[:], seq+1)
+		at, _, found, err := v.NewestBelow(postings, id[:], seq+1)
 		if err != nil || !found || at != seq {
 			return false, err
 		}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // outputCount is how many runs of a group have one output.
@@ -23,20 +24,20 @@ func (c outputCount) append(dst []byte) []byte {
 func decodeOutputCount(value []byte) (outputCount, error) {
 	all, n := binary.Uvarint(value)
 	if n <= 0 {
-		return outputCount{}, fmt.Errorf("%w: a count of outputs", errDamaged)
+		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
 	}
 	gone, m := binary.Uvarint(value[n:])
 	if m <= 0 || gone > all {
-		return outputCount{}, fmt.Errorf("%w: a count of outputs", errDamaged)
+		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
 	}
 	return outputCount{all - gone, all}, nil
 }
 
 // outputRow is the row that counts an output of a group: outputs are told apart by the
 // first run of the ledger that had them.
-type outputRow [len(identity{}) + seqBytes]byte
+type outputRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
-func outputRowOf(group identity, output uint64) (row outputRow) {
+func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], output)
 	return row
 }
@@ -67,7 +68,7 @@ func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
 }
 
 // key is what known has of the row.
-func (row outputRow) key() (key identity) {
+func (row outputRow) key() (key rowstore.Identity) {
 	copy(key[:], row[:])
 	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // any odd number with many bits
 	low, high := key[8:], key[:8]
@@ -81,13 +82,13 @@ func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
 	if known := f.known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
 		return outputCount{}, false
 	}
-	_, value, found := f.rows.newest(outputs, row[:])
+	_, value, found := f.rows.Newest(outputs, row[:])
 	if !found {
 		return outputCount{}, false
 	}
 	same, err := decodeOutputCount(value)
 	if err != nil {
-		f.rows.fail("%w", err)
+		f.rows.Fail("%w", err)
 	}
 	return same, true
 }
@@ -104,13 +105,13 @@ func (f *fold) knowOutput(row outputRow) {
 func (f *fold) startOutput(row outputRow, seq uint64) {
 	f.knowOutput(row)
 	f.value = onlyOne.append(f.value[:0])
-	f.rows.start(outputs, row[:], seq, f.value)
+	f.rows.Start(outputs, row[:], seq, f.value)
 }
 
 // putOutput writes another version of the row of an output.
 func (f *fold) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
-	f.rows.put(outputs, row[:], seq, f.value)
+	f.rows.Put(outputs, row[:], seq, f.value)
 }
 
 // spellOutput writes the rows of an output that a second run comes to have: those

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"math"
 
-	engine "github.com/cockroachdb/pebble/v2"
+	"colophon/ledger/index/rowstore"
 )
 
 // A group that a run with its commonest output has left may have to know how many other
@@ -14,31 +14,31 @@ import (
 // have how many live runs, from two on.
 
 // levelRow is the row of one number of live runs in a group.
-type levelRow [len(identity{}) + seqBytes]byte
+type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
-func levelRowOf(group identity, live uint64) (row levelRow) {
+func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], live)
 	return row
 }
 
 // level is how many outputs of a group that has levels have so many live runs.
-func (f *fold) level(id identity, live uint64) uint64 {
+func (f *fold) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
-	_, value, found := f.rows.newest(outputLevels, row[:])
+	_, value, found := f.rows.Newest(outputLevels, row[:])
 	if !found {
 		return 0
 	}
-	return decodeRow(f, value, decodeNumber)
+	return decodeRow(f, value, rowstore.DecodeNumber)
 }
 
-func (f *fold) putLevel(seq uint64, id identity, live, outputs uint64) {
+func (f *fold) putLevel(seq uint64, id rowstore.Identity, live, outputs uint64) {
 	row := levelRowOf(id, live)
-	f.value = appendNumbers(f.value[:0], outputs)
-	f.rows.put(outputLevels, row[:], seq, f.value)
+	f.value = rowstore.AppendNumbers(f.value[:0], outputs)
+	f.rows.Put(outputLevels, row[:], seq, f.value)
 }
 
 // moveOutput notes that an output of a group comes to have another number of live runs.
-func (f *fold) moveOutput(g *group, id identity, from, to uint64) {
+func (f *fold) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
 	if g.flags&isMarked == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (f *fold) moveOutput(g *group, id identity, from, to uint64) {
 // tied counts the outputs of a group beside one that have so many live runs, two or
 // more, as that one had before the event. It gives the group levels if it has none, for
 // which it goes through all outputs: this once.
-func (f *fold) tied(ctx context.Context, g *group, id identity, beside, live uint64) (uint64, error) {
+func (f *fold) tied(ctx context.Context, g *group, id rowstore.Identity, beside, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, beside)
 		if err != nil {
@@ -67,37 +67,37 @@ func (f *fold) tied(ctx context.Context, g *group, id identity, beside, live uin
 		}
 		g.flags |= isMarked
 	}
-	return f.level(id, live), f.rows.err
+	return f.level(id, live), f.rows.Err
 }
 
 // countLevels counts the stored outputs of a group beside one by their live runs: all
 // that have two are in rows.
-func (f *fold) countLevels(ctx context.Context, id identity, beside uint64) (levels map[uint64]uint64, err error) {
-	prefix := append(f.rows.keys.key(nil, outputs), id[:]...)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, seqBytes+versionBytes)})
+func (f *fold) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
+	prefix := append(f.rows.Keys.Key(nil, outputs), id[:]...)
+	it, err := f.rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
-		return nil, wrapRead(err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	defer func() { err = errors.Join(err, it.Close()) }()
 	levels = make(map[uint64]uint64)
 	for ok := it.First(); ok; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		f.touched++
-		row := append([]byte(nil), it.Key()[:len(it.Key())-versionBytes]...)
-		newest, err := newestAt(it, math.MaxUint64)
+		row := append([]byte(nil), it.Key()[:len(it.Key())-rowstore.VersionBytes]...)
+		newest, err := it.NewestUpTo(math.MaxUint64)
 		if err != nil {
 			return nil, err
 		}
-		c, err := decodeOutputCount(newest.value)
+		c, err := decodeOutputCount(newest.Value)
 		if err != nil {
 			return nil, err
 		}
-		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-seqBytes:]) != beside {
+		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != beside {
 			levels[c.live]++
 		}
-		ok = it.SeekGE(behind(row, versionBytes))
+		ok = it.SeekGE(rowstore.Behind(row, rowstore.VersionBytes))
 	}
-	return levels, wrapRead(it.Error())
+	return levels, it.Error()
 }

@@ -3,6 +3,8 @@ package index
 import (
 	"context"
 	"errors"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // Output is one of the outputs of a group.
@@ -22,18 +24,18 @@ func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, 
 	}
 	at := g.lastOutput()
 	if p.After != nil {
-		if at, err = decodeSeq(p.After); err != nil || at == 0 || at >= v.size {
+		if at, err = rowstore.DecodeSeq(p.After); err != nil || at == 0 || at >= v.Size() {
 			return nil, nil, ErrPosition
 		}
 	}
-	versions := v.descent(postings, id[:])
-	defer func() { err = errors.Join(err, versions.close()) }()
+	versions := v.Descent(postings, id[:])
+	defer func() { err = errors.Join(err, versions.Close()) }()
 	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.all.runs - g.all.outputs}
-	for b := v.budget(p); at != 0; {
-		if b.spent(len(rows)) {
-			return rows, appendSeq(nil, at), nil
+	for b := v.Budget(p); at != 0; {
+		if b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, at), nil
 		}
-		version, err := versions.groupAt(at, bringsOutput)
+		version, err := groupAtVersion(versions, at, bringsOutput)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -57,10 +59,10 @@ func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, 
 	return rows, nil, nil
 }
 
-// groupAt is the version of a group that event seq made, which is below that of the one
+// groupAtVersion is the version of a group that event seq made, which is below that of the one
 // before; ErrPosition if it made none with those flags.
-func (w *descent) groupAt(seq uint64, flags byte) (group, error) {
-	found, ok, err := w.seek(seq)
+func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (group, error) {
+	found, ok, err := w.Seek(seq)
 	if err != nil {
 		return group{}, err
 	}
@@ -69,21 +71,21 @@ func (w *descent) groupAt(seq uint64, flags byte) (group, error) {
 
 // groupAt is the version of a group that event seq made; ErrPosition if it made
 // none with those flags.
-func (v *View) groupAt(id identity, seq uint64, flags byte) (group, error) {
-	at, value, found, err := v.newestBelow(postings, id[:], seq+1)
+func (v *View) groupAt(id rowstore.Identity, seq uint64, flags byte) (group, error) {
+	at, value, found, err := v.NewestBelow(postings, id[:], seq+1)
 	if err != nil {
 		return group{}, err
 	}
-	return groupOf(seq, flags, row{at, value}, found)
+	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
 }
 
 // groupOf decodes the version of a group that was found; ErrPosition if there is none, or
 // another event made it, or it lacks one of those flags.
-func groupOf(seq uint64, flags byte, r row, found bool) (group, error) {
-	if !found || r.seq != seq {
+func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (group, error) {
+	if !found || r.Seq != seq {
 		return group{}, ErrPosition
 	}
-	g, err := decodeGroup(r.seq, r.value)
+	g, err := decodeGroup(r.Seq, r.Value)
 	if err == nil && g.flags&flags != flags {
 		err = ErrPosition
 	}
@@ -94,7 +96,7 @@ func groupOf(seq uint64, flags byte, r row, found bool) (group, error) {
 type outputCounts struct {
 	view  *View
 	by    string // the group's name, and
-	id    identity
+	id    rowstore.Identity
 	group *group
 	// repeats are the runs, beside the first of each output, that have not been counted:
 	// when there are none, all that is left are single.
@@ -110,7 +112,7 @@ func (c *outputCounts) of(output uint64) (outputCount, error) {
 		return onlyOne, nil
 	}
 	row := outputRowOf(c.id, output)
-	_, value, found, err := c.view.newest(outputs, row[:])
+	_, value, found, err := c.view.Newest(outputs, row[:])
 	if err != nil || !found {
 		return onlyOne, err
 	}

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // A page ends where it has read some MiB of events, whatever its limit is, and the next
 // goes on.
 func TestAPageIsBoundedInBytes(t *testing.T) {
-	const sets = 2 * pageBytes / (60 << 10)
+	const sets = 2 * rowstore.PageBytes / (60 << 10)
 	padding := strings.Repeat("x", 60<<10)
 	var bodies []string
 	for n := range sets {
@@ -37,10 +39,10 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 		v := viewed(t, f, log.head.Size)
 		all := 0
 		for p := (Page{Limit: 1000}); ; {
-			before := v.bytes
+			before := v.EventBytes()
 			rows, next, err := list(v, p)
 			require.NoError(t, err)
-			require.LessOrEqual(t, v.bytes-before, pageBytes+3*len(padding), name)
+			require.LessOrEqual(t, v.EventBytes()-before, rowstore.PageBytes+3*len(padding), name)
 			if all += rows; next == nil {
 				break
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // projectName, buildName and pathIDName are names of values that paths are found
@@ -19,7 +20,7 @@ const (
 // project and of its build (1.6, 4.4).
 func (f *fold) pathFingerprint(_ context.Context, e *drawn) error {
 	p := &e.path
-	project, path := identify(p.Project), identify(p.Project, p.Route)
+	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
 	if before, known := f.pathState(path); known {
 		next.succeed(&before)
@@ -33,7 +34,7 @@ func (f *fold) pathFingerprint(_ context.Context, e *drawn) error {
 	f.writePostings(e, nil)
 
 	f.value = next.append(f.value[:0])
-	f.rows.put(pathStates, path[:], e.Seq, f.value)
+	f.rows.Put(pathStates, path[:], e.Seq, f.value)
 	f.count(seriesOf(pathChangesTotal, string(Categories[next.category])), 1)
 	return nil
 }
@@ -63,33 +64,33 @@ func (s *pathState) succeed(before *pathState) {
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // newPath takes a path into its project and returns the path_id that it is assigned.
-func (f *fold) newPath(e *event.Event, p *event.Path, project, path identity) []byte {
+func (f *fold) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
 		return held
 	})
 	all := f.pathsState(project)
 	if all.paths == 0 {
-		f.rows.write(projects, []byte{0}, e.Seq, p.Project)
+		f.rows.Write(projects, []byte{0}, e.Seq, p.Project)
 	}
 	all.path = path
 	all.paths++
 	if len(id) > pathIDStep {
 		all.collisions++
 		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
-		f.value = appendNumbers(f.value[:0], first)
-		f.rows.write(projectCollisions, project[:], e.Seq, appendTexts(f.value, id))
+		f.value = rowstore.AppendNumbers(f.value[:0], first)
+		f.rows.Write(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
 		f.count(seriesOf(collisionsTotal), 1)
 	}
-	holder := identify(p.Project, id)
-	f.rows.put(pathHolders, holder[:], e.Seq, path[:])
+	holder := rowstore.Identify(p.Project, id)
+	f.rows.Put(pathHolders, holder[:], e.Seq, path[:])
 	f.value = all.append(f.value[:0])
-	f.rows.put(projectPaths, project[:], e.Seq, f.value)
+	f.rows.Put(projectPaths, project[:], e.Seq, f.value)
 	return id
 }
 
 // joinBuild counts a record in its build and returns the build's number.
-func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path identity, category uint64) uint64 {
+func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path rowstore.Identity, category uint64) uint64 {
 	number, last := f.buildNumber(e, p, project)
 	build := f.buildState(project, number)
 	if build.first == 0 {
@@ -99,7 +100,7 @@ func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path identity, 
 	if build.joined = !f.inBuild(path, number); build.joined {
 		build.path = path
 		build.paths++
-		f.rows.put(buildPaths, buildRow(path, number), e.Seq, nil)
+		f.rows.Put(buildPaths, buildRow(path, number), e.Seq, nil)
 		if number > 1 && f.inBuild(path, number-1) {
 			build.kept++
 		}
@@ -108,31 +109,31 @@ func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path identity, 
 		}
 	}
 	f.value = build.append(f.value[:0])
-	f.rows.put(builds, buildRow(project, number), e.Seq, f.value)
+	f.rows.Put(builds, buildRow(project, number), e.Seq, f.value)
 	return number
 }
 
 // keep counts a path that a build has, and that has now come late to the one before.
-func (f *fold) keep(e *event.Event, project identity, number uint64) {
+func (f *fold) keep(e *event.Event, project rowstore.Identity, number uint64) {
 	build := f.buildState(project, number)
 	build.joined = false
 	build.kept++
 	f.value = build.append(f.value[:0])
-	f.rows.put(builds, buildRow(project, number), e.Seq, f.value)
+	f.rows.Put(builds, buildRow(project, number), e.Seq, f.value)
 }
 
 // buildNumber is the number of a record's build, given to a new one, and that of
 // the last build of the project.
-func (f *fold) buildNumber(e *event.Event, p *event.Path, project identity) (number, last uint64) {
-	build := identify(p.Project, p.Build)
+func (f *fold) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
+	build := rowstore.Identify(p.Project, p.Build)
 	last = f.number(projectBuilds, project)
 	if number = f.number(buildNumbers, build); number > 0 {
 		return number, last
 	}
 	last++
-	f.value = appendNumbers(f.value[:0], last)
-	f.rows.put(projectBuilds, project[:], e.Seq, f.value)
-	f.rows.put(buildNumbers, build[:], e.Seq, f.value)
+	f.value = rowstore.AppendNumbers(f.value[:0], last)
+	f.rows.Put(projectBuilds, project[:], e.Seq, f.value)
+	f.rows.Put(buildNumbers, build[:], e.Seq, f.value)
 	return last, last
 }
 
@@ -150,6 +151,6 @@ func (f *fold) pathValidated(_ context.Context, e *event.Event) error {
 	}
 	state.validated = v.Validated
 	f.value = state.append(f.value[:0])
-	f.rows.put(pathStates, path[:], e.Seq, f.value)
+	f.rows.Put(pathStates, path[:], e.Seq, f.value)
 	return nil
 }

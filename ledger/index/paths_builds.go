@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // Project is a project that has paths.
@@ -18,10 +20,10 @@ type Project struct {
 // Projects are the projects of the ledger, in the reverse order of first
 // appearance.
 func (v *View) Projects(page Page) ([]Project, []byte, error) {
-	return fillBackwards(v, projects, []byte{0}, page, func(r row) (*Project, error) {
-		p := &Project{Seq: r.seq, Name: string(r.value)}
-		id := identify(r.value)
-		_, value, _, err := v.newest(projectPaths, id[:])
+	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
+		p := &Project{Seq: r.Seq, Name: string(r.Value)}
+		id := rowstore.Identify(r.Value)
+		_, value, _, err := v.Newest(projectPaths, id[:])
 		if err != nil {
 			return nil, err
 		}
@@ -53,14 +55,14 @@ func (v *View) Collisions(ctx context.Context, project string, page Page) ([]Col
 	if err := v.hasProject(project); err != nil {
 		return nil, nil, err
 	}
-	id := identify([]byte(project))
-	return fillBackwards(v, projectCollisions, id[:], page, func(r row) (*Collision, error) {
-		c := &Collision{Seq: r.seq}
+	id := rowstore.Identify([]byte(project))
+	return rowstore.FillBackwards(v.Reader, projectCollisions, id[:], page, func(r rowstore.Version) (*Collision, error) {
+		c := &Collision{Seq: r.Seq}
 		var id []byte
-		value := valueReader{rest: r.value}
-		value.numbers(&c.HolderSeq)
-		value.texts(&id)
-		if err := value.err("a collision", r.value); err != nil {
+		value := rowstore.ValueReader{Rest: r.Value}
+		value.Numbers(&c.HolderSeq)
+		value.Texts(&id)
+		if err := value.Err("a collision", r.Value); err != nil {
 			return nil, err
 		}
 		c.PathID, c.Held = string(id), string(id[:min(pathIDStep, len(id))])
@@ -90,11 +92,11 @@ func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, 
 	if err := v.hasProject(project); err != nil {
 		return nil, nil, err
 	}
-	last, _, err := page.position()
+	last, _, err := page.Position()
 	if err != nil {
 		return nil, nil, err
 	}
-	id := identify([]byte(project))
+	id := rowstore.Identify([]byte(project))
 	count, err := v.number(projectBuilds, id)
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +132,7 @@ func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, 
 	if last == count {
 		return list, nil, nil
 	}
-	return list, appendSeq(nil, last), nil
+	return list, rowstore.AppendSeq(nil, last), nil
 }
 
 // Gone are the paths of the build before a build that the build has not, as their
@@ -142,17 +144,17 @@ func (v *View) Gone(ctx context.Context, project, build string, page Page) ([]Pa
 	if err != nil {
 		return nil, nil, err
 	}
-	before := buildRow(identify([]byte(project)), number-1) // 0: no build has it
-	return fillBackwards(v, builds, before, page, func(r row) (*PathRow, error) {
-		state, err := decodeBuildState(r.value)
+	before := buildRow(rowstore.Identify([]byte(project)), number-1) // 0: no build has it
+	return rowstore.FillBackwards(v.Reader, builds, before, page, func(r rowstore.Version) (*PathRow, error) {
+		state, err := decodeBuildState(r.Value)
 		if err != nil || !state.joined {
 			return nil, err
 		}
-		_, _, kept, err := v.newest(buildPaths, buildRow(state.path, number))
+		_, _, kept, err := v.Newest(buildPaths, buildRow(state.path, number))
 		if err != nil || kept {
 			return nil, err
 		}
-		path, err := v.pathState(state.path, r.seq+1)
+		path, err := v.pathState(state.path, r.Seq+1)
 		if err != nil {
 			return nil, err
 		}
@@ -162,8 +164,8 @@ func (v *View) Gone(ctx context.Context, project, build string, page Page) ([]Pa
 
 // hasProject is ErrNoPath if there is no such project.
 func (v *View) hasProject(project string) error {
-	id := identify([]byte(project))
-	_, _, found, err := v.newest(projectPaths, id[:])
+	id := rowstore.Identify([]byte(project))
+	_, _, found, err := v.Newest(projectPaths, id[:])
 	if err == nil && !found {
 		err = fmt.Errorf("project %q: %w", project, ErrNoPath)
 	}
@@ -172,7 +174,7 @@ func (v *View) hasProject(project string) error {
 
 // buildNumber is the number of a build; ErrNoPath if there is none.
 func (v *View) buildNumber(project, build string) (uint64, error) {
-	number, err := v.number(buildNumbers, identify([]byte(project), []byte(build)))
+	number, err := v.number(buildNumbers, rowstore.Identify([]byte(project), []byte(build)))
 	if err == nil && number == 0 {
 		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNoPath)
 	}
@@ -180,17 +182,17 @@ func (v *View) buildNumber(project, build string) (uint64, error) {
 }
 
 // number is a row that is one number; 0 if there is none.
-func (v *View) number(d dimension, row identity) (uint64, error) {
-	_, value, found, err := v.newest(d, row[:])
+func (v *View) number(d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
+	_, value, found, err := v.Newest(d, row[:])
 	if err != nil || !found {
 		return 0, err
 	}
-	return decodeNumber(value)
+	return rowstore.DecodeNumber(value)
 }
 
 // buildState is a build that is there.
-func (v *View) buildState(project identity, number uint64) (buildState, error) {
-	_, value, _, err := v.newest(builds, buildRow(project, number))
+func (v *View) buildState(project rowstore.Identity, number uint64) (buildState, error) {
+	_, value, _, err := v.Newest(builds, buildRow(project, number))
 	if err != nil {
 		return buildState{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -86,7 +87,9 @@ func comparePaths(t *rapid.T, v *View, all []*naiveProject, limit int) {
 		}
 		for _, path := range p.paths {
 			require.Equal(t, path.versions,
-				pages(t, limit, func(page Page) ([]PathVersion, []byte, error) { return v.PathHistory(ctx, p.name, path.id, page) }))
+				pages(t, limit, func(page Page) ([]PathVersion, []byte, error) {
+					return v.PathHistory(ctx, p.name, path.id, page)
+				}))
 			now, found, err := v.Path(p.name, path.id)
 			require.NoError(t, err)
 			require.True(t, found)
@@ -187,7 +190,7 @@ func FuzzPathRows(f *testing.F) {
 				require.LessOrEqual(t, len(decoded), len(value))
 				return
 			}
-			require.ErrorIs(t, err, errDamaged)
+			require.ErrorIs(t, err, rowstore.ErrDamaged)
 		}
 		s, err := decodePathState(value)
 		again(s.append(nil), err)
@@ -215,6 +218,6 @@ func TestPathRowsRoundTrip(t *testing.T) {
 		read.id, read.content, read.raw = s.id, s.content, s.raw
 		require.Equal(t, s, read)
 		_, err = decodePathState(value[:len(value)-1])
-		require.ErrorIs(t, err, errDamaged)
+		require.ErrorIs(t, err, rowstore.ErrDamaged)
 	})
 }

@@ -1,11 +1,15 @@
 package index
 
+import (
+	"colophon/ledger/index/rowstore"
+)
+
 // What the fold reads back of paths. A value that does not decode is an error of
 // the rows, after which nothing is stored.
 
 // pathState is the present state of a path; false if it has none.
-func (f *fold) pathState(path identity) (pathState, bool) {
-	_, value, found := f.rows.newest(pathStates, path[:])
+func (f *fold) pathState(path rowstore.Identity) (pathState, bool) {
+	_, value, found := f.rows.Newest(pathStates, path[:])
 	if !found {
 		return pathState{}, false
 	}
@@ -13,15 +17,15 @@ func (f *fold) pathState(path identity) (pathState, bool) {
 }
 
 // pathHolder is the path that holds a path_id, and its first record.
-func (f *fold) pathHolder(project, id []byte) (first uint64, path identity, held bool) {
-	row := identify(project, id)
-	first, value, held := f.rows.newest(pathHolders, row[:])
+func (f *fold) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
+	row := rowstore.Identify(project, id)
+	first, value, held := f.rows.Newest(pathHolders, row[:])
 	copy(path[:], value)
 	return first, path, held
 }
 
-func (f *fold) pathsState(project identity) pathsState {
-	_, value, found := f.rows.newest(projectPaths, project[:])
+func (f *fold) pathsState(project rowstore.Identity) pathsState {
+	_, value, found := f.rows.Newest(projectPaths, project[:])
 	if !found {
 		return pathsState{}
 	}
@@ -29,8 +33,8 @@ func (f *fold) pathsState(project identity) pathsState {
 }
 
 // buildState is the present state of a build, a new one if it has none.
-func (f *fold) buildState(project identity, number uint64) buildState {
-	_, value, found := f.rows.newest(builds, buildRow(project, number))
+func (f *fold) buildState(project rowstore.Identity, number uint64) buildState {
+	_, value, found := f.rows.Newest(builds, buildRow(project, number))
 	if !found {
 		return buildState{}
 	}
@@ -38,31 +42,24 @@ func (f *fold) buildState(project identity, number uint64) buildState {
 }
 
 // inBuild reports whether a build has a path.
-func (f *fold) inBuild(path identity, number uint64) bool {
-	_, _, found := f.rows.newest(buildPaths, buildRow(path, number))
+func (f *fold) inBuild(path rowstore.Identity, number uint64) bool {
+	_, _, found := f.rows.Newest(buildPaths, buildRow(path, number))
 	return found
 }
 
 // number is a row that is one number; 0 if there is none.
-func (f *fold) number(d dimension, row identity) uint64 {
-	_, value, found := f.rows.newest(d, row[:])
+func (f *fold) number(d rowstore.Dimension, row rowstore.Identity) uint64 {
+	_, value, found := f.rows.Newest(d, row[:])
 	if !found {
 		return 0
 	}
-	return decodeRow(f, value, decodeNumber)
-}
-
-func decodeNumber(value []byte) (uint64, error) {
-	var n uint64
-	r := valueReader{rest: value}
-	r.numbers(&n)
-	return n, r.err("a number", value)
+	return decodeRow(f, value, rowstore.DecodeNumber)
 }
 
 func decodeRow[S any](f *fold, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {
-		f.rows.fail("%w", err)
+		f.rows.Fail("%w", err)
 	}
 	return s
 }

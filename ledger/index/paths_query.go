@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -73,11 +74,11 @@ func (v *View) ChangeOf(ctx context.Context, seq uint64) (PathChange, error) {
 	if err != nil {
 		return PathChange{}, err
 	}
-	if seq >= v.size || e.Kind != record.PathFingerprint {
+	if seq >= v.Size() || e.Kind != record.PathFingerprint {
 		return PathChange{}, fmt.Errorf("event %d as a path fingerprint: %w", seq, ErrNoPath)
 	}
 	p := e.Path()
-	state, err := v.pathState(identify(p.Project, p.Route), seq+1)
+	state, err := v.pathState(rowstore.Identify(p.Project, p.Route), seq+1)
 	return state.path().PathChange, err
 }
 
@@ -96,13 +97,13 @@ func (v *View) Paths(ctx context.Context, project string, filter PathFilter, pag
 			return nil, nil, err
 		}
 	}
-	id := identify([]byte(project))
-	return fillBackwards(v, projectPaths, id[:], page, func(r row) (*PathRow, error) {
-		paths, err := decodePathsState(r.value)
+	id := rowstore.Identify([]byte(project))
+	return rowstore.FillBackwards(v.Reader, projectPaths, id[:], page, func(r rowstore.Version) (*PathRow, error) {
+		paths, err := decodePathsState(r.Value)
 		if err != nil {
 			return nil, err
 		}
-		state, err := v.pathState(paths.path, v.size)
+		state, err := v.pathState(paths.path, v.Size())
 		if err != nil || !filter.has(&state) || filter.Build != nil && state.build != build {
 			return nil, err
 		}
@@ -125,20 +126,20 @@ func (v *View) PathHistory(ctx context.Context, project, pathID string, page Pag
 	if state == nil {
 		return nil, nil, fmt.Errorf("path %q of project %q: %w", pathID, project, ErrNoPath)
 	}
-	return fillForwards(v, pathStates, path[:], page, func(r row) (*PathVersion, error) {
-		state, err := decodePathState(r.value)
+	return rowstore.FillForwards(v.Reader, pathStates, path[:], page, func(r rowstore.Version) (*PathVersion, error) {
+		state, err := decodePathState(r.Value)
 		if err != nil {
 			return nil, err
 		}
-		if r.seq == state.record {
+		if r.Seq == state.record {
 			recorded, err := v.pathRow(ctx, &state)
 			if err != nil {
 				return nil, err
 			}
-			return &PathVersion{PathRow: *recorded, Event: r.seq, Kind: record.PathFingerprint}, nil
+			return &PathVersion{PathRow: *recorded, Event: r.Seq, Kind: record.PathFingerprint}, nil
 		}
-		version := &PathVersion{PathRow: PathRow{Path: state.path()}, Event: r.seq, Kind: record.PathValidated}
-		e, err := v.event(ctx, r.seq)
+		version := &PathVersion{PathRow: PathRow{Path: state.path()}, Event: r.Seq, Kind: record.PathValidated}
+		e, err := v.event(ctx, r.Seq)
 		if err != nil {
 			return nil, err
 		}
@@ -148,29 +149,29 @@ func (v *View) PathHistory(ctx context.Context, project, pathID string, page Pag
 }
 
 // pathByID is the path that holds a path_id, and its state; nil if none does.
-func (v *View) pathByID(project, pathID string) (identity, *pathState, error) {
-	id := identify([]byte(project), []byte(pathID))
-	_, value, found, err := v.newest(pathHolders, id[:])
+func (v *View) pathByID(project, pathID string) (rowstore.Identity, *pathState, error) {
+	id := rowstore.Identify([]byte(project), []byte(pathID))
+	_, value, found, err := v.Newest(pathHolders, id[:])
 	if err != nil || !found {
-		return identity{}, nil, err
+		return rowstore.Identity{}, nil, err
 	}
-	var path identity
-	r := valueReader{rest: value}
-	if r.identity(&path); r.bad {
-		return identity{}, nil, r.err("a path_id", value)
+	var path rowstore.Identity
+	r := rowstore.ValueReader{Rest: value}
+	if r.Identity(&path); r.Bad {
+		return rowstore.Identity{}, nil, r.Err("a path_id", value)
 	}
-	state, err := v.pathState(path, v.size)
+	state, err := v.pathState(path, v.Size())
 	return path, &state, err
 }
 
 // pathState is the state of a path that has one at a size, for the caller to keep.
-func (v *View) pathState(path identity, size uint64) (pathState, error) {
-	_, value, found, err := v.newestBelow(pathStates, path[:], size)
+func (v *View) pathState(path rowstore.Identity, size uint64) (pathState, error) {
+	_, value, found, err := v.NewestBelow(pathStates, path[:], size)
 	if err != nil {
 		return pathState{}, err
 	}
 	if !found {
-		return pathState{}, fmt.Errorf("%w: path %x has no state", errDamaged, path)
+		return pathState{}, fmt.Errorf("%w: path %x has no state", rowstore.ErrDamaged, path)
 	}
 	return decodePathState(append([]byte(nil), value...))
 }

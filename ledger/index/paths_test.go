@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -146,9 +147,9 @@ func TestPathIDsCollide(t *testing.T) {
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := postingOf(pathIDName, []byte(id))
-		for r, err := range v.descend(postings, posting.id[:], v.size) {
+		for r, err := range v.Descend(postings, posting.id[:], v.Size()) {
 			require.NoError(t, err)
-			found = append(found, r.seq)
+			found = append(found, r.Seq)
 		}
 		require.Equal(t, want, found, id)
 	}
@@ -222,7 +223,7 @@ func TestPathsThatAreNotThere(t *testing.T) {
 	} {
 		require.ErrorIs(t, query(), ErrNoPath, name)
 	}
-	for _, after := range [][]byte{{}, {1}, appendSeq(nil, 2), appendSeq(nil, 1<<63)} {
+	for _, after := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 1<<63)} {
 		p := Page{Limit: 1, After: after}
 		_, _, err := v.Paths(ctx, "p", PathFilter{}, p)
 		require.ErrorIs(t, err, ErrPosition)

@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // posting is one value that an event is found by.
 type posting struct {
-	id identity
+	id rowstore.Identity
 	// family is that of the name, if the runs of the value are a group (4.1): then
 	// the rows carry what is known of them. Zero if they are not.
-	family identity
+	family rowstore.Identity
 	// recurs: a value that many records have. Their versions share keys.
 	recurs bool
 }
@@ -32,7 +33,7 @@ const (
 // producerSeqText is the sequence number that a producer has for a record, with the
 // producer's id before it.
 func producerSeqText(producer []byte, seq uint64) []byte {
-	return appendSeq(bytes.Clone(producer), seq)
+	return rowstore.AppendSeq(bytes.Clone(producer), seq)
 }
 
 // grouping reports whether IPC runs are grouped by the values of a name.
@@ -46,7 +47,7 @@ func grouping(name string) bool {
 
 // postingOf is what an event with that value is found by.
 func postingOf(name string, value []byte) posting {
-	return posting{id: identify([]byte(name), value), family: familyOf(name)}
+	return posting{id: rowstore.Identify([]byte(name), value), family: familyOf(name)}
 }
 
 // flags of a posting's version; what stands behind it is for grouped postings
@@ -99,7 +100,7 @@ func (v *values) addRecurring(name string, value []byte) {
 }
 
 // of is the posting of a family that a record has one value of.
-func (v *values) of(family identity) posting {
+func (v *values) of(family rowstore.Identity) posting {
 	for _, p := range v.postings {
 		if p.family == family {
 			return p
@@ -112,7 +113,7 @@ func (v *values) of(family identity) posting {
 func (v *values) grouped() iter.Seq[posting] {
 	return func(yield func(posting) bool) {
 		for i, p := range v.postings {
-			if p.family != (identity{}) && !slices.Contains(v.postings[:i], p) && !yield(p) {
+			if p.family != (rowstore.Identity{}) && !slices.Contains(v.postings[:i], p) && !yield(p) {
 				return
 			}
 		}
@@ -164,12 +165,12 @@ func (f *fold) writePostings(e *drawn, run *run) {
 	for i, p := range e.values.postings {
 		switch {
 		case slices.Contains(e.values.postings[:i], p):
-		case p.family != (identity{}):
+		case p.family != (rowstore.Identity{}):
 			f.group(e.Seq, p, run)
 		case p.recurs:
-			f.rows.put(postings, p.id[:], e.Seq, flags)
+			f.rows.Put(postings, p.id[:], e.Seq, flags)
 		default:
-			f.rows.write(postings, p.id[:], e.Seq, flags)
+			f.rows.Write(postings, p.id[:], e.Seq, flags)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // producerState is what a producer has delivered up to a record: the value of
@@ -22,14 +23,14 @@ type producerState struct {
 func (s *producerState) missing() uint64 { return s.highest - s.delivered }
 
 func (s *producerState) append(dst []byte) []byte {
-	return appendNumbers(dst, s.next, s.highest, s.delivered, s.repeats, s.zero)
+	return rowstore.AppendNumbers(dst, s.next, s.highest, s.delivered, s.repeats, s.zero)
 }
 
 func decodeProducerState(value []byte) (producerState, error) {
 	var s producerState
-	r := valueReader{rest: value}
-	r.numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
-	return s, r.err("a producer", value)
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
+	return s, r.Err("a producer", value)
 }
 
 // onlyRow is the row of dimensions that have one only.
@@ -49,28 +50,28 @@ func (f *fold) producer(e *event.Event) {
 	if id == nil {
 		return
 	}
-	producer := identify(id)
+	producer := rowstore.Identify(id)
 	state := producerState{next: 1}
-	if _, value, found := f.rows.newest(producerStates, producer[:]); found {
+	if _, value, found := f.rows.Newest(producerStates, producer[:]); found {
 		state = decodeRow(f, value, decodeProducerState)
 	} else {
-		f.rows.write(producerList, onlyRow, e.Seq, id)
+		f.rows.Write(producerList, onlyRow, e.Seq, id)
 	}
 	before := state.missing()
 	if !f.deliver(e.Seq, producer, &state, number) {
 		state.repeats++
-		f.value = appendNumbers(f.value[:0], number)
-		f.rows.write(producerRepeats, producer[:], e.Seq, f.value)
+		f.value = rowstore.AppendNumbers(f.value[:0], number)
+		f.rows.Write(producerRepeats, producer[:], e.Seq, f.value)
 		f.count(seriesOf(producerDuplicatesTotal), 1)
 	}
 	f.value = state.append(f.value[:0])
-	f.rows.put(producerStates, producer[:], e.Seq, f.value)
+	f.rows.Put(producerStates, producer[:], e.Seq, f.value)
 	f.missing(e.Seq, before, state.missing())
 }
 
 // deliver notes that event seq delivers a number, and says whether it is the first
 // that does. Only numbers above the lowest that is missing go into the set.
-func (f *fold) deliver(seq uint64, producer identity, s *producerState, number uint64) bool {
+func (f *fold) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
 	switch {
 	case number == 0:
 		first := s.zero == 0
@@ -93,19 +94,19 @@ func (f *fold) deliver(seq uint64, producer identity, s *producerState, number u
 }
 
 // addNumber adds to the set of a producer, and says whether that is new in it.
-func (f *fold) addNumber(seq uint64, producer identity, number uint64) bool {
-	var row [len(identity{}) + 1 + seqBytes]byte
+func (f *fold) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
+	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	return addNumber(number, func(level byte, n uint64) block {
 		return f.numberBlock(blockRow(row[:0], producer, level, n))
 	}, func(level byte, n uint64, b *block) {
 		f.value = b.append(f.value[:0])
-		f.rows.put(producerNumbers, blockRow(row[:0], producer, level, n), seq, f.value)
+		f.rows.Put(producerNumbers, blockRow(row[:0], producer, level, n), seq, f.value)
 	})
 }
 
 // missingFrom is the lowest number from another on that is not in a producer's set.
-func (f *fold) missingFrom(producer identity, number uint64) uint64 {
-	var row [len(identity{}) + 1 + seqBytes]byte
+func (f *fold) missingFrom(producer rowstore.Identity, number uint64) uint64 {
+	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
 		return f.numberBlock(blockRow(row[:0], producer, level, n)), nil
 	})
@@ -113,7 +114,7 @@ func (f *fold) missingFrom(producer identity, number uint64) uint64 {
 }
 
 func (f *fold) numberBlock(row []byte) block {
-	_, value, found := f.rows.newest(producerNumbers, row)
+	_, value, found := f.rows.Newest(producerNumbers, row)
 	if !found {
 		return block{}
 	}
@@ -128,18 +129,18 @@ func (f *fold) missing(seq, before, after uint64) {
 		return
 	}
 	var high, low uint64
-	if _, value, found := f.rows.newest(producersMissing, onlyRow); found {
-		r := valueReader{rest: value}
-		r.numbers(&high, &low)
-		if err := r.err("what producers miss", value); err != nil {
-			f.rows.fail("%w", err)
+	if _, value, found := f.rows.Newest(producersMissing, onlyRow); found {
+		r := rowstore.ValueReader{Rest: value}
+		r.Numbers(&high, &low)
+		if err := r.Err("what producers miss", value); err != nil {
+			f.rows.Fail("%w", err)
 		}
 	}
 	low, borrow := bits.Sub64(low, before, 0)
 	low, carry := bits.Add64(low, after, 0)
 	high += carry - borrow
-	f.value = appendNumbers(f.value[:0], high, low)
-	f.rows.put(producersMissing, onlyRow, seq, f.value)
+	f.value = rowstore.AppendNumbers(f.value[:0], high, low)
+	f.rows.Put(producersMissing, onlyRow, seq, f.value)
 	if high > 0 {
 		low = math.MaxUint64
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // The numbers that a producer has delivered out of order are a set of 64-bit
@@ -73,7 +75,7 @@ func decodeBlock(value []byte) (block, error) {
 	var b block
 	const size = len(b.all) * 8
 	if len(value) != size && len(value) != 2*size {
-		return block{}, fmt.Errorf("%w: a block of numbers as %x", errDamaged, value)
+		return block{}, fmt.Errorf("%w: a block of numbers as %x", rowstore.ErrDamaged, value)
 	}
 	for i := range b.all {
 		b.all[i] = binary.BigEndian.Uint64(value[i*8:])
@@ -84,8 +86,8 @@ func decodeBlock(value []byte) (block, error) {
 
 // blockRow is the row of a block: n is a number of the level, at level 0 one of the
 // set.
-func blockRow(dst []byte, producer identity, level byte, n uint64) []byte {
-	return appendSeq(append(append(dst, producer[:]...), level), n>>blockBits)
+func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []byte {
+	return rowstore.AppendSeq(append(append(dst, producer[:]...), level), n>>blockBits)
 }
 
 // addNumber adds a number to a set, and says whether it was not in it before. read is

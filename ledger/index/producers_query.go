@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -31,8 +32,8 @@ type Duplicate struct {
 // Producers lists those who number their records, in the reverse order of first
 // appearance.
 func (v *View) Producers(page Page) ([]Producer, []byte, error) {
-	return fillBackwards(v, producerList, onlyRow, page, func(r row) (*Producer, error) {
-		p, _, err := v.producer(string(r.value))
+	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
+		p, _, err := v.producer(string(r.Value))
 		return &p, err
 	})
 }
@@ -45,30 +46,30 @@ func (v *View) Producer(id string, page Page) (p Producer, gaps []Gap, duplicate
 	if err != nil {
 		return p, nil, nil, nil, err
 	}
-	below := v.size
+	below := v.Size()
 	if page.After != nil {
-		if len(page.After) != 2*seqBytes {
+		if len(page.After) != 2*rowstore.SeqBytes {
 			return p, nil, nil, nil, ErrPosition
 		}
 		// 0 stands for the end: neither 0 is missing nor is event 0 a record.
-		first, _ = decodeSeq(page.After[:seqBytes])
-		below, _ = decodeSeq(page.After[seqBytes:])
+		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
+		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	}
 	gaps, first, err = v.gaps(&p, first, page.Limit)
 	if err != nil {
 		return p, nil, nil, nil, err
 	}
-	duplicates, below, err = v.duplicates(id, min(below, v.size), page.Limit)
+	duplicates, below, err = v.duplicates(id, min(below, v.Size()), page.Limit)
 	if first > 0 || below > 0 {
-		next = appendSeq(appendSeq(nil, first), below)
+		next = rowstore.AppendSeq(rowstore.AppendSeq(nil, first), below)
 	}
 	return p, gaps, duplicates, next, err
 }
 
 // producer is a producer, and the lowest number that it has not delivered.
 func (v *View) producer(id string) (Producer, uint64, error) {
-	row := identify([]byte(id))
-	seq, value, found, err := v.newest(producerStates, row[:])
+	row := rowstore.Identify([]byte(id))
+	seq, value, found, err := v.Newest(producerStates, row[:])
 	if err == nil && !found {
 		err = fmt.Errorf("producer %q: %w", id, storage.ErrNotFound)
 	}
@@ -88,7 +89,7 @@ func (v *View) gaps(p *Producer, from uint64, limit int) (gaps []Gap, next uint6
 	if from == 0 {
 		return nil, 0, nil
 	}
-	read := v.numberBlocks(identify([]byte(p.ID)))
+	read := v.numberBlocks(rowstore.Identify([]byte(p.ID)))
 	for from = max(from, p.CompleteTo+1); from < p.Highest; {
 		if len(gaps) == limit {
 			return gaps, from, nil
@@ -102,7 +103,7 @@ func (v *View) gaps(p *Producer, from uint64, limit int) (gaps []Gap, next uint6
 		}
 		delivered, found, err := seekNumber(start, false, read)
 		if err == nil && !found {
-			err = fmt.Errorf("%w: the numbers of producer %q end at %d", errDamaged, p.ID, start)
+			err = fmt.Errorf("%w: the numbers of producer %q end at %d", rowstore.ErrDamaged, p.ID, start)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -113,7 +114,7 @@ func (v *View) gaps(p *Producer, from uint64, limit int) (gaps []Gap, next uint6
 }
 
 // numberBlocks reads the blocks of a producer's numbers, each of them once.
-func (v *View) numberBlocks(producer identity) func(level byte, n uint64) (block, error) {
+func (v *View) numberBlocks(producer rowstore.Identity) func(level byte, n uint64) (block, error) {
 	blocks := make(map[string]block)
 	return func(level byte, n uint64) (block, error) {
 		row := blockRow(nil, producer, level, n)
@@ -121,7 +122,7 @@ func (v *View) numberBlocks(producer identity) func(level byte, n uint64) (block
 		if read {
 			return b, nil
 		}
-		_, value, found, err := v.newest(producerNumbers, row)
+		_, value, found, err := v.Newest(producerNumbers, row)
 		if err == nil && found {
 			b, err = decodeBlock(value)
 		}
@@ -133,15 +134,15 @@ func (v *View) numberBlocks(producer identity) func(level byte, n uint64) (block
 // duplicates are those of a producer below an event, newest first; next is 0 at the
 // end, and to begin at 0 is the end.
 func (v *View) duplicates(id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
-	producer := identify([]byte(id))
-	for r, err := range v.descend(producerRepeats, producer[:], below) {
+	producer := rowstore.Identify([]byte(id))
+	for r, err := range v.Descend(producerRepeats, producer[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}
 		if len(duplicates) == limit {
 			return duplicates, duplicates[limit-1].Seq, nil
 		}
-		number, err := decodeNumber(r.value)
+		number, err := rowstore.DecodeNumber(r.Value)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -149,16 +150,16 @@ func (v *View) duplicates(id string, below uint64, limit int) (duplicates []Dupl
 		if err != nil {
 			return nil, 0, err
 		}
-		duplicates = append(duplicates, Duplicate{Seq: r.seq, Number: number, FirstSeq: first})
+		duplicates = append(duplicates, Duplicate{Seq: r.Seq, Number: number, FirstSeq: first})
 	}
 	return duplicates, 0, nil
 }
 
 // firstOf is the first event that is found by a value; 0 if there is none.
 func (v *View) firstOf(name string, value []byte) (uint64, error) {
-	id := identify([]byte(name), value)
-	for r, err := range v.ascend(postings, id[:], 0) {
-		return r.seq, err
+	id := rowstore.Identify([]byte(name), value)
+	for r, err := range v.Ascend(postings, id[:], 0) {
+		return r.Seq, err
 	}
 	return 0, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -228,7 +229,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		require.Equal(t, want, gauge())
 	}
 	// It is known by how much the gauge is exceeded, after a restart too.
-	require.NoError(t, s.engine.Flush())
+	require.NoError(t, s.rows.DB().Flush())
 	f.Close()
 	f = follow(t, s, log)
 	require.Equal(t, uint64(math.MaxUint64), gauge())
@@ -238,12 +239,12 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		v, err := f.Latest()
 		require.NoError(t, err)
 		defer v.Close()
-		seq, value, found, err := v.newest(producersMissing, onlyRow)
+		seq, value, found, err := v.Newest(producersMissing, onlyRow)
 		require.NoError(t, err)
 		return seq, slices.Clone(value), found
 	}()
 	require.True(t, found)
-	require.Equal(t, appendNumbers(nil, 1, math.MaxUint64-8), value, "4·(2^63-2) - 1")
+	require.Equal(t, rowstore.AppendNumbers(nil, 1, math.MaxUint64-8), value, "4·(2^63-2) - 1")
 	require.NoError(t, s.Close())
 }
 
@@ -267,7 +268,7 @@ func TestUnknownProducers(t *testing.T) {
 func TestNumbersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set, model := make(map[string]block), make(map[uint64]bool)
-		row := func(level byte, n uint64) string { return string(blockRow(nil, identity{}, level, n)) }
+		row := func(level byte, n uint64) string { return string(blockRow(nil, rowstore.Identity{}, level, n)) }
 		read := func(level byte, n uint64) block { return set[row(level, n)] }
 		write := func(level byte, n uint64, b *block) {
 			decoded, err := decodeBlock(b.append(nil))

@@ -8,6 +8,7 @@ import (
 
 	"colophon/internal/bloom"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // Ranking is one of the orders that groups are kept in, for the present only.
@@ -97,25 +98,25 @@ func (f *fold) rank(count int) {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), c.before[i], g.all.first)
-				f.rows.undo(f.value)
+				f.value = rankKey(f.rows.Keys, f.value[:0], c.family, Ranking(i), c.before[i], g.all.first)
+				f.rows.Undo(f.value)
 			}
 			if score != notRanked {
-				f.value = f.rows.keys.rank(f.value[:0], c.family, Ranking(i), score, g.all.first)
-				f.rows.set(f.value, nil)
+				f.value = rankKey(f.rows.Keys, f.value[:0], c.family, Ranking(i), score, g.all.first)
+				f.rows.Set(f.value, nil)
 			}
 		}
 	}
 	f.runs.changed = f.runs.changed[:left]
 }
 
-// ranking is the beginning of the keys of a family's groups in one order.
-func (k keyspace) ranking(dst []byte, family identity, r Ranking) []byte {
-	return append(append(k.key(dst, rankings), family[:]...), byte(r))
+// rankingKey is the beginning of the keys of a family's groups in one order.
+func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking) []byte {
+	return append(append(k.Key(dst, rankings), family[:]...), byte(r))
 }
 
-// rank is the key of a group in one order of its family. It ends as that of the group in
+// rankKey is the key of a group in one order of its family. It ends as that of the group in
 // the list of its family does: that leads to the group.
-func (k keyspace) rank(dst []byte, family identity, r Ranking, score, first uint64) []byte {
-	return appendVersion(binary.BigEndian.AppendUint64(k.ranking(dst, family, r), score), first)
+func rankKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking, score, first uint64) []byte {
+	return rowstore.AppendVersion(binary.BigEndian.AppendUint64(rankingKey(k, dst, family, r), score), first)
 }

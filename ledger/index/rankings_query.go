@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	engine "github.com/cockroachdb/pebble/v2"
+	"colophon/ledger/index/rowstore"
 )
 
 // ErrNotRanked: rankings are of the live runs at the latest size only.
@@ -18,7 +18,7 @@ var ErrNotRanked = errors.New("index: rankings are of the live runs at the lates
 // runs: ErrNotRanked otherwise. A page may have fewer rows than there are, even none,
 // where few groups pass the filter; from one page to the next groups may have moved.
 func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
-	if v.size != v.latest || q.Any {
+	if v.Size() != v.latest || q.Any {
 		return nil, nil, ErrNotRanked
 	}
 	c, err := v.choice(q)
@@ -28,7 +28,7 @@ func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page
 	if r == RankedRecent {
 		return v.recentGroups(ctx, &c, p)
 	}
-	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), budget: v.budget(p)}
+	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), budget: v.Budget(p)}
 	at := 0
 	if p.After != nil {
 		if len(p.After) == 0 || int(p.After[0]) >= len(w.lists) {
@@ -70,7 +70,7 @@ type rankedWalk struct {
 	view   *View
 	choice *choice
 	lists  []Ranking
-	budget budget
+	budget rowstore.Budget
 	rows   []Group
 }
 
@@ -81,9 +81,9 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	if w.lists[at] == singles {
 		return w.members(ctx, at, after)
 	}
-	const placeBytes = seqBytes + versionBytes
-	family := identify([]byte(w.choice.By))
-	prefix := w.view.keys.ranking(nil, family, w.lists[at])
+	const placeBytes = rowstore.SeqBytes + rowstore.VersionBytes
+	family := rowstore.Identify([]byte(w.choice.By))
+	prefix := rankingKey(w.view.Keys, nil, family, w.lists[at])
 	lower := prefix
 	if len(after) > 0 {
 		if len(after) != placeBytes {
@@ -91,20 +91,20 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		}
 		lower = append(slices.Concat(prefix, after), 0)
 	}
-	it, err := w.view.iterate(lower, behind(prefix, placeBytes))
+	it, err := w.view.Iterate(lower, rowstore.Behind(prefix, placeBytes))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	defer func() { err = errors.Join(err, it.Close()) }()
 	next = append([]byte{byte(at)}, after...)
 	for ok := it.First(); ok; ok = it.Next() {
-		if w.budget.spent(len(w.rows)) {
+		if w.budget.Spent(len(w.rows)) {
 			return next, nil
 		}
-		w.view.touched++
+		w.view.Count(1, 0)
 		place := it.Key()[len(prefix):]
 		next = append(next[:1], place...)
-		id, err := w.view.memberAt(family, versionOf(place))
+		id, err := w.view.memberAt(family, rowstore.VersionOf(place))
 		if err != nil {
 			return nil, err
 		}
@@ -112,26 +112,26 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 			return nil, err
 		}
 	}
-	return nil, wrapRead(it.Error())
+	return nil, it.Error()
 }
 
 // members is list for the list of all groups.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
-	family, below := identify([]byte(w.choice.By)), w.view.size
+	family, below := rowstore.Identify([]byte(w.choice.By)), w.view.Size()
 	if len(after) > 0 {
-		if below, err = decodeSeq(after); err != nil || below > w.view.size {
+		if below, err = rowstore.DecodeSeq(after); err != nil || below > w.view.Size() {
 			return nil, ErrPosition
 		}
 	}
-	for member, err := range w.view.descend(families, family[:], below) {
+	for member, err := range w.view.Descend(families, family[:], below) {
 		if err != nil {
 			return nil, err
 		}
-		if w.budget.spent(len(w.rows)) {
-			return appendSeq([]byte{byte(at)}, below), nil
+		if w.budget.Spent(len(w.rows)) {
+			return rowstore.AppendSeq([]byte{byte(at)}, below), nil
 		}
-		below = member.seq
-		id, err := memberOf(member.value)
+		below = member.Seq
+		id, err := memberOf(member.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 }
 
 // take appends a group if it is wanted and belongs to the list.
-func (w *rankedWalk) take(ctx context.Context, at int, id identity) error {
+func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) error {
 	g, err := w.view.group(id)
 	if err != nil {
 		return err
@@ -162,10 +162,10 @@ func (w *rankedWalk) take(ctx context.Context, at int, id identity) error {
 // several runs out of their ranking, those of one, if they are wanted, out of the list
 // of all.
 func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Group, next []byte, err error) {
-	b := v.budget(p)
+	b := v.Budget(p)
 	below := q.below
 	if p.After != nil {
-		after, err := decodeSeq(p.After)
+		after, err := rowstore.DecodeSeq(p.After)
 		if err != nil {
 			return nil, nil, ErrPosition
 		}
@@ -181,11 +181,11 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Grou
 		if err != nil || !ok || seq < q.from {
 			return rows, nil, err
 		}
-		if b.spent(len(rows)) {
-			return rows, appendSeq(nil, below), nil
+		if b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = seq
-		if id != (identity{}) {
+		if id != (rowstore.Identity{}) {
 			if rows, err = v.appendGroup(ctx, rows, id, q); err != nil {
 				return nil, nil, err
 			}
@@ -197,20 +197,20 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Grou
 // view's goroutine and must be closed.
 type recent struct {
 	view        *View
-	family      identity
-	ranked      *engine.Iterator // groups of several runs
-	rankedBytes int              // of what stands before a score
+	family      rowstore.Identity
+	ranked      *rowstore.Iterator // groups of several runs
+	rankedBytes int                // of what stands before a score
 	// members are all groups, by their first run, of which those below a seq are left;
 	// 0 if only groups of several runs are wanted.
-	members      *descent
+	members      *rowstore.Descent
 	membersBelow uint64
 }
 
 func (v *View) recent(q *choice, below uint64) (*recent, error) {
-	keys, family := v.keys, identify([]byte(q.By))
-	prefix := keys.ranking(nil, family, RankedRecent)
-	lower := appendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
-	ranked, err := v.iterate(lower, behind(prefix, seqBytes+versionBytes))
+	keys, family := v.Keys, rowstore.Identify([]byte(q.By))
+	prefix := rankingKey(keys, nil, family, RankedRecent)
+	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
+	ranked, err := v.Iterate(lower, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -218,53 +218,53 @@ func (v *View) recent(q *choice, below uint64) (*recent, error) {
 		below = 0
 	}
 	ranked.First()
-	return &recent{v, family, ranked, len(prefix), v.descent(families, family[:]), below}, nil
+	return &recent{v, family, ranked, len(prefix), v.Descent(families, family[:]), below}, nil
 }
 
 // next is a group and its last live run, in falling order. The identity is zero
 // where a group has its place elsewhere.
-func (r *recent) next() (seq uint64, id identity, ok bool, err error) {
+func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // event 0 is no run
 	if r.ranked.Valid() {
-		rankedSeq = versionOf(r.ranked.Key()[:r.rankedBytes+versionBytes])
+		rankedSeq = rowstore.VersionOf(r.ranked.Key()[:r.rankedBytes+rowstore.VersionBytes])
 	} else if err := r.ranked.Error(); err != nil {
-		return 0, id, false, wrapRead(err)
+		return 0, id, false, err
 	}
 	member, err := r.member()
 	if err != nil {
 		return 0, id, false, err
 	}
-	if rankedSeq == 0 && member.seq == 0 {
+	if rankedSeq == 0 && member.Seq == 0 {
 		return 0, id, false, nil
 	}
-	if rankedSeq >= member.seq {
-		r.view.touched++
-		id, err = r.view.memberAt(r.family, versionOf(r.ranked.Key()))
+	if rankedSeq >= member.Seq {
+		r.view.Count(1, 0)
+		id, err = r.view.memberAt(r.family, rowstore.VersionOf(r.ranked.Key()))
 		r.ranked.Next()
 		return rankedSeq, id, true, err
 	}
-	if id, err = memberOf(member.value); err != nil {
+	if id, err = memberOf(member.Value); err != nil {
 		return 0, id, false, err
 	}
-	r.membersBelow = member.seq
+	r.membersBelow = member.Seq
 	g, err := r.view.group(id)
 	if g.all.runs != 1 {
-		id = identity{}
+		id = rowstore.Identity{}
 	}
-	return member.seq, id, true, err
+	return member.Seq, id, true, err
 }
 
 // member is the newest of the members that are left; nothing if none is.
-func (r *recent) member() (member row, err error) {
+func (r *recent) member() (member rowstore.Version, err error) {
 	if r.membersBelow > 0 {
-		member, _, err = r.members.seek(r.membersBelow - 1)
+		member, _, err = r.members.Seek(r.membersBelow - 1)
 	}
-	if member.seq == 0 {
+	if member.Seq == 0 {
 		r.membersBelow = 0
 	}
 	return member, err
 }
 
 func (r *recent) close() error {
-	return errors.Join(wrapRead(r.ranked.Close()), r.members.close())
+	return errors.Join(r.ranked.Close(), r.members.Close())
 }

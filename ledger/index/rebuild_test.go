@@ -6,16 +6,18 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // garble makes all rows of groups what no fold writes.
 func garble(t *testing.T, s *Store) {
 	t.Helper()
-	first := testKeys.key(nil, postings)
-	it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.key(nil, postings+1)})
+	first := testKeys.Key(nil, postings)
+	it, err := s.rows.DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Key(nil, postings+1)})
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
-		require.NoError(t, s.engine.Set(append([]byte(nil), it.Key()...), []byte{hasRuns}, engine.NoSync))
+		require.NoError(t, s.rows.DB().Set(append([]byte(nil), it.Key()...), []byte{hasRuns}, engine.NoSync))
 	}
 	require.NoError(t, it.Close())
 }
@@ -37,10 +39,10 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	f = follow(t, s, log)
 	log.append(plains(t, 50, 60)...)
 	f.Wake()
-	for s.refused() == nil {
+	for s.rows.Refused() == nil {
 		require.NoError(t, f.Err())
 	}
-	require.ErrorIs(t, s.refused(), ErrRebuilding)
+	require.ErrorIs(t, s.rows.Refused(), ErrRebuilding)
 	_, err = f.Latest()
 	require.ErrorIs(t, err, ErrRebuilding)
 	_, err = f.Find(t.Context(), log.hashes[0], 0)
@@ -50,7 +52,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.True(t, found)
 	require.NoError(t, v.Close())
 
-	s.rebuilding.Wait()
+	s.rows.Rebuilt()
 	require.Equal(t, 1, s.Rebuilds())
 	log.catchUp(f)
 	beside.catchUp(other)
@@ -60,9 +62,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	require.NoError(t, f.Err())
-	stored, err := s.config.folder.readLayout()
-	require.NoError(t, err)
-	require.Equal(t, layout, stored, "the next start need not build it anew")
+	require.Equal(t, layout, string(read(t, s.config.rows.Files.(*vfs.MemFS), "index/LAYOUT")), "the next start need not build it anew")
 	require.NoError(t, s.Close())
 }
 
@@ -73,18 +73,18 @@ func TestDamageThatIsMetAgain(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	require.True(t, s.damaged(errDamaged, 0))
-	s.rebuilding.Wait()
+	require.True(t, s.rows.ReportDamage(rowstore.ErrDamaged, 0))
+	s.rows.Rebuilt()
 	log.catchUp(f)
 	f.Close()
 	garble(t, s)
 	log.append(plains(t, 50, 60)...)
 	f = follow(t, s, log)
-	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), errDamaged)
-	require.ErrorIs(t, f.Err(), errDamaged)
+	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), rowstore.ErrDamaged)
+	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
 	require.Equal(t, 1, s.Rebuilds())
-	require.True(t, s.damaged(errDamaged, 0), "it was of the index before")
-	require.NoError(t, s.refused())
-	require.False(t, s.damaged(errDamaged, 1))
+	require.True(t, s.rows.ReportDamage(rowstore.ErrDamaged, 0), "it was of the index before")
+	require.NoError(t, s.rows.Refused())
+	require.False(t, s.rows.ReportDamage(rowstore.ErrDamaged, 1))
 	require.NoError(t, s.Close())
 }

@@ -1,14 +1,12 @@
 package index
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"colophon/ledger/event"
-	"colophon/storage"
+	"colophon/ledger/index/rowstore"
 )
 
 // markedEvery is how many events, a block, share a mark of the time they were recorded
@@ -30,11 +28,11 @@ func (f *fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%markedEvery
 	switch {
 	case at == 0:
-		f.rows.set(f.rows.keys.recordedMark(nil, e.Time, e.Seq), nil)
+		f.rows.Set(recordedMarkKey(f.rows.Keys, nil, e.Time, e.Seq), nil)
 		*r = recorded{encoded: r.encoded[:0]}
 	case r.events != at: // the fold has just begun
 		if err := r.load(&f.rows, e.Seq); err != nil {
-			f.rows.fail("%w", err)
+			f.rows.Fail("%w", err)
 			return
 		}
 	}
@@ -47,11 +45,11 @@ func (f *fold) mark(e *event.Event) {
 }
 
 // load takes up the block that an event comes to where an earlier fold has left it.
-func (r *recorded) load(rows *rows, seq uint64) error {
+func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 	*r = recorded{}
-	encoded, err := get(rows.engine, rows.keys.recordedBlock(nil, seq/markedEvery))
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return wrapRead(err)
+	encoded, _, err := rows.Stored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
+	if err != nil {
+		return err
 	}
 	times := recordedTimesOf{rest: encoded}
 	for ; r.events < seq%markedEvery; r.events++ {
@@ -66,14 +64,14 @@ func (r *recorded) load(rows *rows, seq uint64) error {
 // writeRecorded writes the times of the block, as far as it goes.
 func (f *fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
-		f.value = f.rows.keys.recordedBlock(f.value[:0], (f.state.size)/markedEvery)
-		f.rows.set(f.value, r.encoded)
+		f.value = recordedBlockKey(f.rows.Keys, f.value[:0], (f.state.size)/markedEvery)
+		f.rows.Set(f.value, r.encoded)
 		r.stored = r.events
 	}
 }
 
-func (k keyspace) recordedBlock(dst []byte, block uint64) []byte {
-	return appendSeq(k.key(dst, recordedTimes), block)
+func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
+	return rowstore.AppendSeq(k.Key(dst, recordedTimes), block)
 }
 
 // recordedTimesOf reads the times of a block, one after the other.
@@ -85,7 +83,7 @@ type recordedTimesOf struct {
 func (t *recordedTimesOf) next() (time.Time, error) {
 	step, size := binary.Varint(t.rest)
 	if size <= 0 {
-		return time.Time{}, fmt.Errorf("%w: the times of a block of events", errDamaged)
+		return time.Time{}, fmt.Errorf("%w: the times of a block of events", rowstore.ErrDamaged)
 	}
 	t.rest, t.micros = t.rest[size:], t.micros+step
 	return time.UnixMicro(t.micros).UTC(), nil
@@ -93,19 +91,12 @@ func (t *recordedTimesOf) next() (time.Time, error) {
 
 // recordedIn are the times of a block, valid until the next row is read.
 func (v *View) recordedIn(block uint64) (recordedTimesOf, error) {
-	if err := v.point(); err != nil {
-		return recordedTimesOf{}, err
+	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
+	encoded, found, err := v.Get(v.block)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: no times of block %d", rowstore.ErrDamaged, block)
 	}
-	v.touched++
-	v.key = v.keys.recordedBlock(v.key[:0], block)
-	if !v.points.SeekPrefixGE(v.key) || !bytes.Equal(v.points.Key(), v.key) {
-		if err := v.points.Error(); err != nil {
-			return recordedTimesOf{}, wrapRead(err)
-		}
-		return recordedTimesOf{}, fmt.Errorf("%w: no times of block %d", errDamaged, block)
-	}
-	encoded, err := v.points.ValueAndErr()
-	return recordedTimesOf{rest: encoded}, wrapRead(err)
+	return recordedTimesOf{rest: encoded}, err
 }
 
 // recordedAt is when an event was recorded that the view sees.

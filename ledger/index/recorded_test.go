@@ -9,6 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // When an event was recorded is known of each, wherever folds began and ended.
@@ -33,7 +35,7 @@ func TestRecordedAt(t *testing.T) {
 				require.Equal(t, time.UnixMicro(int64(seq/log.sameTime)).UTC(), at, "event %d of %d", seq, v.Size())
 			}
 			_, err = v.recordedAt(v.Size())
-			require.ErrorIs(t, err, errDamaged, "an event that is not folded has no time")
+			require.ErrorIs(t, err, rowstore.ErrDamaged, "an event that is not folded has no time")
 			require.NoError(t, v.Close())
 			require.NoError(t, s.Close())
 		}
@@ -51,7 +53,7 @@ func FuzzRecordedTimes(f *testing.F) {
 		for len(times.rest) > 0 {
 			at, err := times.next()
 			if err != nil {
-				require.ErrorIs(t, err, errDamaged)
+				require.ErrorIs(t, err, rowstore.ErrDamaged)
 				return
 			}
 			require.Equal(t, times.micros, at.UnixMicro())

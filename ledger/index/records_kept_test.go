@@ -88,7 +88,7 @@ func TestRecordsAreKept(t *testing.T) {
 		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
 	c := testConfig(vfs.NewMem())
 	none := c
-	none.folder.dir, none.recordsBytes = "another", leastKept-1
+	none.rows.Dir, none.recordsBytes = "another", leastKept-1
 
 	type answer struct {
 		IPCRecord
@@ -102,7 +102,7 @@ func TestRecordsAreKept(t *testing.T) {
 		if a.IPCRecord, err = v.IPCRecord(t.Context(), seq); err == nil {
 			a.listed, err = v.record(t.Context(), new(Filter), seq)
 		}
-		a.touched, a.bytes = v.touched, v.bytes
+		a.touched, a.bytes = v.Touched(), v.EventBytes()
 		return a, err
 	}
 	plainly := openTest(t, none)

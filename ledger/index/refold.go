@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -65,12 +66,12 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if _, err := f.store.acquire(); err != nil {
 		return err
 	}
-	defer f.store.release()
+	defer f.store.rows.Release()
 	if err := f.reset(); err != nil {
 		return err
 	}
 	// What was there must not come back, whatever happens from here on.
-	if err := f.engine.Flush(); err != nil {
+	if err := f.store.rows.Flush(); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.land()) }()
@@ -105,9 +106,9 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 
 // hasRoom is storage.ErrNoSpace if the disk is too full to go on.
 func (f *Follower) hasRoom() error {
-	room, err := f.store.config.folder.roomy()
+	room, err := f.store.rows.Roomy()
 	if err == nil && !room {
-		err = fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, minFreeBytes)
+		err = fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, rowstore.MinFreeBytes)
 	}
 	return err
 }
@@ -131,11 +132,11 @@ func (f *Follower) rankChanged(ctx context.Context) error {
 // are, and has them stored.
 func (f *Follower) storeRanked() error {
 	rows := &f.fold.rows
-	rows.begin(f.limits())
+	f.beginBatch()
 	f.fold.rank(min(1+f.store.config.mostChanged/8, len(f.fold.runs.changed)))
-	err := rows.err
+	err := rows.Err
 	if err == nil {
 		err = f.commit()
 	}
-	return errors.Join(err, rows.end())
+	return errors.Join(err, rows.End())
 }

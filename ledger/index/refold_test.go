@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble/pebbletest"
@@ -22,14 +23,14 @@ import (
 func poison(t tester, s *Store) {
 	t.Helper()
 	for d := range 256 {
-		row := append(testKeys.key(nil, dimension(d)), make([]byte, rowBytes[d])...)
-		require.NoError(t, s.engine.Set(appendVersion(row, 3), []byte("poison"), engine.NoSync))
+		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, rowBytes[d])...)
+		require.NoError(t, s.rows.DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	}
-	it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.end()})
+	it, err := s.rows.DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
 	require.NoError(t, err)
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
 		if n%3 == 0 {
-			require.NoError(t, s.engine.Set(slices.Clone(it.Key()), []byte("poison"), engine.NoSync))
+			require.NoError(t, s.rows.DB().Set(slices.Clone(it.Key()), []byte("poison"), engine.NoSync))
 		}
 	}
 	require.NoError(t, it.Close())
@@ -104,7 +105,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	})
 	s = openTest(t, c)
 	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {
-		_, err := s.engine.AsyncFlush()
+		_, err := s.rows.DB().AsyncFlush()
 		require.NoError(t, err)
 	})
 	require.NoError(t, err)
@@ -117,7 +118,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	// Each takes as long as all of the above; some dozens, from the first to the last, do.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
-		c.folder.files = cut.FS()
+		c.rows.Files = cut.FS()
 		s := openTest(t, c)
 		if started {
 			log.catchUp(follow(t, s, log)) // as a server does
@@ -138,8 +139,8 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.key(nil, postings), make([]byte, rowBytes[postings])...)
-	require.NoError(t, s.engine.Set(appendVersion(row, 3), []byte("poison"), engine.NoSync))
+	row := append(testKeys.Key(nil, postings), make([]byte, rowBytes[postings])...)
+	require.NoError(t, s.rows.DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c)
@@ -148,7 +149,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	f.Close()
 	cut := files.PowerCut(0, 1)
 	require.NoError(t, s.Close())
-	c.folder.files = cut.FS()
+	c.rows.Files = cut.FS()
 	s = openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	requireSame(t, log.refold(), dump(t, s))
@@ -179,13 +180,13 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 		require.True(t, more)
 	}
 	require.NoError(t, f.land())
-	changed := make(map[identity]int)
+	changed := make(map[rowstore.Identity]int)
 	for _, c := range f.fold.runs.changed {
 		changed[c.id]++
 	}
 	require.Len(t, changed, len(f.fold.runs.changed))
-	require.Contains(t, changed, identify([]byte(modelName), []byte("m")))
-	require.Contains(t, changed, identify([]byte(modelName), []byte("n")))
+	require.Contains(t, changed, rowstore.Identify([]byte(modelName), []byte("m")))
+	require.Contains(t, changed, rowstore.Identify([]byte(modelName), []byte("n")))
 }
 
 // The fold stops at the size that is wanted, however its batches fall.
@@ -236,7 +237,7 @@ func TestRefoldFails(t *testing.T) {
 	_, err = s.Refold(t.Context(), log.name, unreadable{log.store, "entries"}, 100, func(uint64) {})
 	require.ErrorIs(t, err, errReader)
 
-	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes - 1, TotalBytes: 1 << 40})
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
 	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	require.NoError(t, s.Close())

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -27,7 +26,7 @@ func (f *fold) runDAG(ctx context.Context, e *drawn) error {
 	f.countRun(e.Seq, dag)
 	if row, served := cacheRowOf(dag); served {
 		runs := f.cachedSet(row)
-		f.rows.set(f.rows.keys.liveDAG(liveOfCacheKey, row[:], e.Seq), nil)
+		f.rows.Set(liveDAGKey(f.rows.Keys, liveOfCacheKey, row[:], e.Seq), nil)
 		f.putCachedSet(e.Seq, row, cachedSet{runs.live + 1, e.Seq})
 	}
 	return nil
@@ -39,7 +38,7 @@ func (f *fold) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
-	question := identify([]byte(questionName), dag.QuestionHash)
+	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
 	stages := digested(dag.Stages)
 	before := f.latestRun(question)
 	if before.seq > 0 {
@@ -54,7 +53,7 @@ func (f *fold) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 		change := drift.CompareStages(before.stages, stages)
 		f.count(seriesOf(divergenceTotal, stageLabel(&change)), 1)
 	}
-	f.rows.set(f.rows.keys.liveDAG(liveOfQuestion, question[:], seq), nil)
+	f.rows.Set(liveDAGKey(f.rows.Keys, liveOfQuestion, question[:], seq), nil)
 	f.putLatestRun(seq, question, latestRunOf(seq, stages))
 	return nil
 }
@@ -94,7 +93,7 @@ func (f *fold) restateQuestion(ctx context.Context, seq, target uint64, dag *eve
 	if dag.QuestionHash == nil {
 		return nil
 	}
-	question := identify([]byte(questionName), dag.QuestionHash)
+	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
 	latest, err := f.restateLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
 	if err != nil || latest == f.latestRun(question).seq {
 		return err
@@ -132,31 +131,29 @@ func (f *fold) restateCached(seq, target uint64, dag *event.DAG, live bool) erro
 // restateLive notes that a run-DAG has become live, or not, among those that share
 // something, of which one is the latest, and says which is now; 0 for none. All that
 // precedes the event in the making is stored.
-func (f *fold) restateLive(d dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
+func (f *fold) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
-		f.rows.set(f.rows.keys.liveDAG(d, shared, target), nil)
+		f.rows.Set(liveDAGKey(f.rows.Keys, d, shared, target), nil)
 		return max(latest, target), nil
 	}
-	f.rows.undo(f.rows.keys.liveDAG(d, shared, target))
+	f.rows.Undo(liveDAGKey(f.rows.Keys, d, shared, target))
 	if target != latest {
 		return latest, nil
 	}
-	prefix := append(f.rows.keys.key(nil, d), shared...)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{
-		LowerBound: f.rows.keys.liveDAG(d, shared, target-1), UpperBound: behind(prefix, versionBytes),
-	})
+	prefix := append(f.rows.Keys.Key(nil, d), shared...)
+	it, err := f.rows.Iterate(liveDAGKey(f.rows.Keys, d, shared, target-1), rowstore.Behind(prefix, rowstore.VersionBytes))
 	if err != nil {
-		return 0, wrapRead(err)
+		return 0, err
 	}
 	before := uint64(0)
 	if it.First() {
-		before = versionOf(it.Key())
+		before = rowstore.VersionOf(it.Key())
 	}
-	return before, wrapRead(errors.Join(it.Error(), it.Close()))
+	return before, errors.Join(it.Error(), it.Close())
 }
 
-// liveDAG is the key of a live run-DAG among those that share something; later ones come
+// liveDAGKey is the key of a live run-DAG among those that share something; later ones come
 // first.
-func (k keyspace) liveDAG(d dimension, shared []byte, seq uint64) []byte {
-	return appendVersion(append(k.key(nil, d), shared...), seq)
+func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
+	return rowstore.AppendVersion(append(k.Key(nil, d), shared...), seq)
 }

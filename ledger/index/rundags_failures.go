@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // What failures are counted by. Every text that this build does not know is other, the
@@ -43,7 +44,7 @@ func numberOf(list []string, text []byte) byte {
 
 func decodeOutcome(row []byte) (outcome, error) {
 	if len(row) != len(outcome{}) || int(row[0]) >= len(failureStages) || int(row[1]) >= len(auditModes) || int(row[2]) >= len(runShapes) {
-		return outcome{}, fmt.Errorf("%w: the outcome of a run as %x", errDamaged, row)
+		return outcome{}, fmt.Errorf("%w: the outcome of a run as %x", rowstore.ErrDamaged, row)
 	}
 	return outcome(row), nil
 }
@@ -53,11 +54,11 @@ func (f *fold) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.count(seriesOf(failuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
-	if _, value, found := f.rows.newest(failureCounts, o[:]); found {
-		before = decodeRow(f, value, decodeNumber)
+	if _, value, found := f.rows.Newest(failureCounts, o[:]); found {
+		before = decodeRow(f, value, rowstore.DecodeNumber)
 	}
-	f.value = appendNumbers(f.value[:0], before+1)
-	f.rows.put(failureCounts, o[:], seq, f.value)
+	f.value = rowstore.AppendNumbers(f.value[:0], before+1)
+	f.rows.Put(failureCounts, o[:], seq, f.value)
 }
 
 // withdraw notes that an event has made a run-DAG live or not. The value of
@@ -68,7 +69,7 @@ func (f *fold) withdraw(seq, target uint64, dag *event.DAG, live bool) {
 		value[0] = 1
 	}
 	o := outcomeOf(dag)
-	f.rows.write(withdrawnRuns, appendSeq(nil, target), seq, append(value, o[:]...))
+	f.rows.Write(withdrawnRuns, rowstore.AppendSeq(nil, target), seq, append(value, o[:]...))
 }
 
 // Failures is how many run-DAGs had one outcome.
@@ -89,15 +90,15 @@ func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, er
 	}
 	counts := make(map[outcome]uint64)
 	first, last := outcome{}, outcome{0xff, 0xff, 0xff}
-	for r, err := range v.rowsBetween(failureCounts, first[:], last[:], below) {
+	for r, err := range v.Between(failureCounts, first[:], last[:], below) {
 		if err != nil {
 			return nil, err
 		}
-		o, err := decodeOutcome(r.id)
+		o, err := decodeOutcome(r.Row)
 		if err != nil {
 			return nil, err
 		}
-		if counts[o], err = decodeNumber(r.value); err != nil {
+		if counts[o], err = rowstore.DecodeNumber(r.Value); err != nil {
 			return nil, err
 		}
 		before, err := v.countBelow(o, from)
@@ -116,27 +117,27 @@ func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, er
 
 // countBelow is how many run-DAGs of an outcome there are before an event.
 func (v *View) countBelow(o outcome, below uint64) (uint64, error) {
-	_, value, found, err := v.newestBelow(failureCounts, o[:], below)
+	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
 	if err != nil || !found {
 		return 0, err
 	}
-	return decodeNumber(value)
+	return rowstore.DecodeNumber(value)
 }
 
 // takeOff takes the run-DAGs off that are not live.
 func (v *View) takeOff(ctx context.Context, counts map[outcome]uint64, from, below uint64) error {
-	for r, err := range v.rowsBetween(withdrawnRuns, appendSeq(nil, from), appendSeq(nil, below-1), v.size) {
+	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		if len(r.value) == 0 {
-			return fmt.Errorf("%w: a run that is not live has no value", errDamaged)
+		if len(r.Value) == 0 {
+			return fmt.Errorf("%w: a run that is not live has no value", rowstore.ErrDamaged)
 		}
-		o, err := decodeOutcome(r.value[1:])
+		o, err := decodeOutcome(r.Value[1:])
 		if err != nil {
 			return err
 		}
-		if r.value[0] == 0 {
+		if r.Value[0] == 0 {
 			counts[o]--
 		}
 	}

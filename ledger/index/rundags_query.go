@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -59,8 +60,8 @@ func (v *View) DivergenceOf(ctx context.Context, seq uint64) (RunDivergence, err
 	if err != nil || run.QuestionHash == nil {
 		return RunDivergence{}, err
 	}
-	question := identify([]byte(questionName), run.QuestionHash)
-	_, value, found, err := v.newestBelow(questionRuns, question[:], seq)
+	question := rowstore.Identify([]byte(questionName), run.QuestionHash)
+	_, value, found, err := v.NewestBelow(questionRuns, question[:], seq)
 	if err != nil || !found {
 		return RunDivergence{}, err
 	}
@@ -91,16 +92,16 @@ func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	id, b := identify([]byte(questionName), []byte(questionHash)), v.budget(page)
-	for r, err := range v.ascend(postings, id[:], last+1) {
+	id, b := rowstore.Identify([]byte(questionName), []byte(questionHash)), v.Budget(page)
+	for r, err := range v.Ascend(postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.spent(len(rows)) {
-			return rows, appendSeq(appendSeq(nil, last), before.Seq), nil
+		if b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, last), before.Seq), nil
 		}
-		last = r.seq
-		state, err := v.State(r.seq)
+		last = r.Seq
+		state, err := v.State(r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -108,7 +109,7 @@ func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, 
 		if !live && !any {
 			continue
 		}
-		run, err := v.RunDAG(ctx, r.seq)
+		run, err := v.RunDAG(ctx, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -126,12 +127,12 @@ func (v *View) questionPosition(ctx context.Context, page Page) (last uint64, be
 	if page.After == nil {
 		return 0, RunDAG{}, nil
 	}
-	if len(page.After) != 2*seqBytes {
+	if len(page.After) != 2*rowstore.SeqBytes {
 		return 0, RunDAG{}, ErrPosition
 	}
-	last, _ = decodeSeq(page.After[:seqBytes])
-	seq, _ := decodeSeq(page.After[seqBytes:])
-	if last >= v.size || seq > last {
+	last, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
+	seq, _ := rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
+	if last >= v.Size() || seq > last {
 		return 0, RunDAG{}, ErrPosition
 	}
 	if seq == 0 {
@@ -148,13 +149,13 @@ func (v *View) questionPosition(ctx context.Context, page Page) (last uint64, be
 // several differ none is served. storage.ErrNotFound if none is.
 func (v *View) CachedRun(ctx context.Context, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
-	key := identify([]byte(cacheKeyName), []byte(cacheKey))
+	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))
 	last := bytes.Repeat([]byte{0xff}, len(cacheRow{})-len(key))
-	for r, err := range v.rowsBetween(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.size) {
+	for r, err := range v.Between(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.Size()) {
 		if err != nil {
 			return RunDAG{}, 0, err
 		}
-		set, err := decodeCachedSet(r.value)
+		set, err := decodeCachedSet(r.Value)
 		if err != nil {
 			return RunDAG{}, 0, err
 		}

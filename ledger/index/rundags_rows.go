@@ -2,6 +2,7 @@ package index
 
 import (
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // latestRun is the latest live run-DAG of a question: the value of questionRuns.
@@ -32,7 +33,7 @@ func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 func digested(stages []event.Stage) []event.Stage {
 	short := make([]event.Stage, len(stages))
 	for i, s := range stages {
-		id := identify(s.Hash)
+		id := rowstore.Identify(s.Hash)
 		short[i] = event.Stage{Name: s.Name, Hash: id[:]}
 	}
 	return short
@@ -43,9 +44,9 @@ func (l *latestRun) append(dst []byte) []byte {
 	if l.listed {
 		listed = 1
 	}
-	dst = appendNumbers(dst, l.seq, listed)
+	dst = rowstore.AppendNumbers(dst, l.seq, listed)
 	for _, s := range l.stages {
-		dst = append(appendTexts(dst, s.Name), s.Hash...)
+		dst = append(rowstore.AppendTexts(dst, s.Name), s.Hash...)
 	}
 	return dst
 }
@@ -54,32 +55,32 @@ func (l *latestRun) append(dst []byte) []byte {
 func decodeLatestRun(value []byte) (latestRun, error) {
 	var l latestRun
 	var listed uint64
-	r := valueReader{rest: value}
-	r.numbers(&l.seq, &listed)
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&l.seq, &listed)
 	l.listed = listed > 0
-	for len(r.rest) > 0 && !r.bad {
+	for len(r.Rest) > 0 && !r.Bad {
 		var s event.Stage
-		var id identity
-		r.texts(&s.Name)
-		s.Hash = r.rest
-		r.identity(&id)
+		var id rowstore.Identity
+		r.Texts(&s.Name)
+		s.Hash = r.Rest
+		r.Identity(&id)
 		s.Hash = s.Hash[:min(len(s.Hash), len(id))]
 		l.stages = append(l.stages, s)
 	}
-	return l, r.err("a question's latest run", value)
+	return l, r.Err("a question's latest run", value)
 }
 
-func (f *fold) latestRun(question identity) latestRun {
-	_, value, found := f.rows.newest(questionRuns, question[:])
+func (f *fold) latestRun(question rowstore.Identity) latestRun {
+	_, value, found := f.rows.Newest(questionRuns, question[:])
 	if !found {
 		return latestRun{}
 	}
 	return decodeRow(f, value, decodeLatestRun)
 }
 
-func (f *fold) putLatestRun(seq uint64, question identity, l latestRun) {
+func (f *fold) putLatestRun(seq uint64, question rowstore.Identity, l latestRun) {
 	f.value = l.append(f.value[:0])
-	f.rows.put(questionRuns, question[:], seq, f.value)
+	f.rows.Put(questionRuns, question[:], seq, f.value)
 }
 
 // cachedSet is the live run-DAGs of one cache key and one list of dimensions: the value
@@ -89,18 +90,18 @@ type cachedSet struct {
 	latest uint64 // seq of the latest; 0 if there is none
 }
 
-func (s *cachedSet) append(dst []byte) []byte { return appendNumbers(dst, s.live, s.latest) }
+func (s *cachedSet) append(dst []byte) []byte { return rowstore.AppendNumbers(dst, s.live, s.latest) }
 
 func decodeCachedSet(value []byte) (cachedSet, error) {
 	var s cachedSet
-	r := valueReader{rest: value}
-	r.numbers(&s.live, &s.latest)
-	return s, r.err("the runs of a cache key", value)
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.live, &s.latest)
+	return s, r.Err("the runs of a cache key", value)
 }
 
 // cacheRow is a row of cachedRuns. Dimensions that are joined to one text may differ
 // even where their cache keys are equal: a version may hold the separator.
-type cacheRow [2 * len(identity{})]byte
+type cacheRow [2 * len(rowstore.Identity{})]byte
 
 // cacheRowOf is the row of a run-DAG; false if it only claims a cache key, or has none.
 func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
@@ -113,13 +114,13 @@ func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 			parts = append(parts, d.Name, d.Hash)
 		}
 	}
-	key, dimensions := identify([]byte(cacheKeyName), dag.CacheKey), identify(parts...)
+	key, dimensions := rowstore.Identify([]byte(cacheKeyName), dag.CacheKey), rowstore.Identify(parts...)
 	copy(row[copy(row[:], key[:]):], dimensions[:])
 	return row, true
 }
 
 func (f *fold) cachedSet(row cacheRow) cachedSet {
-	_, value, found := f.rows.newest(cachedRuns, row[:])
+	_, value, found := f.rows.Newest(cachedRuns, row[:])
 	if !found {
 		return cachedSet{}
 	}
@@ -128,5 +129,5 @@ func (f *fold) cachedSet(row cacheRow) cachedSet {
 
 func (f *fold) putCachedSet(seq uint64, row cacheRow, s cachedSet) {
 	f.value = s.append(f.value[:0])
-	f.rows.put(cachedRuns, row[:], seq, f.value)
+	f.rows.Put(cachedRuns, row[:], seq, f.value)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -45,14 +46,16 @@ func requireRuns(t *rapid.T, v *View, events []ranEvent, limit int) {
 	for _, any := range []bool{false, true} {
 		for _, question := range someQuestions {
 			var got []naiveRun
-			for _, r := range pages(t, limit, func(p Page) ([]QuestionRun, []byte, error) { return v.QuestionRuns(background, question, any, p) }) {
+			for _, r := range pages(t, limit, func(p Page) ([]QuestionRun, []byte, error) {
+				return v.QuestionRuns(background, question, any, p)
+			}) {
 				got = append(got, naiveRun{r.Seq, r.Against, r.State, r.Stage})
 			}
 			require.Equal(t, naiveQuestionRuns(events, question, any), got)
 		}
 		moment := func(name string) *time.Time {
 			if rapid.Bool().Draw(t, "has "+name) {
-				return new(time.UnixMicro(rapid.Int64Range(0, int64(v.size)+1).Draw(t, name)).UTC())
+				return new(time.UnixMicro(rapid.Int64Range(0, int64(v.Size())+1).Draw(t, name)).UTC())
 			}
 			return nil
 		}
@@ -150,7 +153,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Equal(t, uint64(2), counted[seriesOf(divergenceTotal, "answer")])
 	require.Equal(t, uint64(1), counted[seriesOf(divergenceTotal, other)])
 	require.Zero(t, counted[seriesOf(divergenceTotal, noStage)])
-	for _, position := range [][]byte{{}, {1}, append(appendSeq(nil, 7), appendSeq(nil, 0)...), append(appendSeq(nil, 5), appendSeq(nil, 5)...)} {
+	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
 		_, _, err := v.QuestionRuns(t.Context(), "why", false, Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, ErrPosition)
 	}

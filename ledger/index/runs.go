@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"colophon/ledger/drift"
+	"colophon/ledger/index/rowstore"
 )
 
 // run is what a run brings to each of its groups. The fold makes one for each
@@ -54,22 +55,22 @@ func (f *fold) prepare(ctx context.Context, r *run, e *drawn) error {
 	r.sameID = f.newestGroup(e.values.of(ipcFamily).id)
 	r.shows, r.showsFirst = e.shows, e.shows && r.sameID.conditions == 0
 	r.facts = e.facts
-	return f.rows.err
+	return f.rows.Err
 }
 
 // newestGroup is the newest version of a group; of one that has no runs it may be
 // nothing.
-func (f *fold) newestGroup(id identity) group {
+func (f *fold) newestGroup(id rowstore.Identity) group {
 	if !f.known().MayHave(id) {
 		return group{}
 	}
-	seq, value, found := f.rows.newest(postings, id[:])
+	seq, value, found := f.rows.Newest(postings, id[:])
 	if !found {
 		return group{}
 	}
 	g, err := decodeGroup(seq, value)
 	if err != nil {
-		f.rows.fail("%w", err)
+		f.rows.Fail("%w", err)
 	}
 	return g
 }
@@ -98,16 +99,16 @@ func (f *fold) group(seq uint64, p posting, r *run) {
 func (f *fold) putGroup(p posting, g *group) {
 	f.value = g.append(f.value[:0])
 	if g.all.runs == 0 { // newestGroup does not look for it
-		f.rows.write(postings, p.id[:], g.seq, f.value)
+		f.rows.Write(postings, p.id[:], g.seq, f.value)
 		return
 	}
 	if g.all.first != g.seq {
-		f.rows.put(postings, p.id[:], g.seq, f.value)
+		f.rows.Put(postings, p.id[:], g.seq, f.value)
 		return
 	}
 	f.known().Add(p.id)
-	f.rows.start(postings, p.id[:], g.seq, f.value)
-	f.rows.put(families, p.family[:], g.seq, p.id[:])
+	f.rows.Start(postings, p.id[:], g.seq, f.value)
+	f.rows.Put(families, p.family[:], g.seq, p.id[:])
 }
 
 // join takes a new run into a version of one of its groups.
@@ -156,6 +157,6 @@ func (f *fold) countDrift(g *group, r *run) {
 		return
 	}
 	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
-	before.OutputHash, after.OutputHash = appendSeq(nil, g.live.output), appendSeq(nil, r.output)
+	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.live.output), rowstore.AppendSeq(nil, r.output)
 	f.count(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
 }

@@ -1,6 +1,9 @@
 package index
 
-import "colophon/ledger/event"
+import (
+	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
+)
 
 // factCount is the number of facts: what a run was made of beside its input, and its
 // ipc_id.
@@ -30,7 +33,7 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 		case len(text) <= longestFact:
 			dst = append(append(dst, byte(len(text))), text...)
 		default:
-			id := identify(text)
+			id := rowstore.Identify(text)
 			dst = append(append(dst, identityFact), id[:]...)
 		}
 	}
@@ -51,7 +54,7 @@ func decodeFacts(encoded []byte) event.IPC {
 			encoded = encoded[1:]
 			continue
 		case identityFact:
-			size += len(identity{})
+			size += len(rowstore.Identity{})
 		default:
 			size += int(encoded[0])
 		}

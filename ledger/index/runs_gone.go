@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	engine "github.com/cockroachdb/pebble/v2"
+	"colophon/ledger/index/rowstore"
 )
 
 // goneRange is a maximal range of consecutive runs of a group of which none is live:
@@ -13,54 +13,54 @@ import (
 // run are found at a price that does not depend on how many are gone.
 type goneRange struct{ first, last uint64 }
 
-// goneRun is the key of the range that begins with a run.
-func (k keyspace) goneRun(dst []byte, id identity, first uint64) []byte {
-	return appendSeq(append(k.key(dst, goneRuns), id[:]...), first)
+// goneRunKey is the key of the range that begins with a run.
+func goneRunKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
+	return rowstore.AppendSeq(append(k.Key(dst, goneRuns), id[:]...), first)
 }
 
 // groupRuns finds runs of a group in what is stored: all that precedes the event that
 // is folded must be. It belongs to the follower's goroutine and must be closed.
 type groupRuns struct {
-	versions, ranges *engine.Iterator
+	versions, ranges *rowstore.Iterator
 	versionsOf       []byte // what their keys begin with
 	rangesOf         []byte
 	touched          *int // counts the keys that are sought
 }
 
-func (f *fold) groupRuns(id identity) (*groupRuns, error) {
-	keys := f.rows.keys
+func (f *fold) groupRuns(id rowstore.Identity) (*groupRuns, error) {
+	keys := f.rows.Keys
 	r := &groupRuns{
-		versionsOf: append(keys.key(nil, postings), id[:]...), rangesOf: append(keys.key(nil, goneRuns), id[:]...),
+		versionsOf: append(keys.Key(nil, postings), id[:]...), rangesOf: append(keys.Key(nil, goneRuns), id[:]...),
 		touched: &f.touched,
 	}
 	var err error
-	r.versions, err = f.rows.engine.NewIter(&engine.IterOptions{LowerBound: r.versionsOf, UpperBound: behind(r.versionsOf, versionBytes)})
+	r.versions, err = f.rows.Iterate(r.versionsOf, rowstore.Behind(r.versionsOf, rowstore.VersionBytes))
 	if err != nil {
-		return nil, wrapRead(err)
+		return nil, err
 	}
-	r.ranges, err = f.rows.engine.NewIter(&engine.IterOptions{LowerBound: r.rangesOf, UpperBound: behind(r.rangesOf, seqBytes)})
+	r.ranges, err = f.rows.Iterate(r.rangesOf, rowstore.Behind(r.rangesOf, rowstore.SeqBytes))
 	if err != nil {
-		return nil, wrapRead(errors.Join(err, r.versions.Close()))
+		return nil, errors.Join(err, r.versions.Close())
 	}
 	return r, nil
 }
 
 func (r *groupRuns) close() error {
-	return wrapRead(errors.Join(r.versions.Close(), r.ranges.Close()))
+	return errors.Join(r.versions.Close(), r.ranges.Close())
 }
 
 // version is the newest version of the group up to an event, that one included;
 // nothing if there is none.
 func (r *groupRuns) version(seq uint64) (group, error) {
 	*r.touched++
-	if !r.versions.SeekGE(appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
-		return group{}, wrapRead(r.versions.Error())
+	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
+		return group{}, r.versions.Error()
 	}
-	newest, err := newestAt(r.versions, seq)
+	newest, err := r.versions.NewestUpTo(seq)
 	if err != nil {
 		return group{}, err
 	}
-	return decodeGroup(newest.seq, newest.value)
+	return decodeGroup(newest.Seq, newest.Value)
 }
 
 // before is the last run of any state before an event, 0 for none.
@@ -76,15 +76,15 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	if err != nil || !found {
 		return 0, err
 	}
-	if next.isRun() {
-		return next.seq, nil
+	if isRunVersion(next) {
+		return next.Seq, nil
 	}
 	newest, err := r.version(math.MaxUint64)
 	if err != nil || newest.all.last <= seq {
 		return 0, err
 	}
 	// It is behind low and at most at high, which is a run.
-	low, high := next.seq, newest.all.last
+	low, high := next.Seq, newest.all.last
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
 		if !found {
@@ -104,41 +104,33 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 }
 
 // following is the first version after a seq.
-func (r *groupRuns) following(seq uint64) (next row, found bool, err error) {
-	key := appendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
+func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
+	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
 	// It is in the stretch that the seq is in, or begins the one after that.
-	for valid := seekOrLast(r.versions, key); valid; valid = r.versions.Prev() {
+	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
-		encoded, err := r.versions.ValueAndErr()
-		if err != nil {
-			return row{}, false, wrapRead(err)
-		}
-		s := openStretch(versionOf(r.versions.Key()), encoded)
-		for valid := s.err == nil; valid; valid = s.next() {
-			if s.seq > seq {
-				return s.row, true, nil
+		for one, err := range r.versions.Versions() {
+			if err != nil || one.Seq > seq {
+				return one, err == nil, err
 			}
 		}
-		if s.err != nil {
-			return row{}, false, s.err
-		}
 	}
-	return row{}, false, wrapRead(r.versions.Error())
+	return rowstore.Version{}, false, r.versions.Error()
 }
 
 // gone is the last range that begins at a run or before it.
 func (r *groupRuns) gone(run uint64) (found goneRange, ok bool, err error) {
 	*r.touched++
-	if !r.ranges.SeekLT(appendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
-		return goneRange{}, false, wrapRead(r.ranges.Error())
+	if !r.ranges.SeekLT(rowstore.AppendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
+		return goneRange{}, false, r.ranges.Error()
 	}
-	value, err := r.ranges.ValueAndErr()
+	value, err := r.ranges.Value()
 	if err != nil {
-		return goneRange{}, false, wrapRead(err)
+		return goneRange{}, false, err
 	}
-	last, err := decodeSeq(value)
+	last, err := rowstore.DecodeSeq(value)
 	if err != nil {
-		return goneRange{}, false, errors.Join(errDamaged, err)
+		return goneRange{}, false, errors.Join(rowstore.ErrDamaged, err)
 	}
 	return goneRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
 }
@@ -168,7 +160,7 @@ func (r *groupRuns) neighbours(around goneRange) (before, after neighbour, err e
 
 // goneWith makes a run part of what is gone, one range with those next to it, and
 // says which range that is.
-func (f *fold) goneWith(runs *groupRuns, id identity, run uint64) (goneRange, error) {
+func (f *fold) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
 	whole := goneRange{run, run}
 	before, err := runs.before(run)
 	if err != nil {
@@ -192,7 +184,7 @@ func (f *fold) goneWith(runs *groupRuns, id identity, run uint64) (goneRange, er
 		}
 		if found && upper.first == after {
 			whole.last = upper.last
-			f.rows.delete(f.rows.keys.goneRun(nil, id, after))
+			f.rows.Delete(goneRunKey(f.rows.Keys, nil, id, after))
 		}
 	}
 	f.putGone(id, whole)
@@ -200,16 +192,16 @@ func (f *fold) goneWith(runs *groupRuns, id identity, run uint64) (goneRange, er
 }
 
 // goneWithout takes a run out of the range that it is in, and says which that was.
-func (f *fold) goneWithout(runs *groupRuns, id identity, run uint64) (goneRange, error) {
+func (f *fold) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
 	whole, found, err := runs.gone(run)
 	if err != nil {
 		return whole, err
 	}
 	if !found || whole.last < run {
-		return whole, errDamaged
+		return whole, rowstore.ErrDamaged
 	}
 	if whole.first == run {
-		f.rows.delete(f.rows.keys.goneRun(nil, id, run))
+		f.rows.Delete(goneRunKey(f.rows.Keys, nil, id, run))
 	} else {
 		before, err := runs.before(run)
 		if err != nil {
@@ -227,6 +219,6 @@ func (f *fold) goneWithout(runs *groupRuns, id identity, run uint64) (goneRange,
 	return whole, nil
 }
 
-func (f *fold) putGone(id identity, g goneRange) {
-	f.rows.set(f.rows.keys.goneRun(nil, id, g.first), appendSeq(nil, g.last))
+func (f *fold) putGone(id rowstore.Identity, g goneRange) {
+	f.rows.Set(goneRunKey(f.rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
 }

@@ -10,17 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
 // goneOf reads the ranges of a group.
-func (f *Follower) goneOf(t tester, id identity) (found []goneRange) {
+func (f *Follower) goneOf(t tester, id rowstore.Identity) (found []goneRange) {
 	t.Helper()
 	runs, err := f.fold.groupRuns(id)
 	require.NoError(t, err)
 	for ok := runs.ranges.First(); ok; ok = runs.ranges.Next() {
 		first := binary.BigEndian.Uint64(runs.ranges.Key()[len(runs.rangesOf):])
-		found = append(found, goneRange{first, binary.BigEndian.Uint64(runs.ranges.Value())})
+		last, err := runs.ranges.Value()
+		require.NoError(t, err)
+		found = append(found, goneRange{first, binary.BigEndian.Uint64(last)})
 	}
 	require.NoError(t, runs.close())
 	return found
@@ -49,7 +52,7 @@ func TestGoneRangesEqualModel(t *testing.T) {
 			for _, by := range groupNames {
 				for _, value := range u.naive.groupsBy(by, u.log.head.Size) {
 					require.Equal(t, u.naive.naiveGone(by, value, u.log.head.Size),
-						u.view.follower.goneOf(t, identify([]byte(by), []byte(value))), "%s %s", by, value)
+						u.view.follower.goneOf(t, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
 				}
 			}
 		})
@@ -93,7 +96,7 @@ func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, g.log)
 		g.log.catchUp(f)
-		require.Equal(t, g.naive.naiveGone("model", "m", g.log.head.Size), f.goneOf(t, identify([]byte(modelName), []byte("m"))))
+		require.Equal(t, g.naive.naiveGone("model", "m", g.log.head.Size), f.goneOf(t, rowstore.Identify([]byte(modelName), []byte("m"))))
 		for _, size := range []uint64{g.log.head.Size, rapid.Uint64Range(1, g.log.head.Size).Draw(t, "size")} {
 			v, err := f.View(size)
 			require.NoError(t, err)
@@ -144,7 +147,7 @@ func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
 				}
 			}
 			require.Equal(t, uint64(runs), groupOfModel(t, viewed(t, f, log.head.Size), "m").Runs)
-			require.Empty(t, f.goneOf(t, identify([]byte(modelName), []byte("m"))))
+			require.Empty(t, f.goneOf(t, rowstore.Identify([]byte(modelName), []byte("m"))))
 		})
 	}
 }

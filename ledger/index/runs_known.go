@@ -3,9 +3,8 @@ package index
 import (
 	"errors"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
 	"colophon/internal/bloom"
+	"colophon/ledger/index/rowstore"
 )
 
 // known are the groups that have runs, and the conditions, and the rows of outputs if
@@ -16,7 +15,7 @@ func (f *fold) known() *bloom.Filter {
 		f.runs.known = bloom.New(bloom.Within(f.runs.spare))
 		f.runs.knowsOutputs = true // until there is a group
 		if err := errors.Join(f.loadGroups(), f.loadConditions()); err != nil {
-			f.rows.fail("%w", err)
+			f.rows.Fail("%w", err)
 		}
 	}
 	return f.runs.known
@@ -24,30 +23,28 @@ func (f *fold) known() *bloom.Filter {
 
 // loadGroups adds the groups that the lists of their families have.
 func (f *fold) loadGroups() error {
-	return f.each(families, func(it *engine.Iterator) error {
-		encoded, err := it.ValueAndErr()
-		if err != nil {
-			return wrapRead(err)
-		}
-		s := openStretch(versionOf(it.Key()), encoded)
-		for more := s.err == nil; more; more = s.next() {
-			id, err := memberOf(s.value)
+	return f.each(families, func(it *rowstore.Iterator) error {
+		for member, err := range it.Versions() {
+			if err != nil {
+				return err
+			}
+			id, err := memberOf(member.Value)
 			if err != nil {
 				return err
 			}
 			f.runs.known.Add(id)
 			f.runs.knowsOutputs = false
 		}
-		return s.err
+		return nil
 	})
 }
 
 // loadConditions adds the conditions, each of which is a row.
 func (f *fold) loadConditions() error {
-	var last identity
-	return f.each(conditions, func(it *engine.Iterator) error {
+	var last rowstore.Identity
+	return f.each(conditions, func(it *rowstore.Iterator) error {
 		key := it.Key()
-		if id := identity(key[len(key)-versionBytes-len(last) : len(key)-versionBytes]); id != last {
+		if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
 			f.runs.known.Add(id)
 			last = id
 		}
@@ -56,16 +53,16 @@ func (f *fold) loadConditions() error {
 }
 
 // each goes through the keys of a dimension that are stored.
-func (f *fold) each(d dimension, do func(it *engine.Iterator) error) (err error) {
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: f.rows.keys.key(nil, d), UpperBound: f.rows.keys.key(nil, d+1)})
+func (f *fold) each(d rowstore.Dimension, do func(it *rowstore.Iterator) error) (err error) {
+	it, err := f.rows.Iterate(f.rows.Keys.Key(nil, d), f.rows.Keys.Key(nil, d+1))
 	if err != nil {
-		return wrapRead(err)
+		return err
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
 		if err := do(it); err != nil {
 			return err
 		}
 	}
-	return wrapRead(it.Error())
+	return it.Error()
 }

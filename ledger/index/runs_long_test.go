@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -165,7 +166,7 @@ func (s *longSide) open(t *testing.T, cached bool) {
 	folded, err := Config{Dir: filepath.Join(s.dir, "index"), Log: log.Logger}.internal()
 	require.NoError(t, err)
 	if !cached {
-		log.CacheBytes, log.MemTableBytes, folded.cacheBytes = 1, 64<<10, 1
+		log.CacheBytes, log.MemTableBytes, folded.rows.CacheBytes = 1, 64<<10, 1
 	}
 	s.database, err = pebble.Open(t.Context(), log)
 	require.NoError(t, err)
@@ -205,7 +206,7 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 		}
 		middle, slow = append(middle, halves), append(slow, hundredths)
 	}
-	require.LessOrEqual(t, most, float64(keysPerRow), q.name)
+	require.LessOrEqual(t, most, float64(rowstore.KeysPerRow), q.name)
 	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys a row", q.name, ratioOf(middle), ratioOf(slow), most)
 }
 

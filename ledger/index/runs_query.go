@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -48,7 +49,7 @@ func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
 }
 
 func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
-	if seq >= v.size {
+	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := v.remembered(seq); found {
@@ -78,8 +79,7 @@ func (v *View) remembered(seq uint64) (r IPCRecord, rest kept, found bool) {
 	if found {
 		var size int
 		r, size, rest = decodeKept(seq, v.encoded)
-		v.touched++
-		v.bytes += size
+		v.Count(1, size)
 	}
 	return r, rest, found
 }
@@ -113,7 +113,7 @@ func (v *View) DriftOf(ctx context.Context, seq uint64) (d Drift, found bool, er
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := identify([]byte(inputName), run.InputHash)
+	id := rowstore.Identify([]byte(inputName), run.InputHash)
 	before, err := v.groupBelow(id, seq)
 	if err != nil || before.live.runs == 0 {
 		return Drift{}, false, err
@@ -135,15 +135,17 @@ func (v *View) DriftOf(ctx context.Context, seq uint64) (d Drift, found bool, er
 // lastRun is a run that compares as the last live one of a group of an input_hash.
 func lastRun(g *group) event.IPC {
 	run := decodeFacts(g.facts)
-	run.OutputHash = appendSeq(nil, g.live.output)
+	run.OutputHash = rowstore.AppendSeq(nil, g.live.output)
 	return run
 }
 
-// isRun reports whether a version of a group was made by a run.
-func (r row) isRun() bool { return r.brings(isRun) }
+// isRunVersion reports whether a version of a group was made by a run.
+func isRunVersion(r rowstore.Version) bool { return versionBrings(r, isRun) }
 
-// brings reports whether a version of a group has a flag.
-func (r row) brings(flag byte) bool { return len(r.value) > 0 && r.value[0]&flag != 0 }
+// versionBrings reports whether a version of a group has a flag.
+func versionBrings(r rowstore.Version, flag byte) bool {
+	return len(r.Value) > 0 && r.Value[0]&flag != 0
+}
 
 // RunQuery chooses runs: those of one group.
 type RunQuery struct {
@@ -152,29 +154,29 @@ type RunQuery struct {
 }
 
 // id is the identity of the group.
-func (q *RunQuery) id() identity { return identify([]byte(q.Name), []byte(q.Text)) }
+func (q *RunQuery) id() rowstore.Identity { return rowstore.Identify([]byte(q.Name), []byte(q.Text)) }
 
 // Runs lists the runs of a group, newest first. A page may have fewer rows than
 // there are where few are live, even none.
 func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next []byte, err error) {
-	below := v.size
+	below := v.Size()
 	if p.After != nil {
-		if below, err = decodeSeq(p.After); err != nil || below > v.size {
+		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
 			return nil, nil, ErrPosition
 		}
 	}
-	b := v.budget(p)
+	b := v.Budget(p)
 	members, err := v.members(&q)
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.descend(postings, members.id[:], below) {
-		if err == nil && b.spent(len(rows)) {
-			return rows, appendSeq(nil, below), nil
+	for row, err := range v.Descend(postings, members.id[:], below) {
+		if err == nil && b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, below), nil
 		}
-		below = row.seq
-		if err == nil && row.isRun() {
-			rows, err = members.appendRun(ctx, rows, row.seq)
+		below = row.Seq
+		if err == nil && isRunVersion(row) {
+			rows, err = members.appendRun(ctx, rows, row.Seq)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -186,7 +188,7 @@ func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next [
 // members are the runs of a group.
 type members struct {
 	view   *View
-	id     identity // of the group
+	id     rowstore.Identity // of the group
 	any    bool
 	parted bool // not all of them are live
 }
@@ -226,26 +228,26 @@ func (v *View) Timeline(ctx context.Context, q RunQuery, p Page) (rows []Step, n
 	if err != nil {
 		return nil, nil, err
 	}
-	b := v.budget(p)
+	b := v.Budget(p)
 	members, err := v.members(&q)
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.ascend(postings, members.id[:], from) {
+	for row, err := range v.Ascend(postings, members.id[:], from) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.spent(len(rows)) {
-			next := appendSeq(nil, row.seq)
+		if b.Spent(len(rows)) {
+			next := rowstore.AppendSeq(nil, row.Seq)
 			if before != nil {
-				next = appendSeq(next, before.Seq)
+				next = rowstore.AppendSeq(next, before.Seq)
 			}
 			return rows, next, nil
 		}
-		if !row.isRun() {
+		if !isRunVersion(row) {
 			continue
 		}
-		runs, err := members.appendRun(ctx, nil, row.seq)
+		runs, err := members.appendRun(ctx, nil, row.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -270,13 +272,13 @@ func (v *View) timelinePosition(ctx context.Context, after []byte) (from uint64,
 	switch len(after) {
 	case 0:
 		return 0, nil, nil
-	case seqBytes, 2 * seqBytes:
+	case rowstore.SeqBytes, 2 * rowstore.SeqBytes:
 	default:
 		return 0, nil, ErrPosition
 	}
-	for part := range slices.Chunk(after, seqBytes) {
-		seq, _ := decodeSeq(part)
-		if seq >= v.size {
+	for part := range slices.Chunk(after, rowstore.SeqBytes) {
+		seq, _ := rowstore.DecodeSeq(part)
+		if seq >= v.Size() {
 			return 0, nil, ErrPosition
 		}
 		if from == 0 {

@@ -1,11 +1,11 @@
 package index
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -20,7 +20,7 @@ func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to 
 	if err := f.settled(); err != nil {
 		return err
 	}
-	same := f.newestGroup(identify([]byte(outputName), ipc.OutputHash))
+	same := f.newestGroup(rowstore.Identify([]byte(outputName), ipc.OutputHash))
 	r := restated{seq: e.Seq, run: target.Seq, output: same.all.first, comes: to == live}
 	f.others.collectIPC(&f.othersKnown, target, &ipc)
 	for p := range f.others.grouped() {
@@ -66,11 +66,11 @@ func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 		}
 	}
 	f.putGroup(p, &g)
-	return f.rows.err
+	return f.rows.Err
 }
 
 // liveNeighbours are the live runs before and after one whose state has changed.
-func (f *fold) liveNeighbours(id identity, r restated) (before, after neighbour, err error) {
+func (f *fold) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
 		return before, after, err
@@ -126,11 +126,6 @@ type neighbour struct {
 	seq    uint64
 	output uint64
 	found  bool
-}
-
-// behind is a key behind all that have so many bytes after a prefix.
-func behind(prefix []byte, more int) []byte {
-	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }
 
 // differ is 1 if two neighbours differ in their output, 0 if one is not there.

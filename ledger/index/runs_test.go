@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -236,7 +237,10 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 	v := viewed(t, f, 4)
 	one := RunQuery{Value{"model", "m"}, false}
 	for name, list := range map[string]func(Page) error{
-		"groups": func(p Page) error { _, _, err := v.Groups(t.Context(), GroupQuery{By: "model"}, p); return err },
+		"groups": func(p Page) error {
+			_, _, err := v.Groups(t.Context(), GroupQuery{By: "model"}, p)
+			return err
+		},
 		"ranked": func(p Page) error {
 			_, _, err := v.RankedGroups(t.Context(), RankedRuns, GroupQuery{By: "model"}, p)
 			return err
@@ -264,7 +268,7 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 		_, _, err := v.RankedGroups(t.Context(), RankedFlips, GroupQuery{By: "model"}, Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, ErrPosition, name)
 	}
-	for name, position := range map[string][]byte{"beyond": appendSeq(nil, 9), "of another group": appendSeq(nil, 2)} {
+	for name, position := range map[string][]byte{"beyond": rowstore.AppendSeq(nil, 9), "of another group": rowstore.AppendSeq(nil, 2)} {
 		_, _, err := v.Outputs(t.Context(), one, Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, ErrPosition, name)
 	}
@@ -322,7 +326,7 @@ func TestGroupEncoding(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, g, got)
 		_, err = decodeGroup(seq, value[:rapid.IntRange(0, len(value)-len(g.facts)-1).Draw(t, "cut")])
-		require.ErrorIs(t, err, errDamaged)
+		require.ErrorIs(t, err, rowstore.ErrDamaged)
 	})
 }
 
@@ -337,7 +341,7 @@ func FuzzDecodeGroup(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seq uint64, value []byte) {
 		g, err := decodeGroup(seq, value)
 		if err != nil {
-			require.ErrorIs(t, err, errDamaged)
+			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
 		decodeFacts(g.facts) // whatever they are

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -16,20 +17,20 @@ type sourceState struct {
 }
 
 func (s *sourceState) append(dst []byte) []byte {
-	return appendNumbers(dst, s.registered, s.listed, s.chunks)
+	return rowstore.AppendNumbers(dst, s.registered, s.listed, s.chunks)
 }
 
 func decodeSourceState(value []byte) (sourceState, error) {
 	var s sourceState
-	r := valueReader{rest: value}
-	r.numbers(&s.registered, &s.listed, &s.chunks)
-	return s, r.err("a source", value)
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.registered, &s.listed, &s.chunks)
+	return s, r.Err("a source", value)
 }
 
 // pair is a source and a chunk of it, as rows have them.
-type pair [2 * len(identity{})]byte
+type pair [2 * len(rowstore.Identity{})]byte
 
-func pairOf(source, chunk identity) pair {
+func pairOf(source, chunk rowstore.Identity) pair {
 	var p pair
 	copy(p[copy(p[:], source[:]):], chunk[:])
 	return p
@@ -48,8 +49,8 @@ func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
 			return err
 		}
 	}
-	source := identify(change.ID)
-	_, _, known := f.rows.newest(sourceStates, source[:])
+	source := rowstore.Identify(change.ID)
+	_, _, known := f.rows.Newest(sourceStates, source[:])
 	var state sourceState
 	switch {
 	case e.Kind == record.SourceRegistered:
@@ -58,30 +59,30 @@ func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
 			state.listed, state.chunks = 1, uint64(len(change.ChunkHashes))
 		}
 		if !known {
-			f.rows.put(sourceList, onlyRow, e.Seq, change.ID)
+			f.rows.Put(sourceList, onlyRow, e.Seq, change.ID)
 		}
 	case !known:
 		return nil // nothing to revoke
 	}
 	f.value = state.append(f.value[:0])
-	f.rows.put(sourceStates, source[:], e.Seq, f.value)
+	f.rows.Put(sourceStates, source[:], e.Seq, f.value)
 	if !change.Listed {
 		return nil
 	}
-	listed := make(map[identity]bool, len(change.ChunkHashes))
+	listed := make(map[rowstore.Identity]bool, len(change.ChunkHashes))
 	for _, hash := range change.ChunkHashes {
-		chunk := identify(hash)
+		chunk := rowstore.Identify(hash)
 		listed[chunk] = true
 		p := pairOf(source, chunk)
-		f.rows.start(listedChunks, p[:], e.Seq, nil)
+		f.rows.Start(listedChunks, p[:], e.Seq, nil)
 	}
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }
 
 // sourceState is the present state of a source, and the event that led to it; false
 // if it was never registered nor revoked.
-func (f *fold) sourceState(source identity) (s sourceState, seq uint64, found bool) {
-	seq, value, found := f.rows.newest(sourceStates, source[:])
+func (f *fold) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
+	seq, value, found := f.rows.Newest(sourceStates, source[:])
 	if found {
 		s = decodeRow(f, value, decodeSourceState)
 	}
@@ -90,12 +91,12 @@ func (f *fold) sourceState(source identity) (s sourceState, seq uint64, found bo
 
 // unlisted reports whether the current registration of a source has a list, and the
 // chunk is not on it.
-func (f *fold) unlisted(source, chunk identity) bool {
+func (f *fold) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {
 		return false
 	}
 	p := pairOf(source, chunk)
-	seq, _, found := f.rows.newest(listedChunks, p[:])
+	seq, _, found := f.rows.Newest(listedChunks, p[:])
 	return !found || seq != registration
 }

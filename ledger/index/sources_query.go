@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -29,13 +30,13 @@ type SourceDetail struct {
 
 // Source is a source by its id; false if it was never registered.
 func (v *View) Source(id string) (Source, bool, error) {
-	row := identify([]byte(id))
-	return v.source(id, row, v.size)
+	row := rowstore.Identify([]byte(id))
+	return v.source(id, row, v.Size())
 }
 
 // source is a source as it was below a size.
-func (v *View) source(id string, row identity, below uint64) (Source, bool, error) {
-	seq, value, found, err := v.newestBelow(sourceStates, row[:], below)
+func (v *View) source(id string, row rowstore.Identity, below uint64) (Source, bool, error) {
+	seq, value, found, err := v.NewestBelow(sourceStates, row[:], below)
 	if err != nil || !found {
 		return Source{ID: id}, false, err
 	}
@@ -72,8 +73,8 @@ func (v *View) sourceDetail(ctx context.Context, s Source) (SourceDetail, event.
 // Sources lists the sources that are registered or were, in the reverse order of
 // their first registration, without their chunks.
 func (v *View) Sources(ctx context.Context, page Page) ([]SourceDetail, []byte, error) {
-	return fillBackwards(v, sourceList, onlyRow, page, func(r row) (*SourceDetail, error) {
-		s, _, err := v.Source(string(r.value))
+	return rowstore.FillBackwards(v.Reader, sourceList, onlyRow, page, func(r rowstore.Version) (*SourceDetail, error) {
+		s, _, err := v.Source(string(r.Value))
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func (v *View) UnregisteredSources(ctx context.Context, seq uint64) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	_, _, any, err := v.newestBelow(sourceList, onlyRow, seq)
+	_, _, any, err := v.NewestBelow(sourceList, onlyRow, seq)
 	if err != nil || !any {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (v *View) UnregisteredSources(ctx context.Context, seq uint64) ([]string, e
 			continue
 		}
 		seen[id] = true
-		s, _, err := v.source(id, identify(c.SourceID), seq)
+		s, _, err := v.source(id, rowstore.Identify(c.SourceID), seq)
 		if err != nil {
 			return nil, err
 		}

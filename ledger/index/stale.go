@@ -6,9 +6,8 @@ import (
 	"errors"
 	"math"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 )
 
 // A set that cites a chunk of a source is stale when the chunk is superseded there
@@ -42,15 +41,15 @@ type citedState struct {
 }
 
 func (s *citedState) append(dst []byte) []byte {
-	return appendTexts(appendNumbers(dst, s.fresh, s.from), s.chunk)
+	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, s.fresh, s.from), s.chunk)
 }
 
 func decodeCitedState(value []byte) (citedState, error) {
 	var s citedState
-	r := valueReader{rest: value}
-	r.numbers(&s.fresh, &s.from)
-	r.texts(&s.chunk)
-	return s, r.err("a chunk of a source", value)
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.fresh, &s.from)
+	r.Texts(&s.chunk)
+	return s, r.Err("a chunk of a source", value)
 }
 
 // supersession is one chunk of a source that was superseded: a value of
@@ -61,24 +60,24 @@ type supersession struct {
 }
 
 func (s *supersession) append(dst []byte) []byte {
-	return appendTexts(appendNumbers(dst, s.how, s.from, s.to), s.chunk)
+	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, s.how, s.from, s.to), s.chunk)
 }
 
 func decodeSupersession(value []byte) (supersession, error) {
 	var s supersession
-	r := valueReader{rest: value}
-	r.numbers(&s.how, &s.from, &s.to)
-	r.texts(&s.chunk)
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.how, &s.from, &s.to)
+	r.Texts(&s.chunk)
 	if s.how >= uint64(len(supersededHow)) {
-		r.bad = true
+		r.Bad = true
 	}
-	return s, r.err("a superseded chunk", value)
+	return s, r.Err("a superseded chunk", value)
 }
 
 // supersededKey is the key of the n-th chunk that an event supersedes of a source.
-func (k keyspace) supersededKey(dst []byte, source identity, seq uint64, n uint32) []byte {
-	dst = append(k.key(dst, supersessions), source[:]...)
-	return binary.BigEndian.AppendUint32(appendVersion(dst, seq), n)
+func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
+	dst = append(k.Key(dst, supersessions), source[:]...)
+	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
 }
 
 // superseding is the event that supersedes chunks, and how many it has.
@@ -92,7 +91,7 @@ type superseding struct {
 // that cite it are stale already.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
-	_, value, found := f.rows.newest(citedChunks, p[:])
+	_, value, found := f.rows.Newest(citedChunks, p[:])
 	if !found {
 		return
 	}
@@ -102,85 +101,85 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	}
 	one := supersession{how: how, from: state.from, to: to, chunk: state.chunk}
 	f.value = one.append(f.value[:0])
-	f.rows.set(f.rows.keys.supersededKey(nil, identity(p[:len(identity{})]), s.seq, s.n), f.value)
+	f.rows.Set(supersededKey(f.rows.Keys, nil, rowstore.Identity(p[:len(rowstore.Identity{})]), s.seq, s.n), f.value)
 	s.n++
 	after := citedState{from: to, chunk: state.chunk}
 	f.value = after.append(f.value[:0])
-	f.rows.put(citedChunks, p[:], s.seq, f.value)
-	f.rows.delete(f.rows.keys.freshChunk(nil, p))
+	f.rows.Put(citedChunks, p[:], s.seq, f.value)
+	f.rows.Delete(freshChunkKey(f.rows.Keys, nil, p))
 	f.count(seriesOf(staleChunksTotal), 1)
 }
 
 // supersedeUnlisted supersedes what is cited of a source and not listed, as much as a
 // batch takes: errUnfinished if something is left. All that precedes the event is
 // stored, and of the event what was done before.
-func (f *fold) supersedeUnlisted(seq uint64, source identity, listed map[identity]bool) (err error) {
+func (f *fold) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.superseded(source, seq); err != nil {
 		return err
 	}
 	before := s.n
-	prefix := append(f.rows.keys.key(nil, freshChunks), source[:]...)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: behind(prefix, len(identity{}))})
+	prefix := append(f.rows.Keys.Key(nil, freshChunks), source[:]...)
+	it, err := f.rows.Iterate(prefix, rowstore.Behind(prefix, len(rowstore.Identity{})))
 	if err != nil {
-		return wrapRead(err)
+		return err
 	}
-	defer func() { err = errors.Join(err, wrapRead(it.Close())) }()
+	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
 		f.touched++
-		chunk := identity(it.Key()[len(prefix):])
+		chunk := rowstore.Identity(it.Key()[len(prefix):])
 		if listed[chunk] {
 			continue
 		}
-		if int(s.n-before) == f.rows.limits.steps {
+		if int(s.n-before) == f.batchSteps {
 			return errUnfinished
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
 	}
-	return wrapRead(it.Error())
+	return it.Error()
 }
 
 // superseded is how many chunks of a source an event has superseded that is stored.
-func (f *fold) superseded(source identity, seq uint64) (n uint32, err error) {
-	first := f.rows.keys.supersededKey(nil, source, seq, 0)
-	it, err := f.rows.engine.NewIter(&engine.IterOptions{LowerBound: first, UpperBound: f.rows.keys.supersededKey(nil, source, seq, math.MaxUint32)})
+func (f *fold) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
+	first := supersededKey(f.rows.Keys, nil, source, seq, 0)
+	it, err := f.rows.Iterate(first, supersededKey(f.rows.Keys, nil, source, seq, math.MaxUint32))
 	if err != nil {
-		return 0, wrapRead(err)
+		return 0, err
 	}
 	if it.Last() {
 		n = binary.BigEndian.Uint32(it.Key()[len(first)-4:]) + 1
 	}
-	return n, wrapRead(errors.Join(it.Error(), it.Close()))
+	return n, errors.Join(it.Error(), it.Close())
 }
 
-// freshChunk is the key of a chunk of a source that is cited by sets that are fresh.
-func (k keyspace) freshChunk(dst []byte, p pair) []byte {
-	return append(k.key(dst, freshChunks), p[:]...)
+// freshChunkKey is the key of a chunk of a source that is cited by sets that are fresh.
+func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
+	return append(k.Key(dst, freshChunks), p[:]...)
 }
 
 // placeOf is the place of a citation: its section of the source or, where that is
 // null or empty, the subject of the set.
-func placeOf(c *event.Citation, subject []byte) identity {
+func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	if len(c.Section) > 0 {
-		return identify(c.SourceID, []byte("section"), c.Section)
+		return rowstore.Identify(c.SourceID, []byte("section"), c.Section)
 	}
-	return identify(c.SourceID, []byte("subject"), subject)
+	return rowstore.Identify(c.SourceID, []byte("subject"), subject)
 }
 
 // recite supersedes what a set no longer has at its places, and notes what it has
 // there.
 func (s *superseding) recite(set *event.CitationSet) {
-	var places []identity // in the order of the set
-	sources := make(map[identity]identity)
-	cited := make(map[identity][]identity)
+	var places []rowstore.Identity // in the order of the set
+	sources := make(map[rowstore.Identity]rowstore.Identity)
+	cited := make(map[rowstore.Identity][]rowstore.Identity)
 	for i := range set.Citations {
 		c := &set.Citations[i]
 		place := placeOf(c, set.Subject)
 		if _, known := sources[place]; !known {
 			places = append(places, place)
-			sources[place] = identify(c.SourceID)
+			sources[place] = rowstore.Identify(c.SourceID)
 		}
-		cited[place] = append(cited[place], identify(c.ChunkHash))
+		cited[place] = append(cited[place], rowstore.Identify(c.ChunkHash))
 	}
 	for _, place := range places {
 		s.replace(place, sources[place], sortedChunks(cited[place]))
@@ -189,16 +188,16 @@ func (s *superseding) recite(set *event.CitationSet) {
 
 // replace has a place of a source hold chunks, which are sorted, and supersedes those
 // that it held before and does not any more.
-func (s *superseding) replace(place, source identity, chunks []byte) {
+func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
-	_, value, found := f.rows.newest(places, place[:])
+	_, value, found := f.rows.Newest(places, place[:])
 	if found && bytes.Equal(value, chunks) {
 		return
 	}
 	before := bytes.Clone(value)
-	f.rows.put(places, place[:], s.seq, chunks)
-	for ; len(before) >= len(identity{}); before = before[len(identity{}):] {
-		chunk := identity(before[:len(identity{})])
+	f.rows.Put(places, place[:], s.seq, chunks)
+	for ; len(before) >= len(rowstore.Identity{}); before = before[len(rowstore.Identity{}):] {
+		chunk := rowstore.Identity(before[:len(rowstore.Identity{})])
 		if !hasChunk(chunks, chunk) {
 			s.supersede(pairOf(source, chunk), byRecital, s.seq)
 		}

@@ -3,6 +3,8 @@ package index
 import (
 	"bytes"
 	"context"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // StaleCitation is a chunk that a set cites and that was superseded after it.
@@ -21,62 +23,62 @@ type StaleCitation struct {
 // first, and of one chunk that was superseded the newest set. A set comes again for
 // every chunk of it that was superseded.
 func (v *View) Stale(ctx context.Context, source string, page Page) (rows []StaleCitation, next []byte, err error) {
-	if v.size == 0 {
+	if v.Size() == 0 {
 		return nil, nil, nil
 	}
-	id := identify([]byte(source))
-	keys := v.keys
-	prefix := append(keys.key(nil, supersessions), id[:]...)
-	from, below := appendVersion(bytes.Clone(prefix), v.size-1), v.size
+	id := rowstore.Identify([]byte(source))
+	keys := v.Keys
+	prefix := append(keys.Key(nil, supersessions), id[:]...)
+	from, below := rowstore.AppendVersion(bytes.Clone(prefix), v.Size()-1), v.Size()
 	if page.After != nil {
-		if len(page.After) != tailBytes+seqBytes || versionOf(page.After[:seqBytes]) >= v.size {
+		if len(page.After) != tailBytes+rowstore.SeqBytes || rowstore.VersionOf(page.After[:rowstore.SeqBytes]) >= v.Size() {
 			return nil, nil, ErrPosition
 		}
 		from = append(bytes.Clone(prefix), page.After[:tailBytes]...)
-		below, _ = decodeSeq(page.After[tailBytes:])
+		below, _ = rowstore.DecodeSeq(page.After[tailBytes:])
 	}
-	b := v.budget(page)
-	for kv, err := range v.scan(from, append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, tailBytes+1)...)) {
+	b := v.Budget(page)
+	for kv, err := range v.Scan(from, append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, tailBytes+1)...)) {
 		if err != nil {
 			return nil, nil, err
 		}
-		one, err := decodeSupersession(kv.value)
+		one, err := decodeSupersession(kv.Value)
 		if err != nil {
 			return nil, nil, err
 		}
-		tail := kv.key[len(prefix):]
-		rows, below, err = v.appendStale(ctx, rows, source, versionOf(tail[:seqBytes]), &one, min(below, one.to), &b)
+		tail := kv.Key[len(prefix):]
+		rows, below, err = v.appendStale(ctx, rows, source, rowstore.VersionOf(tail[:rowstore.SeqBytes]), &one, min(below, one.to), &b)
 		if err != nil {
 			return nil, nil, err
 		}
 		if below > 0 {
-			return rows, appendSeq(bytes.Clone(tail), below), nil
+			return rows, rowstore.AppendSeq(bytes.Clone(tail), below), nil
 		}
-		below = v.size
+		below = v.Size()
 	}
 	return rows, nil, nil
 }
 
 // appendStale appends the citations below an event that one supersession made stale,
 // as many as the budget allows; those below next are left, none if that is 0.
-func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *budget) (_ []StaleCitation, next uint64, err error) {
-	id := identify([]byte(sourceChunkName), []byte(source), one.chunk)
-	for r, err := range v.descend(postings, id[:], below) {
+func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
+	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
+	for r, err := range v.Descend(postings, id[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if r.seq < one.from {
+		if r.Seq < one.from {
 			break
 		}
-		if b.spent(len(rows)) {
-			return rows, r.seq + 1, nil
+		if b.Spent(len(rows)) {
+			return rows, r.Seq + 1, nil
 		}
-		e, err := v.citing(ctx, r.seq)
+		e, err := v.citing(ctx, r.Seq)
 		if err != nil {
 			return nil, 0, err
 		}
 		rows = append(rows, StaleCitation{
-			Seq: r.seq, RunID: optional(e.RunID()), Subject: string(e.CitationSet().Subject), ChunkHash: string(one.chunk),
+			Seq: r.Seq, RunID: optional(e.RunID()), Subject: string(e.CitationSet().Subject), ChunkHash: string(one.chunk),
 			SupersededBy: by, How: supersededHow[one.how],
 		})
 	}

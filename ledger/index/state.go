@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	engine "github.com/cockroachdb/pebble/v2"
-
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -20,7 +19,7 @@ type cursor struct {
 
 // append encodes a cursor. An index that is unfinished has none that can be decoded.
 func (c cursor) append(dst []byte, unfinished bool) []byte {
-	dst = append(appendSeq(dst, c.size), c.tip[:]...)
+	dst = append(rowstore.AppendSeq(dst, c.size), c.tip[:]...)
 	if unfinished {
 		dst = append(dst, 1)
 	}
@@ -45,23 +44,22 @@ func decodeCursor(value []byte) (cursor, error) {
 }
 
 // readCursor is the cursor of a ledger as it is stored; zero if there is none.
-func readCursor(reader engine.Reader, keys keyspace) (cursor, error) {
-	value, err := get(reader, keys.key(nil, cursorDimension))
-	if errors.Is(err, storage.ErrNotFound) {
-		return cursor{}, nil
-	}
+func readCursor(from interface {
+	Stored(key []byte) ([]byte, bool, error)
+}, keys rowstore.Keyspace) (cursor, error) {
+	value, found, err := from.Stored(keys.Key(nil, cursorDimension))
 	if err != nil {
 		return cursor{}, fmt.Errorf("reading the index's cursor: %w", err)
 	}
+	if !found {
+		return cursor{}, nil
+	}
 	c, err := decodeCursor(value)
 	if err != nil {
-		return cursor{}, fmt.Errorf("%w: its cursor: %w", errDamaged, err)
+		return cursor{}, fmt.Errorf("%w: its cursor: %w", rowstore.ErrDamaged, err)
 	}
 	return c, nil
 }
-
-// errDamaged: what is stored cannot be what this build has written.
-var errDamaged = errors.New("index: damaged")
 
 // appendName encodes a counter's name: its metric, and each label behind its
 // length.
@@ -77,13 +75,13 @@ func (s series) appendName(dst []byte) []byte {
 // decodeSeries decodes what appendName wrote.
 func decodeSeries(name []byte) (series, error) {
 	if len(name) == 0 || metric(name[0]) >= metricCount {
-		return series{}, fmt.Errorf("%w: a counter named %x", errDamaged, name)
+		return series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
 	}
 	s, rest := series{metric: metric(name[0])}, name[1:]
 	for i := range metrics[s.metric].labels {
 		size, n := binary.Uvarint(rest)
 		if n <= 0 || size > uint64(len(rest)-n) {
-			return series{}, fmt.Errorf("%w: a counter named %x", errDamaged, name)
+			return series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
 		}
 		s.labels[i] = string(rest[n : n+int(size)])
 		rest = rest[n+int(size):]
@@ -92,20 +90,27 @@ func decodeSeries(name []byte) (series, error) {
 }
 
 // readCounts are the counters of a ledger as they are stored.
-func readCounts(reader engine.Reader, keys keyspace) (counts, error) {
-	prefix := keys.key(nil, counterDimension)
-	it, err := reader.NewIter(&engine.IterOptions{LowerBound: prefix, UpperBound: keys.key(nil, counterDimension+1)})
+func readCounts(from *rowstore.Rows) (counts, error) {
+	prefix := from.Keys.Key(nil, counterDimension)
+	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))
 	if err != nil {
-		return nil, wrapRead(err)
+		return nil, err
 	}
 	c := newCounts()
 	for it.First(); it.Valid(); it.Next() {
 		s, err := decodeSeries(slices.Clone(it.Key()[len(prefix):]))
-		value, decodeErr := decodeSeq(it.Value())
-		if err := errors.Join(err, decodeErr); err != nil {
-			return nil, errors.Join(fmt.Errorf("%w: %w", errDamaged, err), it.Close())
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		encoded, err := it.Value()
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		value, err := rowstore.DecodeSeq(encoded)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", rowstore.ErrDamaged, err), it.Close())
 		}
 		c[s] = value
 	}
-	return c, wrapRead(it.Close())
+	return c, errors.Join(it.Error(), it.Close())
 }

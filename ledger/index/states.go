@@ -1,11 +1,11 @@
 package index
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -17,7 +17,7 @@ const stateName = "state"
 // live until an event says otherwise (2.8).
 func (f *fold) stateOf(seq uint64) string {
 	var row [8]byte
-	_, value, found := f.rows.newest(recordStates, appendSeq(row[:0], seq))
+	_, value, found := f.rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found)
 }
 
@@ -28,7 +28,7 @@ func (v *View) State(seq uint64) (string, error) {
 		return string(record.Live), err
 	}
 	var row [8]byte
-	_, value, found, err := v.newest(recordStates, appendSeq(row[:0], seq))
+	_, value, found, err := v.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found), err
 }
 
@@ -36,14 +36,9 @@ func (v *View) State(seq uint64) (string, error) {
 // has, and looking for what is not there costs as much as the rest of a row.
 func (v *View) hasRestated() (bool, error) {
 	if v.restated == nil {
-		if err := v.point(); err != nil {
+		found, err := v.Any(v.Keys.Key(nil, recordStates))
+		if err != nil {
 			return false, err
-		}
-		v.touched++
-		first := v.keys.key(nil, recordStates)
-		found := v.points.SeekGE(first) && bytes.HasPrefix(v.points.Key(), first)
-		if err := v.points.Error(); err != nil {
-			return false, wrapRead(err)
 		}
 		v.restated = &found
 	}
@@ -77,10 +72,10 @@ func (f *fold) stateChanged(ctx context.Context, e *event.Event) error {
 		if err != nil {
 			return err
 		}
-		row := appendSeq(nil, target.Seq)
-		f.rows.put(recordStates, row, e.Seq, []byte(to))
-		id := identify([]byte(stateName), []byte(to))
-		f.rows.write(postings, id[:], target.Seq, []byte{isRecord})
+		row := rowstore.AppendSeq(nil, target.Seq)
+		f.rows.Put(recordStates, row, e.Seq, []byte(to))
+		id := rowstore.Identify([]byte(stateName), []byte(to))
+		f.rows.Write(postings, id[:], target.Seq, []byte{isRecord})
 	}
 	f.count(seriesOf(stateChangesTotal, to), 1)
 	return nil

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"runtime"
@@ -16,6 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/enginelog"
+	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
 
@@ -66,86 +69,52 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := filled(t, log)
 	c := testConfig(files)
-	poison := appendSeq(testKeys.eventHash(nil, storage.Hash{7}), 3)
+	poison := rowstore.AppendSeq(eventHashKey(testKeys, nil, storage.Hash{7}), 3)
 	s := openTest(t, c)
-	require.NoError(t, s.engine.Set(poison, nil, engine.NoSync))
+	require.NoError(t, s.rows.DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c)
-	_, err := get(s.engine, poison)
-	require.NoError(t, err, "the same layout stays as it is")
+	require.True(t, holds(t, s, poison), "the same layout stays as it is")
 	require.NoError(t, s.Close())
 
-	require.NoError(t, c.folder.writeLayout("colophon index, layout 0\n"))
+	overwrite(t, files, "index/LAYOUT", []byte("colophon index, layout 0\n"))
 	var messages bytes.Buffer
-	c.log = slog.New(slog.NewTextHandler(&messages, nil))
+	c.rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
 	s = openTest(t, c)
 	require.Contains(t, messages.String(), "built anew")
 	requireEvents(t, s, 0)
 	f := follow(t, s, log)
 	log.catchUp(f)
 	log.check(f)
-	_, err = get(s.engine, poison)
-	require.ErrorIs(t, err, storage.ErrNotFound)
+	require.False(t, holds(t, s, poison))
 	requireEvents(t, s, 20)
 	require.NoError(t, s.Close())
-	stored, err := c.folder.readLayout()
-	require.NoError(t, err)
-	require.Equal(t, layout, stored)
+	require.Equal(t, layout, string(read(t, files, "index/LAYOUT")))
 }
 
-// An emptying that is cut short at any point is gone on with at the next start:
-// what is left of the index never counts as one.
-func TestEmptyingCutShort(t *testing.T) {
-	log := newJournal(t, "default")
-	log.append(plains(t, 0, 20)...)
-	for fail := 0; ; fail++ {
-		files := filled(t, log)
-		whole, err := folder{files, "index"}.contents()
-		require.NoError(t, err)
-		operations := 0
-		c := testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
-				return nil
-			}
-			if operations++; operations > fail {
-				return errorfs.ErrInjected
-			}
-			return nil
-		})))
-		err = c.folder.empty()
-		if err == nil {
-			require.Greater(t, fail, len(whole))
-			break
-		}
-		require.ErrorIs(t, err, errorfs.ErrInjected)
-		left, err := folder{files, "index"}.contents()
-		require.NoError(t, err)
-		stored, err := folder{files, "index"}.readLayout()
-		require.NoError(t, err)
-		require.True(t, stored == spoilt || len(left) == len(whole) || len(left) == 0, "%q with %q", stored, left)
-		s := openTest(t, testConfig(files))
-		f := follow(t, s, log)
-		log.catchUp(f)
-		log.check(f)
-		requireEvents(t, s, 20)
-		require.NoError(t, s.Close())
-	}
+// holds reports whether a key is stored.
+func holds(t *testing.T, s *Store, key []byte) bool {
+	t.Helper()
+	it, err := s.rows.Iterate(key, append(key[:len(key):len(key)], 0))
+	require.NoError(t, err)
+	found := it.First()
+	require.NoError(t, errors.Join(it.Error(), it.Close()))
+	return found
 }
 
 func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
-	options := testConfig(files).engineOptions(func(error) {})
-	options.DisableWAL = false
-	precious, err := engine.Open("index", options)
+	c := testConfig(files)
+	precious, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.rows.Log, "", func(string) {})})
 	require.NoError(t, err)
 	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
 	require.NoError(t, precious.Close())
 	before, err := files.List("index")
 	require.NoError(t, err)
 
-	_, err = open(testConfig(files))
+	_, err = open(c)
 	require.ErrorContains(t, err, "holds no index")
 	after, err := files.List("index")
 	require.NoError(t, err)
@@ -162,7 +131,7 @@ func TestDamage(t *testing.T) {
 		c := testConfig(files)
 		s := openTest(t, c)
 		log.catchUp(follow(t, s, log))
-		require.NoError(t, s.engine.Flush())
+		require.NoError(t, s.rows.DB().Flush())
 		require.NoError(t, s.Close())
 		return files
 	}
@@ -183,7 +152,7 @@ func TestDamage(t *testing.T) {
 	}
 	for what, damage := range damages {
 		for _, name := range names {
-			if name == lockFile || name == layoutFile && what == "deleted" {
+			if name == "LOCK" || name == "LAYOUT" && what == "deleted" {
 				continue
 			}
 			t.Run(name+" "+what, func(t *testing.T) {
@@ -228,7 +197,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 		}
 		require.Equal(t, uint64(seq), found)
 	}
-	s.rebuilding.Wait()
+	s.rows.Rebuilt()
 	log.catchUp(f)
 	log.check(f)
 	requireSame(t, log.refold(), dump(t, s))
@@ -269,7 +238,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	}))
 	ended := make(chan int, 1)
 	c := testConfig(files)
-	c.exit = func(status int) {
+	c.rows.Exit = func(status int) {
 		ended <- status
 		runtime.Goexit()
 	}
@@ -278,7 +247,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	broken.Store(true)
-	_, err := s.engine.AsyncFlush()
+	_, err := s.rows.DB().AsyncFlush()
 	require.NoError(t, err)
 	require.Equal(t, 1, <-ended)
 }
@@ -299,9 +268,9 @@ func TestFullDisk(t *testing.T) {
 	log.append(plains(t, 0, 5)...)
 	warned := make(lines, 10)
 	c := testConfig(files)
-	c.log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c.rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
-	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes - 1, TotalBytes: 1 << 40})
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
 	f := newFollower(s, log.name, log.store)
 	for range 3 {
 		require.NoError(t, f.catchUp(t.Context()))
@@ -313,7 +282,7 @@ func TestFullDisk(t *testing.T) {
 	f = follow(t, s, log)
 	require.Contains(t, <-warned, "nearly full")
 	require.NoError(t, f.Err())
-	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: minFreeBytes, TotalBytes: 1 << 40})
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes, TotalBytes: 1 << 40})
 	require.NoError(t, f.Wait(t.Context(), 5))
 	log.check(f)
 	require.NoError(t, s.Close())

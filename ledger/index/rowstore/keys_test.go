@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"bytes"
@@ -13,26 +13,25 @@ import (
 
 // drawKey draws a key as the index writes them. Few different bytes stand in it, so
 // that keys begin alike.
-func drawKey(t *rapid.T, name string, d dimension) []byte {
-	k := numbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).key(nil, d)
+func drawKey(t *rapid.T, name string, d Dimension) []byte {
+	k := KeyspaceNumbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Key(nil, d)
 	some := rapid.SampledFrom([]byte{0, 1, 0xff})
-	if rowBytes[d] == 0 {
+	if testSchema[d] == 0 {
 		return append(k, rapid.SliceOfN(some, 0, 30).Draw(t, name)...)
 	}
-	row := rapid.SliceOfN(some, rowBytes[d], rowBytes[d]).Draw(t, name)
-	return appendVersion(append(k, row...), rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxUint64}).Draw(t, name+" version"))
+	row := rapid.SliceOfN(some, testSchema[d], testSchema[d]).Draw(t, name)
+	return AppendVersion(append(k, row...), rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxUint64}).Draw(t, name+" version"))
 }
 
 // Keys are ordered by their bytes, and what stands before a version is ordered as
 // they are: the engine relies on both.
 func TestComparer(t *testing.T) {
-	c := comparer()
+	c := testSchema.comparer()
 	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index of another comparer is refused")
 	rapid.Check(t, func(t *rapid.T) {
-		dimensions := rapid.SampledFrom([]dimension{numberDimension, cursorDimension, counterDimension, hashDimension,
-			recordedMarks, recordedTimes, occurrences, postings, recordStates, occurredUntil})
+		dimensions := rapid.SampledFrom([]Dimension{numberDimension, 0x01, 0x02, 0x22, testPlain, testSeq, testOnly})
 		of := dimensions.Draw(t, "dimension")
-		a, b := drawKey(t, "a", of), drawKey(t, "b", rapid.SampledFrom([]dimension{of, of, dimensions.Draw(t, "another")}).Draw(t, "of b"))
+		a, b := drawKey(t, "a", of), drawKey(t, "b", rapid.SampledFrom([]Dimension{of, of, dimensions.Draw(t, "another")}).Draw(t, "of b"))
 		order := bytes.Compare(a, b)
 		require.Equal(t, order, c.Compare(a, b))
 		require.Equal(t, order == 0, c.Equal(a, b))
@@ -40,8 +39,8 @@ func TestComparer(t *testing.T) {
 			require.Negative(t, order)
 		}
 		rowA, rowB := a[:c.Split(a)], b[:c.Split(b)]
-		if a[len(keyspace{})]&versionedBit > 0 {
-			require.Len(t, rowA, len(a)-versionBytes)
+		if a[len(Keyspace{})]&VersionedBit > 0 {
+			require.Len(t, rowA, len(a)-VersionBytes)
 			require.Negative(t, c.Compare(rowA, a))
 		} else {
 			require.Equal(t, a, rowA)
@@ -62,21 +61,12 @@ func TestComparer(t *testing.T) {
 	})
 }
 
-// Every dimension with versions says how long its rows are, and no other does.
-func TestRowBytes(t *testing.T) {
-	for d, n := range rowBytes {
-		if n > 0 {
-			require.NotZero(t, d&versionedBit, "%#x", d)
-		}
-	}
-}
-
 // Later versions come first, and the key says which it is of.
 func TestVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
-		first, second := appendVersion([]byte("row"), a), appendVersion([]byte("row"), b)
-		require.Equal(t, a, versionOf(first))
+		first, second := AppendVersion([]byte("row"), a), AppendVersion([]byte("row"), b)
+		require.Equal(t, a, VersionOf(first))
 		require.Equal(t, cmp.Compare(b, a), bytes.Compare(first, second))
 	})
 }

@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"errors"
@@ -10,10 +10,6 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
-
-// layout names what the keys and values of this build look like and what is
-// counted. It changes with either: an index of another layout is emptied.
-const layout = "colophon index, layout 9\n"
 
 // spoilt stands in the layout's place while the index is being emptied, and
 // once it was found damaged: it is no layout, so the next start empties it.
@@ -29,8 +25,9 @@ const (
 
 // folder is the place of an index. Its methods are for whoever holds the lock.
 type folder struct {
-	files vfs.FS
-	dir   string
+	files  vfs.FS
+	dir    string
+	layout string // of this build
 }
 
 func (f folder) path(name string) string { return f.files.PathJoin(f.dir, name) }
@@ -53,7 +50,7 @@ func (f folder) acquire() (*engine.Lock, error) {
 func (f folder) prepare() (emptied bool, err error) {
 	stored, err := f.readLayout()
 	switch {
-	case err == nil && stored == layout:
+	case err == nil && stored == f.layout:
 		return false, nil
 	case err == nil:
 		return true, f.empty()
@@ -67,7 +64,7 @@ func (f folder) prepare() (emptied bool, err error) {
 	if len(names) > 0 {
 		return false, fmt.Errorf("the folder is not empty and holds no index (there is %q)", names[0])
 	}
-	return false, f.writeLayout(layout)
+	return false, f.writeLayout(f.layout)
 }
 
 // empty deletes the index. Wherever it is cut short, the next start goes on.
@@ -87,7 +84,7 @@ func (f folder) empty() error {
 	if err := f.sync(); err != nil {
 		return err
 	}
-	return f.writeLayout(layout)
+	return f.writeLayout(f.layout)
 }
 
 // contents are the names in the folder beside those of this file.
@@ -139,10 +136,10 @@ func (f folder) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// minFreeBytes is the free space below which nothing is folded: on a disk that
+// MinFreeBytes is the free space below which nothing is folded: on a disk that
 // is full the engine could only end the process, and with it the ledger. It is
 // less than the least mark of the log, so that what was committed is folded.
-const minFreeBytes = 24 << 20
+const MinFreeBytes = 24 << 20
 
 // roomy reports whether there is room to fold. A file system that cannot say
 // how much it has counts as roomy.
@@ -154,7 +151,7 @@ func (f folder) roomy() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("checking free space: %w", err)
 	}
-	return usage.AvailBytes >= minFreeBytes, nil
+	return usage.AvailBytes >= MinFreeBytes, nil
 }
 
 // environmental reports whether the operating system failed (no permission, too

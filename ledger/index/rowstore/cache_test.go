@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"bytes"
@@ -9,32 +9,32 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelStretch is a stretch as the cache has to give it back: its versions.
-type modelStretch []row
+// modelRun is a version run as the cache has to give it back: its versions.
+type modelRun []Version
 
 // add adds a version, in place of one that has its seq.
-func (m modelStretch) add(seq uint64, value []byte) modelStretch {
-	if last := len(m) - 1; m[last].seq == seq {
+func (m modelRun) add(seq uint64, value []byte) modelRun {
+	if last := len(m) - 1; m[last].Seq == seq {
 		m = m[:last:last]
 	}
-	return append(m[:len(m):len(m)], row{seq, value})
+	return append(m[:len(m):len(m)], Version{seq, value})
 }
 
-// encode writes a stretch by other means than the cache's.
-func (m modelStretch) encode() []byte {
+// encode writes a version run by other means than the cache's.
+func (m modelRun) encode() []byte {
 	var encoded []byte
 	for i, v := range m {
 		if i > 0 {
-			encoded = appendNumbers(encoded, v.seq-m[i-1].seq)
+			encoded = AppendNumbers(encoded, v.Seq-m[i-1].Seq)
 		}
-		encoded = append(appendNumbers(encoded, uint64(len(v.value))), v.value...)
+		encoded = append(AppendNumbers(encoded, uint64(len(v.Value))), v.Value...)
 	}
 	return encoded
 }
 
 // requireKept fails unless a row is kept as the model has it, and its newest version
 // found.
-func requireKept(t tester, want modelStretch, g *generation, at place) {
+func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	t.Helper()
 	e := &g.entries[at]
 	seq, value, found := g.newest(at)
@@ -43,14 +43,14 @@ func requireKept(t tester, want modelStretch, g *generation, at place) {
 	if !found {
 		return
 	}
-	require.Equal(t, want.encode(), g.stretchOf(e))
+	require.Equal(t, want.encode(), g.runOf(e))
 	newest := want[len(want)-1]
-	require.Equal(t, newest.seq, seq)
-	require.Equal(t, string(newest.value), string(value))
-	again, err := spanOf(e.first, g.stretchOf(e))
+	require.Equal(t, newest.Seq, seq)
+	require.Equal(t, string(newest.Value), string(value))
+	again, err := spanOf(e.first, g.runOf(e))
 	require.NoError(t, err)
 	require.Equal(t, again, e.span)
-	require.Equal(t, want[0].seq, e.first)
+	require.Equal(t, want[0].Seq, e.first)
 }
 
 // What was kept or found since the last turn but one is there as it was changed last,
@@ -60,11 +60,11 @@ func TestRowCacheEqualsModel(t *testing.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")
 		var cache rowCache
 		cache.turn(limit)
-		young, old := make(map[string]modelStretch), make(map[string]modelStretch)
+		current, previous := make(map[string]modelRun), make(map[string]modelRun)
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
-			if few(t, "step", "use", "use", "use", "turn") == "turn" {
-				if cache.young.used >= limit/8*3 {
-					young, old = make(map[string]modelStretch), young
+			if rapid.SampledFrom([]string{"use", "use", "use", "turn"}).Draw(t, "step") == "turn" {
+				if cache.current.used >= limit/8*3 {
+					current, previous = make(map[string]modelRun), current
 				}
 				cache.turn(limit)
 				continue
@@ -72,15 +72,15 @@ func TestRowCacheEqualsModel(t *testing.T) {
 			name := fmt.Sprintf("row %d", rapid.IntRange(0, 40).Draw(t, "row"))
 			value := []byte(rapid.StringN(0, 60, -1).Draw(t, "value"))
 			seq := rapid.Uint64Range(0, 1<<40).Draw(t, "seq")
-			want, kept := young[name]
+			want, kept := current[name]
 			if !kept {
-				want, kept = old[name]
+				want, kept = previous[name]
 			}
 			at := cache.find([]byte(name))
 			require.Equal(t, kept, at != 0)
-			switch what := few(t, "what", "add", "add", "replace", "keep", "find"); {
+			switch what := rapid.SampledFrom([]string{"add", "add", "replace", "keep", "find"}).Draw(t, "what"); {
 			case !kept && what != "find" || what == "keep":
-				want = modelStretch{{seq, value}}[:rapid.IntRange(0, 1).Draw(t, "versions")]
+				want = modelRun{{seq, value}}[:rapid.IntRange(0, 1).Draw(t, "versions")]
 				s := span{}
 				if len(want) > 0 {
 					s = spanFrom(seq)
@@ -89,18 +89,18 @@ func TestRowCacheEqualsModel(t *testing.T) {
 			case at == 0:
 				continue
 			case what == "replace":
-				want = modelStretch{{seq, value}}
-				cache.young.replace(at, spanFrom(seq), want.encode())
+				want = modelRun{{seq, value}}
+				cache.current.replace(at, spanFrom(seq), want.encode())
 			case what == "add" && len(want) > 0:
-				seq = want[len(want)-1].seq + rapid.Uint64Range(0, 300).Draw(t, "distance")
-				full := len(want.encode()) >= stretchBytes && seq > want[len(want)-1].seq
-				require.Equal(t, !full, cache.young.takes(at, seq))
+				seq = want[len(want)-1].Seq + rapid.Uint64Range(0, 300).Draw(t, "distance")
+				full := len(want.encode()) >= runBytes && seq > want[len(want)-1].Seq
+				require.Equal(t, !full, cache.current.takes(at, seq))
 				before := len(want.encode())
 				want = want.add(seq, value)
-				require.Equal(t, len(want.encode())-before, cache.young.add(at, seq, value))
+				require.Equal(t, len(want.encode())-before, cache.current.add(at, seq, value))
 			}
-			young[name] = want
-			requireKept(t, want, &cache.young, at)
+			current[name] = want
+			requireKept(t, want, &cache.current, at)
 		}
 	})
 }
@@ -114,14 +114,14 @@ func TestRowCacheIsBounded(t *testing.T) {
 	}
 	value := bytes.Repeat([]byte("x"), 200)
 	for n := range 100_000 {
-		if cache.young.heads == nil || cache.full(limit) {
+		if cache.current.heads == nil || cache.full(limit) {
 			cache.turn(limit)
 		}
 		if n%3000 == 1 {
 			keep(fmt.Sprintf("large %d", n), n, bytes.Repeat(value, 1000))
 		}
 		keep(fmt.Sprintf("row %d", n), n, value)
-		require.LessOrEqual(t, cache.young.used, limit/2+1000*len(value)+1000)
+		require.LessOrEqual(t, cache.current.used, limit/2+1000*len(value)+1000)
 	}
 	for range 3 { // no large values any more
 		for n := 0; !cache.full(limit); n++ {
@@ -129,7 +129,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 		}
 		cache.turn(limit)
 	}
-	for _, g := range []*generation{&cache.young, &cache.old} {
+	for _, g := range []*generation{&cache.current, &cache.previous} {
 		held := cap(g.heads)*4 + cap(g.entries)*entryBytes
 		for _, block := range g.blocks {
 			held += len(block)

@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"sync"
@@ -41,21 +41,21 @@ const lastLevel = 6
 
 // engineOptions are for small keys that arrive in random order and are mostly
 // read one at a time. found is told of damage, once.
-func (c config) engineOptions(found func(damage error)) *engine.Options {
+func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
-		FS:       frames.Files{FS: c.folder.files},
-		Comparer: comparer(),
+		FS:       frames.Files{FS: c.Files},
+		Comparer: c.Schema.comparer(),
 		// After a crash what was not flushed is folded again.
 		DisableWAL:                  true,
 		FormatMajorVersion:          engineFormat,
-		CacheSize:                   int64(c.cacheBytes),
-		MemTableSize:                uint64(c.memTableBytes),
+		CacheSize:                   int64(c.CacheBytes),
+		MemTableSize:                uint64(c.MemTableBytes),
 		MemTableStopWritesThreshold: queuedTables,
 		MaxOpenFiles:                512,
 		L0CompactionThreshold:       compactAt,
 		L0StopWritesThreshold:       stopAt,
 		LBaseMaxBytes:               oneLevelBytes,
-		Logger:                      enginelog.New(c.log, "ledger/index: exit", c.fail),
+		Logger:                      enginelog.New(c.Log, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once
 	o.EventListener = &engine.EventListener{
@@ -63,7 +63,7 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 			once.Do(func() { found(info.Details) })
 		},
 	}
-	// A stretch is not an older version of the one after it.
+	// A version run is not an older version of the one after it.
 	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
 		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
 	}
@@ -74,7 +74,7 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	if c.anew {
+	if c.Anew {
 		o.L0CompactionThreshold = anewCompactAt
 		// Nor is anything rewritten for keys that were removed: rankings have many.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
@@ -88,16 +88,16 @@ func (c config) engineOptions(found func(damage error)) *engine.Options {
 
 // spoil has a damaged index emptied at the next start, should it not be emptied before.
 // Until then queries that meet the damage fail, and all others are answered.
-func (c config) spoil(damage error) {
-	c.log.Error("the index is damaged", "dir", c.folder.dir, "error", damage)
-	if err := c.folder.writeLayout(spoilt); err != nil {
-		c.log.Error("marking the damaged index", "dir", c.folder.dir, "error", err)
+func (c *Config) spoil(damage error) {
+	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
+	if err := c.folder().writeLayout(spoilt); err != nil {
+		c.Log.Error("marking the damaged index", "dir", c.Dir, "error", err)
 	}
 }
 
 // fail ends the process: a write has failed, and the engine would go on and leave
 // a gap that no cursor shows. (Of its write-ahead log it panics by itself.)
-func (c config) fail(msg string) {
-	c.log.Error("the index's storage failed, the process ends", "reason", msg)
-	c.exit(1)
+func (c *Config) fail(msg string) {
+	c.Log.Error("the index's storage failed, the process ends", "reason", msg)
+	c.Exit(1)
 }

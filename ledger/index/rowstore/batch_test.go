@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"slices"
@@ -12,12 +12,12 @@ import (
 
 // A batch leaves what its writes leave one after the other.
 func TestWritesEqualModel(t *testing.T) {
-	s := openTest(t, testConfig(vfs.NewMem()))
-	defer func() { require.NoError(t, s.Close()) }()
+	s := openTestRows(t, vfs.NewMem())
+	defer func() { require.NoError(t, s.Close(nil)) }()
 	rapid.Check(t, func(t *rapid.T) {
-		space := testKeys
-		require.NoError(t, s.engine.DeleteRange(space[:], space.end(), engine.NoSync))
-		stored, w := make(map[string]string), new(writes)
+		space := KeyspaceNumbered(1)
+		require.NoError(t, s.engine.DeleteRange(space[:], space.End(), engine.NoSync))
+		stored, w := make(map[string]string), &Batch{engine: s.engine}
 		once := make(map[string]bool) // keys that are set once and undone, over and over
 		for range rapid.IntRange(1, 3).Draw(t, "batches") {
 			w.reset(1 << 20)
@@ -49,10 +49,10 @@ func TestWritesEqualModel(t *testing.T) {
 					delete(stored, name)
 				}
 			}
-			require.NoError(t, w.commit(s.engine))
+			require.NoError(t, w.Commit())
 		}
 		got := make(map[string]string)
-		it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: space[:], UpperBound: space.end()})
+		it, err := s.engine.NewIter(&engine.IterOptions{LowerBound: space[:], UpperBound: space.End()})
 		require.NoError(t, err)
 		for ok := it.First(); ok; ok = it.Next() {
 			got[string(it.Key())] = string(it.Value())

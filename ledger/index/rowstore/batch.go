@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"bytes"
@@ -11,12 +11,14 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// writes gathers what a batch writes. The engine sorts a batch key by key, by its
+// Batch gathers what a batch writes. The engine sorts a batch key by key, by its
 // comparer; here most keys are told apart by a number.
-type writes struct {
+type Batch struct {
 	list  []write
 	spare []write // scratch of sort
 	bytes []byte  // keys and values
+
+	engine *engine.DB // that takes them
 }
 
 // write is one of them.
@@ -41,12 +43,12 @@ const (
 const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
 // size is about how many bytes there are.
-func (w *writes) size() int { return len(w.bytes) + len(w.list)*writeBytes }
+func (w *Batch) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
 // add adds one; of several to one key the last counts.
-func (w *writes) add(kind writeKind, key, value []byte) {
+func (w *Batch) add(kind writeKind, key, value []byte) {
 	w.list = append(roomFor(w.list, 1), write{
-		order: orderOf(key, len(keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
+		order: orderOf(key, len(Keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
 	})
 	w.bytes = append(append(roomFor(w.bytes, len(key)+len(value)), key...), value...)
 }
@@ -70,14 +72,14 @@ func roomFor[T any](s []T, more int) []T {
 }
 
 // reset empties it. Memory that is far beyond the usual is not kept.
-func (w *writes) reset(usual int) {
+func (w *Batch) reset(usual int) {
 	if cap(w.bytes)+cap(w.list)*writeBytes > 3*usual {
-		*w = writes{}
+		*w = Batch{engine: w.engine}
 	}
 	w.list, w.bytes = w.list[:0], w.bytes[:0]
 }
 
-func (w *writes) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.key] }
+func (w *Batch) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.key] }
 
 // fewWrites are so few that they are compared one by one, and no key is so long as
 // longKey but where few share so much of it.
@@ -87,14 +89,14 @@ const (
 )
 
 // sort sorts by key, those to one key in the order in which they were added.
-func (w *writes) sort() {
+func (w *Batch) sort() {
 	w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
-	w.sortBehind(len(keyspace{}), w.list, w.spare)
+	w.sortBehind(len(Keyspace{}), w.list, w.spare)
 }
 
 // sortBehind sorts writes whose keys are the same up to a place, behind which their order
 // is taken.
-func (w *writes) sortBehind(place int, list, spare []write) {
+func (w *Batch) sortBehind(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
 		to := from + 1
@@ -102,15 +104,15 @@ func (w *writes) sortBehind(place int, list, spare []write) {
 			to++
 		}
 		if to-from > 1 {
-			w.sortAlike(place+orderBytes, list[from:to], spare[from:to])
+			w.sortEqual(place+orderBytes, list[from:to], spare[from:to])
 		}
 		from = to
 	}
 }
 
-// sortAlike sorts writes whose order is the same, and their keys with it, up to a place
+// sortEqual sorts writes whose order is the same, and their keys with it, up to a place
 // or to where they end.
-func (w *writes) sortAlike(place int, list, spare []write) {
+func (w *Batch) sortEqual(place int, list, spare []write) {
 	if len(list) <= fewWrites || place >= longKey {
 		slices.SortFunc(list, func(a, b write) int {
 			return cmp.Or(bytes.Compare(w.keyOf(&a), w.keyOf(&b)), cmp.Compare(a.at, b.at))
@@ -151,11 +153,11 @@ func sortByOrder(list, spare []write) {
 	copy(list, from) // nothing to do where it is there
 }
 
-// commit sorts the writes and has the engine take them.
-func (w *writes) commit(db *engine.DB) error {
+// Commit sorts the writes and has the engine take them.
+func (w *Batch) Commit() error {
 	w.sort()
 	const overhead = 16 // of the engine's, for each and for all
-	batch := db.NewBatchWithSize(len(w.bytes) + overhead*(len(w.list)+1))
+	batch := w.engine.NewBatchWithSize(len(w.bytes) + overhead*(len(w.list)+1))
 	for i := range w.list {
 		one := &w.list[i]
 		key := w.keyOf(one)

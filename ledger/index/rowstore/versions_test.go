@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"slices"
@@ -10,27 +10,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzStretch decodes what may be versions of a row: they come to the same bytes again,
+// FuzzVersionRun decodes what may be versions of a row: they come to the same bytes again,
 // or are damaged.
-func FuzzStretch(f *testing.F) {
-	f.Add(uint64(7), modelStretch{{7, []byte("one")}, {9, nil}, {1000, []byte("three")}}.encode())
+func FuzzVersionRun(f *testing.F) {
+	f.Add(uint64(7), modelRun{{7, []byte("one")}, {9, nil}, {1000, []byte("three")}}.encode())
 	f.Add(uint64(0), []byte{0})
 	f.Add(uint64(1), []byte{9, 'x'})
 	f.Add(uint64(1), []byte{})
 	f.Fuzz(func(t *testing.T, first uint64, encoded []byte) {
-		var versions modelStretch
-		s := openStretch(first, encoded)
+		var versions modelRun
+		s := openRun(first, encoded)
 		for more := s.err == nil; more; more = s.next() {
-			versions = append(versions, s.row)
+			versions = append(versions, s.Version)
 		}
 		if s.err != nil {
-			require.ErrorIs(t, s.err, errDamaged)
+			require.ErrorIs(t, s.err, ErrDamaged)
 			return
 		}
-		again := openStretch(first, versions.encode())
+		again := openRun(first, versions.encode())
 		for _, v := range versions {
-			require.Equal(t, v.seq, again.seq)
-			require.Equal(t, string(v.value), string(again.value))
+			require.Equal(t, v.Seq, again.Seq)
+			require.Equal(t, string(v.Value), string(again.Value))
 			again.next()
 		}
 		require.NoError(t, again.err)
@@ -40,41 +40,41 @@ func FuzzStretch(f *testing.F) {
 
 // rowsUnderTest writes versions of a few rows, and keeps them as they were written.
 type rowsUnderTest struct {
-	rows rows
-	keys keyspace
-	all  map[byte][]row // the newest last
+	rows Rows
+	keys Keyspace
+	all  map[byte][]Version // the newest last
 }
 
 // write draws what one event does to rows.
 func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	for range rapid.IntRange(0, 3).Draw(t, "versions") {
 		name := rapid.SampledFrom([]byte{1, 2, 3, 4}).Draw(t, "row")
-		id := identity{name}
+		id := Identity{name}
 		value := rapid.SliceOfN(rapid.Byte(), 0, 90).Draw(t, "value")
-		at, newest, found := u.rows.newest(postings, id[:])
+		at, newest, found := u.rows.Newest(testPlain, id[:])
 		before := u.all[name]
 		require.Equal(t, len(before) > 0, found)
 		if found {
-			require.Equal(t, before[len(before)-1].seq, at)
-			require.Equal(t, string(before[len(before)-1].value), string(newest))
+			require.Equal(t, before[len(before)-1].Seq, at)
+			require.Equal(t, string(before[len(before)-1].Value), string(newest))
 		}
 		if found && at == seq {
 			before = before[:len(before)-1]
-			u.rows.put(postings, id[:], seq, value)
+			u.rows.Put(testPlain, id[:], seq, value)
 		} else if rapid.IntRange(0, 5).Draw(t, "how") == 0 {
-			u.rows.start(postings, id[:], seq, value)
+			u.rows.Start(testPlain, id[:], seq, value)
 		} else {
-			u.rows.put(postings, id[:], seq, value)
+			u.rows.Put(testPlain, id[:], seq, value)
 		}
-		u.all[name] = append(before[:len(before):len(before)], row{seq, slices.Clone(value)})
+		u.all[name] = append(before[:len(before):len(before)], Version{seq, slices.Clone(value)})
 	}
 }
 
 // below are the versions of a row of seqs from one on and below another.
-func (u *rowsUnderTest) between(name byte, from, below uint64) []row {
-	var some []row
+func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
+	var some []Version
 	for _, r := range u.all[name] {
-		if r.seq >= from && r.seq < below {
+		if r.Seq >= from && r.Seq < below {
 			some = append(some, r)
 		}
 	}
@@ -84,26 +84,26 @@ func (u *rowsUnderTest) between(name byte, from, below uint64) []row {
 // What is written by batches, however rows share keys and caches forget, is what is read
 // at any size, in either direction and from anywhere.
 func TestVersionsEqualModel(t *testing.T) {
-	s := openTest(t, testConfig(vfs.NewMem()))
-	defer func() { require.NoError(t, s.Close()) }()
+	s := openTestRows(t, vfs.NewMem())
+	defer func() { require.NoError(t, s.Close(nil)) }()
 	number := uint16(0)
 	rapid.Check(t, func(t *rapid.T) {
 		number++
-		u := rowsUnderTest{keys: numbered(number), all: make(map[byte][]row)}
-		u.rows = rows{engine: s.engine, keys: u.keys}
+		u := rowsUnderTest{keys: KeyspaceNumbered(number), all: make(map[byte][]Version)}
+		u.rows = Rows{engine: s.engine, Keys: u.keys}
 		seq := uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "batches") {
-			u.rows.begin(limits{batch: 1 << 20, kept: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
+			u.rows.Begin(Limits{Batch: 1 << 20, Kept: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
 			for range rapid.IntRange(0, 30).Draw(t, "events") {
 				seq += rapid.SampledFrom([]uint64{1, 1, 1, 2, 1000}).Draw(t, "distance")
 				u.write(t, seq)
 			}
-			batch := u.rows.takeOff()
+			batch := u.rows.Take()
 			require.Zero(t, u.rows.waiting)
-			require.NoError(t, batch.commit(s.engine))
-			require.NoError(t, u.rows.end())
+			require.NoError(t, batch.Commit())
+			require.NoError(t, u.rows.End())
 		}
-		v := &View{keys: u.keys, snapshot: s.engine.NewSnapshot(), size: rapid.Uint64Range(0, seq+1).Draw(t, "size")}
+		v := &Reader{Keys: u.keys, snapshot: s.engine.NewSnapshot(), size: rapid.Uint64Range(0, seq+1).Draw(t, "size")}
 		defer func() { require.NoError(t, errorsOf(v.points, v.snapshot)) }()
 		for name := range byte(5) {
 			u.check(t, v, name)
@@ -112,46 +112,46 @@ func TestVersionsEqualModel(t *testing.T) {
 }
 
 // check holds what a view reads of a row against what was written.
-func (u *rowsUnderTest) check(t *rapid.T, v *View, name byte) {
-	id := identity{name}
-	at := rapid.Uint64Range(0, v.size).Draw(t, "at")
+func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
+	id := Identity{name}
+	at := rapid.Uint64Range(0, v.Size()).Draw(t, "at")
 	want := u.between(name, 0, at)
-	seq, value, found, err := v.newestBelow(postings, id[:], at)
+	seq, value, found, err := v.NewestBelow(testPlain, id[:], at)
 	require.NoError(t, err)
 	require.Equal(t, len(want) > 0, found)
 	if found {
-		require.Equal(t, want[len(want)-1].seq, seq)
-		require.Equal(t, string(want[len(want)-1].value), string(value))
+		require.Equal(t, want[len(want)-1].Seq, seq)
+		require.Equal(t, string(want[len(want)-1].Value), string(value))
 	}
 	i := len(want)
-	for r, err := range v.descend(postings, id[:], at) {
+	for r, err := range v.Descend(testPlain, id[:], at) {
 		require.NoError(t, err)
 		i--
-		require.Equal(t, want[i].seq, r.seq)
-		require.Equal(t, string(want[i].value), string(r.value))
+		require.Equal(t, want[i].Seq, r.Seq)
+		require.Equal(t, string(want[i].Value), string(r.Value))
 	}
 	require.Zero(t, i)
-	want = u.between(name, at, v.size)
-	for r, err := range v.ascend(postings, id[:], at) {
+	want = u.between(name, at, v.Size())
+	for r, err := range v.Ascend(testPlain, id[:], at) {
 		require.NoError(t, err)
-		require.Equal(t, want[i].seq, r.seq)
-		require.Equal(t, string(want[i].value), string(r.value))
+		require.Equal(t, want[i].Seq, r.Seq)
+		require.Equal(t, string(want[i].Value), string(r.Value))
 		i++
 	}
 	require.Len(t, want, i)
-	walk := v.descent(postings, id[:])
-	for at < v.size && at > 0 {
+	walk := v.Descent(testPlain, id[:])
+	for at < v.Size() && at > 0 {
 		want := u.between(name, 0, at+1)
-		r, ok, err := walk.seek(at)
+		r, ok, err := walk.Seek(at)
 		require.NoError(t, err)
 		require.Equal(t, len(want) > 0, ok)
 		if !ok {
 			break
 		}
-		require.Equal(t, want[len(want)-1].seq, r.seq)
-		at = r.seq - min(r.seq, rapid.Uint64Range(0, 40).Draw(t, "down"))
+		require.Equal(t, want[len(want)-1].Seq, r.Seq)
+		at = r.Seq - min(r.Seq, rapid.Uint64Range(0, 40).Draw(t, "down"))
 	}
-	require.NoError(t, walk.close())
+	require.NoError(t, walk.Close())
 }
 
 // errorsOf closes what a view has open.

@@ -1,4 +1,4 @@
-package index
+package rowstore
 
 import (
 	"errors"
@@ -23,9 +23,9 @@ type usage struct {
 	rebuilds int
 }
 
-// acquire keeps the engine as it is until it is released, and says how many were
+// Acquire keeps the engine as it is until it is released, and says how many were
 // replaced before it.
-func (s *Store) acquire() (replaced int, err error) {
+func (s *Store) Acquire() (replaced int, err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	if s.usage.refused == nil {
@@ -34,7 +34,7 @@ func (s *Store) acquire() (replaced int, err error) {
 	return s.usage.rebuilds, s.usage.refused
 }
 
-func (s *Store) release() {
+func (s *Store) Release() {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	if s.usage.users--; s.usage.users == 0 {
@@ -42,9 +42,9 @@ func (s *Store) release() {
 	}
 }
 
-// refused is why nobody may begin to use the engine, and who does should end; nil if
+// Refused is why nobody may begin to use the engine, and who does should end; nil if
 // everybody may.
-func (s *Store) refused() error {
+func (s *Store) Refused() error {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.refused
@@ -64,34 +64,35 @@ func (s *Store) Rebuilds() int {
 	return s.usage.rebuilds
 }
 
-// count notes that a follower has begun to run or has ended.
-func (s *Store) count(running int) {
+// CountRunning notes that a follower has begun to run or has ended.
+func (s *Store) CountRunning(running int) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	s.usage.running += running
 }
 
-// isDamage reports whether an error says that what the index has stored cannot be used.
-func isDamage(err error) bool {
-	return errors.Is(err, errDamaged) || engine.IsCorruptionError(err) && !errors.Is(err, errLog)
-}
+// ErrDamaged: what is stored cannot be what this build has written.
+var ErrDamaged = errors.New("index: damaged")
 
-// damaged has the index replaced that was found damaged, the one before which so many
+// IsCorruption reports whether an error of the engine says that its files are damaged.
+func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
+
+// ReportDamage has the index replaced that was found damaged, the one before which so many
 // were replaced, and reports whether it is going to be or was: the followers then begin
 // anew. It may be called from anywhere. In any case the next start builds the index anew
 // if this process does not come to it.
-func (s *Store) damaged(err error, replaced int) bool {
+func (s *Store) ReportDamage(err error, replaced int) bool {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	switch {
 	case errors.Is(s.usage.refused, ErrRebuilding), s.usage.rebuilds > replaced:
 		return true
-	case s.config.readOnly, s.usage.refused != nil, s.usage.rebuilds > 0, s.usage.running == 0:
+	case s.config.ReadOnly, s.usage.refused != nil, s.usage.rebuilds > 0, s.usage.running == 0:
 		return false
 	}
 	s.usage.refused = ErrRebuilding
 	s.usage.rebuilds++
-	s.config.log.Error("the index is damaged, it is built anew", "dir", s.config.folder.dir, "error", err)
+	s.config.Log.Error("the index is damaged, it is built anew", "dir", s.config.Dir, "error", err)
 	s.rebuilding.Go(s.rebuild)
 	return true
 }
@@ -106,26 +107,18 @@ func (s *Store) rebuild() {
 	s.usage.mu.Unlock()
 	err := s.reopen()
 	if err != nil {
-		s.config.log.Error("the damaged index could not be replaced", "dir", s.config.folder.dir, "error", err)
+		s.config.Log.Error("the damaged index could not be replaced", "dir", s.config.Dir, "error", err)
 	}
-	followers := s.Followers()
-	for _, f := range followers {
-		empty := newCounters(newCounts())
-		f.publish(&snapshot{readings: empty.published(), superseded: make(chan struct{})})
-	}
-	s.refuse(err)
-	for _, f := range followers {
-		f.Wake()
-	}
+	s.config.Replaced(func() { s.refuse(err) })
 }
 
 // reopen empties the folder and opens the engine again. Nobody uses it.
 func (s *Store) reopen() error {
 	if err := s.engine.Close(); err != nil {
-		s.config.log.Info("closing the damaged index", "error", err)
+		s.config.Log.Info("closing the damaged index", "error", err)
 	}
 	s.engine = nil
-	if err := s.config.folder.empty(); err != nil {
+	if err := s.config.folder().empty(); err != nil {
 		return err
 	}
 	return s.openEngine()

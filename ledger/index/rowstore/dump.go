@@ -1,0 +1,40 @@
+package rowstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Dump lists all that is stored, a line for each key, with the names of keyspaces in place
+// of their numbers: stores with the same rows have the same lines. It is for tests. The
+// store is acquired.
+func (s *Store) Dump() (lines []string, err error) {
+	it, err := s.Iterate(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	names := make(map[Keyspace]string)
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		key := it.Key()
+		space := Keyspace(key)
+		if space == (Keyspace{}) && Dimension(key[len(space)]) == numberDimension {
+			name := string(key[len(space)+1:])
+			names[Keyspace(value)] = name
+			lines = append(lines, name)
+			continue
+		}
+		name, known := names[space]
+		if !known {
+			return nil, fmt.Errorf("key %x belongs to no name", key)
+		}
+		lines = append(lines, fmt.Sprintf("%s %x = %x", name, key[len(space):], value))
+	}
+	slices.Sort(lines)
+	return lines, it.Error()
+}

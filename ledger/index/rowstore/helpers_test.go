@@ -1,0 +1,31 @@
+package rowstore
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// Dimensions of tests: rows of an identity, of a seq, and the only row of its dimension.
+const (
+	testPlain Dimension = VersionedBit
+	testSeq   Dimension = 0x90
+	testOnly  Dimension = 0x91
+)
+
+var testSchema = Schema{testPlain: len(Identity{}), testSeq: SeqBytes, testOnly: 1}
+
+func testRows(files vfs.FS) Config {
+	return Config{
+		Files: files, Dir: "index", Layout: "a layout of tests\n", Schema: &testSchema, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+		Log: slog.New(slog.DiscardHandler), Exit: os.Exit,
+	}
+}
+
+func openTestRows(t require.TestingT, files vfs.FS) *Store {
+	s, err := Open(testRows(files))
+	require.NoError(t, err)
+	return s
+}

@@ -1,0 +1,89 @@
+package rowstore
+
+import (
+	"errors"
+	"iter"
+
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// NamedRow is one version of a row that was ranged over. It is valid until the next
+// step.
+type NamedRow struct {
+	Row []byte // what stands before the version
+	Version
+}
+
+// Between yields the newest version below a size, which is at most the view's, of
+// each row of a dimension from one to another, both included, in their order. It reads
+// one or two keys a row.
+func (r *Reader) Between(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
+	return func(yield func(NamedRow, error) bool) {
+		keys := r.Keys
+		// No row has a version of event 0.
+		it, err := r.Iterate(append(keys.Key(nil, d), first...), AppendVersion(append(keys.Key(nil, d), last...), 0))
+		if err != nil {
+			yield(NamedRow{}, err)
+			return
+		}
+		more, err := r.eachNewest(it.engine, below, yield)
+		if err = errors.Join(err, it.Close()); err != nil && more {
+			yield(NamedRow{}, err)
+		}
+	}
+}
+
+func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedRow, error) bool) (more bool, err error) {
+	const head = len(Keyspace{}) + 1
+	var name []byte
+	for valid := it.First(); valid; {
+		r.touched++
+		key := it.Key()
+		name = append(name[:0], key[:len(key)-VersionBytes]...)
+		if VersionOf(key) >= below {
+			if below <= 1 {
+				return true, nil
+			}
+			valid = it.SeekGE(AppendVersion(name, below-1))
+			continue
+		}
+		newest, err := newestAt(it, below-1)
+		if err != nil {
+			return true, err
+		}
+		if !yield(NamedRow{name[head:], newest}, nil) {
+			return false, nil
+		}
+		// Behind the oldest version that a row can have.
+		valid = it.SeekGE(append(AppendVersion(name, 0), 0))
+	}
+	return true, wrapRead(it.Error())
+}
+
+// KeyValue is a key that has no version, and its value. It is valid until the next
+// step.
+type KeyValue struct{ Key, Value []byte }
+
+// Scan yields the keys that have no version from one on and below another, in their
+// order.
+func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
+	return func(yield func(KeyValue, error) bool) {
+		it, err := r.Iterate(from, below)
+		if err != nil {
+			yield(KeyValue{}, err)
+			return
+		}
+		more := true
+		for valid := it.First(); valid && more; valid = more && it.Next() {
+			r.touched++
+			var value []byte
+			if value, err = it.Value(); err != nil {
+				break
+			}
+			more = yield(KeyValue{it.Key(), value}, nil)
+		}
+		if err = errors.Join(err, it.Error(), it.Close()); err != nil && more {
+			yield(KeyValue{}, err)
+		}
+	}
+}

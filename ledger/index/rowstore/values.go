@@ -1,0 +1,81 @@
+package rowstore
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+func AppendNumbers(dst []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+// AppendTexts appends texts behind their lengths and one, nil as 0.
+func AppendTexts(dst []byte, texts ...[]byte) []byte {
+	for _, t := range texts {
+		if t == nil {
+			dst = append(dst, 0)
+			continue
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(t))+1)
+		dst = append(dst, t...)
+	}
+	return dst
+}
+
+// ValueReader reads a row's value from its beginning. What it cannot read it
+// leaves as it is, and remembers.
+type ValueReader struct {
+	Rest []byte
+	Bad  bool
+}
+
+func (r *ValueReader) Numbers(to ...*uint64) {
+	for _, n := range to {
+		number, size := binary.Uvarint(r.Rest)
+		if size <= 0 {
+			r.Bad = true
+			return
+		}
+		*n, r.Rest = number, r.Rest[size:]
+	}
+}
+
+func (r *ValueReader) Texts(to ...*[]byte) {
+	for _, t := range to {
+		var size uint64
+		if r.Numbers(&size); size == 0 {
+			continue
+		}
+		if size--; size > uint64(len(r.Rest)) {
+			r.Bad = true
+			return
+		}
+		*t, r.Rest = r.Rest[:size:size], r.Rest[size:]
+	}
+}
+
+func (r *ValueReader) Identity(to *Identity) {
+	if len(r.Rest) < len(to) {
+		r.Bad = true
+		return
+	}
+	r.Rest = r.Rest[copy(to[:], r.Rest):]
+}
+
+// Err is nil when all of the value was read, and nothing else was wanted.
+func (r *ValueReader) Err(what string, value []byte) error {
+	if r.Bad || len(r.Rest) > 0 {
+		return fmt.Errorf("%w: %s as %x", ErrDamaged, what, value)
+	}
+	return nil
+}
+
+func DecodeNumber(value []byte) (uint64, error) {
+	var n uint64
+	r := ValueReader{Rest: value}
+	r.Numbers(&n)
+	return n, r.Err("a number", value)
+}

@@ -1,0 +1,159 @@
+package rowstore
+
+import (
+	"errors"
+	"iter"
+
+	engine "github.com/cockroachdb/pebble/v2"
+)
+
+// newestAt is the newest version up to a seq of the version run that an iterator is on. The
+// value is valid until the iterator moves.
+func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
+	encoded, err := it.ValueAndErr()
+	if err != nil {
+		return Version{}, wrapRead(err)
+	}
+	return newestUpTo(seq, VersionOf(it.Key()), encoded)
+}
+
+// Descent walks the versions of a row downwards. It belongs to the view's goroutine and
+// must be closed.
+type Descent struct {
+	from *Reader
+	d    Dimension
+	id   []byte
+	it   *engine.Iterator // nil before the first seek
+	// left are the versions of the version run that it is on which it has not passed, the
+	// next one last; first is the oldest of them all, while there is a version run.
+	left  []Version
+	first uint64
+	valid bool
+}
+
+func (r *Reader) Descent(d Dimension, id []byte) *Descent { return &Descent{from: r, d: d, id: id} }
+
+// Seek goes down to the newest version up to a seq, which is below the view's size and
+// not above that of the seek before; it is not ok if there is none. The value is valid
+// until the next seek.
+func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
+	for len(w.left) > 0 {
+		if next := w.left[len(w.left)-1]; next.Seq <= seq {
+			return next, true, nil
+		}
+		w.left = w.left[:len(w.left)-1]
+	}
+	if w.it == nil {
+		if w.it, err = w.from.snapshot.NewIter(nil); err != nil {
+			return Version{}, false, wrapRead(err)
+		}
+	}
+	w.from.touched++
+	if w.valid && w.first == seq+1 {
+		w.valid = w.it.Next()
+	} else {
+		w.valid = w.it.SeekPrefixGE(w.from.row(w.d, w.id, seq+1))
+	}
+	if !w.valid {
+		return Version{}, false, wrapRead(w.it.Error())
+	}
+	if err := w.take(seq); err != nil {
+		return Version{}, false, err
+	}
+	return w.left[len(w.left)-1], true, nil
+}
+
+// take takes the versions up to a seq of the version run that the iterator is on.
+func (w *Descent) take(seq uint64) error {
+	encoded, err := w.it.ValueAndErr()
+	if err != nil {
+		return wrapRead(err)
+	}
+	w.first = VersionOf(w.it.Key())
+	s := openRun(w.first, encoded)
+	w.left = append(w.left[:0], s.Version)
+	for s.next() && s.Seq <= seq {
+		w.left = append(w.left, s.Version)
+	}
+	return s.err
+}
+
+func (w *Descent) Close() error {
+	if w.it == nil {
+		return nil
+	}
+	return wrapRead(w.it.Close())
+}
+
+// Descend yields the versions of a row below a size, the newest first. below is at
+// most the view's size. A value is valid until the next step.
+func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		w := r.Descent(d, id)
+		more := true
+		var err error
+		for more && below > 0 {
+			var one Version
+			var ok bool
+			if one, ok, err = w.Seek(below - 1); err != nil || !ok {
+				break
+			}
+			below, more = one.Seq, yield(one, nil)
+		}
+		if err = errors.Join(err, w.Close()); err != nil && more {
+			yield(Version{}, err)
+		}
+	}
+}
+
+// Ascend yields the versions of a row from a seq upwards that the view sees, the
+// oldest first. A value is valid until the next step.
+func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		if from >= r.size {
+			return
+		}
+		lower := append([]byte(nil), r.row(d, id, r.size)...)
+		it, err := r.Iterate(lower, Behind(lower[:len(lower)-VersionBytes], VersionBytes))
+		if err != nil {
+			yield(Version{}, err)
+			return
+		}
+		more, err := r.eachFrom(it.engine, d, id, from, yield)
+		if err = errors.Join(err, it.Close()); err != nil && more {
+			yield(Version{}, err)
+		}
+	}
+}
+
+// seekOrLast puts an iterator on the first key that is not less, or else on the last. If
+// the seek has failed it stays there: going on would forget why.
+func seekOrLast(it *engine.Iterator, key []byte) bool {
+	return it.SeekGE(key) || it.Error() == nil && it.Last()
+}
+
+// eachFrom yields the versions from a seq upwards of the row that an iterator is bound
+// to, and reports whether more are wanted.
+func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
+	// The version run that it is in, or the oldest.
+	for valid := seekOrLast(it, r.row(d, id, from+1)); valid; valid = it.Prev() {
+		r.touched++
+		encoded, err := it.ValueAndErr()
+		if err != nil {
+			return true, wrapRead(err)
+		}
+		s := openRun(VersionOf(it.Key()), encoded)
+		for valid := s.err == nil; valid; valid = s.next() {
+			if s.Seq >= r.size {
+				return true, nil
+			}
+			if s.Seq >= from && !yield(s.Version, nil) {
+				return false, nil
+			}
+		}
+		if s.err != nil {
+			return true, s.err
+		}
+	}
+	return true, wrapRead(it.Error())
+}
