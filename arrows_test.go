@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// everything stands for all packages of this module.
+const everything = "*"
+
 // arrows says which packages of this module each may import. What is not here
 // may import nothing of ours but what it is listed with.
 var arrows = map[string][]string{
@@ -52,7 +55,7 @@ var arrows = map[string][]string{
 	"client":                       {"client/wire", "proofs"},
 	"deploy":                       {},
 	"e2e/faults":                   {},
-	"cmd/colophon":                 {"api", "api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/pack", "storage", "storage/pebble"},
+	"cmd/colophon":                 {everything},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors
@@ -101,7 +104,7 @@ func TestArrows(t *testing.T) {
 		require.True(t, known, "say in arrows what %s may import", p.ImportPath)
 		for _, path := range p.Imports {
 			if to, ours := own(path); ours {
-				require.True(t, slices.Contains(allowed, to), "%s must not import %s", p.ImportPath, path)
+				require.True(t, slices.Contains(allowed, to) || slices.Contains(allowed, everything), "%s must not import %s", p.ImportPath, path)
 			}
 		}
 	}
