@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,17 +26,22 @@ type request struct {
 	body         []byte // JSON; nil for none
 	repeat       bool   // repeating it is safe
 	slow         bool   // no timeout of its own
+	maxAnswer    int64  // bytes; 0: the client's bound
 }
 
 func get(path string, query url.Values) request {
 	return request{method: http.MethodGet, path: path, query: query, repeat: true}
 }
 
-// send makes a request that streams its answer, or its body.
+// send makes a request that streams its answer, or its body. The answer is a success.
 func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
-		target += "?" + r.query.Encode()
+		separator := "?"
+		if strings.Contains(r.path, "?") {
+			separator = "&"
+		}
+		target += separator + r.query.Encode()
 	}
 	q, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
@@ -67,6 +73,9 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 }
 
 func (c *Client) unreachable(err error) error {
+	if errors.Is(err, ErrAnswer) {
+		return err // a transport of the caller's judges answers itself
+	}
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
 	}
@@ -75,11 +84,19 @@ func (c *Client) unreachable(err error) error {
 
 // call makes a request and returns the answer's body. It repeats the request as [Retries] says.
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
+	answer, err := c.do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+func (c *Client) do(ctx context.Context, r request) (*Answer, error) {
 	for failures := 1; ; failures++ {
-		body, err := c.attempt(ctx, r)
+		answer, err := c.attempt(ctx, r)
 		switch {
 		case err == nil:
-			return body, nil
+			return answer, nil
 		case ctx.Err() != nil || !r.repeat || !repeatable(err):
 			return nil, err
 		}
@@ -89,7 +106,7 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	}
 }
 
-func (c *Client) attempt(ctx context.Context, r request) ([]byte, error) {
+func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	if c.timeout > 0 && !r.slow {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
@@ -104,23 +121,62 @@ func (c *Client) attempt(ctx context.Context, r request) ([]byte, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, c.maxAnswer+1))
+	limit := cmp.Or(r.maxAnswer, c.maxAnswer)
+	text, err := readUpTo(response, limit)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
-	if int64(len(text)) > c.maxAnswer {
-		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the bound", ErrAnswer, r.method, r.path, c.maxAnswer)
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the bound", ErrAnswer, r.method, r.path, limit)
 	}
-	return text, nil
+	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// Do makes a request that this package has no call for, and returns the body of the answer. The path is that of
-// the API, escaped, and begins with a slash; body is JSON, or nil. A GET is repeated as [Retries] says.
-func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
-	if !strings.HasPrefix(path, "/") {
-		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", path)
+// readUpTo reads a body up to the limit and one byte more. A Content-Length is believed for the allocation once
+// the answer has begun to arrive.
+func readUpTo(response *http.Response, limit int64) ([]byte, error) {
+	const first = 1 << 20 // bytes
+	var body bytes.Buffer
+	grow := func(to int64) {
+		if stated := min(response.ContentLength, to); stated > int64(body.Len()) {
+			body.Grow(int(stated) - body.Len() + bytes.MinRead)
+		}
 	}
-	return c.call(ctx, request{method: method, path: path, query: query, body: body, repeat: method == http.MethodGet})
+	grow(min(limit, first))
+	n, err := body.ReadFrom(io.LimitReader(response.Body, min(limit, first)+1))
+	if err == nil && n > first {
+		grow(limit)
+		_, err = body.ReadFrom(io.LimitReader(response.Body, limit-n+1))
+	}
+	return body.Bytes(), err
+}
+
+// Request is a request for [Client.Do].
+type Request struct {
+	Method    string            // "" is GET
+	Path      string            // of the API, escaped; it begins with a slash and may have a query of its own
+	Query     url.Values        // added to the path
+	Header    map[string]string // beside those of the client
+	Body      []byte            // JSON; nil for none
+	MaxAnswer int64             // bytes; 0: as [WithMaxAnswer] says
+}
+
+// Answer is a success: its status is 200 to 299.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Do makes a request that this package has no call for, or whose answer is wanted byte for byte. A GET is repeated
+// as [Retries] says, other methods are not.
+func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
+	if !strings.HasPrefix(r.Path, "/") {
+		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", r.Path)
+	}
+	method := cmp.Or(r.Method, http.MethodGet)
+	return c.do(ctx, request{method: method, path: r.Path, query: r.Query, header: r.Header, body: r.Body,
+		repeat: method == http.MethodGet, maxAnswer: r.MaxAnswer})
 }
 
 // answer makes a request and decodes the answer.

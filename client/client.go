@@ -64,7 +64,8 @@ func WithToken(token string) Option {
 }
 
 // WithHTTPClient uses the transport, jar and timeout of h. The client does not follow redirects, whatever
-// h.CheckRedirect says. A timeout of h also ends batches and followers.
+// h.CheckRedirect says. A timeout of h also ends batches and followers. If the transport, or a body that it
+// returns, fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)

@@ -149,6 +149,12 @@ func repeatable(err error) bool {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		return problem.Temporary()
 	}
-	certificate := (*tls.CertificateVerificationError)(nil)
-	return errors.Is(err, ErrUnreachable) && !errors.As(err, &certificate)
+	return errors.Is(err, ErrUnreachable) && !misdirected(err)
+}
+
+// misdirected reports whether a connection fails until the URL or a certificate changes.
+func misdirected(err error) bool {
+	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
+		strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert
 }

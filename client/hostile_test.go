@@ -12,9 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -142,15 +145,41 @@ func TestPathsAreEscaped(t *testing.T) {
 func TestDo(t *testing.T) {
 	server, requests := answering(t, cutOff, ok, cutOff)
 	c := connect(t, server.URL, client.WithToken("secret"))
-	answer, err := c.Do(t.Context(), http.MethodGet, "/v1/ledgers/default/stats", nil, nil)
+	answer, err := c.Do(t.Context(), client.Request{Path: "/v1/ledgers/default/stats?x=1", Query: url.Values{"y": {"2"}}, Header: map[string]string{"Accept": "text/plain"}})
 	require.NoError(t, err)
-	require.JSONEq(t, minimalReceipt, string(answer))
-	_, err = c.Do(t.Context(), http.MethodPost, "/v1/ledgers", nil, []byte(`{}`))
+	require.JSONEq(t, minimalReceipt, string(answer.Body))
+	require.Equal(t, http.StatusOK, answer.Status)
+	require.NotEmpty(t, answer.Header.Get("Date"))
+	_, err = c.Do(t.Context(), client.Request{Method: http.MethodPost, Path: "/v1/ledgers", Body: []byte(`{}`)})
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Equal(t, int32(3), requests.Load())
-	_, err = c.Do(t.Context(), http.MethodGet, ".thief.example/", nil, nil)
+	_, err = c.Do(t.Context(), client.Request{Path: ".thief.example/"})
 	require.ErrorContains(t, err, "does not begin with a slash")
 	require.Equal(t, int32(3), requests.Load())
+}
+
+// An answer has a bound of its own, and a length that is only stated takes no memory.
+func TestDoIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/short" {
+			w.Header().Set("Content-Length", strconv.Itoa(1<<40))
+			_, _ = io.WriteString(w, "x")
+			return
+		}
+		_, _ = io.WriteString(w, long)
+	})
+	c := connect(t, server.URL, client.WithMaxAnswer(1<<40), client.WithRetries(client.Retries{Attempts: 1}))
+	answer, err := c.Do(t.Context(), client.Request{Path: "/long"})
+	require.NoError(t, err)
+	require.Equal(t, long, string(answer.Body))
+	answer, err = c.Do(t.Context(), client.Request{Path: "/long", MaxAnswer: 3 << 20})
+	require.NoError(t, err)
+	require.Len(t, answer.Body, 3<<20)
+	_, err = c.Do(t.Context(), client.Request{Path: "/long", MaxAnswer: 3<<20 - 1})
+	require.ErrorIs(t, err, client.ErrAnswer)
+	_, err = c.Do(t.Context(), client.Request{Path: "/short"})
+	require.ErrorIs(t, err, client.ErrUnreachable)
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -200,6 +229,56 @@ func TestHeaders(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrUnreachable, "the certificate is not trusted")
 	require.Equal(t, int32(2), connections.Load(), "and will not be")
 }
+
+// A connection that fails until the URL changes is not tried again, and neither is an answer that the caller's
+// transport rejects.
+func TestWhatIsNotRepeated(t *testing.T) {
+	plain, _ := answering(t, ok)
+	var handshakes atomic.Int32
+	secret := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secret.StartTLS()
+	defer secret.Close()
+	alert, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer alert.Close()
+	go func() {
+		for {
+			connection, err := alert.Accept()
+			if err != nil {
+				return
+			}
+			handshakes.Add(1)
+			_, _ = connection.Read(make([]byte, 10))
+			_, _ = connection.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\n\n"))
+			_ = connection.Close()
+		}
+	}()
+	paused := func(url string, options ...client.Option) (waited bool, err error) {
+		c := connect(t, url, options...)
+		client.OnSleep(c, func(time.Duration) { waited = true })
+		_, err = c.Ledgers.List(t.Context())
+		return waited, err
+	}
+	for _, url := range []string{strings.Replace(plain.URL, "http:", "https:", 1), secret.URL, "http://" + alert.Addr().String()} {
+		waited, err := paused(url)
+		require.ErrorIs(t, err, client.ErrUnreachable, url)
+		require.False(t, waited, "%s: %v", url, err)
+	}
+	require.Equal(t, int32(1), handshakes.Load())
+	rejecting := roundTripper(func(r *http.Request) (*http.Response, error) {
+		body := io.NopCloser(iotest.ErrReader(fmt.Errorf("%w: no", client.ErrAnswer)))
+		return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
+	})
+	waited, err := paused("http://ledger.example", client.WithHTTPClient(&http.Client{Transport: rejecting}))
+	require.ErrorIs(t, err, client.ErrAnswer)
+	require.NotErrorIs(t, err, client.ErrUnreachable)
+	require.False(t, waited)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A receipt that does not verify, or is of another record, comes with an error that says that the record is
 // durable.
