@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"internal/server":              {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/record", "storage", "storage/pebble"},
 	"internal/testing/authority":   {},
 	"internal/memory":              {},
+	"internal/remote":              {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                 {"internal/safefile", "proofs"},
 	"internal/bloom":               {},
 	"internal/enginelog":           {},

@@ -79,7 +79,7 @@ func (c *Client) unreachable(err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
 	}
-	return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.base, err)
+	return &unreachableError{c.base, err}
 }
 
 // call makes a request and returns the answer's body. It repeats the request as [Retries] says.

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -32,6 +34,9 @@ var (
 	// ErrUnreachable says that the server could not be reached, or that its answer broke off. A write may
 	// have been recorded.
 	ErrUnreachable = errors.New("client: no answer from the server")
+	// ErrMisdirected says that the connection fails until the URL or a certificate changes: the server does not
+	// speak TLS or was asked without, or its certificate does not verify. Such a call is not repeated.
+	ErrMisdirected = errors.New("client: the URL or the certificate does not fit the server")
 	// ErrAnswer says that an answer is not what the API promises, or is longer than [WithMaxAnswer] allows.
 	// A write may have been recorded.
 	ErrAnswer = errors.New("client: unexpected answer")
@@ -58,8 +63,11 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error returns the request, the status and what is wrong: place by place if the problem names places.
-func (e *Error) Error() string {
+// Error returns the request, the status and the reason.
+func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
+
+// Reason returns what is wrong: place by place if the problem names places, else its detail or its title.
+func (e *Error) Reason() string {
 	detail := e.Detail
 	if len(e.Errors) > 0 {
 		places := make([]string, len(e.Errors))
@@ -68,17 +76,17 @@ func (e *Error) Error() string {
 		}
 		detail = strings.Join(places, "; ")
 	}
-	if detail == "" {
-		detail = e.Title
-	}
-	return fmt.Sprintf("%s: %d %s", e.Request, e.Status, detail)
+	return cmp.Or(detail, e.Title)
 }
 
 // Is makes the kinds of errors above match.
 func (e *Error) Is(target error) bool {
-	if target == ErrFrozen {
+	switch target {
+	case ErrFrozen:
 		// The API has no other sign.
 		return e.Status == http.StatusForbidden && strings.HasPrefix(e.Detail, "the ledger is frozen")
+	case ErrMisdirected:
+		return e.Status == http.StatusBadRequest && e.Detail == wantsTLS
 	}
 	status, known := kinds[target]
 	return known && e.Status == status
@@ -116,6 +124,9 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 	if decode(body, &e.Problem) != nil {
 		e.Problem = wire.Problem{Detail: plainLine(response, body)}
 	}
+	if refusesPlain(response.StatusCode, body) {
+		e.Detail = wantsTLS
+	}
 	e.Status = response.StatusCode
 	if e.Title == "" {
 		e.Title = http.StatusText(e.Status)
@@ -144,17 +155,44 @@ func plainLine(response *http.Response, body []byte) string {
 	return line
 }
 
+// wantsTLS is the detail of an answer of net/http or nginx to a request without TLS.
+const wantsTLS = "the server speaks TLS, and the request came without; use https"
+
+// refusesPlain reports whether an answer is such an answer.
+func refusesPlain(status int, body []byte) bool {
+	return status == http.StatusBadRequest && (bytes.HasPrefix(body, []byte("Client sent an HTTP request to an HTTPS server")) ||
+		bytes.Contains(body, []byte("The plain HTTP request was sent to HTTPS port")))
+}
+
 // repeatable reports whether an error may pass.
 func repeatable(err error) bool {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		return problem.Temporary()
 	}
-	return errors.Is(err, ErrUnreachable) && !misdirected(err)
+	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrMisdirected)
 }
 
-// misdirected reports whether a connection fails until the URL or a certificate changes.
-func misdirected(err error) bool {
-	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
-	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
-		strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert
+// unreachableError is an [ErrUnreachable] with its cause.
+type unreachableError struct {
+	server string
+	cause  error
+}
+
+// Error names the server in place of the request.
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("%v at %s: %v", ErrUnreachable, e.server, e.cause)
+}
+
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+func (e *unreachableError) Is(target error) bool {
+	switch target {
+	case ErrUnreachable:
+		return true
+	case ErrMisdirected:
+		certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
+		return errors.As(e.cause, &certificate) || errors.As(e.cause, &record) || errors.Is(e.cause, http.ErrSchemeMismatch) ||
+			strings.Contains(e.cause.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert
+	}
+	return false
 }

@@ -239,6 +239,11 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secret.StartTLS()
 	defer secret.Close()
+	proxy, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // of nginx
+	})
 	alert, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer alert.Close()
@@ -260,9 +265,9 @@ func TestWhatIsNotRepeated(t *testing.T) {
 		_, err = c.Ledgers.List(t.Context())
 		return waited, err
 	}
-	for _, url := range []string{strings.Replace(plain.URL, "http:", "https:", 1), secret.URL, "http://" + alert.Addr().String()} {
+	for _, url := range []string{strings.Replace(plain.URL, "http:", "https:", 1), secret.URL, strings.Replace(secret.URL, "https:", "http:", 1), proxy.URL, "http://" + alert.Addr().String()} {
 		waited, err := paused(url)
-		require.ErrorIs(t, err, client.ErrUnreachable, url)
+		require.ErrorIs(t, err, client.ErrMisdirected, url)
 		require.False(t, waited, "%s: %v", url, err)
 	}
 	require.Equal(t, int32(1), handshakes.Load())
@@ -428,7 +433,7 @@ func TestPlainAnswers(t *testing.T) {
 	defer secure.Close()
 	_, err := connect(t, strings.Replace(secure.URL, "https", "http", 1)).Ledger("default").Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrBadRequest)
-	require.ErrorContains(t, err, "400 Client sent an HTTP request to an HTTPS server.")
+	require.ErrorContains(t, err, "400 the server speaks TLS")
 	server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[2Jno", 400) })
 	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
 	require.ErrorContains(t, err, "400 Bad Request")

@@ -37,6 +37,9 @@ func (c *Client) Ledger(name string) *Ledger {
 // Name returns the ledger's name.
 func (l *Ledger) Name() string { return l.name }
 
+// Path returns the escaped path of the ledger on the server, for [Client.Do].
+func (l *Ledger) Path() string { return l.path }
+
 // list is a list below the ledger.
 func list[T any](l *Ledger, path string, query map[string][]string) *List[T] {
 	return &List[T]{client: l.client, path: l.path + path, query: query}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -135,10 +136,14 @@ type ProblemPlace struct {
 	Computed string `json:"computed,omitempty"`
 }
 
-// String returns the pointer and the detail.
+// String returns the pointer, the detail, and the two hashes of a check that failed.
 func (p ProblemPlace) String() string {
-	if p.Pointer == "" {
-		return p.Detail
+	text := p.Detail
+	if p.Pointer != "" {
+		text = p.Pointer + ": " + p.Detail
 	}
-	return p.Pointer + ": " + p.Detail
+	if p.Claimed != "" {
+		text += ": claimed " + p.Claimed + ", computed " + cmp.Or(p.Computed, "none")
+	}
+	return text
 }

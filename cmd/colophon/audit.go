@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
 
 // auditOptions is the command line of audit.
 type auditOptions struct {
-	server      serverOptions
+	server      remote.Options
 	ledger      string
 	key         string
 	state       string
@@ -100,15 +101,14 @@ func newAudit(c *cli.Console) *cobra.Command {
 	flags.DurationVar(&o.timeout, "timeout", o.timeout, "longest `time` that one answer may take")
 	flags.IntVar(&o.parallel, "parallel", 8, "`requests` at once")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, each on a line")
-	flags.StringVar(&o.server.tokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.server.caFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
+	o.server.BindCredentials(c, flags)
 	return command
 }
 
 // parse takes the URL of a ledger apart.
 func (o *auditOptions) parse(text string) error {
 	const before = "/v1/ledgers/"
-	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, defaultServer, before)
+	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
 		return refusal
@@ -125,7 +125,7 @@ func (o *auditOptions) parse(text string) error {
 	}
 	// Nothing of the URL but what is before the ledgers: not its fragment either.
 	server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
-	o.ledger, o.server.url = name, server.String()
+	o.ledger, o.server.URL = name, server.String()
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (o *auditOptions) validate(command *cobra.Command) error {
 	case given("seed") && !o.replayIndex && o.receipts == 0:
 		return cli.Exitf(cli.ExitUsage, "--seed means nothing without --replay-index or --receipts")
 	case o.metricsURL != "" && !strings.HasPrefix(o.metricsURL, "http://") && !strings.HasPrefix(o.metricsURL, "https://"):
-		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.metricsURL, defaultServer)
+		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.metricsURL, remote.DefaultURL)
 	case o.timeout <= 0 || o.interval <= 0 || o.parallel < 1 || o.sample < -1 || o.receipts < 0:
 		return cli.Exitf(cli.ExitUsage, "--timeout, --interval and --parallel must be positive, --sample at least -1, --receipts at least 0")
 	}

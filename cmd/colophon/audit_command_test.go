@@ -370,7 +370,7 @@ func TestAuditURLs(t *testing.T) {
 	} {
 		var o auditOptions
 		require.NoError(t, o.parse(text))
-		require.Equal(t, server, o.server.url)
+		require.Equal(t, server, o.server.URL)
 		require.Equal(t, "x", strings.TrimSpace(o.ledger))
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"colophon/internal/cli"
-	"colophon/internal/server"
 	"colophon/proofs/audit"
 )
 
@@ -50,7 +49,7 @@ func (unavailableError) Is(target error) bool { return target == audit.ErrUnavai
 // fetcher asks one ledger of one server. Each request is bounded in time, and so is
 // what is read of its answer after it was decompressed. It is safe for concurrent use.
 type fetcher struct {
-	client  *client
+	client  *httpClient
 	path    string        // of the ledger
 	timeout time.Duration // of each try
 	pause   time.Duration // before the second try; later ones wait longer
@@ -59,7 +58,7 @@ type fetcher struct {
 
 // newFetcher makes a fetcher of a client that is nobody else's; parallel is how many
 // requests it makes at once.
-func newFetcher(c *client, path string, timeout time.Duration, parallel int) *fetcher {
+func newFetcher(c *httpClient, path string, timeout time.Duration, parallel int) *fetcher {
 	f := &fetcher{client: c, path: path, timeout: timeout, pause: min(250*time.Millisecond, timeout/4)}
 	if transport, ok := c.http.Transport.(*http.Transport); ok {
 		transport.MaxIdleConnsPerHost = parallel
@@ -67,7 +66,7 @@ func newFetcher(c *client, path string, timeout time.Duration, parallel int) *fe
 		transport.DisableCompression = true // the fetcher unpacks: it bounds both sides of that
 		// On one machine, to pack and unpack costs more than all that is checked.
 		if u, err := url.Parse(c.base); err == nil {
-			f.packed = !server.Loopback(u.Hostname())
+			f.packed = !cli.Loopback(u.Hostname())
 		}
 	}
 	return f

@@ -29,7 +29,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asking atomic.Int64
-		slow := newFetcher(&client{base: "http://server.invalid", http: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		slow := newFetcher(&httpClient{base: "http://server.invalid", http: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asking.Add(1)
 			defer asking.Add(-1)
 			<-r.Context().Done()

@@ -258,7 +258,7 @@ func (r *auditReport) print(c *cli.Console, asJSON, lines bool) error {
 		if err != nil {
 			return err
 		}
-		return printLine(c.Out, text)
+		return cli.PrintJSONLine(c.Out, text)
 	case asJSON:
 		return cli.WriteJSON(c, r)
 	}

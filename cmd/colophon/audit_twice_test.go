@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -241,7 +242,7 @@ func TestProofsThatCannotBeChecked(t *testing.T) {
 		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
 	}))
 	defer server.Close()
-	c, err := newClient(&cli.Console{Err: io.Discard, Env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
+	c, err := newClient(&cli.Console{Err: io.Discard, Env: func(string) (string, bool) { return "", false }}, remote.Options{URL: server.URL})
 	require.NoError(t, err)
 	a := &auditor{report: &auditReport{}, fetch: newFetcher(c, ledgerPath("default"), 200*time.Millisecond, 1)}
 	log := &publishedLog{fetch: a.fetch, head: audit.Head{Size: 300}, tiles: make(map[proofs.TilePath][]byte)}

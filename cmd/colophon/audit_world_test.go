@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/server"
@@ -117,7 +118,7 @@ func send(t testing.TB, method, url, body, kind string) (int, string) {
 func headOf(t testing.TB, url string) uint64 {
 	t.Helper()
 	_, answer := send(t, "GET", url, "", "")
-	var info ledgerInfo
+	var info wire.LedgerDescription
 	require.NoError(t, json.Unmarshal([]byte(answer), &info))
 	return info.TreeSize
 }

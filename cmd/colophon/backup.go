@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"syscall"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -24,7 +23,7 @@ import (
 // backupOptions is the command line of backup.
 type backupOptions struct {
 	data, to string
-	server   serverOptions
+	server   remote.Options
 	keys     bool
 	keep     int
 }
@@ -54,7 +53,7 @@ folder, is under way.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return backup(command.Context(), c, o) },
 	}
-	o.server.bind(c, command.Flags())
+	o.server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.to, "to", "", "`folder` for the backups, made if absent")
 	command.Flags().BoolVar(&o.keys, "with-keys", false, "copy the signing keys too: whoever has the backup can sign then")
@@ -136,24 +135,18 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o backupOptions, copies d
 	if exit := (*cli.ExitError)(nil); !errors.As(err, &exit) || exit.Code != cli.ExitInUse {
 		return 0, err
 	}
-	server, err := newClient(c, o.server)
+	server, err := o.server.Connect(c)
 	if err != nil {
 		return 0, err
 	}
-	answer, err := server.call(ctx, http.MethodPost, "/v1/snapshots", nil)
+	made, err := server.Server.Snapshot(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("a server has the folder %s, and is to make the copy: %w", o.data, err)
-	}
-	var made struct {
-		Erasing int `json:"erasing"`
-	}
-	if err := json.Unmarshal(answer, &made); err != nil {
-		return 0, fmt.Errorf("reading the server's answer: %w", err)
+		return 0, fmt.Errorf("a server has the folder %s, and is to make the copy: %w", o.data, server.Exit(err))
 	}
 	if _, err := os.Stat(copies.Database()); err != nil {
-		return 0, cli.Exitf(cli.ExitUsage, "the server at %s has another data folder than %s: %w", o.server.url, o.data, err)
+		return 0, cli.Exitf(cli.ExitUsage, "the server at %s has another data folder than %s: %w", o.server.URL, o.data, err)
 	}
-	return made.Erasing, nil
+	return int(made.Erasing), nil
 }
 
 // madeBackup is what a backup came to.

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,31 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"colophon/internal/cli"
-	"colophon/internal/server"
+	"colophon/internal/remote"
 )
 
-const defaultServer = "http://127.0.0.1:8080"
-
-// serverOptions are the flags of every command that talks to a server: which one,
-// and as whom. A token is no flag, since everybody can see the command lines of a
-// machine.
-type serverOptions struct {
-	url       string
-	tokenFile string // empty: the token is in COLOPHON_TOKEN, if there is one
-	caFile    string // empty: the system's authorities
-}
-
-func (o *serverOptions) bind(c *cli.Console, flags *pflag.FlagSet) {
-	flags.StringVar(&o.url, "server", c.Environment("COLOPHON_SERVER", defaultServer), "`URL` of the server, or COLOPHON_SERVER")
-	flags.StringVar(&o.tokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.caFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
-}
-
 // client talks to one server.
-type client struct {
+type httpClient struct {
 	base  string   // without a slash at its end
 	home  *url.URL // where the token is for; nil where there is none
 	token string   // empty if there is none
@@ -48,72 +27,25 @@ type client struct {
 }
 
 // newClient makes a client of the server that the options name.
-func newClient(c *cli.Console, o serverOptions) (*client, error) {
-	u, err := url.Parse(o.url)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: %q is not a URL like %s", o.url, defaultServer)
-	}
-	if u.User != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not have a user and password; put a token into a file and name that with --token-file")
-	}
-	token, err := o.token(c)
+func newClient(c *cli.Console, o remote.Options) (*httpClient, error) {
+	server, err := o.Connect(c)
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
+		return nil, err
 	}
-	if token != "" && u.Scheme == "http" && !server.Loopback(u.Hostname()) {
-		c.Say("warning: the token goes to %s unencrypted; use https where others can listen", u.Host)
-	}
-	transport, err := o.transport()
+	u, err := url.Parse(server.URL)
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--ca-file: %w", err)
+		return nil, err
 	}
-	return &client{base: strings.TrimRight(o.url, "/"), home: u, token: token, caFile: o.caFile, http: &http.Client{
-		Transport: transport,
+	return &httpClient{base: server.URL, home: u, token: server.Token, caFile: o.CAFile, http: &http.Client{
+		Transport: server.Transport,
 		// Whoever answers instead of the server must not have the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// token is the token to send; empty if there is none.
-func (o serverOptions) token(c *cli.Console) (string, error) {
-	place, token := "COLOPHON_TOKEN", c.Environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
-	if o.tokenFile != "" {
-		text, err := readNamed(o.tokenFile)
-		if err != nil {
-			return "", fmt.Errorf("--token-file: %w", err)
-		}
-		place, token = "the file of --token-file", strings.TrimSpace(string(text))
-		if token == "" {
-			return "", fmt.Errorf("%s is empty", place)
-		}
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s holds more than a token; it has to be one word, as colophon token create printed it", place)
-	}
-	return token, nil
-}
-
-// transport believes the authorities that the options name.
-func (o serverOptions) transport() (*http.Transport, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if o.caFile == "" {
-		return transport, nil
-	}
-	text, err := readNamed(o.caFile)
-	if err != nil {
-		return nil, err
-	}
-	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", o.caFile)
-	}
-	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
-	return transport, nil
-}
-
 // do sends a request, with the token if there is one and the request is to the server
 // that it is for.
-func (c *client) do(request *http.Request) (*http.Response, error) {
+func (c *httpClient) do(request *http.Request) (*http.Response, error) {
 	if c.token != "" && request.URL.Scheme == c.home.Scheme && request.URL.Host == c.home.Host {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -126,14 +58,14 @@ const maxAnswer = 16 << 20
 // call makes a request with a JSON body, unless it is nil, and returns the
 // answer's, which must come within a minute. The error is an ExitError when no
 // server answers, a *problem when it answers with one.
-func (c *client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (c *httpClient) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return c.send(ctx, method, path, body)
 }
 
 // send is call for a request that may take as long as ctx allows.
-func (c *client) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (c *httpClient) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -158,7 +90,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) ([]
 
 // refused is what is wrong by an answer that is no success, and what to do about
 // it where the server cannot know.
-func (c *client) refused(response *http.Response) *problem {
+func (c *httpClient) refused(response *http.Response) *problem {
 	p := readProblem(response)
 	switch {
 	case p.Status == http.StatusUnauthorized && c.token == "":
@@ -176,7 +108,7 @@ func (c *client) refused(response *http.Response) *problem {
 }
 
 // orNoGrant is what else an answer may mean that there is no such ledger.
-func (c *client) orNoGrant() string {
+func (c *httpClient) orNoGrant() string {
 	if c.token == "" {
 		return ""
 	}
@@ -184,7 +116,7 @@ func (c *client) orNoGrant() string {
 }
 
 // unreachable says that no server answers, and what to do.
-func (c *client) unreachable(err error) error {
+func (c *httpClient) unreachable(err error) error {
 	if answer := c.noAnswer(err); misdirected(answer) {
 		return cli.Exitf(cli.ExitUnreachable, "%w", answer)
 	}
@@ -193,7 +125,7 @@ func (c *client) unreachable(err error) error {
 
 // noAnswer names the server instead of the request's URL, and says what to do where the
 // cause is known: misdirected reports true then.
-func (c *client) noAnswer(err error) error {
+func (c *httpClient) noAnswer(err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
 	}

@@ -30,7 +30,7 @@ func misdirected(err error) bool {
 
 // advice says what to do about a connection that fails; empty where the error does not
 // name its cause.
-func (c *client) advice(err error) string {
+func (c *httpClient) advice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -59,6 +59,6 @@ func (c *client) advice(err error) string {
 const tlsAlert = `malformed HTTP response "\x15\x03`
 
 // useTLS is the advice where a server that speaks TLS was asked without.
-func (c *client) useTLS() string {
+func (c *httpClient) useTLS() string {
 	return fmt.Sprintf("the server speaks TLS: use https%s (and --ca-file, if the authority of its certificate is your own)", strings.TrimPrefix(c.base, "http"))
 }

@@ -11,6 +11,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/internal/server"
 )
 
@@ -38,7 +39,7 @@ Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong
 // doctorOptions is the command line of doctor beside the settings of serve.
 type doctorOptions struct {
 	file string // of configuration
-	ask  serverOptions
+	ask  remote.Options
 	json bool
 	// strict makes it a failure that something was not checked.
 	strict bool
@@ -62,7 +63,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 			d.compareSettings(givesSettings(command.Flags()))
 			d.disk = lookAtDisk(d.data())
 			if c.Environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
-				o.ask.url, d.own = d.settings.server(), true
+				o.ask.URL, d.own = d.settings.server(), true
 			}
 			if err := d.ask(command.Context(), o.ask); err != nil {
 				return err
@@ -77,7 +78,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 	}
 	flagged.Bind(command.Flags())
 	command.Flags().StringVar(&o.file, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
-	o.ask.bind(c, command.Flags())
+	o.ask.Bind(c, command.Flags())
 	server := command.Flags().Lookup("server")
 	server.Usage, server.DefValue = server.Usage+"; default where the settings have it listen", ""
 	command.Flags().BoolVar(&o.strict, "strict", false, "fail, with exit code 3, where something could not be checked")
@@ -111,20 +112,20 @@ func givesSettings(given *pflag.FlagSet) bool {
 }
 
 // ask asks the server, if one is named. The error is one of the command line.
-func (d *doctor) ask(ctx context.Context, options serverOptions) error {
-	if options.url == "" {
+func (d *doctor) ask(ctx context.Context, options remote.Options) error {
+	if options.URL == "" {
 		return nil
 	}
 	asked, err := newClient(d.Console, options)
 	if err != nil {
 		return err
 	}
-	if d.own && options.caFile == "" {
+	if d.own && options.CAFile == "" {
 		d.settings.trustOwn(asked)
 	}
 	metrics := asked
 	if base := server.URLOf("http", d.settings.config.MetricsListen); base != "" {
-		metrics = &client{base: base, http: &http.Client{}}
+		metrics = &httpClient{base: base, http: &http.Client{}}
 	}
 	d.server = ask(ctx, asked, metrics)
 	return nil

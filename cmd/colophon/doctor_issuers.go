@@ -85,7 +85,7 @@ func checkIssuers(d *doctor) []diagnosis {
 // trustOwn has a client, of the server on this machine that the settings are of,
 // believe that server's own certificate, whoever has signed it and whatever name it is
 // for. Where the certificate cannot be read, nothing changes; another check says so.
-func (s settings) trustOwn(asked *client) {
+func (s settings) trustOwn(asked *httpClient) {
 	text, err := os.ReadFile(s.config.TLSCert)
 	authorities := x509.NewCertPool()
 	transport, known := asked.http.Transport.(*http.Transport)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/internal/testing/authority"
 )
@@ -64,7 +65,7 @@ func TestDoctorBelievesTheServersOwnCertificate(t *testing.T) {
 	defer other.Close()
 	config.Listen = other.Listener.Addr().String()
 	d := someDoctor(t, func(d *doctor) { d.settings.config, d.own = config, true })
-	options := serverOptions{url: d.settings.server()}
+	options := remote.Options{URL: d.settings.server()}
 	require.NoError(t, d.ask(t.Context(), options))
 	require.ErrorContains(t, d.server.err, "no colophon server", "the handshake succeeds")
 

@@ -35,6 +35,18 @@ type serverAnswers struct {
 	metricsErr error
 }
 
+// ledgerInfo is a ledger as the server describes it.
+type ledgerInfo struct {
+	Name        string    `json:"name"`
+	Origin      string    `json:"origin"`
+	VerifierKey string    `json:"verifier_key"`
+	Created     time.Time `json:"created"`
+	Frozen      bool      `json:"frozen"`
+	OnMismatch  string    `json:"on_mismatch"`
+	Log         string    `json:"log"`
+	TreeSize    uint64    `json:"tree_size"`
+}
+
 // ledgerAnswers are what a server says of one ledger.
 type ledgerAnswers struct {
 	ledgerInfo
@@ -63,7 +75,7 @@ const answerLimit = 10 * time.Second
 
 // ask asks a server for all that the doctor wants to know, metrics at an address that
 // may be another.
-func ask(ctx context.Context, asked, metrics *client) serverAnswers {
+func ask(ctx context.Context, asked, metrics *httpClient) serverAnswers {
 	a := serverAnswers{url: asked.base}
 	sent := time.Now()
 	header, body, err := asked.get(ctx, "/version")
@@ -107,7 +119,7 @@ func apart(date, earliest, latest time.Time) time.Duration {
 
 // get makes a request and returns the header and the body of the answer, an error for
 // any but success.
-func (c *client) get(ctx context.Context, path string) (http.Header, []byte, error) {
+func (c *httpClient) get(ctx context.Context, path string) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
@@ -129,7 +141,7 @@ func (c *client) get(ctx context.Context, path string) (http.Header, []byte, err
 	return response.Header, body, nil
 }
 
-func (a *serverAnswers) askLedgers(ctx context.Context, asked *client) {
+func (a *serverAnswers) askLedgers(ctx context.Context, asked *httpClient) {
 	_, body, err := asked.get(ctx, "/v1/ledgers")
 	var list struct {
 		Ledgers []ledgerAnswers `json:"ledgers"`
@@ -154,7 +166,7 @@ func (a *serverAnswers) askLedgers(ctx context.Context, asked *client) {
 const lastEvents = 16
 
 // askLog asks for the last few events and the receipt of the last.
-func (l *ledgerAnswers) askLog(ctx context.Context, asked *client) error {
+func (l *ledgerAnswers) askLog(ctx context.Context, asked *httpClient) error {
 	if l.TreeSize == 0 {
 		return errors.New("the ledger has no event")
 	}
@@ -167,7 +179,7 @@ func (l *ledgerAnswers) askLog(ctx context.Context, asked *client) error {
 }
 
 // events asks for events from a seq upwards, at most that many.
-func (l *ledgerAnswers) events(ctx context.Context, asked *client, from, most uint64) ([]eventLine, error) {
+func (l *ledgerAnswers) events(ctx context.Context, asked *httpClient, from, most uint64) ([]eventLine, error) {
 	_, body, err := asked.get(ctx, fmt.Sprintf("%s/events?from=%d&limit=%d", ledgerPath(l.Name), from, most))
 	if err != nil {
 		return nil, err
@@ -189,7 +201,7 @@ const leastSpan = 24 * time.Hour
 
 // growth is how many events a day the ledger has got in the last week, or since it was
 // made if that is later. It asks for one event at a time.
-func (l *ledgerAnswers) growth(ctx context.Context, asked *client, now time.Time) (perDay float64, err error) {
+func (l *ledgerAnswers) growth(ctx context.Context, asked *httpClient, now time.Time) (perDay float64, err error) {
 	since := now.AddDate(0, 0, -7)
 	if l.Created.After(since) {
 		since = l.Created
@@ -210,7 +222,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, asked *client, now time.Time
 	return float64(l.TreeSize-uint64(first)) / (now.Sub(since).Hours() / 24), err
 }
 
-func (a *serverAnswers) askMetrics(ctx context.Context, asked *client) {
+func (a *serverAnswers) askMetrics(ctx context.Context, asked *httpClient) {
 	_, body, err := asked.get(ctx, "/metrics")
 	if err == nil {
 		parser := expfmt.NewTextParser(model.UTF8Validation)

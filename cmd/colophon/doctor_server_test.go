@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/remote"
 )
 
 // clientOf is a client of a server that a handler is.
-func clientOf(t testing.TB, handler http.HandlerFunc) *client {
+func clientOf(t testing.TB, handler http.HandlerFunc) *httpClient {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	asked, err := newClient(someDoctor(t).Console, serverOptions{url: server.URL})
+	asked, err := newClient(someDoctor(t).Console, remote.Options{URL: server.URL})
 	require.NoError(t, err)
 	return asked
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger"
 )
 
 // driftCommand is what the commands about drift share.
 type driftCommand struct {
 	*cli.Console
-	server   serverOptions
-	client   *client // made by the first question
+	from     remote.Options
+	server   *remote.Server // made by the first question
 	ledger   string
 	json     bool
 	all      bool // print all pages, not only the first that has rows
@@ -45,7 +46,7 @@ func newDrift(c *cli.Console) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	flags := command.PersistentFlags()
-	d.server.bind(c, flags)
+	d.from.Bind(c, flags)
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document a line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default as far as the index has come")

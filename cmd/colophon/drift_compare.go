@@ -11,23 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
-	"colophon/ledger/record"
 )
-
-// variableChange is a variable that two runs have different values of.
-type variableChange struct {
-	Variable string
-	A, B     json.RawMessage // text, number or null
-}
-
-// compared is one of the two events that are compared.
-type compared struct {
-	Seq    uint64
-	Kind   record.Kind
-	State  string // empty where the kind has none
-	Checks map[string]struct{ Result record.Result }
-}
 
 func (d *driftCommand) newCompare() *cobra.Command {
 	command := &cobra.Command{
@@ -85,35 +71,34 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 	switch {
 	case recordA.Kind != recordB.Kind:
 		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: only records of one kind can be compared", a, recordA.Kind, b, recordB.Kind)
-	case recordA.Kind == record.IPCRecord:
+	case recordA.Kind == wire.KindIPCRecord:
 		return d.compareRuns(command, query, recordA, recordB)
-	case recordA.Kind == record.RunDAG:
+	case recordA.Kind == wire.KindRunDAG:
 		return d.compareDAGs(command, query, recordA, recordB)
 	}
 	return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s: IPC records and run-DAGs can be compared", a, b, recordA.Kind)
 }
 
 // record is an event that is to be compared.
-func (d *driftCommand) record(command *cobra.Command, seq string) (compared, error) {
-	var event compared
-	_, err := d.ask(command, "/records/"+seq, d.query(command), &event)
+func (d *driftCommand) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
+	event, _, err := askDrift[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
 	return event, err
 }
 
 // caveats prints what there is to know of two events before one believes what
 // comparing them says.
-func (d *driftCommand) caveats(a, b compared) error {
-	events := []compared{a, b}
+func (d *driftCommand) caveats(a, b *wire.RecordRow) error {
+	events := []*wire.RecordRow{a, b}
 	if a.Seq == b.Seq {
 		events = events[:1]
 	}
 	for _, event := range events {
-		if event.State != "" && event.State != string(record.Live) {
-			if _, err := fmt.Fprintf(d.Out, "Event %d is %s, not live.\n", event.Seq, cli.Plain(event.State)); err != nil {
+		if event.State != "" && event.State != wire.Live {
+			if _, err := fmt.Fprintf(d.Out, "Event %d is %s, not live.\n", event.Seq, cli.Plain(string(event.State))); err != nil {
 				return err
 			}
 		}
-		if err := printNames(d.Out, fmt.Sprintf("Event %d claims what does not hold", event.Seq), event.mismatches()); err != nil {
+		if err := printNames(d.Out, fmt.Sprintf("Event %d claims what does not hold", event.Seq), mismatches(event.Checks)); err != nil {
 			return err
 		}
 	}
@@ -121,10 +106,10 @@ func (d *driftCommand) caveats(a, b compared) error {
 }
 
 // mismatches are the fields whose claims do not hold, in order.
-func (c *compared) mismatches() []string {
+func mismatches(checks wire.Checks) []string {
 	var fields []string
-	for field, check := range c.Checks {
-		if check.Result == record.Mismatch {
+	for field, check := range checks {
+		if check.Result == wire.Mismatch {
 			fields = append(fields, field)
 		}
 	}
@@ -133,21 +118,16 @@ func (c *compared) mismatches() []string {
 }
 
 // compareRuns says what the server's attribution of two IPC records says.
-func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, recordA, recordB compared) error {
-	var answer struct {
-		Says        string
-		Cause       string
-		Differences []variableChange
-	}
-	text, err := d.ask(command, "/drift/attribution", query, &answer)
+func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, recordA, recordB *wire.RecordRow) error {
+	answer, text, err := askDrift[wire.Attribution](d, command, "/drift/attribution", query)
 	if err != nil {
 		return err
 	}
 	if d.json {
-		return printLine(d.Out, text)
+		return cli.PrintJSONLine(d.Out, text)
 	}
 	a, b := query.Get("a"), query.Get("b")
-	if _, err := fmt.Fprintf(d.Out, "From event %s to event %s: %s\nCause: %s.\n", a, b, cli.Plain(answer.Says), cli.Plain(answer.Cause)); err != nil {
+	if _, err := fmt.Fprintf(d.Out, "From event %s to event %s: %s\nCause: %s.\n", a, b, cli.Plain(answer.Says), cli.Plain(string(answer.Cause))); err != nil {
 		return err
 	}
 	if err := d.caveats(recordA, recordB); err != nil || len(answer.Differences) == 0 {
@@ -164,20 +144,13 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, rec
 }
 
 // compareDAGs says where two run-DAGs diverge.
-func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, recordA, recordB compared) error {
-	var answer struct {
-		Says       string
-		Differing  []string `json:"differing_stages"`
-		OnlyInA    []string `json:"only_in_a"`
-		OnlyInB    []string `json:"only_in_b"`
-		Dimensions []string `json:"differing_dimensions"`
-	}
-	text, err := d.ask(command, "/run-dags/compare", query, &answer)
+func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, recordA, recordB *wire.RecordRow) error {
+	answer, text, err := askDrift[wire.RunComparison](d, command, "/run-dags/compare", query)
 	if err != nil {
 		return err
 	}
 	if d.json {
-		return printLine(d.Out, text)
+		return cli.PrintJSONLine(d.Out, text)
 	}
 	a, b := query.Get("a"), query.Get("b")
 	if _, err := fmt.Fprintf(d.Out, "From event %s to event %s: %s\n", a, b, cli.Plain(answer.Says)); err != nil {
@@ -187,10 +160,10 @@ func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, rec
 		what string
 		list []string
 	}{
-		{"Differing stages", answer.Differing},
+		{"Differing stages", answer.DifferingStages},
 		{"Only in event " + a, answer.OnlyInA},
 		{"Only in event " + b, answer.OnlyInB},
-		{"Differing cache dimensions", answer.Dimensions},
+		{"Differing cache dimensions", answer.DifferingDimensions},
 	} {
 		if err := printNames(d.Out, names.what, names.list); err != nil {
 			return err

@@ -5,20 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
 )
-
-// pair is two runs that one variable tells apart.
-type pair struct {
-	A, B          member
-	OutputChanged bool `json:"output_changed"`
-}
-
-// effectsAnswer is what came of a variable, with a page of the pairs.
-type effectsAnswer struct {
-	page[pair]
-	Pairs, Changed, Unchanged uint64
-}
 
 func (d *driftCommand) newEffects() *cobra.Command {
 	command := &cobra.Command{
@@ -49,17 +38,16 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query.Set("b", b)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"), cli.TextColumn("changed"))
 	for first := true; ; first = false {
-		var answer effectsAnswer
-		text, err := d.ask(command, "/drift/effects", query, &answer)
+		answer, text, err := askDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
 		if err != nil {
 			return err
 		}
 		if first && !d.json {
-			if err := d.printEffect(variable, a, b, &answer); err != nil {
+			if err := d.printEffect(variable, a, b, answer); err != nil {
 				return err
 			}
 		}
-		done, err := printPage(d, t, answer.page, text, func(p pair) []string {
+		done, err := printPage(d, t, answer.Rows, answer.Next, text, func(p wire.EffectPair) []string {
 			changed := "no"
 			if p.OutputChanged {
 				changed = "yes"
@@ -88,7 +76,7 @@ func (d *driftCommand) noPairs(variable, a, b string) string {
 }
 
 // printEffect prints the totals, which are those of all pages.
-func (d *driftCommand) printEffect(variable, a, b string, answer *effectsAnswer) error {
+func (d *driftCommand) printEffect(variable, a, b string, answer *wire.EffectsAnswer) error {
 	if answer.Pairs == 0 {
 		return nil
 	}

@@ -5,24 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
 )
 
 // groupingHelp names what runs are grouped by.
 const groupingHelp = "ipc_id, input_hash, system_prompt_hash, output_hash, model or label:NAME"
-
-// group is a group of runs as the server describes it.
-type group struct {
-	By, Value       string
-	Runs            uint64
-	DistinctOutputs uint64 `json:"distinct_outputs"`
-	Stability       float64
-	Entropy         float64 `json:"entropy_bits"`
-	Flips           uint64
-	FirstSeq        uint64 `json:"first_seq"`
-	LastSeq         uint64 `json:"last_seq"`
-	LastTime        string `json:"last_time"`
-}
 
 func (d *driftCommand) newGroups() *cobra.Command {
 	var by string
@@ -57,8 +45,8 @@ func (d *driftCommand) groups(command *cobra.Command, by string) error {
 	query.Set("by", by)
 	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
-	return list(d, command, "/drift/groups", query, t, "no group of runs is like that", func(g group) []string {
-		return []string{cli.Plain(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(g.Stability), fmt.Sprintf("%.3f", g.Entropy),
-			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(g.LastTime)}
+	return list(d, command, "/drift/groups", query, t, "no group of runs is like that", func(g wire.Group) []string {
+		return []string{cli.Plain(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(g.Stability), fmt.Sprintf("%.3f", g.EntropyBits),
+			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
 	})
 }

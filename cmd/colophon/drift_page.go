@@ -1,35 +1,26 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
+	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 )
-
-// page is the part that all lists have of the server's answer.
-type page[R any] struct {
-	Rows []R    `json:"rows"`
-	Next string `json:"next"`
-}
 
 // list asks a query of many rows and prints them as a table: the first page that has
 // any, or all of them. empty is what there is to say where there are none; "" is
 // nothing.
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	for {
-		var p page[R]
-		answer, err := d.ask(command, path, query, &p)
+		p, answer, err := askDrift[wire.Page[R]](d, command, path, query)
 		if err != nil {
 			return err
 		}
-		done, err := printPage(d, t, p, answer, cells)
+		done, err := printPage(d, t, p.Rows, p.Next, answer, cells)
 		if err != nil {
 			return err
 		}
@@ -45,17 +36,17 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 // printPage prints a page, with --json the answer that it is from, and reports
 // whether it is the last one that is wanted. A page that is empty and yet not the
 // last is passed over.
-func printPage[R any](d *driftCommand, t *cli.Table, p page[R], answer []byte, cells func(R) []string) (done bool, err error) {
-	if len(p.Rows) == 0 && p.Next != "" {
+func printPage[R any](d *driftCommand, t *cli.Table, page []R, next string, answer []byte, cells func(R) []string) (done bool, err error) {
+	if len(page) == 0 && next != "" {
 		return false, nil
 	}
-	done = p.Next == "" || !d.all
+	done = next == "" || !d.all
 	if d.json {
-		t.Rows += len(p.Rows)
-		return done, printLine(d.Out, answer)
+		t.Rows += len(page)
+		return done, cli.PrintJSONLine(d.Out, answer)
 	}
-	rows := make([][]string, len(p.Rows))
-	for i, r := range p.Rows {
+	rows := make([][]string, len(page))
+	for i, r := range page {
 		rows[i] = cells(r)
 	}
 	return done, t.Write(rows)
@@ -72,40 +63,18 @@ func (d *driftCommand) conclude(t *cli.Table, next, empty string) {
 	}
 }
 
-// ask asks a query of the ledger, reads the answer and returns it as it came.
-func (d *driftCommand) ask(command *cobra.Command, path string, query url.Values, to any) ([]byte, error) {
+// askDrift asks a query of the ledger, reads the answer and returns it as it came.
+func askDrift[T any](d *driftCommand, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
 	if err := d.connect(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	path = ledgerPath(d.ledger) + path
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	answer, err := d.client.call(command.Context(), http.MethodGet, path, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(answer, to); err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
-	}
-	return answer, nil
+	return remote.Ask[T](command.Context(), d.server, client.Request{Path: ledgerPath(d.ledger) + path, Query: query})
 }
 
 // connect makes the client, once for all pages.
 func (d *driftCommand) connect() (err error) {
-	if d.client == nil {
-		d.client, err = newClient(d.Console, d.server)
+	if d.server == nil {
+		d.server, err = d.from.Connect(d.Console)
 	}
-	return err
-}
-
-// printLine prints a JSON value as one line.
-func printLine(out io.Writer, value []byte) error {
-	var line bytes.Buffer
-	if err := json.Compact(&line, value); err != nil {
-		return fmt.Errorf("not JSON: %w", err)
-	}
-	line.WriteByte('\n')
-	_, err := line.WriteTo(out)
 	return err
 }

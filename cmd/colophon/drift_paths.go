@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
 )
 
@@ -30,28 +31,18 @@ PROJECT, show the projects.`,
 }
 
 func (d *driftCommand) projects(command *cobra.Command) error {
-	type row struct {
-		Seq                       uint64
-		Project                   string
-		Paths, Builds, Collisions uint64
-	}
 	t := cli.NewTable(d.Out, cli.TextColumn("project"), cli.NumberColumn("paths"), cli.NumberColumn("builds"), cli.NumberColumn("collisions"), cli.NumberColumn("first event"))
-	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r row) []string {
+	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r wire.Project) []string {
 		return []string{cli.Plain(r.Project), cli.Decimal(r.Paths), cli.Decimal(r.Builds), cli.Decimal(r.Collisions), cli.Decimal(r.Seq)}
 	})
 }
 
 func (d *driftCommand) builds(command *cobra.Command, project string) error {
-	type row struct {
-		Seq                                   uint64
-		Build, Time                           string
-		New, Modified, Unchanged, Gone, Paths uint64
-	}
 	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
 		cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
 	path := "/paths/" + url.PathEscape(project) + "/builds"
-	return list(d, command, path, d.query(command), t, "no record of the project names a build", func(r row) []string {
+	return list(d, command, path, d.query(command), t, "no record of the project names a build", func(r wire.Build) []string {
 		return []string{cli.Plain(r.Build), cli.Decimal(r.New), cli.Decimal(r.Modified), cli.Decimal(r.Unchanged),
-			cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(r.Time)}
+			cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(string(r.Time))}
 	})
 }

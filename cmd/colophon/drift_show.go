@@ -4,39 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
+	"colophon/client/wire"
 	"colophon/internal/cli"
 )
-
-// member is a run of a group.
-type member struct {
-	Seq        uint64
-	Time       string
-	RunID      *string `json:"run_id"`
-	OutputHash *string `json:"output_hash"`
-	State      string
-}
-
-// output is one of the outputs of a group.
-type output struct {
-	Seq        uint64
-	OutputHash string `json:"output_hash"`
-	Runs       uint64
-	Share      float64
-}
-
-// groupAnswer is a group with its outputs and runs, of each a page.
-type groupAnswer struct {
-	page[member]
-	AsOf        uint64 `json:"as_of"`
-	Group       group
-	Outputs     []output
-	OutputsNext string `json:"outputs_next"`
-}
 
 func (d *driftCommand) newShow() *cobra.Command {
 	command := &cobra.Command{
@@ -58,9 +33,8 @@ VALUE what the runs have in common, as groups shows it.`,
 
 func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 	path, query := groupPath(by, value), d.query(command)
-	var first groupAnswer
-	text, err := d.ask(command, path, query, &first)
-	if missing := (*problem)(nil); errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+	first, text, err := askDrift[wire.GroupAnswer](d, command, path, query)
+	if errors.Is(err, client.ErrNotFound) {
 		return d.noRuns(command, by, value)
 	}
 	if err != nil {
@@ -88,7 +62,7 @@ func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 func (d *driftCommand) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
-	if _, err := d.ask(command, groupPath(by, value), query, new(groupAnswer)); err != nil {
+	if _, _, err := askDrift[wire.GroupAnswer](d, command, groupPath(by, value), query); err != nil {
 		return err
 	}
 	return cli.Exitf(cli.ExitFailed, "no live runs have that value; --any-state takes the others too")
@@ -100,8 +74,8 @@ func groupPath(by, value string) string {
 
 // showJSON prints the first answer as it came, and those that follow without the
 // list that does not go on in them: no row is printed twice.
-func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.Values, answer groupAnswer, text []byte) error {
-	if err := printLine(d.Out, text); err != nil {
+func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
+	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
 	outputs, runs := true, true // whether the answer goes on with them
@@ -119,18 +93,18 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		if runs {
 			query.Set("cursor", answer.Next)
 		}
-		answer = groupAnswer{}
-		text, err := d.ask(command, path, query, &answer)
+		next, text, err := askDrift[wire.GroupAnswer](d, command, path, query)
 		if err != nil {
 			return err
 		}
+		answer = next
 		if (!outputs || len(answer.Outputs) == 0) && (!runs || len(answer.Rows) == 0) {
 			continue
 		}
 		if text, err = goingOn(text, outputs, runs); err != nil {
 			return err
 		}
-		if err := printLine(d.Out, text); err != nil {
+		if err := cli.PrintJSONLine(d.Out, text); err != nil {
 			return err
 		}
 	}
@@ -156,33 +130,31 @@ func goingOn(text []byte, outputs, runs bool) ([]byte, error) {
 
 // showOutputs prints the outputs. Where it leaves some out, there are runs left out
 // too, and those say so.
-func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer groupAnswer) error {
+func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	defer query.Del("outputs_cursor")
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
 	for {
-		p := page[output]{answer.Outputs, answer.OutputsNext}
-		done, err := printPage(d, t, p, nil, func(o output) []string {
+		done, err := printPage(d, t, answer.Outputs, answer.OutputsNext, nil, func(o wire.GroupOutput) []string {
 			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(o.Share), cli.Decimal(o.Seq)}
 		})
 		if done || err != nil {
 			return err
 		}
 		query.Set("outputs_cursor", answer.OutputsNext)
-		answer = groupAnswer{}
-		if _, err := d.ask(command, path, query, &answer); err != nil {
+		if answer, _, err = askDrift[wire.GroupAnswer](d, command, path, query); err != nil {
 			return err
 		}
 	}
 }
 
-func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.Values, answer groupAnswer) error {
+func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	if _, err := fmt.Fprintln(d.Out); err != nil {
 		return err
 	}
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.TextColumn("state"), cli.TextColumn("run"))
 	for {
-		done, err := printPage(d, t, answer.page, nil, func(m member) []string {
-			return []string{cli.Decimal(m.Seq), cli.Plain(m.Time), d.hashOr(m.OutputHash), cli.Plain(m.State), cli.PlainOr(m.RunID)}
+		done, err := printPage(d, t, answer.Rows, answer.Next, nil, func(m wire.GroupMember) []string {
+			return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
 		})
 		if err != nil {
 			return err
@@ -192,8 +164,7 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 			return nil
 		}
 		query.Set("cursor", answer.Next)
-		answer = groupAnswer{}
-		if _, err := d.ask(command, path, query, &answer); err != nil {
+		if answer, _, err = askDrift[wire.GroupAnswer](d, command, path, query); err != nil {
 			return err
 		}
 	}

@@ -6,16 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
 )
-
-// step is a run against the one before it; the first has none before it.
-type step struct {
-	member
-	Against     *uint64
-	Cause       *string
-	Differences []variableChange
-}
 
 func (d *driftCommand) newTimeline() *cobra.Command {
 	command := &cobra.Command{
@@ -40,12 +33,12 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 	query.Set(by, value)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.NumberColumn("against"),
 		cli.TextColumn("cause"), cli.TextColumn("what differs"))
-	err := list(d, command, "/drift/timeline", query, t, "", func(s step) []string {
+	err := list(d, command, "/drift/timeline", query, t, "", func(s wire.TimelineRow) []string {
 		against, cause := cli.None, cli.None
 		if s.Against != nil && s.Cause != nil {
-			against, cause = cli.Decimal(*s.Against), cli.Plain(*s.Cause)
+			against, cause = cli.Decimal(*s.Against), cli.Plain(string(*s.Cause))
 		}
-		return []string{cli.Decimal(s.Seq), cli.Plain(s.Time), d.hashOr(s.OutputHash), against, cause, d.changes(s.Differences)}
+		return []string{cli.Decimal(s.Seq), cli.Plain(string(s.Time)), d.hashOr(s.OutputHash), against, cause, d.changes(s.Differences)}
 	})
 	if err == nil && t.Rows == 0 {
 		return d.noRuns(command, by, value)
@@ -54,7 +47,7 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 }
 
 // changes are differences in one cell.
-func (d *driftCommand) changes(differences []variableChange) string {
+func (d *driftCommand) changes(differences []wire.Difference) string {
 	if len(differences) == 0 {
 		return cli.None
 	}

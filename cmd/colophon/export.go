@@ -5,8 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs/pack"
 )
@@ -14,13 +16,13 @@ import (
 // exportCommand makes audit packs.
 type exportCommand struct {
 	*cli.Console
-	server         serverOptions
+	from           remote.Options
 	ledger         string
 	file           string
 	withoutContent bool
 	maxRecords     int
 	maxContent     cli.Size
-	records        recordChoice
+	chosen         recordChoice
 }
 
 func newExport(c *cli.Console) *cobra.Command {
@@ -42,13 +44,13 @@ proved at one tree size.`,
 		RunE: func(command *cobra.Command, args []string) error { return e.run(command, args) },
 	}
 	flags := command.Flags()
-	e.server.bind(c, flags)
+	e.from.Bind(c, flags)
 	flags.StringVar(&e.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&e.file, "pack", "", "`file` to write; one of that name is replaced")
 	flags.BoolVar(&e.withoutContent, "without-content", false, "leave out content: events and proofs alone")
 	flags.IntVar(&e.maxRecords, "max-records", 1000, "largest `number` of records")
 	flags.TextVar(&e.maxContent, "max-content", e.maxContent, "largest `size` of all content")
-	e.records.bind(flags)
+	e.chosen.bind(flags)
 	return command
 }
 
@@ -57,11 +59,11 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := newClient(e.Console, e.server)
+	server, err := e.from.Connect(e.Console, client.WithMaxAnswer(max(64<<20, int64(e.maxContent))))
 	if err != nil {
 		return err
 	}
-	x := &exporter{exportCommand: e, ctx: command.Context(), client: server, path: ledgerPath(e.ledger),
+	x := &exporter{exportCommand: e, ctx: command.Context(), server: server, records: server.Ledger(e.ledger).Records,
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
 	if e.withoutContent {
 		x.state = pack.ContentLeftOut

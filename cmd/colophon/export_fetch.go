@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"colophon/client"
+	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -21,11 +23,11 @@ import (
 type exporter struct {
 	*exportCommand
 	ctx      context.Context
-	client   *client
-	path     string             // of the ledger
+	server   *remote.Server
+	records  *client.RecordsService
 	redacted map[uint64]*uint64 // by which event, of those that are
 	contents map[string][]byte  // by digest
-	bytes    int                // of them
+	bytes    uint64             // of them
 	state    string             // pack.ContentIncluded, or why there is none
 	progress *cli.Progress
 }
@@ -69,40 +71,30 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	return p, report, nil
 }
 
-// exportedRow is what the server says of a record.
-type exportedRow struct {
-	RedactedBy *uint64 `json:"redacted_by"`
-	Event      struct {
-		Record struct {
-			Content map[string]struct {
-				SHA256 string `json:"sha256"`
-				Size   int    `json:"size"`
-			} `json:"content"`
-		} `json:"record"`
-	} `json:"event"`
-}
-
 // record fetches the content of a record, and gives the digests of it; none where it is
 // erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
-	path := x.path + "/records/" + cli.Decimal(seq)
-	var row exportedRow
-	if err := x.get(path, &row); err != nil {
-		return nil, err
+	row, err := x.records.Get(x.ctx, seq, nil)
+	if err != nil {
+		return nil, x.server.Exit(err)
 	}
 	x.redacted[seq] = row.RedactedBy
 	if row.RedactedBy != nil {
 		return nil, nil
 	}
-	for name, named := range row.Event.Record.Content {
+	var event struct{ Record wire.Recorded }
+	if err := json.Unmarshal(row.Event, &event); err != nil {
+		return nil, fmt.Errorf("reading the server's answer: event %d: %w", seq, err)
+	}
+	for name, named := range event.Record.Content {
 		if x.state != pack.ContentIncluded {
 			break
 		}
-		err := x.content(path+"/content/"+name, named.SHA256, named.Size)
-		switch refused := (*problem)(nil); {
-		case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+		err := x.content(seq, name, named)
+		switch {
+		case errors.Is(err, client.ErrForbidden):
 			x.state = pack.ContentNoRight
-		case errors.As(err, &refused) && refused.Status == http.StatusGone:
+		case errors.Is(err, client.ErrGone):
 			return nil, cli.Exitf(cli.ExitFailed, "the content of event %d was erased a moment ago; export again", seq)
 		case err != nil:
 			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
@@ -113,42 +105,39 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 }
 
 // content fetches a piece of content, once.
-func (x *exporter) content(path, digest string, size int) error {
-	if _, found := x.contents[digest]; found {
+func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) error {
+	if _, found := x.contents[named.SHA256]; found {
 		return nil
 	}
-	if x.bytes += size; size > maxAnswer || x.bytes > int(x.maxContent) {
-		most, err := min(x.maxContent, maxAnswer).MarshalText()
+	if x.bytes += named.Size; x.bytes > uint64(x.maxContent) || named.Size > uint64(x.maxContent) {
+		most, err := x.maxContent.MarshalText()
 		if err != nil {
 			return err
 		}
 		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: choose fewer records, leave it out with --without-content, or raise --max-content", most)
 	}
-	content, err := x.client.call(x.ctx, http.MethodGet, path, nil)
+	content, err := x.records.Content(x.ctx, seq, name)
 	if err != nil {
-		return err
+		return x.server.Exit(err)
 	}
-	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != digest {
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != named.SHA256 {
 		return errors.New("what the server answers is not what the event names")
 	}
-	x.contents[digest] = content
+	x.contents[named.SHA256] = content
 	return nil
 }
 
 // prove fetches the receipts of events, all at the tree size of now, and puts the pack
 // together.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
-	answer, err := x.client.call(x.ctx, http.MethodGet, x.path+"/log/key", nil)
+	of := x.server.Ledger(x.ledger)
+	history, err := of.Log.Keys(x.ctx)
 	if err != nil {
-		return nil, err
+		return nil, x.server.Exit(err)
 	}
-	history, err := proofs.ParseLogKey(answer)
+	now, err := of.Describe(x.ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the server's keys do not hold: %w", err)
-	}
-	var now ledgerInfo
-	if err := x.get(x.path, &now); err != nil {
-		return nil, err
+		return nil, x.server.Exit(err)
 	}
 	var keys []string // that sign at this size: one that was replaced says nothing to a reader
 	for _, key := range history.InForce(now.TreeSize) {
@@ -156,16 +145,9 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	}
 	var p *pack.Pack
 	for _, seq := range seqs {
-		answer, err := x.client.call(x.ctx, http.MethodGet, fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.path, seq, now.TreeSize), nil)
+		r, err := x.receipt(seq, now.TreeSize)
 		if err != nil {
 			return nil, err
-		}
-		r, err := proofs.ParseReceipt(answer)
-		if err == nil && r.Proof == nil {
-			err = proofs.ErrNoProof
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)
 		}
 		if p == nil {
 			p = pack.New(r.Ledger, time.Now().UTC().Format(time.RFC3339), keys, r.Proof.Checkpoint)
@@ -176,14 +158,19 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	return p, nil
 }
 
-// get asks for JSON.
-func (x *exporter) get(path string, to any) error {
-	answer, err := x.client.call(x.ctx, http.MethodGet, path, nil)
+// receipt fetches the receipt of an event in the tree of a size.
+func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
+	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", ledgerPath(x.ledger), seq, size)
+	answer, err := x.server.Do(x.ctx, client.Request{Path: path})
 	if err != nil {
-		return err
+		return nil, x.server.Exit(err)
 	}
-	if err := json.Unmarshal(answer, to); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
+	r, err := proofs.ParseReceipt(answer.Body)
+	if err == nil && r.Proof == nil {
+		err = proofs.ErrNoProof
 	}
-	return nil
+	if err != nil {
+		return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)
+	}
+	return r, nil
 }

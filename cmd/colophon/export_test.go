@@ -146,8 +146,8 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "what the server answers does not verify"},
 		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
 		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
-		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "the server's keys"},
-		"no JSON":    {"/records/1", `{`, `[`, "reading the server's answer"},
+		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "unexpected answer: log/key"},
+		"no JSON":    {"/records/1", `{`, `[`, "unexpected answer to GET /v1/ledgers/default/records/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

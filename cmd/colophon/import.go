@@ -14,13 +14,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/semaphore"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger"
 )
 
 // importOptions is the command line of import.
 type importOptions struct {
-	server     serverOptions
+	server     remote.Options
 	ledger     string
 	onMismatch string // empty: as the ledger is set
 	retries    int    // attempts in a row that may fail without any line answered
@@ -55,7 +57,7 @@ file, 3 the server cannot be reached.`,
 			return runImport(command.Context(), c, o, files)
 		},
 	}
-	o.server.bind(c, command.Flags())
+	o.server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "`what` the ledger does with a record whose claims do not hold: accept or reject; default as the ledger is set")
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of attempts in a row to go on after the connection dropped")
@@ -68,7 +70,7 @@ file, 3 the server cannot be reached.`,
 type importer struct {
 	console  *cli.Console
 	options  importOptions
-	client   *client
+	client   *httpClient
 	progress *cli.Progress
 	tally    *tally
 	// window bounds what is read and not answered, by importLine.weight.
@@ -145,7 +147,7 @@ func checkFiles(files []string) (size int64, err error) {
 
 // checkWritable finds out before anything is sent that there is no such ledger,
 // or that it takes no more writes.
-func checkWritable(ctx context.Context, server *client, name string) error {
+func checkWritable(ctx context.Context, server *httpClient, name string) error {
 	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name), nil)
 	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
 		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.orNoGrant(), name)
@@ -153,7 +155,7 @@ func checkWritable(ctx context.Context, server *client, name string) error {
 	if err != nil {
 		return err
 	}
-	var info ledgerInfo
+	var info wire.LedgerDescription
 	if err := json.Unmarshal(answer, &info); err != nil {
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}

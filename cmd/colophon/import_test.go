@@ -18,11 +18,12 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger/record"
 )
 
 // answering is a server that gives its n-th batch to the n-th handler.
-func answering(t *testing.T, batches ...http.HandlerFunc) *client {
+func answering(t *testing.T, batches ...http.HandlerFunc) *httpClient {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/ledgers/default", func(w http.ResponseWriter, _ *http.Request) {
@@ -38,7 +39,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) *client {
 		server.Close()
 		require.Empty(t, batches, "every batch was asked for")
 	})
-	c, err := newClient(&cli.Console{Env: func(string) (string, bool) { return "", false }}, serverOptions{url: server.URL})
+	c, err := newClient(&cli.Console{Env: func(string) (string, bool) { return "", false }}, remote.Options{URL: server.URL})
 	require.NoError(t, err)
 	return c
 }
@@ -96,7 +97,7 @@ func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
 	)
 	var out, errs bytes.Buffer
 	c := &cli.Console{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) (string, bool) { return "", false }}
-	options := importOptions{server: serverOptions{url: server.base}, ledger: "default", retries: 4, maxLine: 1 << 20}
+	options := importOptions{server: remote.Options{URL: server.base}, ledger: "default", retries: 4, maxLine: 1 << 20}
 	require.NoError(t, runImport(context.Background(), c, options, []string{name}), errs.String())
 	require.Regexp(t, `total +10 +0 +0 +0`, out.String())
 	require.Contains(t, errs.String(), "503 no room")

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -21,7 +20,7 @@ import (
 // keysCommand is what the commands about signing keys share.
 type keysCommand struct {
 	*cli.Console
-	server serverOptions
+	server remote.Options
 	data   string // empty: by the server
 	key    string // trusted; empty: none
 	json   bool
@@ -45,7 +44,7 @@ what the server says of the others; verify takes its output as --key.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	k.server.bind(c, command.PersistentFlags())
+	k.server.Bind(c, command.PersistentFlags())
 	command.PersistentFlags().StringVar(&k.data, "data", "", "data `folder` of a server that does not run, in place of a server")
 	command.PersistentFlags().BoolVar(&k.json, "json", false, "print the keys as JSON, as GET /log/key answers them")
 	command.AddCommand(k.newList(), k.newChange("rotate", (*ledger.Host).RotateKey), k.newChange("retire", (*ledger.Host).RetireKey))
@@ -122,16 +121,12 @@ func explainKeys(err error) error {
 
 // change has the server do a step, and shows the keys of afterwards.
 func (k *keysCommand) change(ctx context.Context, name, step string) error {
-	server, err := newClient(k.Console, k.server)
+	server, err := k.server.Connect(k.Console)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]string{"step": step})
-	if err != nil {
-		return fmt.Errorf("encoding the request: %w", err)
-	}
-	if _, err := server.call(ctx, http.MethodPost, ledgerPath(name)+"/keys", body); err != nil {
-		return err
+	if _, err := server.Ledger(name).ChangeKeys(ctx, step); err != nil {
+		return server.Exit(err)
 	}
 	return k.list(ctx, name)
 }
@@ -141,25 +136,24 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 	if k.data != "" {
 		return k.listStored(ctx, name)
 	}
-	server, err := newClient(k.Console, k.server)
+	server, err := k.server.Connect(k.Console)
 	if err != nil {
 		return err
 	}
-	fetch := newFetcher(server, ledgerPath(name), time.Minute, 2) // before the client is used
-	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name)+"/log/key", nil)
+	keys, err := server.Ledger(name).Log.Keys(ctx)
 	if err != nil {
-		return err
-	}
-	keys, err := proofs.ParseLogKey(answer)
-	if err != nil {
-		return fmt.Errorf("the server's keys do not hold: %w", err)
+		return server.Exit(err)
 	}
 	trusted, err := k.trustedOf(keys)
 	if err != nil {
 		return err
 	}
 	if trusted != nil {
-		if err := checkServedKeys(ctx, fetch, keys, trusted); err != nil {
+		fetching, err := newClient(k.Console, k.server)
+		if err != nil {
+			return err
+		}
+		if err := checkServedKeys(ctx, newFetcher(fetching, ledgerPath(name), time.Minute, 2), keys, trusted); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,20 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
+	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 )
-
-// ledgerInfo is a ledger as the server describes it.
-type ledgerInfo struct {
-	Name        string    `json:"name"`
-	Origin      string    `json:"origin"`
-	VerifierKey string    `json:"verifier_key"`
-	Created     time.Time `json:"created"`
-	Frozen      bool      `json:"frozen"`
-	OnMismatch  string    `json:"on_mismatch"`
-	Log         string    `json:"log"`
-	TreeSize    uint64    `json:"tree_size"`
-}
 
 // ledgerPath is where the API keeps a ledger.
 func ledgerPath(name string) string { return "/v1/ledgers/" + url.PathEscape(name) }
@@ -32,7 +22,7 @@ func ledgerPath(name string) string { return "/v1/ledgers/" + url.PathEscape(nam
 // ledgerCommand is what the commands about ledgers share.
 type ledgerCommand struct {
 	*cli.Console
-	server serverOptions
+	server remote.Options
 	json   bool
 }
 
@@ -45,18 +35,14 @@ func newLedger(c *cli.Console) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	l.server.bind(c, command.PersistentFlags())
+	l.server.Bind(c, command.PersistentFlags())
 	command.PersistentFlags().BoolVar(&l.json, "json", false, "print the server's answer as JSON")
 	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newFreeze())
 	return command
 }
 
 func (l *ledgerCommand) newCreate() *cobra.Command {
-	var request struct {
-		Name       string `json:"name"`
-		Origin     string `json:"origin,omitempty"`
-		OnMismatch string `json:"on_mismatch,omitempty"`
-	}
+	var request wire.NewLedger
 	command := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a ledger with a key, a chain and a tree of its own",
@@ -67,11 +53,7 @@ scheme under a domain that is yours; the default contains the key's fingerprint.
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Name = args[0]
-			body, err := json.Marshal(request)
-			if err != nil {
-				return fmt.Errorf("encoding the request: %w", err)
-			}
-			return l.one(command, http.MethodPost, "/v1/ledgers", body)
+			return l.change(command, client.Request{Method: http.MethodPost, Path: "/v1/ledgers"}, request)
 		},
 	}
 	command.Flags().StringVar(&request.Origin, "origin", "", "`name` that the ledger signs under")
@@ -97,7 +79,7 @@ more, elsewhere it wants --yes.`,
 					return err
 				}
 			}
-			return l.one(command, http.MethodPost, ledgerPath(args[0])+"/freeze", nil)
+			return l.change(command, client.Request{Method: http.MethodPost, Path: ledgerPath(args[0]) + "/freeze"}, nil)
 		},
 	}
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -111,10 +93,7 @@ func (l *ledgerCommand) newList() *cobra.Command {
 		Example: `  colophon ledger list --server http://127.0.0.1:8080`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			var list struct {
-				Ledgers []ledgerInfo `json:"ledgers"`
-			}
-			err := l.call(command, http.MethodGet, "/v1/ledgers", nil, &list)
+			list, err := askLedgers[wire.Ledgers](command, l, client.Request{Path: "/v1/ledgers"})
 			if err != nil || l.json {
 				return err
 			}
@@ -123,36 +102,35 @@ func (l *ledgerCommand) newList() *cobra.Command {
 	}
 }
 
-// one makes a request that answers a ledger, and prints it.
-func (l *ledgerCommand) one(command *cobra.Command, method, path string, body []byte) error {
-	var info ledgerInfo
-	if err := l.call(command, method, path, body, &info); err != nil || l.json {
+// change makes a request that is answered with a ledger, and prints it. A nil body is none.
+func (l *ledgerCommand) change(command *cobra.Command, r client.Request, body any) (err error) {
+	if body != nil {
+		if r.Body, err = wire.Marshal(body); err != nil {
+			return err
+		}
+	}
+	description, err := askLedgers[wire.LedgerDescription](command, l, r)
+	if err != nil || l.json {
 		return err
 	}
-	return printLedgers(l.Out, []ledgerInfo{info})
+	return printLedgers(l.Out, []wire.LedgerDescription{*description})
 }
 
-// call makes a request and reads the answer; with --json it prints it.
-func (l *ledgerCommand) call(command *cobra.Command, method, path string, body []byte, to any) error {
-	server, err := newClient(l.Console, l.server)
+// askLedgers makes a request and reads the answer. With --json it prints it.
+func askLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Request) (*T, error) {
+	server, err := l.server.Connect(l.Console)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer, err := server.call(command.Context(), method, path, body)
-	if err != nil {
-		return err
+	value, text, err := remote.Ask[T](command.Context(), server, r)
+	if err == nil && l.json {
+		err = cli.PrintJSON(l.Out, text)
 	}
-	if err := json.Unmarshal(answer, to); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
-	}
-	if l.json {
-		return cli.PrintJSON(l.Out, answer)
-	}
-	return nil
+	return value, err
 }
 
 // printLedgers prints a block of lines for each: keys are too long for columns.
-func printLedgers(out io.Writer, ledgers []ledgerInfo) error {
+func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, l := range ledgers {
 		if i > 0 {
@@ -163,9 +141,18 @@ func printLedgers(out io.Writer, ledgers []ledgerInfo) error {
 			state = "frozen"
 		}
 		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.Counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
-		fmt.Fprintf(table, "  created\t%s\n", l.Created.UTC().Format(time.RFC3339))
+		fmt.Fprintf(table, "  created\t%s\n", createdAt(l))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)
 	}
 	return table.Flush()
+}
+
+// createdAt is the time to the second, or what the server says in its place.
+func createdAt(l wire.LedgerDescription) string {
+	created, err := l.Created.Parse()
+	if err != nil {
+		return cli.Plain(string(l.Created))
+	}
+	return created.UTC().Format(time.RFC3339)
 }

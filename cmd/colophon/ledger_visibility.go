@@ -4,6 +4,9 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"colophon/client"
+	"colophon/client/wire"
 )
 
 func (l *ledgerCommand) newPublish() *cobra.Command {
@@ -30,7 +33,7 @@ more, elsewhere it wants --yes. unpublish ends it for the time to come.`,
 					return err
 				}
 			}
-			return l.one(command, http.MethodPut, ledgerPath(args[0])+"/visibility", []byte(`{"log":"public"}`))
+			return l.show(command, args[0], "public")
 		},
 	}
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -47,7 +50,13 @@ on the way to them, stay.`,
 		Example: `  colophon ledger unpublish generations`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			return l.one(command, http.MethodPut, ledgerPath(args[0])+"/visibility", []byte(`{"log":"private"}`))
+			return l.show(command, args[0], "private")
 		},
 	}
+}
+
+// show makes the log of a ledger public or private.
+func (l *ledgerCommand) show(command *cobra.Command, name, log string) error {
+	r := client.Request{Method: http.MethodPut, Path: ledgerPath(name) + "/visibility"}
+	return l.change(command, r, wire.VisibilityChange{Log: log})
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"net/http"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 )
 
 func newPing(c *cli.Console) *cobra.Command {
-	var server serverOptions
+	var server remote.Options
 	command := &cobra.Command{
 		Use:   "ping",
 		Short: "Ask a server whether it answers",
@@ -20,18 +21,18 @@ Exit codes: 0 it answers, 1 it answers with a problem, 3 it does not.`,
 		Example: `  colophon ping --server https://ledger.example.org`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			client, err := newClient(c, server)
+			s, err := server.Connect(c)
 			if err != nil {
 				return err
 			}
-			answer, err := client.call(command.Context(), http.MethodGet, "/healthz", nil)
+			answer, err := s.Server.Health(command.Context())
 			if err != nil {
-				return err
+				return s.Exit(err)
 			}
-			_, err = c.Out.Write(answer)
+			_, err = io.WriteString(c.Out, answer)
 			return err
 		},
 	}
-	server.bind(c, command.Flags())
+	server.Bind(c, command.Flags())
 	return command
 }

@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -19,7 +21,7 @@ import (
 // proveCommand makes a nested proof.
 type proveCommand struct {
 	*cli.Console
-	server   serverOptions
+	server   remote.Options
 	ledger   string
 	stage    string
 	citation int // -1: none
@@ -45,7 +47,7 @@ content.`,
 		RunE: func(command *cobra.Command, args []string) error { return p.run(command.Context(), args[0]) },
 	}
 	flags := command.Flags()
-	p.server.bind(c, flags)
+	p.server.Bind(c, flags)
 	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; of several of one name the second is NAME#2, and so on")
 	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, from 0")
@@ -61,36 +63,45 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	if (p.stage == "") == (p.citation < 0) {
 		return cli.Exitf(cli.ExitUsage, "say which part is to be proved: --stage or --citation")
 	}
-	server, err := newClient(p.Console, p.server)
+	server, err := p.server.Connect(p.Console)
 	if err != nil {
 		return err
 	}
-	query := url.Values{"stage": {p.stage}}
-	if p.stage == "" {
-		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
-	}
-	path := ledgerPath(p.ledger) + "/records/" + cli.Decimal(seq)
-	text, err := server.call(ctx, http.MethodGet, path+"/proof?"+query.Encode(), nil)
+	n, err := p.proof(ctx, server, seq)
 	if err != nil {
 		return err
-	}
-	n, err := proofs.ParseNested(text)
-	if err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
-	}
-	if err := p.asked(n, seq); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if p.embed {
-		if n.Text, err = textOf(ctx, server, path, n); err != nil {
+		if n.Text, err = textOf(ctx, server, n); err != nil {
 			return err
 		}
 	}
-	if text, err = n.AppendJSON(nil); err != nil {
+	text, err := n.AppendJSON(nil)
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "%s\n", text)
 	return err
+}
+
+// proof fetches the proof of the part.
+func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uint64) (*proofs.Nested, error) {
+	query := url.Values{"stage": {p.stage}}
+	if p.stage == "" {
+		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
+	}
+	answer, err := server.Do(ctx, client.Request{Path: fmt.Sprintf("%s/records/%d/proof", ledgerPath(p.ledger), seq), Query: query})
+	if err != nil {
+		return nil, server.Exit(err)
+	}
+	n, err := proofs.ParseNested(answer.Body)
+	if err == nil {
+		err = p.asked(n, seq)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	return n, nil
 }
 
 // asked checks that a proof is one, and of the part that it was asked for.
@@ -100,10 +111,10 @@ func (p *proveCommand) asked(n *proofs.Nested, seq uint64) error {
 	case r.Proof == nil:
 		return proofs.ErrNoProof
 	case r.Seq != seq || r.Ledger != p.ledger:
-		return fmt.Errorf("%w: it is of event %d of ledger %.100q", errAnswer, r.Seq, r.Ledger)
+		return fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
 	case p.stage == "" && (n.Citation == nil || n.Citation.Index != uint64(p.citation)),
 		p.stage != "" && (n.Stage == nil || n.Stage.Name != p.stage && !strings.HasPrefix(p.stage, n.Stage.Name+"#")):
-		return fmt.Errorf("%w: it is of another part of the event", errAnswer)
+		return errors.New("it is of another part of the event")
 	}
 	return nil
 }
@@ -125,9 +136,8 @@ var stageTexts = map[string][]textPlace{
 	"render":               {{"inputs", "rendered_text"}, {"inputs", "answer_text"}, {"answer_text", ""}},
 }
 
-// textOf is the text of a part, from the content that the ledger keeps; path is that of
-// the record.
-func textOf(ctx context.Context, server *client, path string, n *proofs.Nested) ([]byte, error) {
+// textOf is the text of a part, from the content that the ledger keeps.
+func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byte, error) {
 	var event pyjson.Document
 	if err := event.Parse(n.Receipt.Proof.Event); err != nil {
 		return nil, fmt.Errorf("reading the event: %w", err)
@@ -142,9 +152,9 @@ func textOf(ctx context.Context, server *client, path string, n *proofs.Nested) 
 		if !event.Root().Member("record").Member("content").Member(at.content).Given() {
 			continue
 		}
-		content, err := server.call(ctx, http.MethodGet, path+"/content/"+at.content, nil)
+		content, err := server.Ledger(n.Receipt.Ledger).Records.Content(ctx, n.Receipt.Seq, at.content)
 		if err != nil {
-			return nil, err
+			return nil, server.Exit(err)
 		}
 		if text, found := at.in(content); found && hasHash(n, text) {
 			return text, nil

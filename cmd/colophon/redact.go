@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,44 +13,23 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"colophon/client"
+	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger"
 )
 
 // redactCommand erases the content of records.
 type redactCommand struct {
 	*cli.Console
-	server  serverOptions
+	server  remote.Options
 	ledger  string
-	request redactionRequest
+	request wire.RedactionRequest
+	dryRun  bool
 	choice  recordChoice
 	yes     bool
 	json    bool
-}
-
-// redactionRequest is what is asked of the server, which knows what is right.
-type redactionRequest struct {
-	Reason string            `json:"reason"`
-	Filter map[string]string `json:"filter,omitempty"`
-	Seqs   []uint64          `json:"seqs,omitempty"`
-	DryRun bool              `json:"dry_run"`
-	AsOf   *uint64           `json:"as_of,omitempty"`
-}
-
-// pieces are pieces of content.
-type pieces struct{ Pieces, Bytes uint64 }
-
-// redactionAnswer is what a redaction does or did, as the server describes it.
-type redactionAnswer struct {
-	AsOf            uint64 `json:"as_of"`
-	Records         uint64
-	AlreadyRedacted uint64 `json:"already_redacted"`
-	WithoutContent  uint64 `json:"without_content"`
-	Erased, Kept    pieces
-	NeededBy        uint64   `json:"needed_by"`
-	FirstSeqs       []uint64 `json:"first_seqs"`
-	Events          uint64
-	Receipts        []struct{ Seq uint64 }
 }
 
 func newRedact(c *cli.Console) *cobra.Command {
@@ -77,11 +55,11 @@ the dry run, and then of what was done, with its receipts.`,
 		RunE: func(command *cobra.Command, args []string) error { return r.run(command, args) },
 	}
 	flags := command.Flags()
-	r.server.bind(c, flags)
+	r.server.Bind(c, flags)
 	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&r.request.Reason, "reason", "", "`why`; it stays in the log")
 	r.choice.bind(flags)
-	flags.BoolVar(&r.request.DryRun, "dry-run", false, "say what would be done, and no more")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "say what would be done, and no more")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
 	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document a line")
 	return command
@@ -91,12 +69,12 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := newClient(r.Console, r.server)
+	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // a redaction takes as long as it takes
 	if err != nil {
 		return err
 	}
 	request := r.request
-	request.DryRun = true
+	request.DryRun = new(true)
 	plan, err := r.ask(command, server, request)
 	if err != nil {
 		return err
@@ -112,14 +90,14 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	case plan.Records == 0:
 		r.Say("there is nothing to erase")
 		return nil
-	case r.request.DryRun:
+	case r.dryRun:
 		return nil
 	case !r.yes:
 		if err := r.Confirm(command.Context(), r.ledger, "erasing content cannot be undone", "erased"); err != nil {
 			return err
 		}
 	}
-	request.DryRun, request.AsOf = false, &plan.AsOf
+	request.DryRun, request.AsOf = new(false), &plan.AsOf
 	done, err := r.ask(command, server, request)
 	if err != nil || r.json {
 		return err
@@ -128,12 +106,20 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 }
 
 // choose reads which records are meant, and why.
-func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) (err error) {
+func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	if r.request.Reason == "" {
 		return errors.New("say why with --reason; it stays in the log")
 	}
-	r.request.Seqs, r.request.Filter, err = r.choice.read(flags, args)
-	return err
+	seqs, filter, err := r.choice.read(flags, args)
+	if err != nil || filter == nil {
+		r.request.Seqs = seqs
+		return err
+	}
+	r.request.Filter = make(map[string]any)
+	for name, value := range filter {
+		r.request.Filter[name] = value
+	}
+	return nil
 }
 
 // filterText is the filter as it was given, in the order of the names.
@@ -145,37 +131,30 @@ func (r *redactCommand) filterText() string {
 	return strings.Join(parts, ", ")
 }
 
-// ask makes a request and reads the answer; with --json it prints it. A redaction
-// takes as long as it takes.
-func (r *redactCommand) ask(command *cobra.Command, server *client, request redactionRequest) (*redactionAnswer, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the request: %w", err)
-	}
-	text, err := server.send(command.Context(), http.MethodPost, ledgerPath(r.ledger)+"/redactions", body)
+// ask makes a request and reads the answer; with --json it prints it.
+func (r *redactCommand) ask(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.Redaction, error) {
+	body, err := wire.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
-	answer := new(redactionAnswer)
-	if err := json.Unmarshal(text, answer); err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	path := ledgerPath(r.ledger) + "/redactions"
+	answer, text, err := remote.Ask[wire.Redaction](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
+	if err == nil && r.json {
+		err = cli.PrintJSONLine(r.Out, text)
 	}
-	if r.json {
-		return answer, printLine(r.Out, text)
-	}
-	return answer, nil
+	return answer, err
 }
 
 // printPlan prints what a redaction would do.
-func (r *redactCommand) printPlan(plan *redactionAnswer) error {
+func (r *redactCommand) printPlan(plan *wire.Redaction) error {
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "at tree size\t%d\n", plan.AsOf)
 	fmt.Fprintf(table, "records to redact\t%d%s\n", plan.Records, listed(plan.FirstSeqs, plan.Records))
 	fmt.Fprintf(table, "redacted already\t%d\n", plan.AlreadyRedacted)
 	fmt.Fprintf(table, "without content\t%d\n", plan.WithoutContent)
-	fmt.Fprintf(table, "content to be erased\t%s\n", plan.Erased)
-	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", plan.Kept, cli.Counted(plan.NeededBy, "other record"))
+	fmt.Fprintf(table, "content to be erased\t%s\n", counted(plan.Erased))
+	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", counted(plan.Kept), cli.Counted(plan.NeededBy, "other record"))
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -184,17 +163,21 @@ func (r *redactCommand) printPlan(plan *redactionAnswer) error {
 }
 
 // printDone prints what a redaction did.
-func (r *redactCommand) printDone(done *redactionAnswer) error {
+func (r *redactCommand) printDone(done *wire.Redaction) error {
 	var seqs []uint64
+	events := uint64(len(done.Receipts))
+	if done.Events != nil {
+		events = *done.Events
+	}
 	for _, receipt := range done.Receipts {
 		seqs = append(seqs, receipt.Seq)
 	}
-	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nBackups that were made before still hold what they held: colophon backup --keep takes them away\n", cli.Counted(done.Records, "record"), cli.Counted(done.Events, "event"), listed(seqs, done.Events))
+	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nBackups that were made before still hold what they held: colophon backup --keep takes them away\n", cli.Counted(done.Records, "record"), cli.Counted(events, "event"), listed(seqs, events))
 	return err
 }
 
-// String is number and size.
-func (p pieces) String() string {
+// counted is number and size.
+func counted(p wire.ContentPieces) string {
 	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
 }
 

@@ -19,6 +19,17 @@ func PrintJSON(out io.Writer, value []byte) error {
 	return err
 }
 
+// PrintJSONLine prints a JSON value as one line.
+func PrintJSONLine(out io.Writer, value []byte) error {
+	var line bytes.Buffer
+	if err := json.Compact(&line, value); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	line.WriteByte('\n')
+	_, err := line.WriteTo(out)
+	return err
+}
+
 // WriteJSON prints a value as indented JSON.
 func WriteJSON(c *Console, value any) error {
 	encoder := json.NewEncoder(c.Out)

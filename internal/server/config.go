@@ -151,8 +151,7 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // Loopback reports whether only this machine can reach a host of that name. A
 // name other than localhost may mean anything.
 func Loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return cli.Loopback(host)
 }
 
 // Bind makes a flag of every field.
