@@ -35,6 +35,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
@@ -305,14 +306,14 @@ func exampleAxisPayload(e *example) {
 }
 
 func exampleRunTree(e *example) {
-	var stages []record.Stage
+	var stages []rules.Stage
 	for _, key := range []string{"leaf_1", "leaf_2", "leaf_3"} {
-		stages = append(stages, record.Stage{Name: key, Hash: e.value(key)})
+		stages = append(stages, rules.Stage{Name: key, Hash: e.value(key)})
 	}
-	first, found, err := record.ProveStage(stages, "leaf_1")
+	first, found, err := rules.ProveStage(stages, "leaf_1")
 	require.NoError(e.t, err)
 	require.True(e.t, found)
-	third, _, err := record.ProveStage(stages, "leaf_3")
+	third, _, err := rules.ProveStage(stages, "leaf_3")
 	require.NoError(e.t, err)
 	e.computed("node_1", hex.EncodeToString(third.Path[1].Sibling[:]))
 	e.computed("node_2", hex.EncodeToString(first.Path[1].Sibling[:]))
@@ -382,28 +383,28 @@ func exampleCacheKey(e *example) {
 }
 
 func exampleChunk(e *example) {
-	e.computed("chunk_hash", record.ChunkHash([]byte(e.text("text"))))
+	e.computed("chunk_hash", rules.ChunkHash([]byte(e.text("text"))))
 	require.Equal(e.t, "sha256:"+sha256Hex([]byte(joinedWords([]byte(e.text("text"))))), e.value("chunk_hash"))
 }
 
 func exampleCitationsDocument(e *example) {
 	var document pyjson.Document
 	require.NoError(e.t, document.Parse([]byte(e.value("citations"))))
-	var citations []record.Citation
+	var citations []rules.Citation
 	for c := range document.Root().Elements() {
-		citations = append(citations, record.Citation{
+		citations = append(citations, rules.Citation{
 			ChunkHash: c.Member("chunk_hash").Text(), SourceID: c.Member("source_id").Text(), Text: c.Member("text").Text(),
 			Weight: c.Member("weight").AppendCanonical(nil, pyjson.Compact),
 		})
 	}
-	e.computed("document", string(record.AppendCitationsDocument(nil, citations)))
+	e.computed("document", string(rules.AppendCitationsDocument(nil, citations)))
 }
 
 func examplePinnedRetrieval(e *example) {
 	chunks, required, topK, err := record.DecodeRetrieval([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
 	require.NoError(e.t, err)
 	rows := []map[string]string{}
-	for _, c := range record.PinnedRetrieval(chunks, required, topK) {
+	for _, c := range rules.PinnedRetrieval(chunks, required, topK) {
 		rows = append(rows, map[string]string{"hash": string(c.Hash), "text": string(c.Text), "source_id": string(c.SourceID)})
 	}
 	e.computed("rows", compactJSON(e.t, rows))
@@ -630,11 +631,11 @@ func exampleTlogProof(e *example) {
 }
 
 func exampleStagePath(e *example) {
-	var stages []record.Stage
+	var stages []rules.Stage
 	for _, key := range []string{"leaf_1", "leaf_2", "leaf_3"} {
-		stages = append(stages, record.Stage{Name: key, Hash: e.all["run-tree"].value(key)})
+		stages = append(stages, rules.Stage{Name: key, Hash: e.all["run-tree"].value(key)})
 	}
-	p, _, err := record.ProveStage(stages, "leaf_3")
+	p, _, err := rules.ProveStage(stages, "leaf_3")
 	require.NoError(e.t, err)
 	path := []byte("[")
 	for i, step := range p.Path {
@@ -816,14 +817,14 @@ func exampleStale(e *example) {
 		if step.Register != "" {
 			hashes := []string{}
 			for _, text := range step.Chunks {
-				hashes = append(hashes, record.ChunkHash([]byte(text)))
+				hashes = append(hashes, rules.ChunkHash([]byte(text)))
 			}
 			s.ask(http.MethodPut, "/sources/"+step.Register, map[string]any{"chunk_hashes": hashes}, new(any))
 			continue
 		}
 		citations := []map[string]any{}
 		for _, cited := range step.Cite {
-			texts[record.ChunkHash([]byte(cited[1]))] = cited[1]
+			texts[rules.ChunkHash([]byte(cited[1]))] = cited[1]
 			citations = append(citations, map[string]any{"source_id": cited[0], "text": cited[1], "weight": 1})
 		}
 		s.ask(http.MethodPost, "/citation-sets", map[string]any{"subject": step.Subject, "citations": citations}, new(any))

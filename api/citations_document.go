@@ -10,6 +10,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -44,9 +45,9 @@ func (s *Server) citationsDocument(c echo.Context) error {
 	case err != nil:
 		return err
 	}
-	citations := make([]record.Citation, len(set.Citations))
+	citations := make([]rules.Citation, len(set.Citations))
 	for i, one := range set.Citations {
-		citations[i] = record.Citation{ChunkHash: []byte(one.ChunkHash), SourceID: []byte(one.SourceID),
+		citations[i] = rules.Citation{ChunkHash: []byte(one.ChunkHash), SourceID: []byte(one.SourceID),
 			Text: texts[i], Weight: []byte(one.Weight)}
 		if one.Section != nil {
 			citations[i].Section = []byte(*one.Section)
@@ -54,7 +55,7 @@ func (s *Server) citationsDocument(c echo.Context) error {
 	}
 	c.Response().Header().Set(asOf, decimal(q.view.Size()))
 	q.close()
-	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, record.AppendCitationsDocument(nil, citations))
+	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
 // citationSetNamed is the citation set that the path names.
@@ -150,7 +151,7 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 }
 
 // decodeRetrieval reads {sources, top_k}. What is required the set says.
-func decodeRetrieval(body []byte) (chunks []record.Chunk, topK int, err error) {
+func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	chunks, required, topK, err := record.DecodeRetrieval(body)
 	if err != nil {
 		return nil, 0, err
@@ -170,7 +171,7 @@ func retrievalMemory(body []byte) int64 {
 
 // retrieve chooses chunks, and holds memory for the answer. One source id can stand in
 // many chunks: the answer can be many times as long as the request.
-func (s *Server) retrieve(c echo.Context, set *index.CitationSet, chunks []record.Chunk, topK int) (*pinned, error) {
+func (s *Server) retrieve(c echo.Context, set *index.CitationSet, chunks []rules.Chunk, topK int) (*pinned, error) {
 	answer := &pinned{proved: proved{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {
@@ -180,7 +181,7 @@ func (s *Server) retrieve(c echo.Context, set *index.CitationSet, chunks []recor
 	for _, c := range set.Citations {
 		required = append(required, []byte(c.ChunkHash))
 	}
-	chosen := record.PinnedRetrieval(chunks, required, topK)
+	chosen := rules.PinnedRetrieval(chunks, required, topK)
 	size, most := int64(0), 2*s.config.MaxBody
 	for _, c := range chosen {
 		size += int64(len(c.Hash) + len(c.Text) + len(c.SourceID))

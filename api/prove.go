@@ -8,6 +8,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -80,7 +81,7 @@ func (p *part) of(r *proofs.Receipt) (*proofs.Nested, error) {
 // nestedStage proves a stage of a run-DAG in the run's own tree.
 func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
 	stages := stagesOf(e.DAG().Stages)
-	found, ok, err := record.ProveStage(stages, name)
+	found, ok, err := rules.ProveStage(stages, name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
 	}
 	stage := &proofs.NestedStage{Name: stages[found.Index].Name, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
 	for _, step := range found.Path {
-		stage.Path = append(stage.Path, proofs.PathStep(step))
+		stage.Path = append(stage.Path, step)
 	}
 	return stage, nil
 }

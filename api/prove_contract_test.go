@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -73,7 +74,7 @@ func TestCitationsAreProvedAsTheContractSays(t *testing.T) {
 	s := cited(t)
 	for i, text := range []string{keeper2, register, register} {
 		n := s.nested(t, "2", fmt.Sprintf("?citation=%d&tree_size=3", i))
-		require.Equal(t, &proofs.NestedCitation{Index: uint64(i), ChunkHash: record.ChunkHash([]byte(text))}, n.Citation)
+		require.Equal(t, &proofs.NestedCitation{Index: uint64(i), ChunkHash: rules.ChunkHash([]byte(text))}, n.Citation)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 )
 
 // Queries about run-DAGs (4.2).
@@ -183,7 +184,7 @@ func (s *Server) stageProof(c echo.Context) error {
 		return missing(err, "no run-DAG has that seq")
 	}
 	stages := stagesOf(run.Stages)
-	proof, found, err := record.ProveStage(stages, stage)
+	proof, found, err := rules.ProveStage(stages, stage)
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (s *Server) stageProof(c echo.Context) error {
 const maxNamed = 16
 
 // noStage says which stages a run-DAG has.
-func noStage(seq uint64, stages []record.Stage) *problem {
+func noStage(seq uint64, stages []rules.Stage) *problem {
 	var names []string
 	for _, s := range stages[:min(len(stages), maxNamed)] {
 		names = append(names, s.Name)
@@ -218,10 +219,10 @@ func noStage(seq uint64, stages []record.Stage) *problem {
 		seq, strings.Join(names, ", "))
 }
 
-func stagesOf(stages []event.Stage) []record.Stage {
-	list := make([]record.Stage, len(stages))
+func stagesOf(stages []event.Stage) []rules.Stage {
+	list := make([]rules.Stage, len(stages))
 	for i, s := range stages {
-		list[i] = record.Stage{Name: string(s.Name), Hash: string(s.Hash)}
+		list[i] = rules.Stage{Name: string(s.Name), Hash: string(s.Hash)}
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // NestedFormat names the format of nested proofs, and its version.
@@ -36,12 +37,8 @@ type NestedStage struct {
 	Path  []PathStep // from the leaf upwards; empty where the run has one stage
 }
 
-// PathStep is one step in a run's own tree: the node so far is paired with Sibling,
-// which stands on its left or on its right.
-type PathStep struct {
-	Sibling Hash
-	IsLeft  bool
-}
+// PathStep is one step in a run's own tree.
+type PathStep = rules.PathStep
 
 // NestedCitation is a citation of a set.
 type NestedCitation struct {
@@ -51,9 +48,6 @@ type NestedCitation struct {
 
 // maxStagePath is the longest path in the tree of a run that fits an entry.
 const maxStagePath = 16
-
-// Domain separation of the tree of a run (1.4).
-const stageNodePrefix = 0x03
 
 // AppendJSON appends the proof as one JSON object in valid UTF-8; ErrMalformed if
 // the text is no WTF-8.
@@ -154,7 +148,7 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 		if left != pyjson.True && left != pyjson.False {
 			r.fail("is_left of the stage path is not true or false")
 		}
-		s.Path = append(s.Path, PathStep{r.hash(step.Member("sibling"), "sibling of the stage path"), left == pyjson.True})
+		s.Path = append(s.Path, PathStep{Sibling: r.hash(step.Member("sibling"), "sibling of the stage path"), IsLeft: left == pyjson.True})
 	}
 	return s
 }
@@ -209,34 +203,8 @@ func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	if root, err := ParseHash(string(members.Member("hashes").Member("root").Text())); err != nil || root != s.Root {
 		return fmt.Errorf("%w: root of the run is %x, the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
 	}
-	return s.verifyPath(len(nodes))
-}
-
-// verifyPath checks the path in the tree of a run of so many stages, where an odd
-// last node is paired with itself.
-func (s *NestedStage) verifyPath(stages int) error {
-	node, index, path := sum([]byte{leafPrefix}, s.Hash[:]), int(s.Index), s.Path
-	for ; stages > 1; index, stages = index/2, (stages+1)/2 {
-		if len(path) == 0 {
-			return fmt.Errorf("%w: it has %d steps, too few", ErrPath, len(s.Path))
-		}
-		step := path[0]
-		left, right := node, step.Sibling
-		if step.IsLeft {
-			left, right = right, left
-		}
-		sibling := min(index^1, stages-1)
-		if step.IsLeft != (sibling < index) || sibling == index && step.Sibling != node {
-			return fmt.Errorf("%w: step %d is not that of stage %d", ErrPath, len(s.Path)-len(path), s.Index)
-		}
-		node = sum([]byte{stageNodePrefix}, append(left[:], right[:]...))
-		path = path[1:]
-	}
-	switch {
-	case len(path) > 0:
-		return fmt.Errorf("%w: it has %d steps, %d too many", ErrPath, len(s.Path), len(path))
-	case node != s.Root:
-		return fmt.Errorf("%w: it leads to %x, the root of the run is %x", ErrPath, node, s.Root)
+	if err := rules.VerifyMerklePath(s.Hash, int(s.Index), len(nodes), s.Path, s.Root); err != nil {
+		return fmt.Errorf("%w: %w", ErrPath, err)
 	}
 	return nil
 }

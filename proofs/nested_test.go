@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 )
 
 // recorded is the receipt of a record in a log of its own, and the log's key.
@@ -37,11 +38,11 @@ func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 }
 
 // runOf is a run-DAG with stages of these names.
-func runOf(names ...string) (posted string, stages []record.Stage) {
+func runOf(names ...string) (posted string, stages []rules.Stage) {
 	var nodes []string
 	for i, name := range names {
 		hash := testLeaf(i)
-		stages = append(stages, record.Stage{Name: name, Hash: hex.EncodeToString(hash[:])})
+		stages = append(stages, rules.Stage{Name: name, Hash: hex.EncodeToString(hash[:])})
 		nodes = append(nodes, fmt.Sprintf(`{"stage":%q,"hash":"%x"}`, name, hash))
 	}
 	return `{"dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[` + strings.Join(nodes, ",") + `]}}`, stages
@@ -49,12 +50,12 @@ func runOf(names ...string) (posted string, stages []record.Stage) {
 
 // stageProof is the nested proof of a stage, its path from the code that the ledger
 // builds runs with.
-func stageProof(t require.TestingT, receipt *Receipt, stages []record.Stage, index int) *Nested {
-	names := make([]record.Stage, len(stages)) // no two alike
+func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
+	names := make([]rules.Stage, len(stages)) // no two alike
 	for i, s := range stages {
-		names[i] = record.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
+		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}
-	p, found, err := record.ProveStage(names, fmt.Sprint(index))
+	p, found, err := rules.ProveStage(names, fmt.Sprint(index))
 	require.NoError(t, err)
 	require.True(t, found)
 	s := &NestedStage{Name: stages[index].Name, Index: uint64(p.Index), Hash: p.Hash, Root: p.Root}
@@ -68,7 +69,7 @@ const twoCitations = `{"subject":"s","citations":[{"source_id":"x","text":"One  
 
 func citationProof(t require.TestingT, index uint64) (*Nested, *Verifier) {
 	receipt, key := recorded(t, record.CitationSet, twoCitations)
-	hashes := []string{record.ChunkHash([]byte("One chunk.")), record.ChunkHash([]byte("Another."))}
+	hashes := []string{rules.ChunkHash([]byte("One chunk.")), rules.ChunkHash([]byte("Another."))}
 	return &Nested{Receipt: receipt, Citation: &NestedCitation{index, hashes[index]}}, key
 }
 
@@ -143,7 +144,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 	require.ErrorIs(t, n.Verify(key), ErrPath)
 
 	for name, change := range map[string]func(n *Nested){
-		"another hash":     func(n *Nested) { n.Citation.ChunkHash = record.ChunkHash(nil) },
+		"another hash":     func(n *Nested) { n.Citation.ChunkHash = rules.ChunkHash(nil) },
 		"another citation": func(n *Nested) { n.Citation.Index = 0 },
 		"no such citation": func(n *Nested) { n.Citation.Index = 2 },
 		"a stage":          func(n *Nested) { n.Stage, n.Citation = &NestedStage{}, nil },

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
-	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -74,14 +74,14 @@ func (c *comparer) compareDocument(q question, got *answerPage) (answer compared
 // documentOf makes a citations document from the event of a set, with texts out of another,
 // which have to be those of the event; without if it was redacted.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
-	var citations []record.Citation
+	var citations []rules.Citation
 	var given []pyjson.Value
 	for one := range texts.Member("all_citations").Elements() {
 		given = append(given, one)
 	}
 	i := 0
 	for one := range set.Member("citations").Elements() {
-		citation := record.Citation{ChunkHash: one.Member("chunk_hash").Text(), SourceID: one.Member("source_id").Text(), Weight: one.Member("weight").Raw()}
+		citation := rules.Citation{ChunkHash: one.Member("chunk_hash").Text(), SourceID: one.Member("source_id").Text(), Weight: one.Member("weight").Raw()}
 		if section := one.Member("section"); section.Kind() == pyjson.String {
 			citation.Section = section.Text()
 		}
@@ -98,5 +98,5 @@ func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 		citations = append(citations, citation)
 		i++
 	}
-	return record.AppendCitationsDocument(nil, citations), nil
+	return rules.AppendCitationsDocument(nil, citations), nil
 }

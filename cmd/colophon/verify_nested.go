@@ -9,6 +9,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -86,7 +87,7 @@ func verifyText(n *proofs.Nested, text []byte) error {
 		return fmt.Errorf("%w: it has a line feed too many at its end", errText)
 	}
 	if n.Citation != nil {
-		return fmt.Errorf("%w: its chunk hash is %s, the citation's is %s", errText, record.ChunkHash(text), n.Citation.ChunkHash)
+		return fmt.Errorf("%w: its chunk hash is %s, the citation's is %s", errText, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
 	return fmt.Errorf("%w: the hash of stage %.100q is %x, that of %d bytes of text is another", errText, n.Stage.Name, n.Stage.Hash, len(text))
 }
@@ -94,7 +95,7 @@ func verifyText(n *proofs.Nested, text []byte) error {
 // hasHash reports whether a text hashes to the part.
 func hasHash(n *proofs.Nested, text []byte) bool {
 	if n.Citation != nil {
-		return record.ChunkHash(text) == n.Citation.ChunkHash
+		return rules.ChunkHash(text) == n.Citation.ChunkHash
 	}
 	var document pyjson.Document
 	mode := ""

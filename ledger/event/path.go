@@ -1,9 +1,6 @@
 package event
 
-import "bytes"
-
-// routeSeparator joins the passage names of a route (1.6).
-const routeSeparator = " → "
+import "colophon/ledger/record/rules"
 
 // Path is what a path_fingerprint event says (1.6). What is null is nil.
 type Path struct {
@@ -33,6 +30,6 @@ func (e *Event) Path() Path {
 			}
 		}
 	}
-	r.Route = bytes.Join(r.Passages, []byte(routeSeparator))
+	r.Route = rules.JoinRoute(r.Passages)
 	return r
 }

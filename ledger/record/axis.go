@@ -5,58 +5,45 @@ import (
 	"math/big"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
-// appendAxisPayload is a payload of the schema axis-payload-1 in spaced
-// canonical JSON (1.3): labels stripped, scores doubles, seed an integer, other
-// members dropped.
-func (o object) appendAxisPayload(r *Record, payload pyjson.Value) []byte {
+// axisPayloadHash is the hash of a payload of the schema axis-payload-1 (1.3).
+func (o object) axisPayloadHash(r *Record, payload pyjson.Value) []byte {
 	p := object{o.d, payload, o.at("payload")}
-	axes := p.requiredObject("axes")
+	members := p.requiredObject("axes")
 	policy, world := p.requiredText("policy_hash", maxName), p.requiredText("world_id", maxName)
 	if !p.member("seed").Given() {
 		p.missing("seed")
 	}
 	seed := p.axisSeed(r)
 
-	inner := object{o.d, axes, p.at("axes")}
-	w := &builder{}
-	w.open()
-	w.name("axes")
-	w.open()
-	for name, axis := range axes.Members() {
-		w.name(string(name.Text()))
-		inner.axis(w, name.Text(), axis)
+	inner := object{o.d, members, p.at("axes")}
+	var axes []rules.Axis
+	for name, axis := range members.Members() {
+		axes = append(axes, inner.axis(name.Text(), axis))
 	}
-	w.close()
-	w.text("policy_hash", policy)
-	w.raw("seed", seed)
-	w.text("world_id", world)
-	w.close()
 	if o.d.failed() {
 		return nil
 	}
-	var spaced pyjson.Document
-	if err := spaced.Parse(w.b); err != nil {
+	sum, err := rules.AxisPayloadHash(axes, policy, seed, world)
+	if err != nil {
 		o.d.invalid(p.pointer, "cannot be normalised: %v", err)
 		return nil
 	}
-	return spaced.Root().AppendCanonical(r.scratch[:0], pyjson.Spaced)
+	return r.hex(sum)
 }
 
-// axis writes one axis, {label, score}.
-func (o object) axis(w *builder, name []byte, axis pyjson.Value) {
+// axis reads one axis, {label, score}.
+func (o object) axis(name []byte, axis pyjson.Value) rules.Axis {
 	pointer := string(pyjson.AppendPointer([]byte(o.pointer), name))
-	w.open()
-	defer w.close()
 	if axis.Kind() != pyjson.Object {
 		o.d.invalid(pointer, "must be an object with label and score")
-		return
+		return rules.Axis{}
 	}
 	a := object{o.d, axis, pointer}
-	if label, given := a.strict("label"); given {
-		w.text("label", pyjson.Strip(label))
-	} else if !a.member("label").Given() {
+	label, given := a.strict("label")
+	if !given && !a.member("label").Given() {
 		a.missing("label")
 	}
 	score, given := a.double("score")
@@ -65,10 +52,8 @@ func (o object) axis(w *builder, name []byte, axis pyjson.Value) {
 		a.missing("score")
 	case given && (score < 0 || score > 1):
 		o.d.invalid(a.at("score"), "must be between 0 and 1")
-	case given:
-		w.name("score")
-		w.b = pyjson.AppendFloat(w.b, score)
 	}
+	return rules.Axis{Name: name, Label: label, Score: score}
 }
 
 // axisSeed is the payload's seed as an integer: a number that is whole may be

@@ -3,6 +3,8 @@ package record
 import (
 	"bytes"
 	"strings"
+
+	"colophon/ledger/record/rules"
 )
 
 // Result says how a claimed hash stands to the recomputed one (2.4).
@@ -30,9 +32,9 @@ type Check struct {
 // MetricField is the field's name with the unbounded parts taken out, for use
 // as a metric label (4.5).
 func (c Check) MetricField() string {
-	if stage, ok := strings.CutPrefix(c.Field, stagePrefix); ok {
-		if !knownStage(stage) {
-			return stagePrefix + "other"
+	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
+		if !rules.IsKnownStage(stage) {
+			return rules.StagePrefix + "other"
 		}
 		return c.Field
 	}
@@ -81,7 +83,7 @@ func (r *Record) PointerOf(c Check) string {
 		return c.pointer
 	case c.Field == "root":
 		return r.pointer + "/dag/root"
-	case strings.HasPrefix(c.Field, stagePrefix):
+	case strings.HasPrefix(c.Field, rules.StagePrefix):
 		return r.pointer + "/dag/nodes"
 	}
 	return r.pointer + "/" + strings.ReplaceAll(c.Field, ".", "/")

@@ -1,19 +1,14 @@
 package record
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // citationsPrefix begins the name of the check of one citation.
 const citationsPrefix = "citations/"
-
-// chunkPrefix begins every chunk hash (1.5).
-const chunkPrefix = "sha256:"
 
 // citationSet is what a citation set puts into its event.
 type citationSet struct {
@@ -28,20 +23,20 @@ type citation struct {
 	section   []byte // as given; nil is null
 }
 
-func (s *citationSet) appendMembers(w *builder) {
-	w.text("subject", s.subject)
-	w.name("citations")
-	w.b = append(w.b, '[')
+func (s *citationSet) appendMembers(w *pyjson.Builder) {
+	w.Text("subject", s.subject)
+	w.Name("citations")
+	w.B = append(w.B, '[')
 	for i, c := range s.citations {
-		w.comma(i)
-		w.open()
-		w.text("chunk_hash", c.chunkHash)
-		w.text("source_id", c.sourceID)
-		w.raw("weight", c.weight)
-		w.nullable("section", c.section)
-		w.close()
+		w.Comma(i)
+		w.Open()
+		w.Text("chunk_hash", c.chunkHash)
+		w.Text("source_id", c.sourceID)
+		w.Raw("weight", c.weight)
+		w.Nullable("section", c.section)
+		w.Close()
 	}
-	w.b = append(w.b, ']')
+	w.B = append(w.B, ']')
 }
 
 // decodeCitations reads a citation set and checks each chunk hash (1.5).
@@ -54,7 +49,7 @@ func (r *Record) decodeCitations(d *decoder, v pyjson.Value, pointer string) {
 	if !o.member("citations").Given() {
 		o.missing("citations")
 	}
-	if !o.fits("citations", list, len(chunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split it into several records") {
+	if !o.fits("citations", list, len(rules.ChunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split it into several records") {
 		return
 	}
 	for e := range list.Elements() {
@@ -80,7 +75,7 @@ func (r *Record) decodeCitation(o object, name string) citation {
 		r.scratch = o.member("weight").AppendCanonical(r.scratch[:0], pyjson.Compact)
 		c.weight = r.keep(r.scratch)
 	}
-	claimed := o.digits("chunk_hash", chunkPrefix, 64)
+	claimed := o.digits("chunk_hash", rules.ChunkPrefix, 64)
 	var computed []byte
 	if text, given := o.strict("text"); given {
 		r.addContent(name+"/text", text)
@@ -94,7 +89,7 @@ func (r *Record) decodeCitation(o object, name string) citation {
 
 // chunkHash is the hash of a chunk's words (1.5), with its prefix.
 func (r *Record) chunkHash(text []byte) []byte {
-	r.scratch = appendWords(slices.Grow(r.scratch[:0], len(text)), text)
-	sum := sha256.Sum256(r.scratch)
-	return r.keep(hex.AppendEncode(append(r.scratch[:0], chunkPrefix...), sum[:]))
+	start := len(r.arena)
+	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)
+	return r.arena[start:len(r.arena):len(r.arena)]
 }

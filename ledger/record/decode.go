@@ -1,10 +1,11 @@
 package record
 
 import (
-	"encoding/hex"
+	"bytes"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // Limits on what goes into the event itself, in bytes. Content has none but that
@@ -181,18 +182,11 @@ func followedBy(prefix string) string {
 
 // IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case
 // hexadecimal digits.
-func IsDigest(text []byte) bool { return isDigits(text, "", hex.EncodedLen(len(Hash{}))) }
+func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
 func isDigits(text []byte, prefix string, n int) bool {
-	if len(text) != len(prefix)+n || string(text[:len(prefix)]) != prefix {
-		return false
-	}
-	for _, c := range text[len(prefix):] {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	digits, ok := bytes.CutPrefix(text, []byte(prefix))
+	return ok && rules.IsDigits(digits, n)
 }
 
 // integer is an integer of any size in plain decimal; nil when not given. A

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/cpython"
+	"colophon/ledger/record/rules"
 )
 
 func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
@@ -64,7 +65,7 @@ func stagesOf(t *testing.T, body []byte) map[string]*string {
 	}
 	all := strings.Join(stages, ",")
 	hashes["nodes"] = &all
-	for _, name := range claimOnlyDimensions {
+	for _, name := range rules.ClaimedDimensions {
 		delete(hashes, name)
 	}
 	return hashes
@@ -147,7 +148,7 @@ func TestPinnedRetrievalAgainstCPython(t *testing.T) {
 	cpython.Compare(t, oracle, "pinned_retrieval", cases, func(body []byte) []byte {
 		chunks, required, topK, err := DecodeRetrieval(body)
 		require.NoError(t, err)
-		return rows(PinnedRetrieval(chunks, required, topK))
+		return rows(rules.PinnedRetrieval(chunks, required, topK))
 	})
 }
 

@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // Rules is the version of specification part 1 that the checks follow.
-const Rules = 1
+const Rules = rules.Version
 
 // MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain
 // link and the event body.
@@ -64,7 +65,7 @@ func IsActor(name []byte) bool {
 // AppendBody appends the event body up to the members that the sequencer fills
 // in (2.2): `{"actor":…,"rules":1,`. AppendSuffix completes it.
 func (r *Record) AppendBody(dst []byte, e Event) []byte {
-	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *builder) { r.appendMembers(w, e.Key) })
+	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
 // Body is what AppendBody appends, in memory of r: it lives as long as r.
@@ -74,30 +75,30 @@ func (r *Record) Body(e Event) []byte {
 }
 
 // writer is r's own builder, which keeps its memory from one use to the next.
-func (r *Record) writer(dst []byte) *builder {
-	r.builder.b = dst
+func (r *Record) writer(dst []byte) *pyjson.Builder {
+	r.builder.B = dst
 	return &r.builder
 }
 
 // appendEvent writes the members that every event has around those of its kind.
-func appendEvent(w *builder, kind Kind, e Event, checks, members func(*builder)) []byte {
-	w.open()
-	w.text("actor", []byte(e.Actor))
+func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*pyjson.Builder)) []byte {
+	w.Open()
+	w.Text("actor", []byte(e.Actor))
 	checks(w)
-	w.text("kind", []byte(kind))
-	w.text("ledger", []byte(e.Ledger))
-	w.name("record")
-	w.open()
+	w.Text("kind", []byte(kind))
+	w.Text("ledger", []byte(e.Ledger))
+	w.Name("record")
+	w.Open()
 	members(w)
-	w.close()
-	w.integer("rules", Rules)
-	w.close()
-	w.b[len(w.b)-1] = ','
-	return w.b
+	w.Close()
+	w.Integer("rules", Rules)
+	w.Close()
+	w.B[len(w.B)-1] = ','
+	return w.B
 }
 
 // noChecks is for events that are not about a record's claims.
-func noChecks(w *builder) { w.raw("checks", []byte("{}")) }
+func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
 // AppendSuffix completes an event body.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
@@ -129,50 +130,50 @@ func checkSize(body []byte, pointer, advice string) error {
 
 // appendMembers writes the event's record object: what all kinds have, and what
 // this kind has.
-func (r *Record) appendMembers(w *builder, key *Hash) {
+func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 	if len(r.Contents) > 0 {
-		w.name("content")
-		w.open()
+		w.Name("content")
+		w.Open()
 		for _, c := range r.Contents {
-			w.name(c.Name)
-			w.open()
-			w.digest("sha256", c.Digest)
-			w.integer("size", len(c.Bytes))
-			w.close()
+			w.Name(c.Name)
+			w.Open()
+			w.Digest("sha256", c.Digest)
+			w.Integer("size", len(c.Bytes))
+			w.Close()
 		}
-		w.close()
+		w.Close()
 	}
-	w.digest("digest", r.Digest)
+	w.Digest("digest", r.Digest)
 	if key != nil {
-		w.digest("idempotency_key", *key)
+		w.Digest("idempotency_key", *key)
 	}
-	w.value("labels", r.labels)
+	w.Value("labels", r.labels)
 	r.producer.append(w)
 	if r.RunID != "" {
-		w.text("run_id", []byte(r.RunID))
+		w.Text("run_id", []byte(r.RunID))
 	}
-	w.text("timestamp", r.when)
+	w.Text("timestamp", r.when)
 	r.detail.appendMembers(w)
 }
 
 // serialise writes what the event and its receipt have in common, once for both.
 func (r *Record) serialise() {
 	w := r.writer(r.arena)
-	start := len(w.b)
-	w.open()
+	start := len(w.B)
+	w.Open()
 	for _, c := range r.Checks {
-		w.name(c.Field)
+		w.Name(c.Field)
 		c.append(w)
 	}
-	w.close()
-	middle := len(w.b)
-	w.open()
+	w.Close()
+	middle := len(w.B)
+	w.Open()
 	for _, f := range r.hashes {
-		w.nullable(f.name, f.hex)
+		w.Nullable(f.name, f.hex)
 	}
-	w.close()
-	r.arena = w.b
-	r.checksJSON, r.hashesJSON = w.b[start:middle:middle], w.b[middle:len(w.b):len(w.b)]
+	w.Close()
+	r.arena = w.B
+	r.checksJSON, r.hashesJSON = w.B[start:middle:middle], w.B[middle:len(w.B):len(w.B)]
 }
 
 // ChecksJSON is the checks as a canonical JSON object, by field: what the event and
@@ -182,27 +183,27 @@ func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 // HashesJSON is the effective hashes likewise.
 func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 
-func (r *Record) checksMember(w *builder) { w.raw("checks", r.checksJSON) }
+func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
 
-func (r *Record) hashesMember(w *builder) { w.raw("hashes", r.hashesJSON) }
+func (r *Record) hashesMember(w *pyjson.Builder) { w.Raw("hashes", r.hashesJSON) }
 
-func (c Check) append(w *builder) {
-	w.open()
+func (c Check) append(w *pyjson.Builder) {
+	w.Open()
 	if c.Result == Mismatch {
-		w.nullable("claimed", c.Claimed)
-		w.nullable("computed", c.Computed)
+		w.Nullable("claimed", c.Claimed)
+		w.Nullable("computed", c.Computed)
 	} else {
-		w.text("claimed", c.Claimed)
+		w.Text("claimed", c.Claimed)
 	}
-	w.text("result", []byte(c.Result))
-	w.close()
+	w.Text("result", []byte(c.Result))
+	w.Close()
 }
 
 // AppendLedgerCreated appends the body of a ledger's first event.
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
-	return appendEvent(&builder{b: dst}, LedgerCreated, e, noChecks, func(w *builder) {
-		w.text("origin", []byte(origin))
-		w.text("verifier_key", []byte(verifierKey))
+	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
+		w.Text("origin", []byte(origin))
+		w.Text("verifier_key", []byte(verifierKey))
 	})
 }
 
@@ -224,23 +225,23 @@ const maxRefusedBytes = 32 << 10
 // the idempotency key; it is written for RefusedKey only.
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
-	checks := func(w *builder) {
-		w.name("checks")
-		w.open()
+	checks := func(w *pyjson.Builder) {
+		w.Name("checks")
+		w.Open()
 		for _, c := range mismatches {
-			if len(w.b) > maxRefusedBytes {
+			if len(w.B) > maxRefusedBytes {
 				break
 			}
-			w.name(c.Field)
+			w.Name(c.Field)
 			c.append(w)
 		}
-		w.close()
+		w.Close()
 	}
 	refused := refused{kind: r.Kind, digest: r.Digest, why: why, mismatches: len(mismatches), first: first}
-	return appendEvent(&builder{b: dst}, RecordRefused, e, checks, func(w *builder) {
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) {
 		refused.append(w, e.Key)
 		if r.RunID != "" {
-			w.text("run_id", []byte(r.RunID))
+			w.Text("run_id", []byte(r.RunID))
 		}
 	})
 }
@@ -254,15 +255,15 @@ type refused struct {
 	first      uint64 // event that holds the key; for RefusedKey only
 }
 
-func (f refused) append(w *builder, key *Hash) {
-	w.integer("mismatches", f.mismatches)
-	w.digest("digest", f.digest)
-	w.text("kind", []byte(f.kind))
-	w.text("reason", []byte(f.why))
+func (f refused) append(w *pyjson.Builder, key *Hash) {
+	w.Integer("mismatches", f.mismatches)
+	w.Digest("digest", f.digest)
+	w.Text("kind", []byte(f.kind))
+	w.Text("reason", []byte(f.why))
 	if f.why == RefusedKey {
-		w.digest("idempotency_key", *key)
-		w.name("first_seq")
-		w.b = strconv.AppendUint(w.b, f.first, 10)
+		w.Digest("idempotency_key", *key)
+		w.Name("first_seq")
+		w.B = strconv.AppendUint(w.B, f.first, 10)
 	}
 }
 
@@ -279,14 +280,14 @@ func eventText(text []byte) []byte {
 // {"checks", "hashes", "kind", "record"}.
 func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
-	w.open()
+	w.Open()
 	r.checksMember(w)
 	r.hashesMember(w)
-	w.text("kind", []byte(r.Kind))
-	w.name("record")
-	w.open()
+	w.Text("kind", []byte(r.Kind))
+	w.Name("record")
+	w.Open()
 	r.appendMembers(w, nil)
-	w.close()
-	w.close()
-	return w.b
+	w.Close()
+	w.Close()
+	return w.B
 }

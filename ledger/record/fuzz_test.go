@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+
+	"colophon/ledger/record/rules"
 )
 
 // FuzzRecord: whatever comes in, there is an answer; what is accepted makes a
@@ -70,21 +72,21 @@ func FuzzTextRules(f *testing.F) {
 	spaces, lines := regexp.MustCompile(` +`), regexp.MustCompile(`\n{2,}`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, rule := range map[string]func(dst, text []byte) []byte{
-			"system prompt": appendSystemPrompt, "output": appendOutput, "words": appendWords, "whitespace": appendWhitespaceRule,
-			"strict question": func(dst, text []byte) []byte { return appendQuestion(dst, text, true) },
+			"system prompt": rules.AppendSystemPrompt, "output": rules.AppendOutput, "words": rules.AppendWords, "whitespace": rules.AppendWhitespaceRule,
+			"strict question": func(dst, text []byte) []byte { return rules.AppendQuestion(dst, text, true) },
 		} {
 			once := rule(nil, text)
 			require.Equal(t, string(once), string(rule(nil, once)), "%s is its own normal form", name)
 			require.Equal(t, "x"+string(once), string(rule([]byte("x"), text)), "%s keeps what stands before", name)
 		}
-		appendQuestion(nil, text, false)
+		rules.AppendQuestion(nil, text, false)
 		if !utf8.Valid(text) {
 			return
 		}
 		naive := markdown.ReplaceAllString(wiki.ReplaceAllString(string(text), ""), "")
-		require.Equal(t, naive, string(appendWithoutLinks(nil, text)))
+		require.Equal(t, naive, string(rules.AppendWithoutLinks(nil, text)))
 		naive = lines.ReplaceAllString(spaces.ReplaceAllString(string(text), " "), "\n\n")
-		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(appendWhitespaceRule(nil, text)))
-		require.False(t, strings.Contains(string(appendOutput(nil, text)), "  "))
+		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(rules.AppendWhitespaceRule(nil, text)))
+		require.False(t, strings.Contains(string(rules.AppendOutput(nil, text)), "  "))
 	})
 }

@@ -6,15 +6,8 @@ import (
 	"slices"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
-
-// AxisPayload names the schema in which the payload is normalised before it is
-// hashed (1.3).
-const AxisPayload = "axis-payload-1"
-
-// environmentNames are the members of environment, in the order in which
-// ipc_id_advanced covers them (1.3).
-var environmentNames = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
 // ipc is what an IPC record puts into its event beside what all kinds have.
 type ipc struct {
@@ -24,32 +17,32 @@ type ipc struct {
 	maxTokens     []byte // decimal
 	seed          []byte // decimal; nil when neither record nor payload has one
 	payloadSchema []byte
-	environment   [len(environmentNames)][]byte
+	environment   [len(rules.Environment)][]byte
 	usage         pyjson.Value // what stands in the event; Absent when content or not given
 }
 
-func (p *ipc) appendMembers(w *builder) {
+func (p *ipc) appendMembers(w *pyjson.Builder) {
 	p.r.hashesMember(w)
 	p.appendEnvironment(w)
-	w.raw("max_tokens", p.maxTokens)
-	w.text("model", p.model)
-	w.text("payload_schema", p.payloadSchema)
-	w.raw("seed", p.seed)
-	w.raw("temperature", p.temperature)
-	w.value("usage", p.usage)
+	w.Raw("max_tokens", p.maxTokens)
+	w.Text("model", p.model)
+	w.Text("payload_schema", p.payloadSchema)
+	w.Raw("seed", p.seed)
+	w.Raw("temperature", p.temperature)
+	w.Value("usage", p.usage)
 }
 
-func (p *ipc) appendEnvironment(w *builder) {
+func (p *ipc) appendEnvironment(w *pyjson.Builder) {
 	given := func(value []byte) bool { return value != nil }
 	if !slices.ContainsFunc(p.environment[:], given) {
 		return
 	}
-	w.name("environment")
-	w.open()
+	w.Name("environment")
+	w.Open()
 	for i, value := range p.environment {
-		w.text(environmentNames[i], value)
+		w.Text(rules.Environment[i], value)
 	}
-	w.close()
+	w.Close()
 }
 
 // decodeIPC reads an IPC record, recomputes its hashes (1.3) and checks them.
@@ -70,8 +63,8 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 
 	input := r.check("input_hash", o.hash("input_hash"), p.inputHash(o))
 	prompt := r.check("system_prompt_hash", o.hash("system_prompt_hash"),
-		r.normalisedHash(o, "system_prompt", appendSystemPrompt))
-	output := r.check("output_hash", o.hash("output_hash"), r.normalisedHash(o, "output", appendOutput))
+		r.normalisedHash(o, "system_prompt", rules.AppendSystemPrompt))
+	output := r.check("output_hash", o.hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
 	id, advanced := o.hash("ipc_id"), o.hash("ipc_id_advanced")
 	if d.failed() {
 		return
@@ -88,9 +81,9 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
 	if complete && p.seed != nil {
-		computed = r.joinedHash(input, prompt, p.model, p.temperature, p.maxTokens, p.seed)
+		computed = r.chainID(input, prompt, p.model, p.temperature, p.maxTokens, p.seed)
 		if build, model, platform := p.environment[0], p.environment[1], p.environment[2]; build != nil && model != nil && platform != nil {
-			computedAdvanced = r.joinedHash(input, prompt, p.model, p.temperature, p.maxTokens, p.seed, build, model, platform)
+			computedAdvanced = r.chainID(input, prompt, p.model, p.temperature, p.maxTokens, p.seed, build, model, platform)
 		}
 	}
 	r.setHash("ipc_id", r.checkChain("ipc_id", id, computed, complete))
@@ -99,16 +92,11 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	}
 }
 
-// joinedHash is the SHA-256 of the parts joined by colons.
-func (r *Record) joinedHash(parts ...[]byte) []byte {
-	r.scratch = r.scratch[:0]
-	for i, part := range parts {
-		if i > 0 {
-			r.scratch = append(r.scratch, ':')
-		}
-		r.scratch = append(r.scratch, part...)
-	}
-	return r.hex(sha256.Sum256(r.scratch))
+// chainID is the hash of the parts of an ipc_id.
+func (r *Record) chainID(parts ...[]byte) (id []byte) {
+	var sum Hash
+	sum, r.scratch = rules.ChainID(r.scratch, parts...)
+	return r.hex(sum)
 }
 
 // checkChain checks a hash over the whole chain, and gives the effective one.
@@ -139,7 +127,7 @@ func (p *ipc) decodeSeed(o object) {
 	}
 	if payload := o.member("payload"); payload.Kind() == pyjson.Object {
 		inner := object{o.d, payload, o.at("payload")}
-		if string(o.text("payload_schema", maxName)) == AxisPayload {
+		if string(o.text("payload_schema", maxName)) == rules.AxisPayload {
 			p.seed = inner.axisSeed(p.r)
 			return
 		}
@@ -151,7 +139,7 @@ func (p *ipc) decodeSeed(o object) {
 // payload has none. schema is the record's payload_schema.
 func PayloadSeed(payload pyjson.Value, schema string) []byte {
 	inner, r := object{new(decoder), payload, ""}, new(Record)
-	if schema == AxisPayload {
+	if schema == rules.AxisPayload {
 		return inner.axisSeed(r)
 	}
 	return inner.integer(r, "seed", false)
@@ -162,8 +150,8 @@ func (p *ipc) decodeEnvironment(o object) {
 	if !v.Given() {
 		return
 	}
-	e := o.d.object(v, o.at("environment"), environmentNames[:]...)
-	for i, name := range environmentNames {
+	e := o.d.object(v, o.at("environment"), rules.Environment[:]...)
+	for i, name := range rules.Environment {
 		p.environment[i] = e.text(name, maxName)
 	}
 }
@@ -173,7 +161,7 @@ func (p *ipc) inputHash(o object) []byte {
 	r := p.r
 	payload := o.typed("payload", pyjson.Object, "an object")
 	o.strictJSON("payload", payload)
-	o.constant("payload_schema", AxisPayload)
+	o.constant("payload_schema", rules.AxisPayload)
 	p.payloadSchema = o.text("payload_schema", maxName)
 	if !payload.Given() {
 		if !o.member("payload").Given() && !o.member("input_hash").Given() {
@@ -183,11 +171,11 @@ func (p *ipc) inputHash(o object) []byte {
 	}
 	r.addContent("payload", payload.Raw())
 	if p.payloadSchema != nil {
-		r.scratch = o.appendAxisPayload(r, payload)
-	} else {
-		r.scratch = payload.AppendCanonical(slices.Grow(r.scratch[:0], len(payload.Raw())), pyjson.Spaced)
+		return o.axisPayloadHash(r, payload)
 	}
-	return r.hex(sha256.Sum256(r.scratch))
+	var sum Hash
+	sum, r.scratch = rules.PayloadHash(r.scratch, payload)
+	return r.hex(sum)
 }
 
 // normalisedHash hashes a text after a rule of part 1; nil when not given.

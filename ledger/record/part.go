@@ -5,13 +5,8 @@ import (
 	"encoding/hex"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
-
-// ChunkHash is the hash of the text of a citation, with its prefix (1.5).
-func ChunkHash(text []byte) string {
-	sum := sha256.Sum256(appendWords(nil, text))
-	return chunkPrefix + hex.EncodeToString(sum[:])
-}
 
 // StageHashes are the hashes that a text may have as the stage of that name of a
 // run-DAG (1.4), that of its bytes first. For a question follow those of its
@@ -23,10 +18,10 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	case "question":
 		for _, m := range [...]string{"strict", "equivalence_class"} {
 			if mode == "" || mode == m {
-				hashes = append(hashes, sha256.Sum256(appendQuestion(nil, text, m == "strict")))
+				hashes = append(hashes, rules.QuestionHash(text, m == "strict"))
 			}
 		}
-	case preflightStage, "retrieval", "context", "evidence_map", "prompt", "parsed_claim_lattice", "verify", "final_label":
+	case rules.Preflight, "retrieval", "context", "evidence_map", "prompt", "parsed_claim_lattice", "verify", "final_label":
 		var document pyjson.Document
 		if document.Parse(text) == nil {
 			hashes = append(hashes, new(Record).jsonHash(document.Root()))
@@ -41,7 +36,7 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, object) []byte)(nil)
 	switch stage {
-	case preflightStage:
+	case rules.Preflight:
 		member, compute = "preflight_payload", func(g *runDAG, o object) []byte { return g.r.preflightHash(o) }
 	case "context":
 		member, compute = "source_roots", (*runDAG).contextRoot
@@ -59,5 +54,7 @@ func derivedStageHashes(stage string, text []byte) []Hash {
 	if digits == nil || d.failed() {
 		return nil
 	}
-	return []Hash{Hash(rawHash(digits))}
+	var sum Hash
+	_, _ = hex.Decode(sum[:], digits) // which compute has encoded
+	return []Hash{sum}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/rules"
 )
 
 // inHex are hashes in hexadecimal.
@@ -60,7 +62,7 @@ func TestTextsOfPartsOfVectors(t *testing.T) {
 		}
 	}](t, "citations.json")
 	for _, c := range chunks.Chunks {
-		require.Equal(t, c.Hash, ChunkHash(wtf8(t, c.Text)))
+		require.Equal(t, c.Hash, rules.ChunkHash(wtf8(t, c.Text)))
 	}
 }
 

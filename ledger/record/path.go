@@ -1,19 +1,9 @@
 package record
 
 import (
-	"bytes"
-	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (1.6)
-	"encoding/hex"
-	"slices"
-
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
-
-// hashVersion names the fingerprint rules of part 1.6.
-const hashVersion = "adr-004"
-
-// routeSeparator joins the passage names of a route.
-const routeSeparator = " → "
 
 // pathFingerprint is what a path fingerprint puts into its event.
 type pathFingerprint struct {
@@ -22,18 +12,18 @@ type pathFingerprint struct {
 	route          [][]byte
 }
 
-func (p *pathFingerprint) appendMembers(w *builder) {
+func (p *pathFingerprint) appendMembers(w *pyjson.Builder) {
 	p.r.hashesMember(w)
-	w.text("hash_version", []byte(hashVersion))
-	w.text("project", p.project)
-	w.text("build", p.build)
-	w.name("route")
-	w.b = append(w.b, '[')
+	w.Text("hash_version", []byte(rules.FingerprintVersion))
+	w.Text("project", p.project)
+	w.Text("build", p.build)
+	w.Name("route")
+	w.B = append(w.B, '[')
 	for i, passage := range p.route {
-		w.comma(i)
-		w.b = pyjson.AppendString(w.b, passage)
+		w.Comma(i)
+		w.B = pyjson.AppendString(w.B, passage)
 	}
-	w.b = append(w.b, ']')
+	w.B = append(w.B, ']')
 }
 
 // decodePath reads a path fingerprint and checks its identifiers (1.6).
@@ -43,21 +33,20 @@ func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 	r.common(o)
 	p := &pathFingerprint{r: r, project: o.requiredText("project", maxName), build: o.text("build", maxName)}
 	r.detail = p
-	o.constant("hash_version", hashVersion)
+	o.constant("hash_version", rules.FingerprintVersion)
 	p.route = o.route("route")
-	sum := md5.Sum(bytes.Join(p.route, []byte(routeSeparator))) // #nosec G401 -- by definition (1.6)
 	claimed, digits := o.pathID("path_id")
-	r.setHash("path_id", r.check("path_id", claimed, r.keep(hex.AppendEncode(nil, sum[:])[:digits])))
+	r.setHash("path_id", r.check("path_id", claimed, rules.RouteID(p.route)[:digits]))
 
 	var content, raw []byte
 	if text, given := o.strict("content"); given {
 		r.addContent("content", text)
-		content = r.fingerprint(appendWithoutLinks(slices.Grow(r.scratch[:0], len(text)), text))
-		raw = r.fingerprint(append(r.scratch[:0], text...))
+		content, r.scratch = rules.ContentFingerprint(r.scratch, text)
+		raw, r.scratch = rules.RawFingerprint(r.scratch, text)
 	}
-	r.setHash("content_fingerprint", r.check("content_fingerprint", o.digits("content_fingerprint", "", 8), content))
+	r.setHash("content_fingerprint", r.check("content_fingerprint", o.digits("content_fingerprint", "", rules.FingerprintDigits), content))
 	r.setHash("raw_content_fingerprint",
-		r.check("raw_content_fingerprint", o.digits("raw_content_fingerprint", "", 8), raw))
+		r.check("raw_content_fingerprint", o.digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw))
 }
 
 // route is a required list of strict names, each of at most maxName bytes.
@@ -94,66 +83,10 @@ func (o object) pathID(name string) (claimed []byte, digits int) {
 	text, given := o.wtf(name)
 	switch {
 	case !given:
-		return nil, 8
-	case isDigits(text, "", 8) || isDigits(text, "", 16):
+		return nil, rules.PathIDDigits
+	case rules.IsPathID(text):
 		return text, len(text)
 	}
 	o.d.invalid(o.at(name), "must be exactly 8 or 16 lower-case hexadecimal digits")
-	return nil, 8
-}
-
-// fingerprint is the first eight digits of MD5 over a text by rule W. The text becomes
-// r.scratch, and changes.
-func (r *Record) fingerprint(text []byte) []byte {
-	r.scratch = text
-	sum := md5.Sum(appendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (1.6)
-	return r.keep(hex.AppendEncode(nil, sum[:4]))
-}
-
-// appendWhitespaceRule is rule W (1.6): runs of U+0020 made one, runs of two or
-// more line feeds made two, the whole stripped. dst may be text[:0].
-func appendWhitespaceRule(dst, text []byte) []byte {
-	start := len(dst)
-	dst = appendShortened(dst, text, " ")
-	dst = appendShortened(dst[:start], dst[start:], "\n\n")
-	return append(dst[:start], pyjson.Strip(dst[start:])...)
-}
-
-// appendWithoutLinks is rule L (1.6): wiki links deleted, then Markdown links.
-// Neither reaches over a line feed.
-func appendWithoutLinks(dst, text []byte) []byte {
-	for more := true; more; {
-		var line []byte
-		line, text, more = bytes.Cut(text, []byte("\n"))
-		start := len(dst)
-		dst = appendWithout(dst, line, "[[", "]]", "")
-		dst = appendWithout(dst[:start], dst[start:], "[", "](", ")")
-		if more {
-			dst = append(dst, '\n')
-		}
-	}
-	return dst
-}
-
-// appendWithout deletes, leftmost first, each shortest stretch of a line from
-// begin over middle to end (no end: to middle). Once one of them is not found
-// no later start can match either, so the work is linear. What is appended is never
-// ahead of what is read: dst may be line[:0].
-func appendWithout(dst, line []byte, begin, middle, end string) []byte {
-	for {
-		start := bytes.Index(line, []byte(begin))
-		if start < 0 {
-			return append(dst, line...)
-		}
-		stop := start + len(begin)
-		for _, part := range [...]string{middle, end} {
-			i := bytes.Index(line[stop:], []byte(part))
-			if i < 0 {
-				return append(dst, line...)
-			}
-			stop += i + len(part)
-		}
-		dst = append(dst, line[:start]...)
-		line = line[stop:]
-	}
+	return nil, rules.PathIDDigits
 }

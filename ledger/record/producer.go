@@ -3,6 +3,8 @@ package record
 import (
 	"math"
 	"strconv"
+
+	"colophon/ledger/record/pyjson"
 )
 
 // maxProducer bounds a producer's id, in bytes.
@@ -32,13 +34,13 @@ func (o object) producer(r *Record, name string) producer {
 	return producer{id, seq}
 }
 
-func (p producer) append(w *builder) {
+func (p producer) append(w *pyjson.Builder) {
 	if p.id == nil {
 		return
 	}
-	w.name("producer")
-	w.open()
-	w.text("id", p.id)
-	w.raw("seq", p.seq)
-	w.close()
+	w.Name("producer")
+	w.Open()
+	w.Text("id", p.id)
+	w.Raw("seq", p.seq)
+	w.Close()
 }

@@ -8,12 +8,12 @@ package record
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"math"
 	"slices"
 	"sync"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // Kind names a kind of event (2.2).
@@ -47,7 +47,7 @@ const (
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
 // Hash is a SHA-256 value.
-type Hash = [32]byte
+type Hash = rules.Hash
 
 // KeyedDigest tells records apart under one idempotency key (2.7): by kind and
 // canonical digest.
@@ -85,7 +85,7 @@ type Record struct {
 	producer producer
 	document *pyjson.Document
 	decoder  decoder
-	builder  builder
+	builder  pyjson.Builder
 	ipc      ipc // the detail of an IPC record
 	scratch  []byte
 	body     []byte // of the event
@@ -96,7 +96,7 @@ type Record struct {
 type detail interface {
 	// appendMembers adds the members that only this kind has to the event's
 	// record object.
-	appendMembers(w *builder)
+	appendMembers(w *pyjson.Builder)
 }
 
 // field is a named effective hash (2.4); nil hex is null.
@@ -194,9 +194,9 @@ func (r *Record) Release() {
 	document, scratch, arena, body := r.document, r.scratch[:0], r.arena[:0], r.body[:0]
 	clear(r.Contents) // they refer to the request
 	checks, contents, hashes, w := r.Checks[:0], r.Contents[:0], r.hashes[:0], r.builder
-	w.b = nil
+	w.B = nil
 	*r = Record{document: document}
-	if cap(scratch)+cap(arena)+cap(body)+cap(w.scratch)+len(contents) <= maxPooled {
+	if cap(scratch)+cap(arena)+cap(body)+w.Scratch()+len(contents) <= maxPooled {
 		r.scratch, r.arena, r.body, r.builder = scratch, arena, body, w
 		r.Checks, r.Contents, r.hashes = checks, contents, hashes
 	}
@@ -244,8 +244,9 @@ func (r *Record) common(o object) {
 
 // jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.
 func (r *Record) jsonHash(v pyjson.Value) Hash {
-	r.scratch = v.AppendCanonical(slices.Grow(r.scratch[:0], len(v.Raw())), pyjson.Compact)
-	return sha256.Sum256(r.scratch)
+	var sum Hash
+	sum, r.scratch = rules.JSONHash(slices.Grow(r.scratch[:0], len(v.Raw())), v)
+	return sum
 }
 
 // addContent keeps bytes beside the log and returns their digest.
@@ -257,7 +258,7 @@ func (r *Record) addContent(name string, b []byte) Hash {
 
 // hex writes a hash in lower-case hexadecimal. The result lives as long as r.
 func (r *Record) hex(h Hash) []byte {
-	return r.keep(hex.AppendEncode(r.scratch[:0], h[:]))
+	return r.keep(rules.AppendHex(r.scratch[:0], h))
 }
 
 // keep copies b into the arena.

@@ -2,13 +2,10 @@ package record
 
 import (
 	"bytes"
-	"crypto/sha256"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
-
-// stagePrefix begins the name of the check of one stage.
-const stagePrefix = "stage:"
 
 // runDAG is what a run-DAG puts into its event beside what all kinds have.
 type runDAG struct {
@@ -35,32 +32,32 @@ type dimension struct {
 	value []byte
 }
 
-func (g *runDAG) appendMembers(w *builder) {
+func (g *runDAG) appendMembers(w *pyjson.Builder) {
 	g.r.hashesMember(w)
-	w.name("nodes")
-	w.b = append(w.b, '[')
+	w.Name("nodes")
+	w.B = append(w.B, '[')
 	for i, n := range g.nodes {
-		w.comma(i)
-		w.open()
-		w.text("stage", []byte(n.stage))
-		w.text("hash", n.hash)
-		w.close()
+		w.Comma(i)
+		w.Open()
+		w.Text("stage", []byte(n.stage))
+		w.Text("hash", n.hash)
+		w.Close()
 	}
-	w.b = append(w.b, ']')
-	w.text("shape", []byte(g.shape))
-	w.nullable("failure_stage", g.failureStage)
-	w.text("preflight", g.preflight())
-	w.text("audit_mode", g.auditMode)
-	w.text("verifier_method", g.verifierMethod)
-	w.text("lookup_path", g.lookupPath)
-	w.text("answer_mode", g.answerMode)
-	w.raw("n_quotes", g.quotes)
-	w.raw("n_verified", g.verified)
+	w.B = append(w.B, ']')
+	w.Text("shape", []byte(g.shape))
+	w.Nullable("failure_stage", g.failureStage)
+	w.Text("preflight", []byte(rules.PreflightOf(stageNames(g.nodes))))
+	w.Text("audit_mode", g.auditMode)
+	w.Text("verifier_method", g.verifierMethod)
+	w.Text("lookup_path", g.lookupPath)
+	w.Text("answer_mode", g.answerMode)
+	w.Raw("n_quotes", g.quotes)
+	w.Raw("n_verified", g.verified)
 	if g.sources >= 0 {
-		w.integer("n_sources", g.sources)
+		w.Integer("n_sources", g.sources)
 	}
 	if g.questionMode != "" {
-		w.text("question_mode", []byte(g.questionMode))
+		w.Text("question_mode", []byte(g.questionMode))
 	}
 	g.appendDimensions(w)
 }
@@ -79,38 +76,16 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, g.failureStage)
 }
 
-func (g *runDAG) appendDimensions(w *builder) {
+func (g *runDAG) appendDimensions(w *pyjson.Builder) {
 	if len(g.dimensions) == 0 {
 		return
 	}
-	w.name("cache_dimensions")
-	w.open()
+	w.Name("cache_dimensions")
+	w.Open()
 	for _, d := range g.dimensions {
-		w.nullable(d.name, eventText(d.value))
+		w.Nullable(d.name, eventText(d.value))
 	}
-	w.close()
-}
-
-// preflight says whether the run went through preflight (1.4).
-func (g *runDAG) preflight() []byte {
-	for _, n := range g.nodes {
-		if n.stage == preflightStage {
-			return []byte("available")
-		}
-	}
-	return []byte("unavailable_legacy_run")
-}
-
-// baseHashes are the hashes that a record's content is recomputed into before
-// any stage is built, each with the stage that carries it as it is, if any.
-var baseHashes = [...]struct{ name, stage string }{
-	{"question_hash", "question"},
-	{"preflight_hash", preflightStage},
-	{"context_root", "context"},
-	{"evidence_map_root", "evidence_map"},
-	{"conversation_hash", "prompt"},
-	{"governance_policy_hash", ""},
-	{"verifier_policy_hash", ""},
+	w.Close()
 }
 
 // decodeRunDAG reads a run-DAG, rebuilds what its content allows (1.4) and
@@ -215,23 +190,23 @@ func (g *runDAG) decodeBase(o, arguments, dimensions object, claimed []node) {
 		"verifier_policy_hash":   g.contentHash(o, "verifier_policy", pyjson.Object),
 		"preflight_hash":         g.preflightHash(o, arguments),
 	}
-	for _, b := range baseHashes {
-		c := claimOf(b.name, hashOf(claimed, b.stage), arguments, dimensions)
-		effective := computed[b.name]
+	for _, b := range rules.BaseHashes {
+		c := claimOf(b.Name, hashOf(claimed, b.Stage), arguments, dimensions)
+		effective := computed[b.Name]
 		if effective == nil {
 			effective = c.hash
 		}
 		if !c.checked {
-			g.r.check(b.name, c.hash, computed[b.name])
+			g.r.check(b.Name, c.hash, computed[b.Name])
 			if c.hash != nil {
 				g.r.Checks[len(g.r.Checks)-1].pointer = c.pointer
 			}
 		}
 		if c.repeated != nil {
-			g.checkRepeated(b.name, c.repeated, effective, computed[b.name] != nil)
+			g.checkRepeated(b.Name, c.repeated, effective, computed[b.Name] != nil)
 		}
-		g.base[b.name] = effective
-		g.fromContent[b.name] = computed[b.name] != nil
+		g.base[b.Name] = effective
+		g.fromContent[b.Name] = computed[b.Name] != nil
 	}
 }
 
@@ -293,7 +268,7 @@ func (g *runDAG) questionHash(o object) []byte {
 	if mode != nil {
 		g.questionMode = string(mode)
 	}
-	return g.r.hex(sha256.Sum256(appendQuestion(nil, question, string(mode) == "strict")))
+	return g.r.hex(rules.QuestionHash(question, string(mode) == "strict"))
 }
 
 // contentHash is the JSON hash of a member that is kept as content.
@@ -328,7 +303,7 @@ func (g *runDAG) contextRoot(o object) []byte {
 		o.d.invalid(o.at("source_roots"), "must not be empty; leave it out")
 		return nil
 	}
-	return g.r.hex(contextRoot(roots))
+	return g.r.hex(rules.ContextRoot(roots))
 }
 
 func (g *runDAG) evidenceMapRoot(o object) []byte {
@@ -346,12 +321,12 @@ func (g *runDAG) evidenceMapRoot(o object) []byte {
 		if !item.member("chunk_root").Given() {
 			item.missing("chunk_root")
 		}
-		ids = append(ids, evidenceID(item.hash("chunk_root"),
+		ids = append(ids, rules.EvidenceID(item.hash("chunk_root"),
 			item.requiredCount(g.r, "start"), item.requiredCount(g.r, "end")))
 	}
 	if len(ids) == 0 {
 		o.d.invalid(o.at("evidence"), "must not be empty; leave it out")
 		return nil
 	}
-	return g.r.hex(evidenceMapRoot(ids))
+	return g.r.hex(rules.EvidenceMapRoot(ids))
 }

@@ -2,8 +2,10 @@ package record
 
 import (
 	"crypto/sha256"
+	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // build makes the stages of a quote or pointer run from its inputs (1.4).
@@ -32,19 +34,19 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 	if in.d.failed() {
 		return
 	}
-	g.failureStage = failureStage(in.member("audit_mode").Text(), g.sources, g.quotes)
+	g.failureStage = rules.FailureStage(in.member("audit_mode").Text(), strconv.AppendInt(nil, int64(g.sources), 10), g.quotes)
 
 	g.baseStage("question")
 	if g.base["preflight_hash"] != nil {
-		g.baseStage(preflightStage)
+		g.baseStage(rules.Preflight)
 	}
 	g.stage("retrieval", retrieval)
-	verify, label := g.verifyHash(in), g.labelHash(in)
+	verify := g.r.hex(rules.VerifyHash(in.v, g.quotes, g.verified, g.failureStage))
 	if pointer {
 		g.baseStage("evidence_map")
 		g.baseStage("prompt")
 		g.stage("raw_answer", g.textHash(in, "raw_answer_text", answer))
-		g.stage("parsed_claim_lattice", g.latticeHash(in))
+		g.stage("parsed_claim_lattice", g.r.hex(rules.LatticeHash(in.member("parsed_lattice"))))
 		g.stage("verify", verify)
 		g.stage("render", g.textHash(in, "rendered_text", answer))
 	} else {
@@ -53,7 +55,7 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 		g.stage("answer", g.r.hex(sha256.Sum256(answer)))
 		g.stage("verify", verify)
 	}
-	g.stage("final_label", label)
+	g.stage("final_label", g.r.hex(rules.LabelHash(in.v)))
 }
 
 // answer is the answer_text of the builders' arguments or, failing that, the
@@ -85,9 +87,9 @@ func (g *runDAG) stage(name string, hash []byte) {
 
 // baseStage adds a stage that carries a base hash as it is.
 func (g *runDAG) baseStage(stage string) {
-	for _, b := range baseHashes {
-		if b.stage == stage {
-			g.nodes = append(g.nodes, node{stage: stage, hash: g.base[b.name], adopted: !g.fromContent[b.name]})
+	for _, b := range rules.BaseHashes {
+		if b.Stage == stage {
+			g.nodes = append(g.nodes, node{stage: stage, hash: g.base[b.Name], adopted: !g.fromContent[b.Name]})
 		}
 	}
 }
@@ -107,82 +109,17 @@ func (g *runDAG) textHash(in object, name string, otherwise []byte) []byte {
 	return g.r.hex(sha256.Sum256(text))
 }
 
-func (g *runDAG) latticeHash(in object) []byte {
-	lattice := in.member("parsed_lattice")
-	if !lattice.Given() {
-		return g.r.hex(sha256.Sum256([]byte("[]")))
-	}
-	return g.r.hex(g.r.jsonHash(lattice))
-}
-
 // retrievalHash covers the sources and, with a plan, the plan.
 func (g *runDAG) retrievalHash(in object, list pyjson.Value) []byte {
-	w := &builder{b: []byte("[")}
 	i := 0
 	for e := range list.Elements() {
 		if e.Kind() != pyjson.Object {
 			in.d.invalid(in.element("sources", i), "must be an object")
 			return nil
 		}
-		w.comma(i)
-		w.open()
-		for _, name := range [...]string{"chunk_idx", "document_root", "score", "source_role"} {
-			if v := e.Member(name); v.Given() {
-				w.value(name, v)
-			} else {
-				w.nullable(name, nil)
-			}
-		}
-		w.close()
 		i++
 	}
-	summary := g.r.hex(sha256.Sum256(append(w.b, ']')))
-	plan := in.hash("retrieval_plan_hash")
-	if plan == nil {
-		return summary
-	}
-	return g.objectHash(func(w *builder) {
-		w.text("retrieval_plan_hash", plan)
-		w.text("sources_summary_hash", summary)
-	})
-}
-
-func (g *runDAG) verifyHash(in object) []byte {
-	return g.objectHash(func(w *builder) {
-		w.value("audit_mode", in.member("audit_mode"))
-		w.value("verifier_method", in.member("verifier_method"))
-		w.raw("n_quotes", g.quotes)
-		w.raw("n_verified", g.verified)
-		if statuses := in.member("claim_statuses"); statuses.Given() {
-			w.value("claim_statuses", statuses)
-		} else {
-			w.raw("claim_statuses", []byte("[]"))
-		}
-		w.nullable("failure_stage", g.failureStage)
-		w.value("violations", in.member("violations"))
-	})
-}
-
-func (g *runDAG) labelHash(in object) []byte {
-	return g.objectHash(func(w *builder) {
-		w.value("audit_mode", in.member("audit_mode"))
-		w.value("verifier_method", in.member("verifier_method"))
-		if lookup := in.member("lookup_path"); lookup.Given() {
-			w.value("lookup_path", lookup)
-		} else {
-			w.nullable("lookup_path", nil)
-		}
-		w.value("answer_mode", in.member("answer_mode"))
-	})
-}
-
-// objectHash is the JSON hash of an object.
-func (g *runDAG) objectHash(members func(*builder)) []byte {
-	w := &builder{}
-	w.open()
-	members(w)
-	w.close()
-	return g.r.hex(sha256.Sum256(w.b))
+	return g.r.hex(rules.RetrievalHash(list, in.hash("retrieval_plan_hash")))
 }
 
 // buildReject makes the stages of a run that preflight turned away (1.4).
@@ -192,13 +129,13 @@ func (g *runDAG) buildReject(o, in object, answer []byte, hasAnswer bool) {
 	in.array("violations")
 	mode, given := in.wtf("audit_mode")
 	if !given {
-		mode = []byte("UNGROUNDED")
+		mode = []byte(rules.RejectAuditMode)
 	}
 	method, given := in.wtf("verifier_method")
 	if !given {
-		method = []byte("claim_lattice_pointer")
+		method = []byte(rules.RejectVerifierMethod)
 	}
-	g.auditMode, g.verifierMethod, g.lookupPath = eventText(mode), eventText(method), []byte(preflightStage)
+	g.auditMode, g.verifierMethod, g.lookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
 	g.requireBase(in, "question_hash", "question")
 	if g.base["preflight_hash"] == nil {
 		in.d.invalid(in.at("preflight_hash"), "is required, or preflight_payload in its place")
@@ -207,15 +144,8 @@ func (g *runDAG) buildReject(o, in object, answer []byte, hasAnswer bool) {
 		return
 	}
 	g.baseStage("question")
-	g.baseStage(preflightStage)
-	g.stage("final_label", g.objectHash(func(w *builder) {
-		w.text("audit_mode", mode)
-		w.text("verifier_method", method)
-		w.text("lookup_path", []byte(preflightStage))
-		w.value("rejection_reason", in.member("rejection_reason"))
-		w.text("answer_text_hash", g.r.hex(sha256.Sum256(answer)))
-		w.value("violations", in.member("violations"))
-	}))
+	g.baseStage(rules.Preflight)
+	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.v, mode, method, answer)))
 }
 
 // adopt takes the claimed nodes where nothing can be recomputed, and recomputes
@@ -237,9 +167,9 @@ func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byt
 	if stage == "answer" && hasAnswer {
 		return g.r.hex(sha256.Sum256(answer))
 	}
-	for _, b := range baseHashes {
-		if b.stage == stage && stage != "" && g.fromContent[b.name] {
-			return g.base[b.name]
+	for _, b := range rules.BaseHashes {
+		if b.Stage == stage && stage != "" && g.fromContent[b.Name] {
+			return g.base[b.Name]
 		}
 	}
 	return nil

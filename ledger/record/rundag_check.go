@@ -2,22 +2,23 @@ package record
 
 import (
 	"bytes"
-	"strconv"
+
+	"colophon/ledger/record/rules"
 )
 
 // finish checks the claimed DAG and cache key against the effective nodes and
 // names all effective hashes.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions object, cacheKey []byte) {
-	g.shape = shapeOf(g.nodes)
+	g.shape = rules.Shape(stageNames(g.nodes))
 	if claimed != nil {
 		g.checkStages(claimed)
 	}
-	root := g.r.check("root", claimedRoot, g.r.hex(dagRoot(g.nodes)))
+	root := g.r.check("root", claimedRoot, g.r.hex(runRoot(g.nodes)))
 	g.r.setHash("root", root)
 	key := g.cacheKey(dimensions, cacheKey)
-	for _, b := range baseHashes {
-		if value := g.base[b.name]; value != nil {
-			g.r.setHash(b.name, value)
+	for _, b := range rules.BaseHashes {
+		if value := g.base[b.Name]; value != nil {
+			g.r.setHash(b.Name, value)
 		}
 	}
 	if key != nil {
@@ -38,11 +39,11 @@ func hashOf(nodes []node, stage string) []byte {
 // checkStages compares the claimed nodes with the effective ones, by name.
 func (g *runDAG) checkStages(claimed []node) {
 	effective := make(map[string]node, len(g.nodes))
-	names := stageFields(g.nodes)
+	names := rules.StageChecks(stageNames(g.nodes))
 	for i, n := range g.nodes {
 		effective[names[i]] = n
 	}
-	for i, field := range stageFields(claimed) {
+	for i, field := range rules.StageChecks(stageNames(claimed)) {
 		n, built := effective[field]
 		switch {
 		case !built:
@@ -62,29 +63,4 @@ func (g *runDAG) checkStages(claimed []node) {
 			g.r.check(field, nil, n.hash)
 		}
 	}
-}
-
-// stageFields names the check of each node, no two alike. A stage that stands
-// several times is told apart by the first of "#2", "#3", … that no other node
-// has in its name.
-func stageFields(nodes []node) []string {
-	taken := make(map[string]bool, len(nodes))
-	for _, n := range nodes {
-		taken[n.stage] = true
-	}
-	met := make(map[string]int, len(nodes)) // the number that a stage had last
-	fields := make([]string, len(nodes))
-	for i, n := range nodes {
-		name := n.stage
-		if met[n.stage]++; met[n.stage] > 1 {
-			for taken[name] {
-				name = n.stage + "#" + strconv.Itoa(met[n.stage])
-				met[n.stage]++
-			}
-			met[n.stage]--
-			taken[name] = true
-		}
-		fields[i] = stagePrefix + name
-	}
-	return fields
 }

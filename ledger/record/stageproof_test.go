@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/rules"
 )
 
 // rootOf recomputes a root from a path by the words of 1.4 alone.
-func rootOf(hash Hash, path []PathStep) string {
+func rootOf(hash Hash, path []rules.PathStep) string {
 	node := sha256.Sum256(append([]byte{0}, hash[:]...))
 	for _, step := range path {
 		left, right := node, step.Sibling
@@ -35,9 +37,9 @@ func TestStageProofsOfVectors(t *testing.T) {
 			}
 		}
 	}](t, "run-dag.json")
-	prove := func(stages []Stage, root string) {
+	prove := func(stages []rules.Stage, root string) {
 		for i, s := range stages {
-			p, found, err := ProveStage(stages, s.Name)
+			p, found, err := rules.ProveStage(stages, s.Name)
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, i, p.Index)
@@ -47,17 +49,17 @@ func TestStageProofsOfVectors(t *testing.T) {
 		}
 	}
 	for _, m := range v.Merkle {
-		var stages []Stage
+		var stages []rules.Stage
 		for i, leaf := range m.Leaves {
-			stages = append(stages, Stage{fmt.Sprint("stage ", i), leaf})
+			stages = append(stages, rules.Stage{Name: fmt.Sprint("stage ", i), Hash: leaf})
 		}
 		prove(stages, m.Root)
 	}
 	require.NotEmpty(t, v.Reject)
 	for _, b := range append(v.Build, v.Reject...) {
-		var stages []Stage
+		var stages []rules.Stage
 		for _, n := range b.DAG.Nodes {
-			stages = append(stages, Stage{n.Stage, n.Hash})
+			stages = append(stages, rules.Stage{Name: n.Stage, Hash: n.Hash})
 		}
 		prove(stages, b.DAG.Root)
 	}
@@ -65,32 +67,32 @@ func TestStageProofsOfVectors(t *testing.T) {
 
 func TestStageProofs(t *testing.T) {
 	hash := func(n byte) string { return hex.EncodeToString(append(make([]byte, 31), n)) }
-	stages := []Stage{{"a", hash(1)}, {"a#2", hash(2)}, {"a", hash(3)}}
+	stages := []rules.Stage{{Name: "a", Hash: hash(1)}, {Name: "a#2", Hash: hash(2)}, {Name: "a", Hash: hash(3)}}
 	for name, index := range map[string]int{"a": 0, "a#2": 1, "a#3": 2} {
-		p, found, err := ProveStage(stages, name)
+		p, found, err := rules.ProveStage(stages, name)
 		require.NoError(t, err)
 		require.True(t, found, name)
 		require.Equal(t, index, p.Index, name)
 		require.Len(t, p.Path, 2)
 	}
 	// The last of three is its own sibling.
-	p, _, err := ProveStage(stages, "a#3")
+	p, _, err := rules.ProveStage(stages, "a#3")
 	require.NoError(t, err)
 	require.False(t, p.Path[0].IsLeft)
 	require.Equal(t, Hash(sha256.Sum256(append([]byte{0}, p.Hash[:]...))), p.Path[0].Sibling)
 	require.True(t, p.Path[1].IsLeft)
 
-	p, found, err := ProveStage(stages[:1], "a")
+	p, found, err := rules.ProveStage(stages[:1], "a")
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Empty(t, p.Path)
 	require.Equal(t, Hash(sha256.Sum256(append([]byte{0}, p.Hash[:]...))), p.Root)
 
-	_, found, err = ProveStage(stages, "b")
+	_, found, err = rules.ProveStage(stages, "b")
 	require.NoError(t, err)
 	require.False(t, found)
-	_, _, err = ProveStage([]Stage{{"a", "00"}}, "a")
+	_, _, err = rules.ProveStage([]rules.Stage{{Name: "a", Hash: "00"}}, "a")
 	require.ErrorContains(t, err, `stage "a"`)
-	_, _, err = ProveStage([]Stage{{"a", "x"}}, "a")
+	_, _, err = rules.ProveStage([]rules.Stage{{Name: "a", Hash: "x"}}, "a")
 	require.ErrorContains(t, err, `stage "a"`)
 }

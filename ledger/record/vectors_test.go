@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // vectors reads a file of testdata/vectors, which CPython made.
@@ -69,11 +71,11 @@ func TestVectorsIPC(t *testing.T) {
 		return parse(t, IPCRecord, joinObject(body))
 	}
 	for _, p := range v.SystemPrompts {
-		require.Equal(t, string(wtf8(t, p.Normalised)), string(appendSystemPrompt(nil, wtf8(t, p.Text))))
+		require.Equal(t, string(wtf8(t, p.Normalised)), string(rules.AppendSystemPrompt(nil, wtf8(t, p.Text))))
 		require.Equal(t, p.SHA256, post(map[string]json.RawMessage{"system_prompt": p.Text}).EffectiveHash("system_prompt_hash"))
 	}
 	for _, p := range v.Outputs {
-		require.Equal(t, string(wtf8(t, p.Normalised)), string(appendOutput(nil, wtf8(t, p.Text))))
+		require.Equal(t, string(wtf8(t, p.Normalised)), string(rules.AppendOutput(nil, wtf8(t, p.Text))))
 		require.Equal(t, p.SHA256, post(map[string]json.RawMessage{"output": p.Text}).EffectiveHash("output_hash"))
 	}
 	for _, p := range v.Payloads {
@@ -123,15 +125,15 @@ func TestVectorsRunDAG(t *testing.T) {
 	require.NotEmpty(t, v.Build)
 	given := map[string]bool{"question": true, "context": true, "evidence_map": true, "prompt": true}
 	built := func(list []dagVector, arguments string) {
-		given[preflightStage] = arguments == "reject_inputs"
+		given[rules.Preflight] = arguments == "reject_inputs"
 		for _, b := range list {
 			r := parse(t, RunDAG, joinObject(map[string]json.RawMessage{arguments: b.Inputs, "dag": b.DAG}))
 			require.Empty(t, r.Mismatches(), "%s", b.Inputs)
 			stages := 0
 			for _, c := range r.Checks {
-				if len(c.Field) > len(stagePrefix) && c.Field[:len(stagePrefix)] == stagePrefix {
+				if len(c.Field) > len(rules.StagePrefix) && c.Field[:len(rules.StagePrefix)] == rules.StagePrefix {
 					want := Match
-					if given[strings.TrimPrefix(c.Field, stagePrefix)] {
+					if given[strings.TrimPrefix(c.Field, rules.StagePrefix)] {
 						want = Claimed // the arguments bring a hash, not its content
 					}
 					require.Equal(t, want, c.Result, c.Field)
@@ -201,9 +203,11 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	for _, m := range v.Merkle {
 		var leaves [][]byte
 		for _, l := range m.Leaves {
-			leaves = append(leaves, rawHash([]byte(l)))
+			leaf, err := hex.DecodeString(l)
+			require.NoError(t, err)
+			leaves = append(leaves, leaf)
 		}
-		root := merkleRoot(leaves)
+		root := rules.MerkleRoot(leaves)
 		require.Equal(t, m.Root, hex.EncodeToString(root[:]))
 	}
 	for _, l := range v.Localize {
@@ -211,7 +215,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 		if l.Quotes == 0 {
 			quotes = []byte("0")
 		}
-		got := failureStage([]byte(l.AuditMode), l.Sources, quotes)
+		got := rules.FailureStage([]byte(l.AuditMode), strconv.AppendInt(nil, int64(l.Sources), 10), quotes)
 		if l.Stage == nil {
 			require.Nil(t, got)
 			continue
@@ -228,8 +232,8 @@ func TestVectorsRunDAGParts(t *testing.T) {
 		require.Equal(t, p.SHA256, r.EffectiveHash("preflight_hash"))
 	}
 	for _, q := range v.Questions {
-		require.Equal(t, string(wtf8(t, q.EquivalenceClass)), string(appendQuestion(nil, wtf8(t, q.Text), false)))
-		require.Equal(t, string(wtf8(t, q.Strict)), string(appendQuestion(nil, wtf8(t, q.Text), true)))
+		require.Equal(t, string(wtf8(t, q.EquivalenceClass)), string(rules.AppendQuestion(nil, wtf8(t, q.Text), false)))
+		require.Equal(t, string(wtf8(t, q.Strict)), string(rules.AppendQuestion(nil, wtf8(t, q.Text), true)))
 		require.Equal(t, q.SHA256, dag(map[string]json.RawMessage{"question": q.Text}).EffectiveHash("question_hash"))
 		strict := map[string]json.RawMessage{"question": q.Text, "question_mode": []byte(`"strict"`)}
 		require.Equal(t, q.SHA256Strict, dag(strict).EffectiveHash("question_hash"))
@@ -237,7 +241,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	for _, k := range v.CacheKeys {
 		dims := map[string]json.RawMessage{}
 		for i, d := range k.Dimensions {
-			dims[dimensionNames[i]] = jsonOf(t, d)
+			dims[rules.Dimensions[i]] = jsonOf(t, d)
 		}
 		require.Equal(t, k.SHA256, dag(map[string]json.RawMessage{"cache_dimensions": joinObject(dims)}).EffectiveHash("cache_key"))
 	}
@@ -249,7 +253,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 		for _, id := range e.IDs {
 			ids = append(ids, []byte(id))
 		}
-		root := evidenceMapRoot(ids)
+		root := rules.EvidenceMapRoot(ids)
 		require.Equal(t, e.Root, hex.EncodeToString(root[:]))
 	}
 	names := map[string]string{"messages": "conversation_hash", "policy": "governance_policy_hash", "verifier_policy": "verifier_policy_hash"}
@@ -257,22 +261,22 @@ func TestVectorsRunDAGParts(t *testing.T) {
 		require.Equal(t, j.SHA256, dag(map[string]json.RawMessage{j.What: []byte(j.JSON)}).EffectiveHash(names[j.What]))
 	}
 	for _, e := range v.Evidence {
-		require.Equal(t, e.ID, string(evidenceID([]byte(e.ChunkRoot), []byte(e.Start), []byte(e.End))))
+		require.Equal(t, e.ID, string(rules.EvidenceID([]byte(e.ChunkRoot), []byte(e.Start), []byte(e.End))))
 	}
 }
 
 // rows are pinned chunks as JSON has them.
-func rows(chunks []Chunk) []byte {
-	w := &builder{b: []byte("[")}
+func rows(chunks []rules.Chunk) []byte {
+	w := &pyjson.Builder{B: []byte("[")}
 	for i, c := range chunks {
-		w.comma(i)
-		w.open()
-		w.text("hash", c.Hash)
-		w.text("text", c.Text)
-		w.text("source_id", c.SourceID)
-		w.close()
+		w.Comma(i)
+		w.Open()
+		w.Text("hash", c.Hash)
+		w.Text("text", c.Text)
+		w.Text("source_id", c.SourceID)
+		w.Close()
 	}
-	return append(w.b, ']')
+	return append(w.B, ']')
 }
 
 func pinned(t *testing.T, sources, required, topK json.RawMessage) string {
@@ -280,7 +284,7 @@ func pinned(t *testing.T, sources, required, topK json.RawMessage) string {
 	chunks, hashes, most, err := DecodeRetrieval(joinObject(map[string]json.RawMessage{
 		"sources": sources, "required_chunk_hashes": required, "top_k": topK}))
 	require.NoError(t, err)
-	return string(rows(PinnedRetrieval(chunks, hashes, most)))
+	return string(rows(rules.PinnedRetrieval(chunks, hashes, most)))
 }
 
 func TestVectorsCitations(t *testing.T) {
@@ -309,15 +313,15 @@ func TestVectorsCitations(t *testing.T) {
 		require.JSONEq(t, string(p.Chunks), pinned(t, p.Sources, p.Required, p.TopK))
 	}
 	for _, d := range v.Documents {
-		var citations []Citation
+		var citations []rules.Citation
 		for _, c := range d.Citations {
-			citation := Citation{[]byte(c.ChunkHash), []byte(c.SourceID), []byte(c.Text), []byte(c.Weight), nil}
+			citation := rules.Citation{ChunkHash: []byte(c.ChunkHash), SourceID: []byte(c.SourceID), Text: []byte(c.Text), Weight: []byte(c.Weight)}
 			if c.Section != nil {
 				citation.Section = []byte(*c.Section)
 			}
 			citations = append(citations, citation)
 		}
-		require.JSONEq(t, string(d.Document), string(AppendCitationsDocument(nil, citations)))
+		require.JSONEq(t, string(d.Document), string(rules.AppendCitationsDocument(nil, citations)))
 	}
 	for _, c := range v.Chunks {
 		r := parse(t, CitationSet, joinObject(map[string]json.RawMessage{"subject": []byte(`"s"`), "citations": append(append(
@@ -349,7 +353,7 @@ func TestVectorsPaths(t *testing.T) {
 	}
 	for _, c := range v.Contents {
 		content := wtf8(t, c.Content)
-		require.Equal(t, string(wtf8(t, c.Normalised)), string(appendWhitespaceRule(nil, appendWithoutLinks(nil, content))))
+		require.Equal(t, string(wtf8(t, c.Normalised)), string(rules.AppendWhitespaceRule(nil, rules.AppendWithoutLinks(nil, content))))
 		r := parse(t, PathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": []byte(`["a"]`), "content": c.Content}))
 		require.Equal(t, c.Fingerprint, r.EffectiveHash("content_fingerprint"))
 		require.Equal(t, c.Raw, r.EffectiveHash("raw_content_fingerprint"))

@@ -63,26 +63,26 @@ func (v *Verb) parse(body []byte, read func(o object), known ...string) (*Verb, 
 
 // complete takes the digest of what is asked, once all of it is.
 func (v *Verb) complete() {
-	w := new(builder)
-	w.open()
+	w := new(pyjson.Builder)
+	w.Open()
 	appendVerbMembers(w, v.asked)
-	w.close()
-	v.Digest = sha256.Sum256(w.b)
+	w.Close()
+	v.Digest = sha256.Sum256(w.B)
 }
 
-func appendVerbMembers(w *builder, members []verbMember) {
+func appendVerbMembers(w *pyjson.Builder, members []verbMember) {
 	for _, m := range members {
-		w.raw(m.name, m.value)
+		w.Raw(m.name, m.value)
 	}
 }
 
 // AppendBody appends the event body up to the members that the sequencer fills
 // in, as that of a Record does.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
-	return appendEvent(&builder{b: dst}, v.Kind, e, noChecks, func(w *builder) {
-		w.digest("digest", v.Digest)
+	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
+		w.Digest("digest", v.Digest)
 		if e.Key != nil {
-			w.digest("idempotency_key", *e.Key)
+			w.Digest("idempotency_key", *e.Key)
 		}
 		appendVerbMembers(w, v.asked)
 		appendVerbMembers(w, v.found)
@@ -99,5 +99,5 @@ func (v *Verb) CheckSize(body []byte) error {
 // record holds the idempotency key: first is its event. e has a key.
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := refused{kind: v.Kind, digest: v.Digest, why: RefusedKey, first: first}
-	return appendEvent(&builder{b: dst}, RecordRefused, e, noChecks, func(w *builder) { refused.append(w, e.Key) })
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) { refused.append(w, e.Key) })
 }

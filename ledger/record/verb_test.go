@@ -230,18 +230,18 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
 		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
-		w := new(builder)
-		w.open()
+		w := new(pyjson.Builder)
+		w.Open()
 		for name, value := range d.Root().Member("record").Members() {
 			switch n := string(name.Text()); {
 			case n == "digest" || n == "idempotency_key":
 			case kind == PathValidated && (n == "content_fingerprint" || n == "record_seq"):
 			default:
-				w.value(n, value)
+				w.Value(n, value)
 			}
 		}
-		w.close()
-		require.Equal(t, digestOf(string(w.b)), v.Digest)
+		w.Close()
+		require.Equal(t, digestOf(string(w.B)), v.Digest)
 	})
 }
 
@@ -252,10 +252,10 @@ func digestOf(canonical string) Hash {
 
 // randomRequest is a request of a kind that is acceptable.
 func randomRequest(t *rapid.T, kind Kind) string {
-	var b builder
-	b.open()
+	var b pyjson.Builder
+	b.Open()
 	text := func(name string, least int) {
-		b.text(name, []byte(rapid.StringN(least, 40, maxTitle).Draw(t, name)))
+		b.Text(name, []byte(rapid.StringN(least, 40, maxTitle).Draw(t, name)))
 	}
 	maybe := func(name string) {
 		if rapid.Bool().Draw(t, "has "+name) {
@@ -264,10 +264,10 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	}
 	switch kind {
 	case RecordStateChanged:
-		b.text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
+		b.Text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
 		text("reason", 1)
 	case PathValidated:
-		b.raw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
+		b.Raw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
 		maybe("reason")
 	case SourceRegistered:
 		if n := rapid.IntRange(-1, 5).Draw(t, "chunks"); n >= 0 {
@@ -275,15 +275,15 @@ func randomRequest(t *rapid.T, kind Kind) string {
 			for i := range chunks {
 				chunks[i] = fmt.Sprintf(`"sha256:%064x"`, n-i)
 			}
-			b.raw("chunk_hashes", []byte("["+strings.Join(chunks, " , ")+"]"))
+			b.Raw("chunk_hashes", []byte("["+strings.Join(chunks, " , ")+"]"))
 		}
 		maybe("title")
 		maybe("reason")
 	default:
 		maybe("reason")
 	}
-	b.close()
-	return string(b.b)
+	b.Close()
+	return string(b.B)
 }
 
 // FuzzVerb: whatever comes in, there is an answer; what is accepted makes a

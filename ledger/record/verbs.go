@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // Limits on what verbs put into their events, in bytes of UTF-8.
@@ -148,7 +149,7 @@ func (o object) chunkHashes(name string) []byte {
 	if !list.Given() {
 		return nil
 	}
-	if !o.fits(name, list, len(chunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
+	if !o.fits(name, list, len(rules.ChunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
 		return nil
 	}
 	places := make(map[string]int)
@@ -160,8 +161,8 @@ func (o object) chunkHashes(name string) []byte {
 		text := string(e.Text())
 		first, repeated := places[text]
 		switch {
-		case !isDigits(e.Text(), chunkPrefix, 64):
-			o.d.invalid(o.element(name, i), "must be %sexactly 64 lower-case hexadecimal digits", followedBy(chunkPrefix))
+		case !rules.IsChunkHash(e.Text()):
+			o.d.invalid(o.element(name, i), "must be %sexactly 64 lower-case hexadecimal digits", followedBy(rules.ChunkPrefix))
 		case repeated:
 			o.d.invalid(o.element(name, i), "repeats element %d; list each chunk once", first)
 		default:

@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // claims checks what an event says of the claims of its record (2.4): that each check
@@ -37,13 +38,13 @@ type field struct {
 	// withheld: the effective hash is null whatever was claimed, and the check shows the
 	// claim.
 	withheld bool
-	// form reports whether a text can be such a hash; nil stands for isDigest.
+	// form reports whether a text can be such a hash; nil stands for rules.IsDigest.
 	form func([]byte) bool
 }
 
 // digitsOf is the form of hashes of n digits.
 func digitsOf(n int) func([]byte) bool {
-	return func(text []byte) bool { return isDigits(text, n) }
+	return func(text []byte) bool { return rules.IsDigits(text, n) }
 }
 
 // check checks one field.
@@ -96,7 +97,7 @@ func aloneResult(check []byte) (result []byte, alone bool) {
 // isHash reports whether a text can be such a hash.
 func (f *field) isHash(text []byte) bool {
 	if f.form == nil {
-		return isDigest(text)
+		return rules.IsDigest(text)
 	}
 	return f.form(text)
 }

@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -78,8 +79,8 @@ func (d *Deriver) Check(seq uint64, body []byte, content func(name string, diges
 // valid UTF-8, so that nobody can know them. Versions alone are words; in place of a hash
 // that is null there is no record.
 func unknownWords(r pyjson.Value) bool {
-	for _, name := range versions {
-		if r.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
+	for _, name := range rules.Dimensions {
+		if rules.IsVersion(name) && r.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
 			return true
 		}
 	}
@@ -164,9 +165,9 @@ func keyFits(event pyjson.Value) bool {
 	shown, claimed := check.Member("computed"), check.Member("claimed")
 	switch record.Result(check.Member("result").Text()) {
 	case record.Match, record.Computed:
-		return isDigest(key.Text()) && check.Len() == 1
+		return rules.IsDigest(key.Text()) && check.Len() == 1
 	case record.Mismatch:
-		return isDigest(key.Text()) && check.Len() == 3 && bytes.Equal(shown.Raw(), key.Raw()) && isDigest(claimed.Text()) && !bytes.Equal(claimed.Raw(), key.Raw())
+		return rules.IsDigest(key.Text()) && check.Len() == 3 && bytes.Equal(shown.Raw(), key.Raw()) && rules.IsDigest(claimed.Text()) && !bytes.Equal(claimed.Raw(), key.Raw())
 	}
 	return false
 }

@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -133,7 +134,7 @@ func (d drawn) run() map[string]any {
 
 func (d drawn) dimensions() map[string]any {
 	dims := map[string]any{}
-	for _, name := range dimensionOrder {
+	for _, name := range rules.Dimensions {
 		dims[name] = d.hash(name)
 	}
 	dims["schema_version"], dims["chunking_version"] = d.text("schema", d.rarely("wide schema")), "1"
@@ -145,7 +146,8 @@ func (d drawn) dimensions() map[string]any {
 
 // nodes are those of a known shape, or any.
 func (d drawn) nodes() []any {
-	names := strings.Split(rapid.SampledFrom([]string{quoteStages, pointerStages, rejectStages,
+	names := strings.Split(rapid.SampledFrom([]string{"question retrieval context prompt answer verify final_label", "question preflight final_label",
+		"question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label",
 		"question preflight retrieval context prompt answer verify final_label", "question question question#2 question x", "a", " a "}).Draw(d.t, "shape"), " ")
 	nodes := make([]any, len(names))
 	for i, name := range names {

@@ -1,11 +1,10 @@
 package audit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+	"colophon/proofs"
 )
 
 // Places in ipcMembers.
@@ -81,10 +80,10 @@ func (w *walk) checkIPC(e *event) error {
 	}
 	switch schema := m[ipcPayloadSchema]; {
 	case schema.Kind() == pyjson.Absent:
-	case string(schema.Text()) != record.AxisPayload:
-		return e.damaged("its payload_schema is %.100q, known is %q", schema.Text(), record.AxisPayload)
+	case string(schema.Text()) != rules.AxisPayload:
+		return e.damaged("its payload_schema is %.100q, known is %q", schema.Text(), rules.AxisPayload)
 	case has(content, "payload") == computed && m[ipcSeed].Kind() == pyjson.Absent:
-		return e.damaged("its payload is of the schema %s, but it has no seed", record.AxisPayload)
+		return e.damaged("its payload is of the schema %s, but it has no seed", rules.AxisPayload)
 	}
 	if usage := m[ipcUsage]; usage.Kind() != pyjson.Absent {
 		if !record.IsUsage(usage) {
@@ -125,19 +124,16 @@ func (w *walk) ipcID(m [len(ipcMembers)]pyjson.Value, h [len(ipcHashMembers)]pyj
 	if seed.Kind() == pyjson.Absent {
 		return f
 	}
-	joined := append(w.joined[:0], h[inputHash].Text()...)
-	for _, part := range [...][]byte{h[systemPromptHash].Text(), model.Text(), temperature.Raw(), tokens.Raw(), seed.Raw()} {
-		joined = append(append(joined, ':'), part...)
-	}
+	parts := append(w.parts[:0], h[inputHash].Text(), h[systemPromptHash].Text(), model.Text(), temperature.Raw(), tokens.Raw(), seed.Raw())
 	for _, v := range more {
 		if v.Kind() == pyjson.Absent {
 			return f
 		}
-		joined = append(append(joined, ':'), v.Text()...)
+		parts = append(parts, v.Text())
 	}
-	sum := sha256.Sum256(joined)
-	begin := len(joined)
-	w.joined = hex.AppendEncode(joined, sum[:])
-	f.from, f.recomputed = computed, w.joined[begin:]
+	var id proofs.Hash
+	id, w.joined = rules.ChainID(w.joined, parts...)
+	w.parts, w.id = parts, rules.AppendHex(w.id[:0], id)
+	f.from, f.recomputed = computed, w.id
 	return f
 }

@@ -1,12 +1,12 @@
 package audit
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -62,7 +62,7 @@ func (k kinds) malformed(kind pyjson.Kind, v pyjson.Value) string {
 	long := len(raw) - quotes // no less than the text: escapes make raw longer
 	most := record.MaxShort
 	switch {
-	case k&formDigest != 0 && !isDigest(raw[1:len(raw)-1]):
+	case k&formDigest != 0 && !rules.IsDigest(raw[1:len(raw)-1]):
 		return "is no SHA-256 in hexadecimal digits"
 	case k&formFilled != 0 && long == 0:
 		return "is empty"
@@ -152,43 +152,6 @@ func count(v pyjson.Value) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(string(raw), 10, 64)
 	return n, err == nil
-}
-
-// notHex is 0 for the lower-case hexadecimal digits, 1 for all other bytes.
-var notHex = func() (table [256]byte) {
-	for c := range table {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			table[c] = 1
-		}
-	}
-	return table
-}()
-
-// isDigits reports whether a text is exactly n lower-case hexadecimal digits.
-func isDigits(text []byte, n int) bool {
-	bad := byte(0)
-	for _, c := range text {
-		bad |= notHex[c]
-	}
-	return len(text) == n && bad == 0
-}
-
-// isDigest is isDigits of a SHA-256. It looks at eight bytes at once: an event has many
-// (BenchmarkExtend).
-func isDigest(text []byte) bool {
-	const each = 0x0101010101010101 // times what every byte has
-	if len(text) != hex.EncodedLen(proofs.HashSize) {
-		return false
-	}
-	bad := uint64(0)
-	for ; len(text) > 0; text = text[8:] {
-		x := binary.LittleEndian.Uint64(text)
-		low := x & (0x7f * each) // that no sum has a carry
-		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
-		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
-		bad |= x | ^(digit | letter)
-	}
-	return bad&(0x80*each) == 0
 }
 
 // parseDigest reads a SHA-256 that is known to be one.

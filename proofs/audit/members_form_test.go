@@ -5,20 +5,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/rules"
 )
 
-// isDigest says of every byte in every place what isDigits says.
+// rules.IsDigest says of every byte in every place what isDigits says.
 func TestIsDigest(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcdef"), 4)
-	require.True(t, isDigest(text))
-	require.False(t, isDigest(text[1:]))
-	require.False(t, isDigest(append(bytes.Clone(text), '0')))
-	require.False(t, isDigest(nil))
+	require.True(t, rules.IsDigest(text))
+	require.False(t, rules.IsDigest(text[1:]))
+	require.False(t, rules.IsDigest(append(bytes.Clone(text), '0')))
+	require.False(t, rules.IsDigest(nil))
 	for at := range text {
 		for c := range 256 {
 			changed := bytes.Clone(text)
 			changed[at] = byte(c)
-			require.Equal(t, isDigits(changed, len(changed)), isDigest(changed), "%q at %d", c, at)
+			require.Equal(t, rules.IsDigits(changed, len(changed)), rules.IsDigest(changed), "%q at %d", c, at)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // poster writes the record that an event is about, in the ways in which it may have
@@ -280,7 +281,7 @@ func (p *poster) run() {
 		return
 	}
 	values := [][]byte{{'{'}}
-	for _, name := range slices.Sorted(slices.Values(dimensionOrder[:])) {
+	for _, name := range slices.Sorted(slices.Values(rules.Dimensions[:])) {
 		switch v := dimensions.Member(name); v.Kind() {
 		case pyjson.Absent:
 			values = product(values, name, nil, nullJSON)
@@ -294,9 +295,6 @@ func (p *poster) run() {
 	p.add(p.oneOf("cache_dimensions", values...))
 }
 
-// versions are the dimensions of the cache key that are words and no hashes.
-var versions = [...]string{"schema_version", "canonicalization_version", "chunking_version"}
-
 // unknownWord stands for words that an event leaves out: a lone surrogate, in WTF-8,
 // which no event holds either.
 var unknownWord = []byte("\"\xED\xA0\x80\"")
@@ -304,7 +302,7 @@ var unknownWord = []byte("\"\xED\xA0\x80\"")
 // dimension is a dimension of the cache key as it was claimed: it may be the claim of a
 // hash that was recomputed.
 func (p *poster) dimension(name string, value pyjson.Value) []byte {
-	if value.Kind() == pyjson.Null && slices.Contains(versions[:], name) {
+	if value.Kind() == pyjson.Null && rules.IsVersion(name) {
 		return unknownWord
 	}
 	for _, check := range [...]string{"cache_dimensions." + name, name} {

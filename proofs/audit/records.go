@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (1.6)
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -105,7 +105,7 @@ func (w *walk) checkCitations(e *event) error {
 		name := "citations/" + strconv.Itoa(i)
 		i++
 		chunk := citation.Member("chunk_hash").Text()
-		if !isChunk(chunk) {
+		if !rules.IsChunkHash(chunk) {
 			return e.damaged("its %s has the chunk hash %.100q", name, chunk)
 		}
 		said := citation.Member("weight")
@@ -116,7 +116,7 @@ func (w *walk) checkCitations(e *event) error {
 		if from == computed {
 			texts++
 		}
-		if err := c.check(field{name: name + "/chunk_hash", effective: chunk, from: from, form: isChunk}); err != nil {
+		if err := c.check(field{name: name + "/chunk_hash", effective: chunk, from: from, form: rules.IsChunkHash}); err != nil {
 			return err
 		}
 	}
@@ -124,12 +124,6 @@ func (w *walk) checkCitations(e *event) error {
 		return e.damaged("it names %d pieces of content, %d of them texts of its citations", n, texts)
 	}
 	return c.done()
-}
-
-// isChunk reports whether a text is the hash of a chunk (1.5).
-func isChunk(text []byte) bool {
-	digits, ok := bytes.CutPrefix(text, []byte("sha256:"))
-	return ok && isDigest(digits)
 }
 
 // pathMembers are the members of a path fingerprint.
@@ -140,15 +134,6 @@ var (
 	pathContents = [...]member{{"content", object, always}}
 	pathHashes   = [...]member{{"content_fingerprint", nullable, always}, {"path_id", text, always}, {"raw_content_fingerprint", nullable, always}}
 )
-
-// Digits of path ids and fingerprints (1.6).
-const (
-	shortID = 8
-	longID  = 16
-)
-
-// isPathID reports whether a text is a path_id.
-func isPathID(text []byte) bool { return isDigits(text, shortID) || isDigits(text, longID) }
 
 // checkPath checks a path fingerprint (1.6).
 func (w *walk) checkPath(e *event) error {
@@ -169,23 +154,23 @@ func (w *walk) checkPath(e *event) error {
 		}
 	}
 	id, version := hashes.Member("path_id").Text(), e.record.Member("hash_version").Text()
-	if string(version) != "adr-004" || !isPathID(id) {
+	if string(version) != rules.FingerprintVersion || !rules.IsPathID(id) {
 		return e.damaged("its hash_version is %.100q, its path_id %.100q", version, id)
 	}
 	content, raw := hashes.Member("content_fingerprint"), hashes.Member("raw_content_fingerprint")
 	for _, v := range [...]pyjson.Value{content, raw} {
-		if v.Kind() == pyjson.String && !isDigits(v.Text(), shortID) {
+		if v.Kind() == pyjson.String && !rules.IsDigits(v.Text(), rules.FingerprintDigits) {
 			return e.damaged("its fingerprint is %.100q", v.Text())
 		}
 	}
-	if result := e.checks.Member("path_id").Member("result").Text(); string(result) == string(record.Computed) && len(id) != shortID {
+	if result := e.checks.Member("path_id").Member("result").Text(); string(result) == string(record.Computed) && len(id) != rules.PathIDDigits {
 		return checkDamaged(e.seq, "path_id", "it has %d digits, though none were claimed", len(id))
 	}
 	c := claims{e: e}
 	for _, f := range [...]field{
 		{name: "path_id", effective: id, from: computed, recomputed: routeID(e.record)[:len(id)], form: digitsOf(len(id))},
-		{name: "content_fingerprint", effective: hash(content), from: has(known.content, "content"), form: digitsOf(shortID)},
-		{name: "raw_content_fingerprint", effective: hash(raw), from: has(known.content, "content"), form: digitsOf(shortID)},
+		{name: "content_fingerprint", effective: hash(content), from: has(known.content, "content"), form: digitsOf(rules.FingerprintDigits)},
+		{name: "raw_content_fingerprint", effective: hash(raw), from: has(known.content, "content"), form: digitsOf(rules.FingerprintDigits)},
 	} {
 		if err := c.check(f); err != nil {
 			return err
@@ -200,8 +185,7 @@ func routeID(path pyjson.Value) []byte {
 	for passage := range path.Member("route").Elements() {
 		route = append(route, passage.Text())
 	}
-	sum := md5.Sum(bytes.Join(route, []byte(" → "))) // #nosec G401 -- by definition (1.6)
-	return hex.AppendEncode(nil, sum[:])
+	return rules.RouteID(route)
 }
 
 // digestOf is the SHA-256 of the members of a record but some, as an object in

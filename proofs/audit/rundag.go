@@ -2,14 +2,11 @@ package audit
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
-	"strconv"
 	"strings"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // runMembers are the members of a run-DAG.
@@ -37,21 +34,6 @@ var runContents = [...]member{
 	{"messages", object, sometimes}, {"policy", object, sometimes}, {"question", object, sometimes}, {"reject_inputs", object, sometimes},
 	{"source_roots", object, sometimes}, {"verifier_policy", object, sometimes},
 }
-
-// baseHashes are the hashes that stages and the cache key are made of: the content
-// that each is recomputed from, and the stage that carries it. Whether there is a
-// preflight payload an event does not tell.
-var baseHashes = [...]struct{ name, content, stage string }{
-	{"question_hash", "question", "question"},
-	{"preflight_hash", "", preflightStage},
-	{"context_root", "source_roots", "context"},
-	{"evidence_map_root", "evidence", "evidence_map"},
-	{"conversation_hash", "messages", "prompt"},
-	{"governance_policy_hash", "policy", ""},
-	{"verifier_policy_hash", "verifier_policy", ""},
-}
-
-const preflightStage = "preflight"
 
 // stage is one node of a run-DAG. Its hash is 64 hexadecimal digits.
 type stage struct{ name, hash []byte }
@@ -107,6 +89,15 @@ func (r *run) readStages() error {
 	return nil
 }
 
+// names are those of the stages.
+func (r *run) names() []string {
+	names := make([]string, len(r.stages))
+	for i, s := range r.stages {
+		names[i] = string(s.name)
+	}
+	return names
+}
+
 // find is the hash of the first stage of that name; nil if there is none.
 func (r *run) find(name string) []byte {
 	for _, s := range r.stages {
@@ -138,8 +129,8 @@ func (r *run) checkBrought() error {
 			return r.e.damaged("its n_sources are %.100s", n.Raw())
 		}
 	}
-	if r.rejected && string(said.Member("lookup_path").Text()) != preflightStage {
-		return r.e.damaged("its lookup_path is %.100q; that of a run that preflight rejected is %q", said.Member("lookup_path").Text(), preflightStage)
+	if r.rejected && string(said.Member("lookup_path").Text()) != rules.Preflight {
+		return r.e.damaged("its lookup_path is %.100q; that of a run that preflight rejected is %q", said.Member("lookup_path").Text(), rules.Preflight)
 	}
 	mode, asked := said.Member("question_mode"), has(r.content, "question") == computed
 	if asked != (mode.Kind() != pyjson.Absent) || asked && string(mode.Text()) != "strict" && string(mode.Text()) != "equivalence_class" {
@@ -152,18 +143,15 @@ func (r *run) checkBrought() error {
 // stages and numbers.
 func (r *run) checkWords() error {
 	said := r.e.record
-	preflight := "unavailable_legacy_run"
-	if r.find(preflightStage) != nil {
-		preflight = "available"
-	}
+	preflight := rules.PreflightOf(r.names())
 	if got := said.Member("preflight").Text(); string(got) != preflight {
 		return checkDamaged(r.e.seq, "preflight", "it is %.100q, the stages make it %q", got, preflight)
 	}
-	shape := r.shape()
+	shape := rules.Shape(r.names())
 	if got := said.Member("shape").Text(); string(got) != shape {
 		return checkDamaged(r.e.seq, "shape", "it is %.100q, the stages make it %q", got, shape)
 	}
-	if r.rejected && shape != "reject" || r.built && shape != "quote" && shape != "pointer" {
+	if r.rejected && shape != rules.ShapeReject || r.built && shape != rules.ShapeQuote && shape != rules.ShapePointer {
 		return checkDamaged(r.e.seq, "shape", "it is %q, what the record brings makes no such run", shape)
 	}
 	var failed []byte
@@ -172,7 +160,7 @@ func (r *run) checkWords() error {
 		if quotes.Kind() == pyjson.Absent || sources.Kind() == pyjson.Absent || said.Member("n_verified").Kind() == pyjson.Absent {
 			return r.e.damaged("it is a run that was made of inputs, and lacks n_quotes, n_sources or n_verified")
 		}
-		failed = failureStage(said.Member("audit_mode").Text(), sources.Raw(), quotes.Raw())
+		failed = rules.FailureStage(said.Member("audit_mode").Text(), sources.Raw(), quotes.Raw())
 	}
 	if got := hash(said.Member("failure_stage")); !bytes.Equal(got, failed) {
 		return checkDamaged(r.e.seq, "failure_stage", "it is %.100s, the event's other fields make it %s", orNull(got), orNull(failed))
@@ -180,79 +168,19 @@ func (r *run) checkWords() error {
 	return nil
 }
 
-// Stages of the known shapes, without preflight (1.4).
-const (
-	quoteStages   = "question retrieval context prompt answer verify final_label"
-	pointerStages = "question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label"
-	rejectStages  = "question preflight final_label"
-)
-
-// shape names the shape of the stages.
-func (r *run) shape() string {
-	names := make([]string, len(r.stages))
-	for i, s := range r.stages {
-		if bytes.IndexByte(s.name, ' ') >= 0 {
-			return "unrecognised"
-		}
-		names[i] = string(s.name)
-	}
-	joined := strings.Join(names, " ")
-	if joined == rejectStages {
-		return "reject"
-	}
-	if len(names) > 1 && names[1] == preflightStage {
-		joined = strings.Join(slices.Delete(names, 1, 2), " ")
-	}
-	switch joined {
-	case quoteStages:
-		return "quote"
-	case pointerStages:
-		return "pointer"
-	}
-	return "unrecognised"
-}
-
-// failureStage says where a run failed (1.4); nil means it did not.
-func failureStage(auditMode, sources, quotes []byte) []byte {
-	switch {
-	case string(auditMode) == "STRICT":
-		return nil
-	case string(sources) == "0":
-		return []byte("retrieval")
-	case string(quotes) == "0":
-		return []byte("context")
-	}
-	return []byte("answer")
-}
-
 // checkRoot checks the root over the stages. Who brings a DAG claims its root.
 func (r *run) checkRoot() error {
-	level := make([][sha256.Size]byte, len(r.stages))
+	hashes := make([][]byte, len(r.stages))
 	for i, s := range r.stages {
-		leaf := [1 + sha256.Size]byte{}
-		if _, err := hex.Decode(leaf[1:], s.hash); err != nil {
-			return r.e.damaged("its stage %.100q: %v", s.name, err)
-		}
-		level[i] = sha256.Sum256(leaf[:])
-	}
-	for len(level) > 1 {
-		for i := 0; i < len(level); i += 2 {
-			pair := [1 + 2*sha256.Size]byte{0x03}
-			copy(pair[1:], level[i][:])
-			copy(pair[1+sha256.Size:], level[min(i+1, len(level)-1)][:])
-			level[i/2] = sha256.Sum256(pair[:])
-		}
-		level = level[:(len(level)+1)/2]
+		hashes[i] = s.hash
 	}
 	result := record.Result(r.e.checks.Member("root").Member("result").Text())
 	if r.given == (result == record.Computed) {
 		return checkDamaged(r.e.seq, "root", "its result is %s; a claim of it comes with a DAG, and only with one", result)
 	}
-	return r.check(field{name: "root", effective: hash(r.hashes.Member("root")), from: computed, recomputed: hex.AppendEncode(nil, level[0][:])})
+	root := rules.RunRoot(hashes)
+	return r.check(field{name: "root", effective: hash(r.hashes.Member("root")), from: computed, recomputed: rules.AppendHex(nil, root)})
 }
-
-// stagePrefix begins the name of the check of one stage.
-const stagePrefix = "stage:"
 
 // checkStages checks the checks of stages, which are there where the record brought a
 // DAG: of every stage, and of those that it claims and that were not built.
@@ -260,7 +188,7 @@ func (r *run) checkStages() error {
 	if !r.given {
 		return nil
 	}
-	names := stageNames(r.stages)
+	names := rules.StageChecks(r.names())
 	built := make(map[string]bool, len(names))
 	for i, name := range names {
 		built[name] = true
@@ -270,7 +198,7 @@ func (r *run) checkStages() error {
 	}
 	for name := range r.e.checks.Members() {
 		field := field{name: string(name.Text())}
-		if !strings.HasPrefix(field.name, stagePrefix) || built[field.name] {
+		if !strings.HasPrefix(field.name, rules.StagePrefix) || built[field.name] {
 			continue
 		}
 		if result := r.e.checks.Member(field.name).Member("result").Text(); string(result) != string(record.Mismatch) {
@@ -283,51 +211,24 @@ func (r *run) checkStages() error {
 	return nil
 }
 
-// stageNames are the names of the checks of stages, no two alike: a stage that stands
-// several times is told apart by the first of "#2", "#3", … that no other has in its
-// name.
-func stageNames(stages []stage) []string {
-	names := make([]string, len(stages))
-	taken, number := make(map[string]bool), make(map[string]int)
-	for _, s := range stages {
-		taken[string(s.name)] = true
-	}
-	for i, s := range stages {
-		name := string(s.name)
-		if next, again := number[name]; again {
-			for again {
-				names[i] = name + "#" + strconv.Itoa(next)
-				again = taken[names[i]]
-				next++
-			}
-			taken[names[i]] = true
-			number[name] = next
-		} else {
-			names[i], number[name] = name, 2
-		}
-		names[i] = stagePrefix + names[i]
-	}
-	return names
-}
-
 // checkBases checks the hashes that come from content or from the writer, and that the
 // stages carry them.
 func (r *run) checkBases() error {
-	for _, b := range baseHashes {
-		f := field{name: b.name, effective: hash(r.hashes.Member(b.name))}
-		if b.content != "" {
-			f.from = has(r.content, b.content)
+	for _, b := range rules.BaseHashes {
+		f := field{name: b.Name, effective: hash(r.hashes.Member(b.Name))}
+		if b.Content != "" {
+			f.from = has(r.content, b.Content)
 		}
-		carried := r.find(b.stage)
+		carried := r.find(b.Stage)
 		if carried != nil && !bytes.Equal(carried, f.effective) {
-			return checkDamaged(r.e.seq, b.name, "its hash is %.100s, that of its stage is %s", orNull(f.effective), carried)
+			return checkDamaged(r.e.seq, b.Name, "its hash is %.100s, that of its stage is %s", orNull(f.effective), carried)
 		}
 		if r.given && !r.built && !r.rejected {
 			if carried != nil {
 				continue // the check of the stage stands for it
 			}
-			if f.effective != nil && f.from == claimed && r.dimensions.Member(b.name).Kind() == pyjson.Absent {
-				return checkDamaged(r.e.seq, b.name, "its hash is %.100s, but neither a stage nor a dimension of a cache key brings it", f.effective)
+			if f.effective != nil && f.from == claimed && r.dimensions.Member(b.Name).Kind() == pyjson.Absent {
+				return checkDamaged(r.e.seq, b.Name, "its hash is %.100s, but neither a stage nor a dimension of a cache key brings it", f.effective)
 			}
 		}
 		if err := r.check(f); err != nil {
@@ -340,13 +241,6 @@ func (r *run) checkBases() error {
 	return r.check(field{name: "dag.preflight_payload", effective: hash(r.hashes.Member("preflight_hash")), from: computed})
 }
 
-// dimensionOrder are the dimensions of the cache key in the order in which they are
-// joined (1.4); the last is optional.
-var dimensionOrder = [...]string{
-	"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
-	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
-}
-
 var dimensionMembers = [...]member{
 	{"canonicalization_version", nullable | formName, always}, {"chunking_version", nullable | formName, always}, {"conversation_hash", digestText, always},
 	{"governance_policy_hash", digestText, always}, {"model_profile_hash", digestText, always}, {"question_hash", digestText, always},
@@ -357,7 +251,7 @@ var dimensionMembers = [...]member{
 // record too are its own where these come from content.
 func (r *run) checkDimensions() error {
 	if r.dimensions.Kind() == pyjson.Absent {
-		for _, name := range [...]string{"source_root", "model_profile_hash"} {
+		for _, name := range rules.ClaimedDimensions {
 			if r.hashes.Member(name).Kind() != pyjson.Absent {
 				return checkDamaged(r.e.seq, name, "it is there, but no dimensions of a cache key, which alone bring it")
 			}
@@ -368,13 +262,13 @@ func (r *run) checkDimensions() error {
 	if err := r.e.members("its cache_dimensions", r.dimensions, dimensionMembers[:], m[:]); err != nil {
 		return err
 	}
-	for _, b := range baseHashes {
-		dimension, effective := hash(r.dimensions.Member(b.name)), hash(r.hashes.Member(b.name))
-		name := "cache_dimensions." + b.name
-		if b.content == "" || dimension == nil {
+	for _, b := range rules.BaseHashes {
+		dimension, effective := hash(r.dimensions.Member(b.Name)), hash(r.hashes.Member(b.Name))
+		name := "cache_dimensions." + b.Name
+		if b.Content == "" || dimension == nil {
 			continue
 		}
-		fromContent := has(r.content, b.content) == computed
+		fromContent := has(r.content, b.Content) == computed
 		if fromContent && !bytes.Equal(dimension, effective) {
 			return checkDamaged(r.e.seq, name, "it is %s, the record's own hash is %s", dimension, orNull(effective))
 		}
@@ -388,7 +282,7 @@ func (r *run) checkDimensions() error {
 			return err
 		}
 	}
-	for _, name := range [...]string{"source_root", "model_profile_hash"} {
+	for _, name := range rules.ClaimedDimensions {
 		effective := hash(r.hashes.Member(name))
 		if dimension := hash(r.dimensions.Member(name)); !bytes.Equal(dimension, effective) {
 			return checkDamaged(r.e.seq, name, "its hash is %.100s, the dimension is %s", orNull(effective), dimension)
@@ -426,7 +320,7 @@ func (r *run) checkCacheKey() error {
 	}
 	f.from = computed
 	var joined [][]byte
-	for _, name := range dimensionOrder {
+	for _, name := range rules.Dimensions {
 		switch v := r.dimensions.Member(name); v.Kind() {
 		case pyjson.String:
 			joined = append(joined, v.Text())
@@ -434,7 +328,6 @@ func (r *run) checkCacheKey() error {
 			return r.check(f)
 		}
 	}
-	sum := sha256.Sum256(bytes.Join(joined, []byte("|")))
-	f.recomputed = hex.AppendEncode(nil, sum[:])
+	f.recomputed = rules.AppendHex(nil, rules.CacheKey(joined))
 	return r.check(f)
 }

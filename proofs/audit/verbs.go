@@ -10,6 +10,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // refusalMembers are the members of the event that logs a refusal.
@@ -51,7 +52,7 @@ func (w *walk) checkRefusal(e *event) error {
 		if f.form, known = refusedForm(kind, f.name); !known {
 			return e.damaged("it refuses a %s for its %.100q, which that has not", kind, f.name)
 		}
-		if f.effective == nil && !strings.HasPrefix(f.name, stagePrefix) || f.effective != nil && !f.isHash(f.effective) {
+		if f.effective == nil && !strings.HasPrefix(f.name, rules.StagePrefix) || f.effective != nil && !f.isHash(f.effective) {
 			return checkDamaged(e.seq, f.name, "computed is %.100s, which is no such hash", orNull(f.effective))
 		}
 		c := claims{e: e}
@@ -70,17 +71,17 @@ func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known b
 		return nil, slices.ContainsFunc(ipcHashMembers[:], func(m member) bool { return m.name == name })
 	case record.RunDAG:
 		dimension := strings.TrimPrefix(name, "cache_dimensions.")
-		base := slices.ContainsFunc(baseHashes[:], func(b struct{ name, content, stage string }) bool { return b.name == dimension })
-		return nil, base || strings.HasPrefix(name, stagePrefix) || name == "root" || name == "cache_key" || name == "dag.preflight_payload"
+		base := slices.ContainsFunc(rules.BaseHashes[:], func(b struct{ Name, Content, Stage string }) bool { return b.Name == dimension })
+		return nil, base || strings.HasPrefix(name, rules.StagePrefix) || name == "root" || name == "cache_key" || name == "dag.preflight_payload"
 	case record.CitationSet:
 		number, found := strings.CutSuffix(strings.TrimPrefix(name, "citations/"), "/chunk_hash")
 		n, err := strconv.Atoi(number)
-		return isChunk, found && err == nil && n >= 0 && name == "citations/"+strconv.Itoa(n)+"/chunk_hash"
+		return rules.IsChunkHash, found && err == nil && n >= 0 && name == "citations/"+strconv.Itoa(n)+"/chunk_hash"
 	case record.PathFingerprint:
 		if name == "path_id" {
-			return isPathID, true
+			return rules.IsPathID, true
 		}
-		return digitsOf(shortID), name == "content_fingerprint" || name == "raw_content_fingerprint"
+		return digitsOf(rules.FingerprintDigits), name == "content_fingerprint" || name == "raw_content_fingerprint"
 	}
 	return nil, false
 }
@@ -207,7 +208,7 @@ func (w *walk) checkValidation(e *event) error {
 	id := e.record.Member("path_id").Text()
 	if !bytes.Equal(path.Member("project").Raw(), e.record.Member("project").Raw()) ||
 		!bytes.Equal(path.Member("hashes").Member("content_fingerprint").Raw(), e.record.Member("content_fingerprint").Raw()) ||
-		!isPathID(id) || !bytes.HasPrefix(routeID(path), id) {
+		!rules.IsPathID(id) || !bytes.HasPrefix(routeID(path), id) {
 		return e.damaged("it validates what event %d does not say: path %.100q of project %.100q with the content %.100s", seq,
 			e.record.Member("path_id").Text(), e.record.Member("project").Text(), e.record.Member("content_fingerprint").Raw())
 	}
@@ -219,7 +220,7 @@ func checkChunks(e *event) error {
 	listed := make(map[string]bool)
 	for chunk := range e.record.Member("chunk_hashes").Elements() {
 		text := chunk.Text()
-		if !isChunk(text) || listed[string(text)] {
+		if !rules.IsChunkHash(text) || listed[string(text)] {
 			return e.damaged("it registers a source with the chunk %.100s, which is no chunk's hash or is there twice", chunk.Raw())
 		}
 		listed[string(text)] = true

@@ -46,6 +46,8 @@ type walk struct {
 	event     event         // that is in document
 	canonical []byte        // scratch
 	joined    []byte        // scratch
+	parts     [][]byte      // scratch
+	id        []byte        // scratch
 	key       proofs.Hash   // idempotency key that was used last
 	leaf      []byte        // scratch
 	pieces    pieces        // content that was read

@@ -1,4 +1,4 @@
-package record
+package rules
 
 import (
 	"bytes"
@@ -7,9 +7,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// appendSystemPrompt is the normal form of a system prompt (1.3): each line
+// AppendSystemPrompt is the normal form of a system prompt (1.3): each line
 // stripped, lines joined by "\n", the whole stripped.
-func appendSystemPrompt(dst, text []byte) []byte {
+func AppendSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
 	first := true
 	for line := range pyjson.Lines(text) {
@@ -22,9 +22,9 @@ func appendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// appendOutput is the normal form of an output (1.3): stripped, runs of spaces
+// AppendOutput is the normal form of an output (1.3): stripped, runs of spaces
 // (U+0020) made one.
-func appendOutput(dst, text []byte) []byte {
+func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
@@ -67,8 +67,8 @@ func indexRun(text []byte, c byte, n int) int {
 	return -1
 }
 
-// appendWords is the words of a text joined by one space (1.5). dst may be text[:0].
-func appendWords(dst, text []byte) []byte {
+// AppendWords is the words of a text joined by one space (1.5). dst may be text[:0].
+func AppendWords(dst, text []byte) []byte {
 	start := len(dst)
 	for word := range pyjson.Fields(text) {
 		if len(dst) > start {
@@ -82,10 +82,10 @@ func appendWords(dst, text []byte) []byte {
 // questionEnd are the characters that end a question of the equivalence class.
 const questionEnd = ".?!,;:？！。、…"
 
-// appendQuestion is canonical_question (1.4). Strict stops after NFC and space.
-func appendQuestion(dst, text []byte, strict bool) []byte {
+// AppendQuestion is canonical_question (1.4). Strict stops after NFC and space.
+func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
-	normal := appendWords(composed[:0], composed) // never ahead of what is read
+	normal := AppendWords(composed[:0], composed) // never ahead of what is read
 	if strict {
 		return append(dst, normal...)
 	}

@@ -1,0 +1,130 @@
+package pyjson
+
+import (
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Builder writes compact canonical JSON objects (1.2). Members may be added in any order:
+// Close sorts those that are out of order. The zero Builder is ready for use.
+type Builder struct {
+	B       []byte // what is written so far; the caller may append values to it
+	members []span // of all open objects, innermost last
+	opened  []int  // index into members where each open object begins
+	scratch []byte
+}
+
+// span is one member in Builder.B: `"name":value,`.
+type span struct {
+	name       string
+	start, end int
+}
+
+// Open begins an object.
+func (w *Builder) Open() {
+	w.B = append(w.B, '{')
+	w.opened = append(w.opened, len(w.members))
+}
+
+// Name begins a member; its value is appended to w.B before the next call.
+func (w *Builder) Name(name string) {
+	w.endMember()
+	w.members = append(w.members, span{name: name, start: len(w.B)})
+	w.B = AppendString(w.B, []byte(name))
+	w.B = append(w.B, ':')
+}
+
+// endMember puts the comma behind the member before, if there is one.
+func (w *Builder) endMember() {
+	if len(w.members) > w.opened[len(w.opened)-1] {
+		w.B = append(w.B, ',')
+		w.members[len(w.members)-1].end = len(w.B)
+	}
+}
+
+// Close ends the object that was opened last. It panics if two members have one name.
+func (w *Builder) Close() {
+	w.endMember()
+	first := w.opened[len(w.opened)-1]
+	members := w.members[first:]
+	byName := func(a, b span) int { return strings.Compare(a.name, b.name) }
+	if !slices.IsSortedFunc(members, byName) {
+		start := members[0].start
+		slices.SortFunc(members, byName)
+		w.scratch = append(w.scratch[:0], w.B[start:]...)
+		w.B = w.B[:start]
+		for _, m := range members {
+			w.B = append(w.B, w.scratch[m.start-start:m.end-start]...)
+		}
+	}
+	for i := 1; i < len(members); i++ {
+		if members[i].name == members[i-1].name {
+			// Nothing could read the event any more: better none than that.
+			panic("pyjson: two members named " + members[i].name)
+		}
+	}
+	if len(members) > 0 {
+		w.B = w.B[:len(w.B)-1]
+	}
+	w.B = append(w.B, '}')
+	w.members, w.opened = w.members[:first], w.opened[:len(w.opened)-1]
+}
+
+// Text adds a string; nil adds nothing.
+func (w *Builder) Text(name string, value []byte) {
+	if value != nil {
+		w.Name(name)
+		w.B = AppendString(w.B, value)
+	}
+}
+
+// Nullable adds a string, or null for nil.
+func (w *Builder) Nullable(name string, value []byte) {
+	if value == nil {
+		w.Raw(name, []byte("null"))
+		return
+	}
+	w.Text(name, value)
+}
+
+// Raw adds a value that is canonical JSON already; nil adds nothing.
+func (w *Builder) Raw(name string, value []byte) {
+	if value != nil {
+		w.Name(name)
+		w.B = append(w.B, value...)
+	}
+}
+
+// Value adds a parsed value; Absent adds nothing, and null neither.
+func (w *Builder) Value(name string, v Value) {
+	if v.Given() {
+		w.Name(name)
+		w.B = v.AppendCanonical(w.B, Compact)
+	}
+}
+
+// Integer adds an integer.
+func (w *Builder) Integer(name string, value int) {
+	w.Name(name)
+	w.B = strconv.AppendInt(w.B, int64(value), 10)
+}
+
+// Digest adds a hash in lower-case hexadecimal.
+func (w *Builder) Digest(name string, h [32]byte) {
+	w.Name(name)
+	w.B = append(w.B, '"')
+	w.B = hex.AppendEncode(w.B, h[:])
+	w.B = append(w.B, '"')
+}
+
+// Comma separates array elements; i is the index of the one that follows.
+func (w *Builder) Comma(i int) {
+	if i > 0 {
+		w.B = append(w.B, ',')
+	}
+}
+
+// Scratch is the size of the memory that the builder keeps beside B, in bytes.
+func (w *Builder) Scratch() int { return cap(w.scratch) }

@@ -1,0 +1,130 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// ChunkPrefix begins every chunk hash (1.5).
+const ChunkPrefix = "sha256:"
+
+// AppendChunkHash appends the hash of a chunk's words (1.5), with its prefix. scratch is
+// overwritten and returned, for the next call.
+func AppendChunkHash(dst, scratch, text []byte) (hash, words []byte) {
+	words = AppendWords(slices.Grow(scratch[:0], len(text)), text)
+	return AppendHex(append(dst, ChunkPrefix...), sha256.Sum256(words)), words
+}
+
+// ChunkHash is the hash of the text of a citation, with its prefix (1.5).
+func ChunkHash(text []byte) string {
+	hash, _ := AppendChunkHash(nil, nil, text)
+	return string(hash)
+}
+
+// Chunk is one row of a pinned retrieval (1.5).
+type Chunk struct {
+	Hash     []byte // with its prefix
+	Text     []byte // verbatim
+	SourceID []byte
+}
+
+// Unknown stands for a source without id and for a citation without section.
+const Unknown = "unknown"
+
+// PinnedRetrieval is the pinned retrieval of part 1.5: the chunks whose hash is
+// required, once each and in source order, then others by hash, topK at most.
+func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
+	wanted := make(map[string]bool, len(required)) // true until it is taken
+	for _, hash := range required {
+		wanted[string(hash)] = true
+	}
+	var chosen, others []Chunk
+	for _, c := range chunks {
+		if wanted[string(c.Hash)] {
+			wanted[string(c.Hash)] = false
+			chosen = append(chosen, c)
+		} else if _, taken := wanted[string(c.Hash)]; !taken {
+			others = append(others, c)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b Chunk) int { return bytes.Compare(a.Hash, b.Hash) })
+	chosen = append(chosen, others...)
+	return chosen[:min(len(chosen), topK)]
+}
+
+// Citation is one citation of a citations document (1.5).
+type Citation struct {
+	ChunkHash []byte
+	SourceID  []byte
+	Text      []byte // nil when the ledger does not have it
+	Weight    []byte // JSON number
+	Section   []byte // nil is null
+}
+
+// AppendCitationsDocument appends the citations document (1.5) as canonical JSON:
+// the citations by section and in order, their number, and their sources.
+func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
+	w := &pyjson.Builder{B: dst}
+	w.Open()
+	w.Name("by_section")
+	w.Open()
+	for section, members := range bySection(citations) {
+		w.Name(section)
+		appendCitations(w, members)
+	}
+	w.Close()
+	w.Name("all_citations")
+	appendCitations(w, citations)
+	w.Integer("total_count", len(citations))
+	w.Name("source_ids")
+	w.B = append(w.B, '[')
+	for i, id := range sourceIDs(citations) {
+		w.Comma(i)
+		w.B = pyjson.AppendString(w.B, id)
+	}
+	w.B = append(w.B, ']')
+	w.Close()
+	return w.B
+}
+
+// bySection groups citations; null and "" count as "unknown".
+func bySection(citations []Citation) map[string][]Citation {
+	groups := make(map[string][]Citation)
+	for _, c := range citations {
+		section := string(c.Section)
+		if section == "" {
+			section = Unknown
+		}
+		groups[section] = append(groups[section], c)
+	}
+	return groups
+}
+
+// sourceIDs are the distinct sources, sorted.
+func sourceIDs(citations []Citation) [][]byte {
+	ids := make([][]byte, len(citations))
+	for i, c := range citations {
+		ids[i] = c.SourceID
+	}
+	slices.SortFunc(ids, bytes.Compare)
+	return slices.CompactFunc(ids, bytes.Equal)
+}
+
+// appendCitations appends a list of citations.
+func appendCitations(w *pyjson.Builder, list []Citation) {
+	w.B = append(w.B, '[')
+	for i, c := range list {
+		w.Comma(i)
+		w.Open()
+		w.Text("chunk_hash", c.ChunkHash)
+		w.Text("source_id", c.SourceID)
+		w.Nullable("text", c.Text)
+		w.Raw("weight", c.Weight)
+		w.Nullable("section", c.Section)
+		w.Close()
+	}
+	w.B = append(w.B, ']')
+}

@@ -1,0 +1,94 @@
+// Package rules is part 1 of the specification as pure functions: from typed arguments to
+// bytes and hashes. It has the one implementation of each rule: records are hashed with it
+// before they are logged, and audits, nested proofs and offline verification recompute with
+// it what a log says. CPython and the vectors in testdata are the oracle of it.
+package rules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Version is the version of part 1 that this package implements.
+const Version = 1
+
+// Hash is a SHA-256 value.
+type Hash = [sha256.Size]byte
+
+// AppendHex appends a hash in lower-case hexadecimal.
+func AppendHex(dst []byte, h Hash) []byte { return hex.AppendEncode(dst, h[:]) }
+
+// JSONHash is the SHA-256 of the compact canonical JSON of a value, in WTF-8 (1.4). scratch
+// is overwritten and returned, for the next call.
+func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
+	scratch = v.AppendCanonical(scratch[:0], pyjson.Compact)
+	return sha256.Sum256(scratch), scratch
+}
+
+// objectHash is the JSON hash of an object.
+func objectHash(members func(w *pyjson.Builder)) Hash {
+	w := new(pyjson.Builder)
+	w.Open()
+	members(w)
+	w.Close()
+	return sha256.Sum256(w.B)
+}
+
+// notHex is 0 for the lower-case hexadecimal digits, 1 for all other bytes.
+var notHex = func() (table [256]byte) {
+	for c := range table {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			table[c] = 1
+		}
+	}
+	return table
+}()
+
+// IsDigits reports whether a text is exactly n lower-case hexadecimal digits.
+func IsDigits(text []byte, n int) bool {
+	bad := byte(0)
+	for _, c := range text {
+		bad |= notHex[c]
+	}
+	return len(text) == n && bad == 0
+}
+
+// IsDigest reports whether a text is a SHA-256 in 64 lower-case hexadecimal digits (1.2). It
+// looks at eight bytes at once: an event has many (BenchmarkExtend in proofs/audit).
+func IsDigest(text []byte) bool {
+	const each = 0x0101010101010101 // times what every byte has
+	if len(text) != hex.EncodedLen(sha256.Size) {
+		return false
+	}
+	bad := uint64(0)
+	for ; len(text) > 0; text = text[8:] {
+		x := binary.LittleEndian.Uint64(text)
+		low := x & (0x7f * each) // that no sum has a carry
+		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
+		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
+		bad |= x | ^(digit | letter)
+	}
+	return bad&(0x80*each) == 0
+}
+
+// IsChunkHash reports whether a text is the hash of a chunk, with its prefix (1.5).
+func IsChunkHash(text []byte) bool {
+	digits, ok := bytes.CutPrefix(text, []byte(ChunkPrefix))
+	return ok && IsDigest(digits)
+}
+
+// rawHash is 64 hexadecimal digits, which IsDigest has accepted, as bytes.
+func rawHash(digits []byte) Hash {
+	var raw Hash
+	if len(digits) != hex.EncodedLen(len(raw)) {
+		panic("rules: unchecked hash of another length")
+	}
+	if _, err := hex.Decode(raw[:], digits); err != nil {
+		panic("rules: unchecked hash: " + err.Error())
+	}
+	return raw
+}

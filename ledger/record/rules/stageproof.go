@@ -1,0 +1,40 @@
+package rules
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// Stage is one node of a run-DAG: its name and its hash in hexadecimal.
+type Stage struct{ Name, Hash string }
+
+// StageProof shows that a stage is in the tree of a run.
+type StageProof struct {
+	Index int // of the stage in the run
+	Hash  Hash
+	Root  Hash
+	Path  []PathStep // from the leaf upwards; empty where the run has one stage
+}
+
+// ProveStage finds a stage of a run-DAG and its path. Of several stages of one name the
+// second is "name#2" and so on, as in the names of checks. False if there is no such
+// stage; an error if a hash is none.
+func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
+	names := make([]string, len(stages))
+	leaves := make([]Hash, len(stages))
+	for i, s := range stages {
+		raw, err := hex.DecodeString(s.Hash)
+		if err != nil || len(raw) != len(leaves[i]) {
+			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q", s.Name, s.Hash)
+		}
+		names[i], leaves[i] = s.Name, Hash(raw)
+	}
+	p := StageProof{Index: slices.Index(StageChecks(names), StagePrefix+name)}
+	if p.Index < 0 {
+		return StageProof{}, false, nil
+	}
+	p.Hash = leaves[p.Index]
+	p.Path, p.Root = MerklePath(leaves, p.Index)
+	return p, true, nil
+}
