@@ -14,14 +14,14 @@ import (
 	"colophon/internal/datadir"
 )
 
-// gate is what stands between the network and the server.
+// gate authenticates requests and encrypts connections.
 type gate struct {
 	who *access.Authenticator
-	tls *tls.Config // nil: connections are not encrypted
+	tls *tls.Config // nil: no encryption
 }
 
-// openGate reads who may do what, and the certificate. An address that others can
-// reach is refused where the server asks for no credentials.
+// openGate reads the access rules and the certificate. It refuses an address that other
+// machines can reach if the server asks for no credentials.
 func openGate(config Config, log *slog.Logger) (gate, error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
 		return gate{}, cli.Refused("data: %s is not a folder", config.Data)
@@ -69,7 +69,7 @@ func openGate(config Config, log *slog.Logger) (gate, error) {
 	return g, nil
 }
 
-// serve answers connections until the server is shut down.
+// serve serves connections until the server is shut down.
 func (g gate) serve(server *http.Server, listener net.Listener) error {
 	if g.tls == nil {
 		return server.Serve(listener)
@@ -78,7 +78,7 @@ func (g gate) serve(server *http.Server, listener net.Listener) error {
 	return server.ServeTLS(listener, "", "")
 }
 
-// scheme is that of the server's URLs.
+// scheme is the scheme of the server's URLs.
 func (g gate) scheme() string {
 	if g.tls != nil {
 		return "https"
@@ -86,7 +86,7 @@ func (g gate) scheme() string {
 	return "http"
 }
 
-// describe says who may do what, in a few words.
+// describe names the kinds of credentials that the server accepts.
 func (g gate) describe(config Config) string {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
@@ -98,14 +98,14 @@ func (g gate) describe(config Config) string {
 	return "none: everyone who reaches it may do everything"
 }
 
-// warn logs what is open to others.
+// warn logs what other machines can do without credentials or encryption.
 func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
 	case Loopback(host):
 	case !g.who.Required():
-		log.Warn("there is no authentication: everybody who reaches this address may write and read", "address", address.String())
+		log.Warn("there is no authentication: everyone who reaches this address may write and read", "address", address.String())
 	case g.tls == nil:
-		log.Warn("tokens travel unencrypted: set --tls-cert and --tls-key, or have something in front speak TLS", "address", address.String())
+		log.Warn("tokens travel unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())
 	}
 }

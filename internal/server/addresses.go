@@ -11,13 +11,13 @@ import (
 	"colophon/internal/cli"
 )
 
-// addresses are where a server listens.
+// addresses are the open listeners of a server.
 type addresses struct {
-	server  net.Listener // nil if it could not be had
-	metrics net.Listener // nil where metrics are on the server's own address
+	server  net.Listener // nil if it could not be opened
+	metrics net.Listener // nil if the server's own address serves the metrics
 }
 
-// openAddresses opens all that flags have set. Connections wait until they are served.
+// openAddresses opens all configured addresses. Connections wait until they are served.
 func openAddresses(config Config) (at addresses, err error) {
 	if at.server, err = listen(config.Listen, "listen"); err != nil || config.MetricsListen == "" {
 		return at, err
@@ -26,17 +26,17 @@ func openAddresses(config Config) (at addresses, err error) {
 	return at, err
 }
 
-// close closes those that were opened.
+// close closes the open listeners.
 func (at addresses) close() {
 	for _, listener := range [...]net.Listener{at.server, at.metrics} {
 		if listener != nil {
-			_ = listener.Close() // a server that was shut down has closed it
+			_ = listener.Close() // a server that was shut down has closed it already
 		}
 	}
 }
 
-// shared is the addresses for one server of several, one after the other: a server that
-// is shut down leaves them open, and connections wait for the next.
+// shared returns the addresses for one of several servers that run one after the other. A
+// server that is shut down leaves them open, and connections wait for the next one.
 func (at addresses) shared() addresses {
 	at.server = shareListener(at.server)
 	if at.metrics != nil {
@@ -45,7 +45,7 @@ func (at addresses) shared() addresses {
 	return at
 }
 
-// sharedListener is a listener that stays open when it is closed.
+// sharedListener is a listener whose Close leaves the address open.
 type sharedListener struct {
 	*net.TCPListener
 	closed atomic.Bool
@@ -56,7 +56,7 @@ func shareListener(l net.Listener) net.Listener {
 	if !ok {
 		return l
 	}
-	_ = tcp.SetDeadline(time.Time{}) // that of the server before
+	_ = tcp.SetDeadline(time.Time{}) // set when the previous server was closed
 	return &sharedListener{TCPListener: tcp}
 }
 
@@ -69,14 +69,14 @@ func (l *sharedListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// Close ends Accept, for this server alone.
+// Close ends Accept for this server only.
 func (l *sharedListener) Close() error {
 	l.closed.Store(true)
 	return l.SetDeadline(time.Now())
 }
 
-// listen opens an address, host:port, that a flag has set. One of IPv4 is of IPv4
-// alone: 0.0.0.0 does not mean all addresses of IPv6 too.
+// listen opens an address, host:port, that a flag has set. An IPv4 address listens on IPv4
+// only: 0.0.0.0 does not include the addresses of IPv6.
 func listen(address, flag string) (net.Listener, error) {
 	network := "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {

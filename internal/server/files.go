@@ -6,17 +6,17 @@ import (
 	"colophon/api"
 )
 
-// OtherFiles is how many files a server opens at the most beside connections and
-// what batches spool: two databases with 2,048 and 512 tables, their logs, and some more.
+// OtherFiles is the largest number of files that a server opens beside connections and the
+// spools of batches: two databases with 2,048 and 512 tables, their logs, and a few more.
 const OtherFiles = 2750
 
-// FilesNeeded is how many files and connections a server may have open.
+// FilesNeeded is the largest number of files and connections that a server opens.
 func FilesNeeded(c LoadConfig) uint64 {
 	return uint64(api.MaxOpen(c.limits()) + c.MaxBatches + OtherFiles)
 }
 
-// checkOpenFiles warns where connections would fail for want of file descriptors
-// before the bound on them is met: so would the databases.
+// checkOpenFiles warns if the process may open fewer files than its connections and databases
+// may need.
 func checkOpenFiles(c LoadConfig, log *slog.Logger) {
 	need := FilesNeeded(c)
 	if limit, known := OpenFileLimit(); known && limit < need {

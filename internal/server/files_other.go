@@ -2,6 +2,6 @@
 
 package server
 
-// OpenFileLimit is how many files and connections this process may have open: what
-// there is of such a limit is far beyond what is needed.
+// OpenFileLimit returns the number of files that this process may open. On this system the
+// limit is far above what a server needs.
 func OpenFileLimit() (limit uint64, known bool) { return 0, false }

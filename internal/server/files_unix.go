@@ -4,7 +4,7 @@ package server
 
 import "syscall"
 
-// OpenFileLimit is how many files and connections this process may have open.
+// OpenFileLimit returns the number of files and connections that this process may open.
 func OpenFileLimit() (limit uint64, known bool) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

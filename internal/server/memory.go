@@ -6,9 +6,9 @@ import (
 	"colophon/ledger/index"
 )
 
-// leastCache is what the cache of the database takes at least where nothing is set, in
-// bytes. A cache of less than what is asked for at random makes the slowest answers
-// slower: 1 GiB is too little for a million records.
+// leastCache is the smallest block cache if none is configured, in bytes. A cache that is
+// smaller than what requests read at random makes the slowest answers slower: 1 GiB is too
+// little for a million records.
 const leastCache = 64 << 20
 
 // WithCaches sizes the caches that are not set: each a share of the usable memory, in bytes.

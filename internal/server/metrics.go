@@ -9,7 +9,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// The storage engine's part of the process's metrics (4.5).
+// Metrics of the storage engine (4.5).
 var (
 	storageDisk        = prometheus.NewDesc("colophon_storage_disk_bytes", "Size of all files of the ledgers' database.", nil, nil)
 	storageLog         = prometheus.NewDesc("colophon_storage_wal_bytes", "Live data in the write-ahead log of the ledgers' database.", nil, nil)
@@ -23,7 +23,7 @@ var (
 	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Time of a sync of the write-ahead log.", nil, nil)
 )
 
-// storageCollector reads what the database says about itself.
+// storageCollector exports the database's measurements.
 type storageCollector struct {
 	database *pebble.Database
 	log      *slog.Logger
@@ -57,8 +57,8 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), sparse(m.FsyncLatency.Buckets))
 }
 
-// sparse leaves out most of the hundred buckets that the database keeps: what
-// stays is each at least half again as long as the one before.
+// sparse drops most of the database's hundred buckets: each bucket that stays is at least half
+// again as long as the one before.
 func sparse(buckets []pebble.Bucket) map[float64]uint64 {
 	kept := make(map[float64]uint64)
 	var last time.Duration

@@ -25,15 +25,15 @@ type Node struct {
 	Index    *index.Store
 	log      *slog.Logger
 	made     datadir.Folder
-	// madeDefault: the ledger "default" was made by this start.
+	// madeDefault is true if this start made the ledger "default".
 	madeDefault bool
 	version     string // of the program
-	// welcomed: the banner was printed before the folder was opened again.
+	// welcomed is true if the banner was printed before the folder was opened again.
 	welcomed bool
 }
 
-// Open opens the data folder; the first time it makes it, and the ledger
-// "default". Where that is refused nothing is left that was not there before.
+// Open opens the data folder. The first start makes the folder and the ledger "default". If it
+// fails, it leaves nothing behind that was not there before.
 func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	made, err := datadir.Make(config.Data)
 	if err != nil {
@@ -73,7 +73,7 @@ func makeSpool(data string) error {
 	return errors.Join(os.RemoveAll(datadir.Spool(data)), os.MkdirAll(datadir.Spool(data), 0o700))
 }
 
-// open opens what is over the database.
+// open opens the ledgers and the index on top of the database.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
 		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data)}
@@ -103,8 +103,7 @@ func (n *Node) makeDefault(ctx context.Context) error {
 	return err
 }
 
-// Close ends the index, drains and closes the ledgers, then closes the database:
-// what was opened of them.
+// Close closes the index, then the ledgers, then the database.
 func (n *Node) Close() error {
 	var errs []error
 	if n.Index != nil {
@@ -116,8 +115,8 @@ func (n *Node) Close() error {
 	return errors.Join(append(errs, n.database.Close())...)
 }
 
-// fullBy reports whether a folder that only writes need could not be made because the
-// disk is full, which a server that reads alone goes on without.
+// fullBy reports whether an error comes from a full disk and concerns a folder that only
+// writes need. A server that is open for reading only continues without it.
 func (n *Node) fullBy(err error) bool {
 	return n.database.ReadOnly() && errors.Is(err, syscall.ENOSPC)
 }

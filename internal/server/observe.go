@@ -15,8 +15,8 @@ import (
 	"colophon/api"
 )
 
-// serveMetrics answers on the address for /metrics, to everybody who reaches it,
-// until it is closed. Collecting metrics reads the database, hence the lock.
+// serveMetrics serves /metrics to everyone who reaches the address, until it is closed.
+// Collecting metrics reads the database; underWay keeps it open meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", Locked(metrics.Handler(), underWay))
@@ -30,20 +30,20 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	server := &http.Server{
 		Handler:           known(api.Hosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a profile or trace takes as long as it is asked to
+		WriteTimeout:      2 * time.Minute, // a profile takes as long as the request asks for
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the address for metrics answers no more", "error", err)
+			log.Error("the address for metrics has stopped", "error", err)
 		}
 	}()
 	return server
 }
 
-// known refuses requests under names that are not this server's.
+// known refuses requests whose Host header names another server.
 func known(hosts api.Hosts, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := hosts.Check(r); err != nil {
@@ -54,7 +54,7 @@ func known(hosts api.Hosts, handler http.Handler) http.Handler {
 	})
 }
 
-// checkObservation says what is wrong with the address for metrics, and what to do.
+// checkObservation checks the address for metrics.
 func (c Config) checkObservation() error {
 	if c.MetricsListen == "" {
 		if c.Pprof {
@@ -76,7 +76,7 @@ func (c Config) checkObservation() error {
 	return nil
 }
 
-// HostNames are names that a Host header may have, separated by commas.
+// HostNames are the names that a Host header may have, separated by commas.
 type HostNames []string
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
@@ -96,5 +96,5 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes them as UnmarshalText reads them.
+// MarshalText writes the names as UnmarshalText reads them.
 func (h HostNames) MarshalText() ([]byte, error) { return []byte(strings.Join(h, ",")), nil }

@@ -44,7 +44,8 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 	if busy != nil && !datadir.HasDatabase(config.Data) {
 		return busy // before anything is made
 	}
-	// The folder first: a second server on it is told so, be the address free or not.
+	// The folder comes first: a second server on the same folder is told so even if the
+	// address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // asked to end before it began
@@ -84,7 +85,7 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, options))
 }
 
-// Serve answers requests until ctx is done, then finishes those under way.
+// Serve serves requests until ctx is done, then finishes the running ones.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	metrics.Register(storageCollector{n.database, n.log})
@@ -138,7 +139,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	return room
 }
 
-// Locked holds a lock during each of a handler's requests.
+// Locked holds a lock during each request of a handler.
 func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lock.Lock()
@@ -147,7 +148,8 @@ func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 	})
 }
 
-// welcome says on stdout where everything is, once the server answers.
+// welcome prints the addresses, the folder, and the key to the standard output, once the
+// server answers.
 func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
 	l, err := n.Host.Ledger(ledger.Default)
 	if err != nil {
@@ -183,8 +185,8 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	return nil
 }
 
-// URLOf is the URL of an address to listen on, as seen from this machine; empty for
-// none, and where the port is not known.
+// URLOf returns the URL of a listening address, as seen from this machine. It is empty without
+// an address, and if the port is unknown.
 func URLOf(scheme, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {
@@ -196,14 +198,14 @@ func URLOf(scheme, listen string) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// errRoom: the database is open for reading alone, and there is room to write again.
+// errRoom: the database is open for reading only, and there is space to write again.
 var errRoom = errors.New("there is room on the disk again")
 
-// roomPause is the time between two looks for room.
+// roomPause is the time between two checks for space.
 const roomPause = time.Second
 
-// room is closed when there is room to open a database for writing that is open for
-// reading alone, unless ctx ends before. It is nil of any other.
+// room returns a channel that is closed when a database that is open for reading only could be
+// opened for writing. It is nil for any other database. The check ends with ctx.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
 	if !n.database.ReadOnly() {
 		return nil

@@ -15,39 +15,39 @@ import (
 	"colophon/internal/safefile"
 )
 
-// tlsFiles is the server's certificate, its key, and the authority that signs client
-// certificates, as files that may be replaced at any time.
+// tlsFiles are the server's certificate, its key, and the authorities for client certificates,
+// in files that may be replaced at any time.
 type tlsFiles struct {
 	cert, key string
-	clientCA  string // may be empty: no client certificates
+	clientCA  string // empty: no client certificates
 	log       *slog.Logger
 
 	mu sync.Mutex // guards what follows
-	// seen is what the files were like when they were read last, whether they were
-	// good or not; nil for one that could not be looked at.
+	// seen describes the files when they were last read, whether they were valid or not; nil
+	// for a file that could not be opened.
 	seen   [3]fs.FileInfo
 	looked time.Time
-	config *tls.Config // of the last that were good
-	// authorities are those that sign client certificates, each by its encoded form.
+	config *tls.Config // from the last valid files
+	// authorities for client certificates, by encoded form.
 	authorities map[string]bool
 }
 
-// OpenTLS reads the files, which must be good this time. Each handshake looks
-// whether they have changed; those that are no good then are logged, and the last
-// ones are used on. (Certificate and key are never replaced in one instant.)
+// OpenTLS reads the files, which must be valid now. Each handshake checks whether they have
+// changed. If the new files are not valid, that is logged, and the last valid ones stay in
+// use: certificate and key are never replaced at the same instant.
 func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
 	return f, f.load()
 }
 
-// server is the configuration of a server.
+// server returns the TLS configuration of a server.
 func (f *tlsFiles) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
 }
 
-// trusts reports whether an authority is in the file of those that sign client
-// certificates. It looks at most once a second whether the file has changed.
+// trusts reports whether the file of authorities contains one. It checks for changes of the
+// file at most once a second.
 func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	return f.authorities[string(authority.Raw)]
 }
 
-// current is the configuration for a new connection.
+// current returns the configuration for a new connection.
 func (f *tlsFiles) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *tlsFiles) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return f.config, nil
 }
 
-// refresh reads the files if they have changed. The caller holds mu.
+// refresh reads the files again if they have changed. The caller holds mu.
 func (f *tlsFiles) refresh() {
 	now := f.look()
 	f.looked = time.Now()
@@ -80,7 +80,7 @@ func (f *tlsFiles) refresh() {
 	f.log.Info("the certificate was read again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
 }
 
-// look is what the files are like.
+// look returns the states of the files.
 func (f *tlsFiles) look() (infos [3]fs.FileInfo) {
 	for i, path := range []string{f.cert, f.key, f.clientCA} {
 		if info, err := os.Stat(path); err == nil {
@@ -103,9 +103,8 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 	return true
 }
 
-// load reads the files. A client certificate is verified where there is one, and
-// need not be there: what a request may do is decided request by request. An error
-// changes nothing.
+// load reads the files. A client certificate is optional, and verified if present; what a
+// request may do is decided per request. After an error nothing has changed.
 func (f *tlsFiles) load() error {
 	if err := errors.Join(safefile.CheckNamed(f.cert, false), safefile.CheckNamed(f.key, true)); err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
@@ -141,8 +140,8 @@ func (f *tlsFiles) load() error {
 	return nil
 }
 
-// certificatesIn are the certificates in PEM. Other blocks, and what is no certificate,
-// are left out, as by x509.CertPool.
+// certificatesIn returns the certificates in PEM. Like x509.CertPool it skips other blocks and
+// invalid certificates.
 func certificatesIn(text []byte) (list []*x509.Certificate) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
