@@ -108,7 +108,18 @@ func SyncDir(dir string) error {
 	if !hasModes {
 		return nil // Windows keeps names in the journal of its file system
 	}
-	d, err := os.Open(dir)
+	return syncOpened(os.Open(dir))
+}
+
+// SyncDirIn is SyncDir for a folder in a root.
+func SyncDirIn(root *os.Root, name string) error {
+	if !hasModes {
+		return nil
+	}
+	return syncOpened(root.Open(name))
+}
+
+func syncOpened(d *os.File, err error) error {
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -109,25 +110,64 @@ func backupSources(o backupOptions, snapshot string) ([]source, error) {
 	return list, nil
 }
 
-// backupStore is a folder of backups.
+// backupStore is a folder of backups. Another user may be able to write to it, so everything
+// in it is opened by open, which leads out of it through no link.
 type backupStore struct{ dir string }
+
+// open opens the folder and refuses anything but a folder in the place of "files".
+func (b backupStore) open() (*os.Root, error) {
+	root, err := os.OpenRoot(b.dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Lstat("files")
+	switch {
+	case err == nil && !info.IsDir():
+		err = fmt.Errorf("%s is no folder but a link or a file; move it away", b.files())
+	case errors.Is(err, fs.ErrNotExist): // as in a folder without backups
+		err = nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return root, nil
+}
 
 func (b backupStore) files() string { return filepath.Join(b.dir, "files") }
 
 func (b backupStore) file(digest string) string { return filepath.Join(b.files(), digest) }
 
+// fileIn is the name of a stored file in the folder that open returns.
+func fileIn(digest string) string { return path.Join("files", digest) }
+
 func (b backupStore) make() error {
-	if err := os.MkdirAll(b.files(), 0o700); err != nil {
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return err
 	}
-	return safefile.CheckNoLink(b.files())
+	root, err := b.open()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Mkdir("files", 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
-// names are those of the backups, the oldest first.
+// names are those of the backups, the oldest first. There are none if there is no folder.
 func (b backupStore) names() ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(b.dir, "backup-*.json"))
+	root, err := b.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	found, err := fs.Glob(root.FS(), "backup-*.json")
 	for i := range found {
-		found[i] = strings.TrimSuffix(filepath.Base(found[i]), ".json")
+		found[i] = strings.TrimSuffix(found[i], ".json")
 	}
 	slices.Sort(found)
 	return found, err
@@ -152,7 +192,12 @@ func (b backupStore) nextTime(now time.Time) (time.Time, error) {
 }
 
 func (b backupStore) read(name string) (*manifest, error) {
-	file, _, err := safefile.Open(filepath.Join(b.dir, name+".json"))
+	root, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	file, err := safefile.OpenIn(root, name+".json")
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +226,15 @@ func (b backupStore) read(name string) (*manifest, error) {
 // digestForm is that of a SHA-256, which is the name of a file too.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// open opens a file of the store for reading. Whoever keeps the backups may have put
-// something else in its place.
-func (b backupStore) open(f storedFile) (*os.File, error) {
-	in, _, err := safefile.Open(b.file(f.SHA256))
+// openFile opens a stored file for reading. Another user may have put something else in
+// its place.
+func (b backupStore) openFile(f storedFile) (*os.File, error) {
+	root, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	in, err := safefile.OpenIn(root, fileIn(f.SHA256))
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged: %w", err)
 	}
@@ -204,44 +254,45 @@ func (b backupStore) add(s source) (f storedFile, copied int64, err error) {
 	if f.SHA256, f.Size, err = digestOf(in); err != nil {
 		return f, 0, err
 	}
-	root, err := os.OpenRoot(b.dir)
+	root, err := b.open()
 	if err != nil {
 		return f, 0, err
 	}
 	defer root.Close()
-	if b.has(root, f) {
+	if verifyFile(root, fileIn(f.SHA256), f) == nil {
 		return f, 0, nil
 	}
 	if _, err := in.Seek(0, io.SeekStart); err != nil {
 		return f, 0, err
 	}
-	// All backups use one name, so the next one replaces what an interrupted one leaves.
-	part := filepath.Join(b.dir, "incomplete")
-	if f.SHA256, f.Size, err = copyFile(part, in); err != nil {
+	out, err := safefile.CreateIn(root, incomplete)
+	if err != nil {
 		return f, 0, err
 	}
-	if err := verifyFile(part, f); err != nil {
+	if f.SHA256, f.Size, err = copyFile(out, in); err != nil {
 		return f, 0, err
 	}
-	if err := root.Rename("incomplete", "files/"+f.SHA256); err != nil { // follows no link out of the folder
+	if err := verifyFile(root, incomplete, f); err != nil {
+		return f, 0, err
+	}
+	if err := root.Rename(incomplete, fileIn(f.SHA256)); err != nil {
 		return f, 0, err
 	}
 	return f, f.Size, nil
 }
 
-// has reports whether the store has a good copy of a file.
-func (b backupStore) has(root *os.Root, f storedFile) bool {
-	name := "files/" + f.SHA256
-	info, err := root.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
-		return false
-	}
-	return verifyFile(b.file(f.SHA256), f) == nil
-}
+// incomplete is the name of a file that is being written. All backups use one name, so the
+// next one replaces what an interrupted one leaves.
+const incomplete = "incomplete"
 
 // finish makes the backup count, durably.
 func (b backupStore) finish(m *manifest) (string, error) {
-	if err := ledger.SyncDir(b.files()); err != nil {
+	root, err := b.open()
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if err := ledger.SyncDirIn(root, "files"); err != nil {
 		return "", err
 	}
 	name := m.name()
@@ -249,22 +300,21 @@ func (b backupStore) finish(m *manifest) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("describing the backup: %w", err)
 	}
-	part := filepath.Join(b.dir, "incomplete")
-	if _, _, err := copyFile(part, strings.NewReader(string(text)+"\n")); err != nil {
+	out, err := safefile.CreateIn(root, incomplete)
+	if err != nil {
 		return "", err
 	}
-	if err := os.Rename(part, filepath.Join(b.dir, name+".json")); err != nil {
+	if _, _, err := copyFile(out, strings.NewReader(string(text)+"\n")); err != nil {
 		return "", err
 	}
-	return name, ledger.SyncDir(b.dir)
+	if err := root.Rename(incomplete, name+".json"); err != nil {
+		return "", err
+	}
+	return name, ledger.SyncDirIn(root, ".")
 }
 
-// copyFile writes a file, durably, in the place of what there is, unless that is a link.
-func copyFile(path string, in io.Reader) (digest string, size int64, err error) {
-	out, err := safefile.Create(path)
-	if err != nil {
-		return "", 0, err
-	}
+// copyFile writes a new file, durably, and closes it.
+func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(io.MultiWriter(out, hash), in)
 	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
@@ -278,8 +328,8 @@ func digestOf(in io.Reader) (digest string, size int64, err error) {
 }
 
 // verifyFile checks that a regular file holds what it should.
-func verifyFile(path string, want storedFile) error {
-	in, _, err := safefile.Open(path)
+func verifyFile(root *os.Root, name string, want storedFile) error {
+	in, err := safefile.OpenIn(root, name)
 	if err != nil {
 		return err
 	}
@@ -289,7 +339,7 @@ func verifyFile(path string, want storedFile) error {
 		return err
 	}
 	if digest != want.SHA256 || size != want.Size {
-		return fmt.Errorf("%s is damaged: %d bytes that hash to %s, it should have %d and %s", path, size, digest, want.Size, want.SHA256)
+		return fmt.Errorf("%s is damaged: %d bytes that hash to %s, it should have %d and %s", in.Name(), size, digest, want.Size, want.SHA256)
 	}
 	return nil
 }
@@ -312,7 +362,7 @@ func pruneBackups(dir string, keep int) error {
 			needed[f.SHA256] = true
 		}
 	}
-	root, err := os.OpenRoot(dir) // nothing outside of the folder is removed, through no link
+	root, err := b.open()
 	if err != nil {
 		return err
 	}
@@ -321,9 +371,6 @@ func pruneBackups(dir string, keep int) error {
 		if err := root.Remove(name + ".json"); err != nil {
 			return err
 		}
-	}
-	if info, err := root.Lstat("files"); err != nil || !info.IsDir() {
-		return errors.Join(err, fmt.Errorf("removing old backups: %s is no folder; move it away", b.files()))
 	}
 	files, err := root.OpenRoot("files") // once: what replaces it is not touched
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/safefile"
 	"colophon/ledger"
 )
 
@@ -98,13 +99,17 @@ func restoreFile(store backupStore, f storedFile, dir string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	in, err := store.open(f)
+	in, err := store.openFile(f)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	out, err := safefile.Create(filepath.Join(to, base))
+	if err != nil {
+		return err
+	}
 	// One byte more shows that there are more.
-	digest, size, err := copyFile(filepath.Join(to, base), io.LimitReader(in, f.Size+1))
+	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
 		err = fmt.Errorf("the backup is damaged: %s is not of %d bytes, or does not hash to its name", store.file(f.SHA256), f.Size)
 	}

@@ -21,28 +21,48 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, err := file.Stat()
-	if err == nil && !opened.Mode().IsRegular() { // it was replaced in between
-		err = irregular(path)
+	return checkOpened(path, file)
+}
+
+// OpenIn is Open for a name in a root. It opens nothing outside of the root, even if
+// another user swaps its folders for links meanwhile.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	path := filepath.Join(root.Name(), name)
+	info, err := root.Lstat(name)
+	if err := checkRegular(path, info, err); err != nil {
+		return nil, err
 	}
+	file, err := root.OpenFile(name, os.O_RDONLY|openAtOnce, 0)
 	if err != nil {
+		return nil, err
+	}
+	file, _, err = checkOpened(path, file)
+	return file, err
+}
+
+// checkOpened refuses an open file that is not regular: it was replaced after the check
+// of its name.
+func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
+	info, err := file.Stat()
+	if err := checkRegular(path, info, err); err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}
-	return file, opened, nil
+	return file, info, nil
 }
 
 // CheckRegular refuses what is no regular file, a link included. The error is
 // fs.ErrNotExist if nothing is there.
 func CheckRegular(path string) error {
 	info, err := os.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = irregular(path)
-	}
-	return err
+	return checkRegular(path, info, err)
 }
 
-func irregular(path string) error {
-	return fmt.Errorf("%s is no regular file; remove it, or put the file itself there", path)
+// checkRegular is CheckRegular for what Lstat or Stat has returned.
+func checkRegular(path string, info fs.FileInfo, err error) error {
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file; remove it, or put the file itself there", path)
+	}
+	return err
 }
 
 // Read reads a file that only its owner may change: this user, the administrator, or
@@ -193,4 +213,16 @@ func Create(path string) (*os.File, error) {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// CreateIn is Create for a name in a root. It creates nothing outside of the root.
+func CreateIn(root *os.Root, name string) (*os.File, error) {
+	info, err := root.Lstat(name)
+	if err = checkRegular(filepath.Join(root.Name(), name), info, err); err == nil {
+		err = root.Remove(name)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }

@@ -150,3 +150,46 @@ func TestLinksOfOthers(t *testing.T) {
 	give(t, filepath.Dir(link), stranger)
 	require.Error(t, CheckFolder(link), "nor where the folder around it is theirs")
 }
+
+// What is opened or made in a root is in it, whatever its folders are swapped for.
+func TestNothingOutsideOfARoot(t *testing.T) {
+	outside, other := made(t, 0o700, 0o600)
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", "f"), []byte("inside"), 0o600))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	file, err := OpenIn(root, "sub/f")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	file, err = CreateIn(root, "sub/f")
+	require.NoError(t, err)
+	info, err := file.Stat()
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	require.Zero(t, info.Size(), "a new file, not the old one")
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "sub")))
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "sub")))
+	for name, put := range map[string]func(path string) error{
+		"sub/f":  func(string) error { return nil },
+		"a link": func(path string) error { return os.Symlink(other, path) },
+		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		require.NoError(t, put(filepath.Join(dir, name)))
+		_, err = OpenIn(root, name)
+		require.Error(t, err, name)
+		_, err = CreateIn(root, name)
+		require.Error(t, err, name)
+	}
+	_, err = CreateIn(root, "sub/new")
+	require.Error(t, err)
+	entries, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	text, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(text))
+}

@@ -1,0 +1,193 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/safefile"
+)
+
+// linked is a folder with one backup, and a folder outside of it with a copy.
+type linked struct {
+	*stored
+	store    backupStore
+	manifest *manifest
+	source   source
+	outside  string
+	before   map[string]string // what is in outside
+}
+
+func newLinked(t *testing.T) *linked {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	l := &linked{stored: s, store: backupStore{s.backups}, manifest: s.manifests()[0], outside: filepath.Join(t.TempDir(), "outside")}
+	require.NoError(t, os.CopyFS(l.outside, os.DirFS(s.backups)))
+	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "incomplete"), []byte("precious"), 0o600))
+	l.before = l.found()
+	path := filepath.Join(t.TempDir(), "source")
+	require.NoError(t, os.WriteFile(path, []byte("a file that no backup has"), 0o600))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	l.source = source{"db/source", path, info}
+	return l
+}
+
+// found is what is outside of the folder of backups.
+func (l *linked) found() map[string]string {
+	l.Helper()
+	found := make(map[string]string)
+	require.NoError(l, filepath.WalkDir(l.outside, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	}))
+	return found
+}
+
+// plant puts a link to the same name outside in the place of a file or folder.
+func (l *linked) plant(name string) {
+	l.Helper()
+	require.NoError(l, os.RemoveAll(filepath.Join(l.backups, name)))
+	require.NoError(l, os.Symlink(filepath.Join(l.outside, name), filepath.Join(l.backups, name)))
+}
+
+// Whatever another user replaces by a link, and before whichever step of a backup or a
+// restore: nothing is read, written, or removed through it.
+func TestBackupStepsFollowNoLink(t *testing.T) {
+	steps := map[string]func(l *linked) error{
+		"make":  func(l *linked) error { return l.store.make() },
+		"names": func(l *linked) error { _, err := l.store.names(); return err },
+		"add":   func(l *linked) error { _, _, err := l.store.add(l.source); return err },
+		"finish": func(l *linked) error {
+			m := *l.manifest
+			m.Made = m.Made.Add(time.Second)
+			_, err := l.store.finish(&m)
+			return err
+		},
+		"read":  func(l *linked) error { _, err := l.store.read(l.manifest.name()); return err },
+		"open":  func(l *linked) error { _, err := l.store.openFile(l.manifest.Files[0]); return err },
+		"prune": func(l *linked) error { return pruneBackups(l.backups, 1) },
+	}
+	for name, c := range map[string]struct {
+		planted func(l *linked) string
+		says    string
+		refused []string // the steps that use it; others do not see it
+	}{
+		"files":         {func(*linked) string { return "files" }, "is no folder but a link", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
+		"incomplete":    {func(*linked) string { return incomplete }, "is no regular file", []string{"add", "finish"}},
+		"a manifest":    {func(l *linked) string { return l.manifest.name() + ".json" }, "is no regular file", []string{"read", "prune"}},
+		"a stored file": {func(l *linked) string { return fileIn(l.manifest.Files[0].SHA256) }, "is no regular file", []string{"open"}},
+	} {
+		for step, do := range steps {
+			t.Run(name+", "+step, func(t *testing.T) {
+				l := newLinked(t)
+				if step == "prune" { // of an older backup; the one that stays is read
+					m := *l.manifest
+					m.Made = m.Made.Add(-time.Second)
+					_, err := l.store.finish(&m)
+					require.NoError(t, err)
+				}
+				l.plant(c.planted(l))
+				err := do(l)
+				if slices.Contains(c.refused, step) {
+					require.ErrorContains(t, err, filepath.Join(l.backups, c.planted(l))+" "+c.says)
+				} else {
+					require.NoError(t, err)
+				}
+				require.Equal(t, l.before, l.found(), "nothing outside has changed")
+			})
+		}
+	}
+}
+
+// Stored files and manifests that are links are replaced by a backup, not written through.
+func TestBackupsReplaceLinks(t *testing.T) {
+	l := newLinked(t)
+	f, _, err := l.store.add(l.source)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(l.store.file(f.SHA256), filepath.Join(l.outside, "files", f.SHA256)))
+	l.before = l.found()
+	l.plant(fileIn(f.SHA256))
+	_, copied, err := l.store.add(l.source)
+	require.NoError(t, err)
+	require.Equal(t, f.Size, copied)
+	require.NoError(t, safefile.CheckRegular(l.store.file(f.SHA256)))
+
+	l.plant(l.manifest.name() + ".json")
+	_, err = l.store.finish(l.manifest)
+	require.NoError(t, err)
+	_, err = l.store.read(l.manifest.name())
+	require.NoError(t, err)
+	require.Equal(t, l.before, l.found())
+}
+
+// The folder of stored files is swapped for a link while backups write to it and read it.
+func TestBackupsWhileFilesAreSwapped(t *testing.T) {
+	l := newLinked(t)
+	stored := l.manifest.Files[0]
+	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "files", stored.SHA256), []byte("precious"), 0o600))
+	l.before = l.found()
+	files, kept := l.store.files(), l.store.files()+".kept"
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		swap := func() error {
+			for _, do := range []func() error{
+				func() error { return os.Rename(files, kept) },
+				func() error { return os.Symlink(filepath.Join(l.outside, "files"), files) },
+				func() error { return os.Remove(files) },
+				func() error { return os.Rename(kept, files) },
+			} {
+				if err := do(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+				err = swap()
+			}
+		}
+		stopped <- err
+	}()
+	added, read := 0, 0
+	for i := range 300 {
+		require.NoError(t, os.WriteFile(l.source.path, fmt.Appendf(nil, "file %d", i), 0o600))
+		if _, _, err := l.store.add(l.source); err == nil {
+			added++
+		}
+		for range 20 {
+			in, err := l.store.openFile(stored)
+			if err != nil {
+				continue
+			}
+			read++
+			digest, _, err := digestOf(in)
+			require.NoError(t, errors.Join(err, in.Close()))
+			require.Equal(t, stored.SHA256, digest, "nothing was read from outside")
+		}
+	}
+	close(stop)
+	require.NoError(t, <-stopped)
+	require.Positive(t, added)
+	require.Positive(t, read)
+	require.Equal(t, l.before, l.found(), "nothing was written outside")
+}
