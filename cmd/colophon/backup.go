@@ -98,7 +98,7 @@ func backup(ctx context.Context, c *cli.Console, o backupOptions) (err error) {
 	if erasing > 0 {
 		c.Say("%d erased texts may still be in this backup: make another in a minute, and remove this one", erasing)
 	}
-	return pruneBackups(o.to, o.keep)
+	return store.prune(o.keep, made.counted, made.ignored)
 }
 
 // lockBackup keeps other backups out of both folders until release is called, which
@@ -155,6 +155,8 @@ type madeBackup struct {
 	manifest manifest
 	copied   int64 // bytes
 	shared   int   // files that were there
+
+	counted, ignored []string // the backups in the folder
 }
 
 // writeBackup copies a snapshot, and what else belongs to a backup. The manifest comes
@@ -194,7 +196,16 @@ func writeBackup(ctx context.Context, c *cli.Console, o backupOptions, store bac
 		return made, err
 	}
 	made.manifest.Version = manifestVersion
-	if made.manifest.Made, err = store.nextTime(time.Now()); err != nil {
+	now := time.Now()
+	made.counted, made.ignored, err = store.counted(now, func(m *manifest) bool {
+		trusted, err := keptKeys(c, o.data, m)
+		return err == nil && m.authenticate(trusted) == nil
+	})
+	if err != nil {
+		return made, err
+	}
+	store.sayIgnored(c, made.ignored)
+	if made.manifest.Made, err = nextTime(now, made.counted); err != nil {
 		return made, err
 	}
 	unsigned, err := made.manifest.sign(datadir.SigningKeys(c, o.data))
@@ -203,6 +214,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o backupOptions, store bac
 	}
 	sayUnsigned(c, unsigned)
 	made.name, err = store.finish(&made.manifest)
+	made.counted = append(made.counted, made.name)
 	return made, err
 }
 

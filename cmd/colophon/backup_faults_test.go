@@ -1,12 +1,17 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +47,76 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	require.EqualValues(t, 4, left[0].Ledgers[0].Size)
 	require.True(t, left[0].Made.After(ahead.Made))
 	s.restore()
+}
+
+// Names far ahead of the clock count only if the ledgers' keys have signed their manifests.
+// No others keep backups from being made, removed, or restored, and none of them is removed.
+func TestBackupsOfTheFarFuture(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	store := backupStore{s.backups}
+	real := s.manifests()[0]
+	environment := &cli.Console{Env: func(string) (string, bool) { return "", false }}
+	forge := func(made time.Time, change func(m *manifest)) string {
+		m := *real
+		m.Made = made
+		_, err := m.sign(datadir.SigningKeys(environment, s.data))
+		require.NoError(t, err)
+		change(&m)
+		name, err := store.finish(&m)
+		require.NoError(t, err)
+		return name
+	}
+	text := []byte("of a backup that a wrong clock may have made")
+	sum := sha256.Sum256(text)
+	digest := hex.EncodeToString(sum[:])
+	require.NoError(t, os.WriteFile(store.file(digest), text, 0o600))
+	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+	planted := []string{
+		forge(time.Now().UTC().Add(25*time.Hour).Truncate(time.Microsecond), func(m *manifest) { m.Note = "" }),
+		forge(far, func(m *manifest) { m.Note = "" }),
+		forge(far.Add(time.Microsecond), func(m *manifest) { m.Files = []storedFile{{Name: "db/x", SHA256: digest, Size: int64(len(text))}} }),
+		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backupName),
+		"backup-20250101T000000.000000Z.1",
+		"backup-of mine",
+		"backup-99999999T000000.000000Z",
+	}
+	for _, name := range planted[3:] {
+		require.NoError(t, os.WriteFile(filepath.Join(s.backups, name+".json"), []byte("{}"), 0o600))
+	}
+	slices.Sort(planted)
+	counted := func() []string {
+		names, ignored, err := store.counted(time.Now(), func(*manifest) bool { return false })
+		require.NoError(t, err)
+		require.Equal(t, planted, ignored)
+		return names
+	}
+	for _, keep := range []int{2, 2, 1} {
+		s.post(1)
+		said := s.backup("--keep", strconv.Itoa(keep))
+		for _, name := range planted {
+			require.Contains(t, said, strconv.Quote(name))
+		}
+		names := counted()
+		require.Len(t, names, keep)
+		m, err := store.read(names[keep-1])
+		require.NoError(t, err)
+		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest is one of those that count")
+		require.WithinDuration(t, time.Now(), m.Made, time.Hour)
+		require.FileExists(t, store.file(digest), "one that does not count may be real")
+	}
+	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
+		data := filepath.Join(t.TempDir(), "data")
+		said := s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
+		require.Contains(t, said, strconv.Quote(planted[0]))
+		require.Contains(t, said, fmt.Sprintf("default: %d events", 1+s.posted))
+	}
+	require.NoError(t, os.Remove(filepath.Join(s.backups, counted()[0]+".json")))
+	data := filepath.Join(t.TempDir(), "data")
+	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
+	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" counts as the newest")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backupName))...), "it is not signed", "one that is named is read")
 }
 
 // Two restores into one folder are never under way together, and none puts anything into

@@ -177,11 +177,11 @@ func TestPruneFollowsNoLink(t *testing.T) {
 	for _, path := range kept {
 		require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	}
-	require.NoError(t, pruneBackups(s.backups, 1))
+	require.NoError(t, s.prune(1))
 	s.backup()
 	require.NoError(t, os.Rename(filepath.Join(s.backups, "files"), filepath.Join(s.backups, "old")))
 	require.NoError(t, os.Symlink(victim, filepath.Join(s.backups, "files")))
-	require.Error(t, pruneBackups(s.backups, 1))
+	require.Error(t, s.prune(1))
 	require.FileExists(t, filepath.Join(s.backups, "old", "notes"))
 	for _, path := range kept[:2] {
 		require.FileExists(t, path)

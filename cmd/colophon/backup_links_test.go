@@ -79,7 +79,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		},
 		"read":  func(l *linked) error { _, err := l.store.read(l.manifest.name()); return err },
 		"open":  func(l *linked) error { _, err := l.store.openFile(l.manifest.Files[0]); return err },
-		"prune": func(l *linked) error { return pruneBackups(l.backups, 1) },
+		"prune": func(l *linked) error { return l.prune(1) },
 	}
 	for name, c := range map[string]struct {
 		planted func(l *linked) string

@@ -100,11 +100,8 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 	return nil
 }
 
-// TrustedKeys are the verifier keys that the operator gives, and of each ledger the newest
-// signing key beside the folder to restore. An older key there may be stolen: it counts only
-// if the operator gives it. During a rotation both keys sign, so the newest is enough. Keys
-// of the backup do not count.
-func (o restoreOptions) TrustedKeys(c *cli.Console, m *manifest) (list []*proofs.Verifier, err error) {
+// givenKeys reads the verifier keys that the operator gives.
+func (o restoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
 	for _, given := range o.keys {
 		keys, err := c.ReadKeys(given)
 		if err != nil {
@@ -112,7 +109,14 @@ func (o restoreOptions) TrustedKeys(c *cli.Console, m *manifest) (list []*proofs
 		}
 		list = append(list, keys...)
 	}
-	kept := datadir.SigningKeys(c, o.data)
+	return list, nil
+}
+
+// keptKeys are of each ledger in a backup the verifier key of the newest signing key in the
+// data folder. An older key there may be stolen: it counts only if the operator gives it.
+// During a rotation both keys sign, so the newest is enough. Keys of the backup do not count.
+func keptKeys(c *cli.Console, data string, m *manifest) (list []*proofs.Verifier, err error) {
+	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
 		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
@@ -131,16 +135,16 @@ func (o restoreOptions) TrustedKeys(c *cli.Console, m *manifest) (list []*proofs
 
 // checkAuthentic refuses a backup that no trusted key has signed, unless the operator
 // takes it as it is.
-func (o restoreOptions) checkAuthentic(c *cli.Console, m *manifest) error {
+func (o restoreOptions) checkAuthentic(c *cli.Console, m *manifest, given []*proofs.Verifier) error {
 	if o.unauthenticated {
 		c.Say("NOT AUTHENTICATED: nothing shows who made this backup, or whether it was changed")
 		return nil
 	}
-	trusted, err := o.TrustedKeys(c, m)
+	kept, err := keptKeys(c, o.data, m)
 	if err != nil {
 		return err
 	}
-	err = m.authenticate(trusted)
+	err = m.authenticate(append(kept, given...))
 	const instead = "\nIf you are sure that nobody else could change the backup, pass --unauthenticated"
 	switch {
 	case err == nil:

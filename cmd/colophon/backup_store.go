@@ -173,17 +173,53 @@ func (b backupStore) names() ([]string, error) {
 	return found, err
 }
 
-// nextTime is the time of a new backup: now, but later than that of every other, so that
-// the newest is the newest though the clock was set back. Times are kept in microseconds.
-func (b backupStore) nextTime(now time.Time) (time.Time, error) {
-	next := now.UTC().Truncate(time.Microsecond)
+// mostAhead is how far ahead of the clock the time of a backup can be that nothing else
+// shows to be one.
+const mostAhead = 24 * time.Hour
+
+// counted returns the names of the backups without those that another user may have put
+// there so that no later backup can be the newest: names of no backup, and times of more
+// than mostAhead from now on. The latter count if their manifest is authentic.
+func (b backupStore) counted(now time.Time, authentic func(*manifest) bool) (counted, ignored []string, err error) {
 	names, err := b.names()
-	if err != nil || len(names) == 0 {
-		return next, err
-	}
-	last, err := time.Parse(backupName, names[len(names)-1])
 	if err != nil {
-		return next, fmt.Errorf("%s is no backup; move it away: %w", filepath.Join(b.dir, names[len(names)-1]+".json"), err)
+		return nil, nil, err
+	}
+	for _, name := range names {
+		made, err := time.Parse(backupName, name)
+		counts := err == nil && made.Format(backupName) == name
+		if counts && made.After(now.Add(mostAhead)) {
+			m, err := b.read(name)
+			counts = err == nil && authentic(m)
+		}
+		if counts {
+			counted = append(counted, name)
+		} else {
+			ignored = append(ignored, name)
+		}
+	}
+	return counted, ignored, nil
+}
+
+// sayIgnored names the backups that do not count.
+func (b backupStore) sayIgnored(c *cli.Console, ignored []string) {
+	if len(ignored) > 0 {
+		c.Say("these backups in %s do not count: their times are more than 24 hours ahead of this machine's clock, or are no times, and no signing key "+
+			"at hand has signed them: %q. If the clock is right, move them away", b.dir, ignored)
+	}
+}
+
+// nextTime is the time of a new backup: now, but later than that of every other that
+// counts, so that the newest is the newest though the clock was set back. Times are kept
+// in microseconds.
+func nextTime(now time.Time, counted []string) (time.Time, error) {
+	next := now.UTC().Truncate(time.Microsecond)
+	if len(counted) == 0 {
+		return next, nil
+	}
+	last, err := time.Parse(backupName, counted[len(counted)-1])
+	if err != nil {
+		return next, err
 	}
 	if !next.After(last) {
 		next = last.Add(time.Microsecond)
@@ -344,22 +380,29 @@ func verifyFile(root *os.Root, name string, want storedFile) error {
 	return nil
 }
 
-// pruneBackups removes all but the newest backups, and every file that none needs; 0
-// keeps all.
-func pruneBackups(dir string, keep int) error {
-	b := backupStore{dir}
-	names, err := b.names()
-	if err != nil || keep == 0 || len(names) <= keep {
-		return err
+// prune removes all but the newest of the backups that count, and every file that none
+// needs; 0 keeps all. Those that do not count stay: one may be real.
+func (b backupStore) prune(keep int, counted, ignored []string) error {
+	if keep == 0 || len(counted) <= keep {
+		return nil
 	}
 	needed := make(map[string]bool)
+	need := func(m *manifest) {
+		for _, f := range m.Files {
+			needed[f.SHA256] = true
+		}
+	}
+	names := counted
 	for _, name := range names[len(names)-keep:] {
 		m, err := b.read(name)
 		if err != nil {
 			return fmt.Errorf("removing old backups: %w", err)
 		}
-		for _, f := range m.Files {
-			needed[f.SHA256] = true
+		need(m)
+	}
+	for _, name := range ignored {
+		if m, err := b.read(name); err == nil {
+			need(m)
 		}
 	}
 	root, err := b.open()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,6 +118,13 @@ func (s *stored) manifests() []*manifest {
 		list = append(list, m)
 	}
 	return list
+}
+
+// prune removes all but the newest backups, as backup --keep does.
+func (s *stored) prune(keep int) error {
+	store := backupStore{s.backups}
+	names, err := store.names()
+	return errors.Join(err, store.prune(keep, names, nil))
 }
 
 // A second backup copies what is new, and both are whole.

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
+	"colophon/proofs"
 	"colophon/storage"
 )
 
@@ -91,7 +93,13 @@ func restore(ctx context.Context, c *cli.Console, o restoreOptions) (err error) 
 		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of a backup that is not authenticated are never restored; make new ones")
 	}
 	store := backupStore{o.from}
-	m, err := o.choose(store)
+	var given []*proofs.Verifier
+	if !o.unauthenticated {
+		if given, err = o.givenKeys(c); err != nil {
+			return err
+		}
+	}
+	m, err := o.choose(c, store, given)
 	if err != nil {
 		return err
 	}
@@ -101,7 +109,7 @@ func restore(ctx context.Context, c *cli.Console, o restoreOptions) (err error) 
 	if err := datadir.Check(o.data); err != nil {
 		return err
 	}
-	if err := o.checkAuthentic(c, m); err != nil {
+	if err := o.checkAuthentic(c, m, given); err != nil {
 		return err
 	}
 	seen, err := o.readSeen(c, m)
@@ -184,7 +192,7 @@ func (o restoreOptions) report(c *cli.Console, m *manifest, older []string) erro
 }
 
 // choose reads the manifest of the backup to restore.
-func (o restoreOptions) choose(store backupStore) (*manifest, error) {
+func (o restoreOptions) choose(c *cli.Console, store backupStore, given []*proofs.Verifier) (*manifest, error) {
 	names, err := store.names()
 	if err != nil {
 		return nil, err
@@ -192,13 +200,25 @@ func (o restoreOptions) choose(store backupStore) (*manifest, error) {
 	if len(names) == 0 {
 		return nil, cli.Exitf(cli.ExitUsage, "there is no backup in %s", o.from)
 	}
-	name := names[len(names)-1]
 	if o.backup != "" {
-		if name = strings.TrimSuffix(o.backup, ".json"); !slices.Contains(names, name) {
+		name := strings.TrimSuffix(o.backup, ".json")
+		if !slices.Contains(names, name) {
 			return nil, cli.Exitf(cli.ExitUsage, "there is no backup %q in %s; there are %s", o.backup, o.from, strings.Join(names, ", "))
 		}
+		return store.read(name)
 	}
-	return store.read(name)
+	counted, ignored, err := store.counted(time.Now(), func(m *manifest) bool {
+		kept, err := keptKeys(c, o.data, m)
+		return err == nil && !o.unauthenticated && m.authenticate(append(kept, given...)) == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	store.sayIgnored(c, ignored)
+	if len(counted) == 0 {
+		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest: set this machine's clock, or name one with --backup", o.from)
+	}
+	return store.read(counted[len(counted)-1])
 }
 
 // checkEmpty refuses a data folder with anything in it but what outlives a restore.

@@ -195,7 +195,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older one under a newer name", func(t *testing.T) {
-		newer := filepath.Join(s.backups, "backup-29990101T000000.000000Z.json")
+		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backupName)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
 		restore(t, cli.ExitFailed, "it says that it is "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
