@@ -35,6 +35,11 @@ func lockWhole(file *os.File) error {
 	}
 }
 
+// isFull reports whether an error says that the disk, or the user's part of it, is full.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 // syncFolder makes the names in a folder durable.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -12,6 +13,11 @@ func giveToOwner(string, string) error { return nil }
 // lockWhole waits for the lock of a file, which ends with the file.
 func lockWhole(file *os.File) error {
 	return windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, new(windows.Overlapped))
+}
+
+// isFull reports whether an error says that the disk is full.
+func isFull(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }
 
 // syncFolder does nothing: folders cannot be synced.

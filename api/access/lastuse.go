@@ -81,7 +81,8 @@ func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	}
 }
 
-// write writes down what has changed, of the tokens that there are.
+// write writes down what has changed, of the tokens that there are. It makes the reserve
+// again if a revocation has used it.
 func (l *lastUses) write(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -102,5 +103,8 @@ func (l *lastUses) write(table *tokenTable) {
 	}
 	if err != nil {
 		l.log.Warn("cannot write down when tokens were used last", "error", err)
+	}
+	if err := (Store{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
+		l.log.Warn("cannot keep room on the disk to revoke tokens", "error", err)
 	}
 }

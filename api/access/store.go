@@ -61,7 +61,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 	made := Made{Text: text, Token: Token{
 		ID: id, Name: n.Name, SHA256: digestOf(text), Grants: n.Grants, Created: now, Expires: wholeSecond(n.Expires),
 	}}
-	err := s.change(func(tokens []Token) ([]Token, error) {
+	err := s.change(false, func(tokens []Token) ([]Token, error) {
 		for _, t := range tokens {
 			if t.Revoked.IsZero() && t.Name == n.Name {
 				return nil, fmt.Errorf("there is a token %q already, of id %s; revoke it first, or choose another name", t.Name, t.ID)
@@ -79,7 +79,7 @@ func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("making the folder of tokens: %w", err)
 	}
-	return s.change(func([]Token) ([]Token, error) { return []Token{}, nil })
+	return s.change(true, func([]Token) ([]Token, error) { return []Token{}, nil })
 }
 
 // wholeSecond is the first whole second that is not before a time, in UTC.
@@ -91,12 +91,12 @@ func wholeSecond(at time.Time) time.Time {
 }
 
 // Revoke revokes the token of that name, or of that id. One that is revoked stays
-// as it is. It is durable on return.
+// as it is. It is durable on return. On a full disk it uses the reserve.
 func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
 	}
-	err = s.change(func(tokens []Token) ([]Token, error) {
+	err = s.change(true, func(tokens []Token) ([]Token, error) {
 		at := slices.IndexFunc(tokens, func(t Token) bool { return t.Name == nameOrID && t.Revoked.IsZero() })
 		if at < 0 {
 			at = slices.IndexFunc(tokens, func(t Token) bool { return t.ID == nameOrID })
@@ -139,8 +139,9 @@ func (s Store) List() ([]Listed, error) {
 	return list, nil
 }
 
-// change replaces the tokens under the lock.
-func (s Store) change(f func([]Token) ([]Token, error)) (err error) {
+// change replaces the tokens under the lock. A change that takes rights away may use the
+// reserve where the disk is full.
+func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
 	release, err := lock(s.Dir)
 	if err != nil {
 		return err
@@ -160,8 +161,17 @@ func (s Store) change(f func([]Token) ([]Token, error)) (err error) {
 	if len(text) > maxTokensFile {
 		return fmt.Errorf("there are too many tokens: their file would be longer than %d bytes", maxTokensFile)
 	}
-	if err := replaceFile(filepath.Join(s.Dir, tokensFile), text, true); err != nil {
+	path := filepath.Join(s.Dir, tokensFile)
+	err = replaceFile(path, text, true)
+	if isFull(err) && takesAway && giveUpReserve(s.Dir) == nil {
+		err = replaceFile(path, text, true)
+	}
+	if isFull(err) {
+		return fmt.Errorf("writing the tokens: %w; make room on the file system of %s", err, s.Dir)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)
 	}
+	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written; the server tries again
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -227,7 +228,8 @@ func TestBackupsHoldNothingElse(t *testing.T) {
 	s.backup()
 	folders := make(map[string]bool)
 	for _, f := range s.manifests()[0].Files {
-		folder, _ := path.Split(f.Name)
+		folder, file := path.Split(f.Name)
+		require.NotEqual(t, access.ReserveFile, file)
 		folders[folder] = true
 	}
 	require.Equal(t, map[string]bool{"db/": true, "access/": true}, folders)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/safefile"
@@ -101,7 +102,7 @@ func backupSources(o backupOptions, snapshot string) ([]source, error) {
 			if err != nil {
 				return nil, err
 			}
-			if info.Mode().IsRegular() {
+			if info.Mode().IsRegular() && entry.Name() != access.ReserveFile {
 				list = append(list, source{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
 			}
 		}

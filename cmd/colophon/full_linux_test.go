@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
@@ -200,6 +201,59 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 			s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 		})
 	}
+}
+
+// On a full disk tokens are revoked all the same, one after the other, and none is made.
+func TestTokensAreRevokedOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, 96<<20)
+	s := &stored{T: t, data: filepath.Join(disk, "data")}
+	s.post(1)
+	const tokens = 150 // so that their revocations make the file longer by some blocks
+	var texts [tokens]string
+	for i := range texts {
+		texts[i] = s.token(s.data, fmt.Sprint("t", i))
+	}
+	reserve := filepath.Join(datadir.Access(s.data), access.ReserveFile)
+	require.FileExists(t, reserve)
+	free := ballast(t, disk, 0)
+	server := startFull(t, s.data)
+	status := func(token string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+ledgerURL, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	create := []string{"token", "create", "--data", s.data, "--name", "new", "--scope", "read"}
+	for i, token := range texts[:tokens-1] {
+		asked := i%50 == 0
+		if asked {
+			require.Equal(t, http.StatusOK, status(token))
+			require.Contains(t, s.colophon(cli.ExitFailed, create...), "no space left on device; make room")
+		}
+		s.colophon(cli.ExitOK, "token", "revoke", "--data", s.data, fmt.Sprint("t", i))
+		if asked {
+			require.Equal(t, http.StatusUnauthorized, status(token))
+		}
+	}
+	require.Equal(t, http.StatusOK, status(texts[tokens-1]))
+
+	require.NoError(t, os.Remove(reserve))
+	fill, err := os.Create(filepath.Join(disk, "fill"))
+	require.NoError(t, err)
+	_, err = io.Copy(fill, zeros{})
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.NoError(t, fill.Close())
+	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; make room")
+	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "nothing was changed in part")
+	free()
+	s.colophon(cli.ExitOK, create...)
+	require.FileExists(t, reserve)
+	require.NoError(t, os.Remove(reserve))
+	require.Equal(t, cli.ExitOK, server.stop(), "%s", server.said)
+	require.FileExists(t, reserve, "the server makes it too")
 }
 
 // Where there is no ledger yet nothing is made on a full disk.
