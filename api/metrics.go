@@ -115,7 +115,7 @@ var (
 	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed: it grows in an idle ledger too.", []string{"ledger"}, nil)
 	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 once it has stopped by an error.", []string{"ledger"}, nil)
 	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "Times that the index was found damaged and was replaced by an empty one, since the process began.", nil, nil)
-	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the storage takes writes of the ledger, 0 while free disk space is below the mark.", []string{"ledger"}, nil)
+	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the storage takes writes of the ledger, 0 while free disk space is below the mark, or nothing may be signed, as where the signing key is missing.", []string{"ledger"}, nil)
 )
 
 // hostCollector reads sizes and ages off the ledgers.

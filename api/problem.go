@@ -106,13 +106,16 @@ var sentinels = []struct {
 // is the server's own and belongs in its log.
 func asProblem(err error) (p *problem, internal bool) {
 	var (
-		recordError *record.Error
-		httpError   *echo.HTTPError
-		tooLarge    *http.MaxBytesError
+		signingError *ledger.SigningError
+		recordError  *record.Error
+		httpError    *echo.HTTPError
+		tooLarge     *http.MaxBytesError
 	)
 	switch {
 	case errors.As(err, &p):
 		return p, false
+	case errors.As(err, &signingError):
+		return fault(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads go on", signingError.Reason), false
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
 	case errors.Is(err, index.ErrPosition):

@@ -106,7 +106,8 @@ type Host struct {
 
 // OpenHost opens every ledger of a database. config gives what each needs
 // beside its signer. If one cannot be opened none is, but for one whose creation was cut
-// short and that has no first event yet, while the disk is full.
+// short and that has no first event yet, while the disk is full or its key is missing. One
+// whose signing keys are missing or do not fit its log is opened, and takes no writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
 		onOpen: func(*Ledger) error { return nil }}
@@ -146,25 +147,26 @@ func (h *Host) OnOpen(f func(*Ledger) error) error {
 // open opens a ledger that is in the database, and publishes it. One that has no
 // event yet gets its first, by creator.
 func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) {
-	signer, err := h.keys.Load(name)
-	if errors.Is(err, storage.ErrNotFound) {
-		// Its creation was cut short between database and key.
-		if err = h.keys.Confirm(name); err == nil {
-			signer, err = h.keys.Load(name)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
-	}
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", name, err)
 	}
 	config := h.config(name)
-	config.Signer, config.Creator = signer, creator
+	config.Creator = creator
+	config.Signer, err = h.present(ctx, name, store)
+	if errors.Is(err, errBadKey) || errors.Is(err, storage.ErrNotFound) {
+		config.KeyFault, err = err, nil // of this ledger alone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+	}
 	rotating, ok := h.keys.(RotatingKeys)
 	if ok {
-		if config.Signers, err = rotating.Others(name); err != nil {
+		config.Signers, err = rotating.Others(name)
+		if errors.Is(err, errBadKey) {
+			config.KeyFault, err = errors.Join(config.KeyFault, err), nil
+		}
+		if err != nil {
 			return nil, fmt.Errorf("signing keys of ledger %q: %w", name, err)
 		}
 	}
@@ -177,7 +179,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	}
 	if ok && l.refusal == nil { // a rotation may have been cut short between event and key
 		if err := rotating.Settle(name, l.Keys()); err != nil {
-			return nil, errors.Join(fmt.Errorf("signing keys of ledger %q: %w", name, err), l.Close())
+			l.refuseSettling(err)
 		}
 	}
 	h.mu.RLock()
@@ -190,6 +192,33 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	defer h.mu.Unlock()
 	h.ledgers[name] = l
 	return l, nil
+}
+
+// present is the newest key that is kept of a ledger. One that is staged is confirmed if
+// the ledger's creation was cut short between database and key, but not if the log does not
+// know it.
+func (h *Host) present(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
+	signer, err := h.keys.Load(name)
+	if !errors.Is(err, storage.ErrNotFound) {
+		return signer, err
+	}
+	staged, stagedErr := h.keys.Staged(name)
+	if errors.Is(stagedErr, storage.ErrNotFound) {
+		return nil, err // which names the file
+	}
+	if stagedErr != nil {
+		return nil, stagedErr
+	}
+	switch history, err := StoredKeys(ctx, store); {
+	case err != nil:
+		return nil, err
+	case history != nil && !history.Trusts(staged.Verifier()):
+		return staged, nil // Open signs nothing with it
+	}
+	if err := h.keys.Confirm(name); err != nil {
+		return nil, err
+	}
+	return h.keys.Load(name)
 }
 
 // New describes a ledger to make.

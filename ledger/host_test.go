@@ -111,7 +111,9 @@ func TestCreationCutShort(t *testing.T) {
 		database := memory.New()
 		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
-		_, err = ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+		h := host(t, database, ledger.KeyFiles{Dir: t.TempDir()})
+		require.Empty(t, h.Ledgers(), "one without an event is left out")
+		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 		require.ErrorIs(t, err, storage.ErrNotFound)
 	})
 }

@@ -43,7 +43,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 		return keys, nil
 	}
 	kept, err := rotating.Others(l.Name())
-	if err != nil {
+	if err != nil && !errors.Is(err, errBadKey) { // a key that cannot be read signs nothing
 		return nil, fmt.Errorf("signing keys of ledger %q: %w", l.Name(), err)
 	}
 	return append(slices.Clone(keys), verifiers(kept)...), nil
@@ -55,7 +55,10 @@ func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Con
 	if err != nil {
 		return err
 	}
-	keys := append(verifiers(config.Signers), config.Signer.Verifier())
+	keys := verifiers(config.Signers)
+	if config.Signer != nil {
+		keys = append(keys, config.Signer.Verifier())
+	}
 	history, err := StoredKeys(ctx, store)
 	if err != nil && !errors.Is(err, ErrDamaged) { // Open reports damage
 		return fmt.Errorf("keys of ledger %q: %w", info.Name, err)

@@ -38,6 +38,9 @@ func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
 // folder's access list is what keeps the keys.
 const hasModes = runtime.GOOS != "windows"
 
+// inKeys is the path of a key file from the data folder on, which clients may see.
+func inKeys(path string) string { return filepath.Join("keys", filepath.Base(path)) }
+
 // readKey reads a key from a file, and a folder, that others than the owner cannot change.
 func readKey(path string) (*proofs.Signer, error) {
 	text, err := safefile.ReadPrivate(path)
@@ -52,7 +55,7 @@ func readKey(path string) (*proofs.Signer, error) {
 	}
 	signer, err := proofs.ParseSigner(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w: %w", path, errBadKey, err)
 	}
 	return signer, nil
 }

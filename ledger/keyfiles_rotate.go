@@ -53,7 +53,7 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Trusts(present.Verifier()) {
-		return fmt.Errorf("%s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", k.Path(ledger))
+		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", errBadKey, inKeys(k.Path(ledger)))
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
 		next, err := k.Next(ledger, keys)
@@ -61,7 +61,7 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 			return err
 		}
 		if next.Verifier().String() != newest {
-			return fmt.Errorf("the ledger signs with %s: neither %s nor %s holds that key", newest, k.Path(ledger), k.NextPath(ledger))
+			return fmt.Errorf("%w: the ledger signs with %s: neither %s nor %s holds that key", errBadKey, newest, inKeys(k.Path(ledger)), inKeys(k.NextPath(ledger)))
 		}
 		if err := k.promote(ledger, keys, present); err != nil {
 			return err
@@ -86,8 +86,8 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 	case previous.Verifier().String() == present.Verifier().String():
 		// A call that was cut short has kept it.
 	case !retired(keys, present.Verifier()):
-		return fmt.Errorf("%s and %s hold two keys that are not retired, and neither is the newest; move the one away that the log does not sign with",
-			k.Path(ledger), k.PreviousPath(ledger))
+		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; move the one away that the log does not sign with",
+			errBadKey, inKeys(k.Path(ledger)), inKeys(k.PreviousPath(ledger)))
 	}
 	if err := os.Rename(k.NextPath(ledger), k.Path(ledger)); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Trusts(previous.Verifier()) {
-		return fmt.Errorf("%s holds a key that is none of the ledger's; move it away", k.PreviousPath(ledger))
+		return fmt.Errorf("%w: %s holds a key that is none of the ledger's; move it away", errBadKey, inKeys(k.PreviousPath(ledger)))
 	}
 	if !retired(keys, previous.Verifier()) {
 		return nil

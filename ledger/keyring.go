@@ -24,6 +24,22 @@ var (
 	ErrKeysFixed = errors.New("ledger: the signing keys are kept where the server cannot put one; put the next one there, start the server again, and rotate")
 )
 
+// SigningError is why a ledger signs nothing and takes no writes: a signing key is missing,
+// or one that is kept does not fit the log. Reads go on, and so do the other ledgers of the
+// host. Its text names the file and says what to do.
+type SigningError struct {
+	Reason string
+	Err    error // for the server's log; may be nil
+}
+
+func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
+
+func (e *SigningError) Unwrap() error { return e.Err }
+
+// errBadKey: what is kept as a signing key is none, or not the one that has signed last.
+// To a log that counts as a key that is missing.
+var errBadKey = errors.New("a wrong signing key")
+
 // keyring is who signs, and who has signed (2.9). It never changes.
 type keyring struct {
 	history *proofs.KeyHistory
@@ -75,46 +91,73 @@ func rotationKey(n int) proofs.Hash {
 	return record.RotationKey(n)
 }
 
-// recoverKeys finds out who signs. The newest key of the log must be at hand, unless the
-// key at hand is newer than the log: then nothing is signed.
+// recoverKeys finds out who signs. Nothing is signed if the newest key of the log is not at
+// hand, if the key at hand is newer than the log, or if one that is kept does not fit it.
 func (l *Ledger) recoverKeys(ctx context.Context) error {
 	history, err := StoredKeys(ctx, l.store)
 	if err != nil {
 		return err
 	}
+	if history == nil && l.config.KeyFault != nil { // nothing was ever signed
+		return fmt.Errorf("%w, and no signing key: %w", errNotBegun, l.config.KeyFault)
+	}
 	if history == nil {
 		history = proofs.NewKeyHistory(l.config.Signer.Verifier())
 	}
+	if origin := history.Current().Name(); origin != l.info.Origin {
+		return fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, l.info.Origin)
+	}
 	ring := &keyring{history: history}
-	if signer := l.config.Signer.Verifier(); !history.Trusts(signer) {
-		l.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer))
-	} else if ring.signers, ring.refusal, err = l.signersOf(history); err != nil {
-		return err
+	if signer := l.config.Signer; signer != nil && signer.Origin() == l.info.Origin && !history.Trusts(signer.Verifier()) {
+		l.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer.Verifier()))
+	} else if ring.signers, ring.refusal = l.signersOf(history); ring.signers == nil {
+		l.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator puts it back as keys/%[1]s.key, or in the variable %[3]s, "+
+			"and starts the server again; if it is lost, the ledger is only read: make a new one, and freeze this one", l.info.Name, history.Current(), KeyVariables{}.Variable(l.info.Name)), l.config.KeyFault)
+	} else if l.config.KeyFault != nil {
+		l.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
+			"The operator puts the right key there, or moves the file away, and starts the server again", l.info.Name, KeyVariables{}.Variable(l.info.Name)), l.config.KeyFault)
 	}
 	l.ring = ring
 	l.keys.Store(ring)
 	return nil
 }
 
-// signersOf are the signers of the keys that sign now. The refusal is ErrKeyMissing if the
-// one before the newest is not at hand.
-func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal, err error) {
+// signersOf are the signers of the keys that sign now; none if the newest is not at hand.
+// The refusal is ErrKeyMissing if the one before the newest is not at hand.
+func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
 	newest := l.atHand(history.Current())
 	if newest == nil {
-		return nil, nil, fmt.Errorf("%w: it signs with %s, and the key at hand is %s", ErrDamaged, history.Current(), l.config.Signer.Verifier())
+		return nil, nil
 	}
 	signers = append(signers, newest)
 	overlapping := history.Overlapping()
 	if overlapping == nil {
-		return signers, nil, nil
+		return signers, nil
 	}
 	if before := l.atHand(overlapping); before != nil {
-		return append(signers, before), nil, nil
+		return append(signers, before), nil
 	}
 	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
 		ErrKeyMissing, overlapping, l.info.Name)
 	l.config.Log.Error("taking no writes: a key that has to sign is missing", "error", refusal)
-	return signers, refusal, nil
+	return signers, refusal
+}
+
+// refuseSettling has the ledger sign nothing, since its key files could not be put in their
+// places: one of them may be of a newer log.
+func (l *Ledger) refuseSettling(err error) {
+	cause := "its key files could not be put in their places, and the server's log says why"
+	if errors.Is(err, errBadKey) {
+		cause = err.Error()
+	}
+	l.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator mends that, and starts the server again", l.info.Name, cause), err)
+}
+
+// refuseKeys has the ledger sign nothing, since its keys do not fit its log. It is called
+// before anybody else sees the ledger.
+func (l *Ledger) refuseKeys(reason string, err error) {
+	l.refusal = &SigningError{reason, err}
+	l.config.Log.Error("taking no writes: the signing keys are missing or wrong", "error", reason, "cause", err)
 }
 
 // refuse has the ledger sign nothing, since its store is not what it has signed.
@@ -134,7 +177,7 @@ func (l *Ledger) refuses() error {
 // atHand is the signer of a key, nil if there is none.
 func (l *Ledger) atHand(key *proofs.Verifier) *proofs.Signer {
 	for _, s := range append([]*proofs.Signer{l.config.Signer}, l.config.Signers...) {
-		if s.Verifier().String() == key.String() {
+		if s != nil && s.Verifier().String() == key.String() {
 			return s
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -274,8 +275,11 @@ func TestKeysThatAreNotAtHand(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
-	_, err = ledger.Open(t.Context(), s, config(t))
-	require.ErrorIs(t, err, ledger.ErrDamaged, "the old key does not go on alone")
+	l = open(t, s, config(t))
+	require.ErrorAs(t, l.Writable(t.Context()), new(*ledger.SigningError), "the old key does not go on alone")
+	_, err = l.RetireKey("operator")
+	require.ErrorAs(t, err, new(*ledger.SigningError))
+	require.NoError(t, l.Close())
 	c := config(t)
 	c.Signer = next
 	l = open(t, s, c)
@@ -513,5 +517,120 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 				require.Equal(t, history.Current().String(), loaded.Verifier().String())
 			}
 		}
+	}
+}
+
+// The keys of one ledger are lost, or are not those of its log. It is read and signs nothing;
+// the others of the host go on, and no key file changes.
+func TestOneLedgerWithoutItsKeys(t *testing.T) {
+	foreign, err := proofs.GenerateKey().Signer("log.example/foreign")
+	require.NoError(t, err)
+	newer, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	put := func(path, text string) func(*testing.T) {
+		return func(t *testing.T) { require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600)) }
+	}
+	for name, k := range map[string]struct {
+		harm func(keys ledger.KeyFiles, first string) func(*testing.T)
+		says string
+	}{
+		"lost": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+			return func(t *testing.T) { require.NoError(t, os.Remove(keys.Path("a"))) }
+		}, "is missing or damaged. The operator puts it back as keys/a.key"},
+		"an older one":      {func(keys ledger.KeyFiles, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "puts it back as keys/a.key"},
+		"of another origin": {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "puts it back as keys/a.key"},
+		"damaged":           {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "puts it back as keys/a.key"},
+		"a foreign one before": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+			return put(keys.PreviousPath("a"), foreign.Secret())
+		}, "keys/a.key.previous holds a key that is none of the ledger's; move it away"},
+		"a damaged one before":  {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"a damaged one to come": {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"lost, a foreign one staged": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+			return func(t *testing.T) {
+				require.NoError(t, os.Remove(keys.Path("a")))
+				put(keys.StagedPath("a"), newer.Secret())(t)
+			}
+		}, "which the store does not know"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			database, keys, marks := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, ledger.MarkFiles{Dir: t.TempDir()}
+			start := func() *ledger.Host {
+				h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config { return ledger.Config{Marks: marks} })
+				require.NoError(t, err)
+				return h
+			}
+			h := start()
+			for _, name := range []string{"a", "b"} {
+				_, err := h.Create(ctx, ledger.New{Name: name, Origin: "log.example/" + name})
+				require.NoError(t, err)
+			}
+			first, err := os.ReadFile(keys.Path("a"))
+			require.NoError(t, err)
+			_, err = h.RotateKey(ctx, "a", "operator")
+			require.NoError(t, err)
+			_, err = h.RetireKey(ctx, "a", "operator")
+			require.NoError(t, err)
+			require.NoError(t, h.Close())
+			good := keyFolder(t, keys)
+			mark, err := marks.Mark("a")
+			require.NoError(t, err)
+			k.harm(keys, strings.TrimSpace(string(first)))(t)
+			harmed := keyFolder(t, keys)
+
+			h = start()
+			l, err := h.Ledger("a")
+			require.NoError(t, err)
+			head := l.Head()
+			_, err = l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
+			require.ErrorContains(t, err, k.says)
+			require.ErrorContains(t, l.Writable(ctx), k.says)
+			_, err = h.RotateKey(ctx, "a", "operator")
+			require.Error(t, err)
+			_, err = h.RetireKey(ctx, "a", "operator")
+			require.Error(t, err)
+			signed, err := l.Checkpoint(ctx, head, head.Size)
+			require.NoError(t, err)
+			_, err = l.Keys().OpenCheckpoint(signed, l.Keys().Verifiers()...)
+			require.NoError(t, err, "what is signed is answered")
+			_, err = l.Checkpoint(ctx, head, 1)
+			require.ErrorContains(t, err, k.says, "nothing is signed")
+			require.Equal(t, head, l.Head())
+			b, err := h.Ledger("b")
+			require.NoError(t, err)
+			_, err = b.Submit(submission(t, b, ipc(t, "after", "x"), ""))
+			require.NoError(t, err)
+			_, err = h.RotateKey(ctx, "b", "operator")
+			require.NoError(t, err)
+			_, err = h.Create(ctx, ledger.New{Name: "c"})
+			require.NoError(t, err)
+			require.NoError(t, h.Close())
+			after := keyFolder(t, keys)
+			for file, text := range after {
+				if strings.HasPrefix(file, "a.") {
+					require.Equal(t, harmed[file], text, file)
+				}
+			}
+			for file := range harmed {
+				require.Contains(t, after, file)
+			}
+			now, err := marks.Mark("a")
+			require.NoError(t, err)
+			require.Equal(t, mark, now)
+
+			// The keys are back.
+			for file := range after {
+				if _, known := good[file]; strings.HasPrefix(file, "a.") && !known {
+					require.NoError(t, os.Remove(filepath.Join(keys.Dir, file)))
+				}
+			}
+			put(keys.Path("a"), strings.TrimSpace(good["a.key"]))(t)
+			h = start()
+			l, err = h.Ledger("a")
+			require.NoError(t, err)
+			_, err = l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
+			require.NoError(t, err)
+			require.NoError(t, h.Close())
+		})
 	}
 }

@@ -71,7 +71,7 @@ func (k KeyVariables) Load(ledger string) (*proofs.Signer, error) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%s does not hold the key of %s, which has signed last: put it there", k.Variable(ledger), k.SignedPath(ledger))
+	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which has signed last: put it there", errBadKey, k.Variable(ledger), inKeys(k.SignedPath(ledger)))
 }
 
 // Staged implements Keys.

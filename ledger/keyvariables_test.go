@@ -8,7 +8,6 @@ import (
 
 	"colophon/ledger"
 	"colophon/proofs"
-	"colophon/storage"
 	"colophon/storage/memory"
 )
 
@@ -91,8 +90,10 @@ func TestKeysFromVariables(t *testing.T) {
 	_, err = h.Create(ctx, ledger.New{Name: "c"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	_, err = ledger.OpenHost(ctx, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup}, func(string) ledger.Config { return ledger.Config{} })
-	require.ErrorIs(t, err, storage.ErrNotFound)
+	h = host(t, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	l, err = h.Ledger("c")
+	require.NoError(t, err)
+	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
 }
 
 // Keys in variables that are newer than the database sign nothing, and the file that says

@@ -43,7 +43,11 @@ var errNotBegun = errors.New("ledger: it has no first event yet")
 
 // Config is what a ledger needs beside its store. Zero fields mean defaults.
 type Config struct {
+	// Signer is the newest key that is at hand. If it is nil, KeyFault says why, and the
+	// ledger signs nothing.
 	Signer *proofs.Signer
+	// KeyFault is what is wrong with keys that are kept. Nothing is signed then.
+	KeyFault error
 	// Signers are further keys of the ledger that are at hand: the one that it has
 	// replaced and that still signs, and the one that is to follow. Which of all sign, the
 	// log says.
@@ -127,7 +131,7 @@ type Ledger struct {
 	rotating sync.Mutex              // held while RotateKey or RetireKey is under way
 	keys     atomic.Pointer[keyring] // published by the sequencer, read by all
 
-	refusal  error         // ErrRollback where nothing may ever be signed; set by Open
+	refusal  error         // ErrRollback or a SigningError where nothing may be signed; set before others see the ledger
 	moved    chan struct{} // holds a token when the head has moved
 	markKept chan struct{} // closed when the mark is written for the last time
 
@@ -299,8 +303,8 @@ func (l *Ledger) Close() error {
 }
 
 // Writable is nil if writes can be taken; storage.ErrNoSpace while disk space
-// is short, ErrRollback or ErrKeyMissing where nothing may be signed, unless the ledger is
-// frozen.
+// is short, ErrRollback, ErrKeyMissing or a SigningError where nothing may be signed, unless
+// the ledger is frozen.
 func (l *Ledger) Writable(ctx context.Context) error {
 	if err := l.refuses(); err != nil && !l.Info().Frozen {
 		return fmt.Errorf("ledger %q: %w", l.info.Name, err)

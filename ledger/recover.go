@@ -16,9 +16,6 @@ func (l *Ledger) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the head: %w", err)
 	}
-	if origin := l.config.Signer.Origin(); origin != l.info.Origin {
-		return fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, l.info.Origin)
-	}
 	l.tree, err = proofs.OpenTree(stored.Size, l.tileReader(ctx), l.cache)
 	if err != nil {
 		return fmt.Errorf("%w: tree edge at size %d: %w", ErrDamaged, stored.Size, err)

@@ -133,7 +133,28 @@ func checkKeys(d *doctor) []diagnosis {
 			good = append(good, name)
 		}
 	}
+	list = append(list, checkLostKeys(d)...)
 	return orFine(list, "%s: %s", cli.Counted(uint64(len(good)), "key"), strings.Join(good, ", "))
+}
+
+// checkLostKeys names the ledgers that have signed, as their marks show, and have no signing
+// key in a file or a variable.
+func checkLostKeys(d *doctor) []diagnosis {
+	marks, err := filepath.Glob(filepath.Join(datadir.Marks(d.data()).Dir, "*.checkpoint"))
+	if err != nil {
+		return found(wrong, "", "%v", err)
+	}
+	var list []diagnosis
+	keys := datadir.SigningKeys(d.Console, d.data())
+	for _, path := range marks {
+		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
+		_, err := os.Lstat(keys.Path(name))
+		if value, _ := d.Console.Env(keys.Variable(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
+			list = append(list, found(wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger takes no writes",
+				"ledger %s has signed, as its mark shows, and no signing key of it is in %s", name, keys.Dir)...)
+		}
+	}
+	return list
 }
 
 // checkNoKey judges a file among the keys that is none.

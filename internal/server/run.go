@@ -21,6 +21,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
+	"colophon/storage"
 )
 
 func Run(ctx context.Context, c *cli.Console, config Config, version string) error {
@@ -171,6 +172,11 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.Note())
 	if n.madeDefault {
 		fmt.Fprintf(table, "  made\ta new ledger%s\n", datadir.NewKeyNote(data))
+	}
+	for _, l := range n.Host.Ledgers() {
+		if err := l.Writable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) {
+			fmt.Fprintf(table, "  no writes\t%v\n", err)
+		}
 	}
 	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
 	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
