@@ -27,14 +27,9 @@ var (
 // SigningError is why a ledger signs nothing and takes no writes: a signing key is missing,
 // or one that is kept does not fit the log. Reads go on, and so do the other ledgers of the
 // host. Its text names the file and says what to do.
-type SigningError struct {
-	Reason string
-	Err    error // for the server's log; may be nil
-}
+type SigningError struct{ Reason string }
 
 func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
-
-func (e *SigningError) Unwrap() error { return e.Err }
 
 // errBadKey: what is kept as a signing key is none, or not the one that has signed last.
 // To a log that counts as a key that is missing.
@@ -156,7 +151,7 @@ func (l *Ledger) refuseSettling(err error) {
 // refuseKeys has the ledger sign nothing, since its keys do not fit its log. It is called
 // before anybody else sees the ledger.
 func (l *Ledger) refuseKeys(reason string, err error) {
-	l.refusal = &SigningError{reason, err}
+	l.refusal = &SigningError{reason}
 	l.config.Log.Error("taking no writes: the signing keys are missing or wrong", "error", reason, "cause", err)
 }
 
