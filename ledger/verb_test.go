@@ -42,16 +42,19 @@ func TestVerbsAreEvents(t *testing.T) {
 	require.NoError(t, err)
 	revocation, err := record.ParseRevocation("s", nil)
 	require.NoError(t, err)
-	for kind, v := range map[record.Kind]*record.Verb{
-		record.RecordStateChanged: stateChange(t, 1, "r"), record.PathValidated: validation,
-		record.SourceRegistered: registration, record.SourceRevoked: revocation,
+	for _, of := range []struct {
+		kind record.Kind
+		verb *record.Verb
+	}{ // a source is registered before it is revoked
+		{record.RecordStateChanged, stateChange(t, 1, "r")}, {record.PathValidated, validation},
+		{record.SourceRegistered, registration}, {record.SourceRevoked, revocation},
 	} {
-		for _, key := range []string{"", "", string(kind)} {
-			ack := change(t, l, v, key)
+		for _, key := range []string{"", "", string(of.kind)} {
+			ack := change(t, l, of.verb, key)
 			require.Equal(t, ledger.Appended, ack.Outcome)
 			r, err := proofs.NewReceipt(ack.Entry)
 			require.NoError(t, err)
-			require.Equal(t, string(kind), r.Kind)
+			require.Equal(t, string(of.kind), r.Kind)
 			require.Equal(t, "{}", string(r.Hashes))
 			require.Equal(t, "{}", string(r.Checks))
 		}
