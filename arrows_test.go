@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"proofs/pack/browser":          {},
 	"storage":                      {},
 	"storage/memory":               {"storage"},
+	"internal/backup":              {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/datadir":             {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/server":              {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/record", "storage", "storage/pebble"},
 	"internal/testing/authority":   {},

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/backup"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -34,11 +35,11 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s.backup()
 	// The clock was ahead when the first was made.
 	ahead := s.manifests()[0]
-	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.name()+".json")))
+	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.Name()+".json")))
 	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := ahead.sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
+	_, err := ahead.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
-	_, err = backupStore{s.backups}.finish(ahead)
+	_, err = backup.Store{Dir: s.backups}.Finish(ahead)
 	require.NoError(t, err)
 
 	s.post(2)
@@ -56,29 +57,31 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
-	store := backupStore{s.backups}
+	store := backup.Store{Dir: s.backups}
 	real := s.manifests()[0]
 	environment := &cli.Console{Env: func(string) (string, bool) { return "", false }}
-	forge := func(made time.Time, change func(m *manifest)) string {
+	forge := func(made time.Time, change func(m *backup.Manifest)) string {
 		m := *real
 		m.Made = made
-		_, err := m.sign(datadir.SigningKeys(environment, s.data))
+		_, err := m.Sign(datadir.SigningKeys(environment, s.data))
 		require.NoError(t, err)
 		change(&m)
-		name, err := store.finish(&m)
+		name, err := store.Finish(&m)
 		require.NoError(t, err)
 		return name
 	}
 	text := []byte("of a backup that a wrong clock may have made")
 	sum := sha256.Sum256(text)
 	digest := hex.EncodeToString(sum[:])
-	require.NoError(t, os.WriteFile(store.file(digest), text, 0o600))
+	require.NoError(t, os.WriteFile(store.File(digest), text, 0o600))
 	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	planted := []string{
-		forge(time.Now().UTC().Add(25*time.Hour).Truncate(time.Microsecond), func(m *manifest) { m.Note = "" }),
-		forge(far, func(m *manifest) { m.Note = "" }),
-		forge(far.Add(time.Microsecond), func(m *manifest) { m.Files = []storedFile{{Name: "db/x", SHA256: digest, Size: int64(len(text))}} }),
-		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backupName),
+		forge(time.Now().UTC().Add(25*time.Hour).Truncate(time.Microsecond), func(m *backup.Manifest) { m.Note = "" }),
+		forge(far, func(m *backup.Manifest) { m.Note = "" }),
+		forge(far.Add(time.Microsecond), func(m *backup.Manifest) {
+			m.Files = []backup.StoredFile{{Name: "db/x", SHA256: digest, Size: int64(len(text))}}
+		}),
+		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backup.BackupName),
 		"backup-20250101T000000.000000Z.1",
 		"backup-of mine",
 		"backup-99999999T000000.000000Z",
@@ -88,7 +91,7 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	}
 	slices.Sort(planted)
 	counted := func() []string {
-		names, ignored, err := store.counted(time.Now(), func(*manifest) bool { return false })
+		names, ignored, err := store.Counted(time.Now(), func(*backup.Manifest) bool { return false })
 		require.NoError(t, err)
 		require.Equal(t, planted, ignored)
 		return names
@@ -101,11 +104,11 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 		}
 		names := counted()
 		require.Len(t, names, keep)
-		m, err := store.read(names[keep-1])
+		m, err := store.Read(names[keep-1])
 		require.NoError(t, err)
 		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest is one of those that count")
 		require.WithinDuration(t, time.Now(), m.Made, time.Hour)
-		require.FileExists(t, store.file(digest), "one that does not count may be real")
+		require.FileExists(t, store.File(digest), "one that does not count may be real")
 	}
 	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
 		data := filepath.Join(t.TempDir(), "data")
@@ -117,7 +120,7 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" counts as the newest")
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backupName))...), "it is not signed", "one that is named is read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "it is not signed", "one that is named is read")
 }
 
 // Two restores into one folder are never under way together, and none puts anything into

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/backup"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -100,20 +101,20 @@ func TestBackupsNameNothingElse(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
-	store := backupStore{s.backups}
-	names, err := store.names()
+	store := backup.Store{Dir: s.backups}
+	names, err := store.Names()
 	require.NoError(t, err)
 	good, file := s.manifests()[0], s.manifests()[0].Files[0]
 
-	require.NoError(t, os.WriteFile(store.file(file.SHA256), make([]byte, file.Size+1000), 0o600))
+	require.NoError(t, os.WriteFile(store.File(file.SHA256), make([]byte, file.Size+1000), 0o600))
 	dir := t.TempDir()
-	require.ErrorContains(t, restoreFile(store, file, dir), "the backup is damaged")
+	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "the backup is damaged")
 	info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file.Name)))
 	require.NoError(t, err)
 	require.Equal(t, file.Size+1, info.Size(), "the rest was not read")
-	require.NoError(t, os.Remove(store.file(file.SHA256)))
-	require.NoError(t, os.Mkdir(store.file(file.SHA256), 0o700))
-	require.ErrorContains(t, restoreFile(store, file, dir), "is no regular file")
+	require.NoError(t, os.Remove(store.File(file.SHA256)))
+	require.NoError(t, os.Mkdir(store.File(file.SHA256), 0o700))
+	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "is no regular file")
 
 	path := filepath.Join(s.backups, names[0]+".json")
 	text, err := os.ReadFile(path)
@@ -121,7 +122,7 @@ func TestBackupsNameNothingElse(t *testing.T) {
 	for _, digest := range []string{"../../x", "", strings.ToUpper(good.Files[0].SHA256), good.Files[0].SHA256 + "0"} {
 		changed := strings.Replace(string(text), good.Files[0].SHA256, digest, 1)
 		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
-		_, err := store.read(names[0])
+		_, err := store.Read(names[0])
 		require.ErrorContains(t, err, "is damaged", "%q", digest)
 	}
 }
@@ -132,19 +133,19 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
 	s.backup()
-	s.change(func(m *manifest) {
+	s.change(func(m *backup.Manifest) {
 		for i, f := range m.Files {
 			if filepath.Ext(f.Name) != ".sst" {
 				continue
 			}
-			store := backupStore{s.backups}
-			text, err := os.ReadFile(store.file(f.SHA256))
+			store := backup.Store{Dir: s.backups}
+			text, err := os.ReadFile(store.File(f.SHA256))
 			require.NoError(t, err)
 			text[len(text)/2] ^= 1
-			require.NoError(t, os.WriteFile(store.file(f.SHA256), text, 0o600)) // damage of the same length
+			require.NoError(t, os.WriteFile(store.File(f.SHA256), text, 0o600)) // damage of the same length
 			sum := sha256.Sum256(text)
 			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // and an exchange, under its own digest
-			require.NoError(t, os.WriteFile(store.file(m.Files[i].SHA256), text, 0o600))
+			require.NoError(t, os.WriteFile(store.File(m.Files[i].SHA256), text, 0o600))
 		}
 	})
 	planted := s.manifests()[0]
@@ -152,9 +153,9 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 	made := s.manifests()[1]
 	tables := 0
 	for _, f := range made.Files {
-		in, err := backupStore{s.backups}.openFile(f)
+		in, err := backup.Store{Dir: s.backups}.OpenFile(f)
 		require.NoError(t, err)
-		digest, _, err := digestOf(in)
+		digest, _, err := backup.DigestOf(in)
 		require.NoError(t, errors.Join(err, in.Close()))
 		require.Equal(t, f.SHA256, digest)
 		if filepath.Ext(f.Name) == ".sst" {

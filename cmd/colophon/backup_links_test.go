@@ -13,15 +13,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/backup"
 	"colophon/internal/safefile"
 )
 
 // linked is a folder with one backup, and a folder outside of it with a copy.
 type linked struct {
 	*stored
-	store    backupStore
-	manifest *manifest
-	source   source
+	store    backup.Store
+	manifest *backup.Manifest
+	source   backup.Source
 	outside  string
 	before   map[string]string // what is in outside
 }
@@ -30,7 +31,7 @@ func newLinked(t *testing.T) *linked {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
-	l := &linked{stored: s, store: backupStore{s.backups}, manifest: s.manifests()[0], outside: filepath.Join(t.TempDir(), "outside")}
+	l := &linked{stored: s, store: backup.Store{Dir: s.backups}, manifest: s.manifests()[0], outside: filepath.Join(t.TempDir(), "outside")}
 	require.NoError(t, os.CopyFS(l.outside, os.DirFS(s.backups)))
 	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "incomplete"), []byte("precious"), 0o600))
 	l.before = l.found()
@@ -38,7 +39,7 @@ func newLinked(t *testing.T) *linked {
 	require.NoError(t, os.WriteFile(path, []byte("a file that no backup has"), 0o600))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	l.source = source{"db/source", path, info}
+	l.source = backup.Source{Name: "db/source", Path: path, Info: info}
 	return l
 }
 
@@ -68,17 +69,17 @@ func (l *linked) plant(name string) {
 // restore: nothing is read, written, or removed through it.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{
-		"make":  func(l *linked) error { return l.store.make() },
-		"names": func(l *linked) error { _, err := l.store.names(); return err },
-		"add":   func(l *linked) error { _, _, err := l.store.add(l.source); return err },
+		"make":  func(l *linked) error { return l.store.Make() },
+		"names": func(l *linked) error { _, err := l.store.Names(); return err },
+		"add":   func(l *linked) error { _, _, err := l.store.Add(l.source); return err },
 		"finish": func(l *linked) error {
 			m := *l.manifest
 			m.Made = m.Made.Add(time.Second)
-			_, err := l.store.finish(&m)
+			_, err := l.store.Finish(&m)
 			return err
 		},
-		"read":  func(l *linked) error { _, err := l.store.read(l.manifest.name()); return err },
-		"open":  func(l *linked) error { _, err := l.store.openFile(l.manifest.Files[0]); return err },
+		"read":  func(l *linked) error { _, err := l.store.Read(l.manifest.Name()); return err },
+		"open":  func(l *linked) error { _, err := l.store.OpenFile(l.manifest.Files[0]); return err },
 		"prune": func(l *linked) error { return l.prune(1) },
 	}
 	for name, c := range map[string]struct {
@@ -87,9 +88,9 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		refused []string // the steps that use it; others do not see it
 	}{
 		"files":         {func(*linked) string { return "files" }, "is no folder but a link", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
-		"incomplete":    {func(*linked) string { return incomplete }, "is no regular file", []string{"add", "finish"}},
-		"a manifest":    {func(l *linked) string { return l.manifest.name() + ".json" }, "is no regular file", []string{"read", "prune"}},
-		"a stored file": {func(l *linked) string { return fileIn(l.manifest.Files[0].SHA256) }, "is no regular file", []string{"open"}},
+		"incomplete":    {func(*linked) string { return backup.Incomplete }, "is no regular file", []string{"add", "finish"}},
+		"a manifest":    {func(l *linked) string { return l.manifest.Name() + ".json" }, "is no regular file", []string{"read", "prune"}},
+		"a stored file": {func(l *linked) string { return backup.FileIn(l.manifest.Files[0].SHA256) }, "is no regular file", []string{"open"}},
 	} {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {
@@ -97,7 +98,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 				if step == "prune" { // of an older backup; the one that stays is read
 					m := *l.manifest
 					m.Made = m.Made.Add(-time.Second)
-					_, err := l.store.finish(&m)
+					_, err := l.store.Finish(&m)
 					require.NoError(t, err)
 				}
 				l.plant(c.planted(l))
@@ -116,20 +117,20 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 // Stored files and manifests that are links are replaced by a backup, not written through.
 func TestBackupsReplaceLinks(t *testing.T) {
 	l := newLinked(t)
-	f, _, err := l.store.add(l.source)
+	f, _, err := l.store.Add(l.source)
 	require.NoError(t, err)
-	require.NoError(t, os.Rename(l.store.file(f.SHA256), filepath.Join(l.outside, "files", f.SHA256)))
+	require.NoError(t, os.Rename(l.store.File(f.SHA256), filepath.Join(l.outside, "files", f.SHA256)))
 	l.before = l.found()
-	l.plant(fileIn(f.SHA256))
-	_, copied, err := l.store.add(l.source)
+	l.plant(backup.FileIn(f.SHA256))
+	_, copied, err := l.store.Add(l.source)
 	require.NoError(t, err)
 	require.Equal(t, f.Size, copied)
-	require.NoError(t, safefile.CheckRegular(l.store.file(f.SHA256)))
+	require.NoError(t, safefile.CheckRegular(l.store.File(f.SHA256)))
 
-	l.plant(l.manifest.name() + ".json")
-	_, err = l.store.finish(l.manifest)
+	l.plant(l.manifest.Name() + ".json")
+	_, err = l.store.Finish(l.manifest)
 	require.NoError(t, err)
-	_, err = l.store.read(l.manifest.name())
+	_, err = l.store.Read(l.manifest.Name())
 	require.NoError(t, err)
 	require.Equal(t, l.before, l.found())
 }
@@ -140,7 +141,7 @@ func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	stored := l.manifest.Files[0]
 	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "files", stored.SHA256), []byte("precious"), 0o600))
 	l.before = l.found()
-	files, kept := l.store.files(), l.store.files()+".kept"
+	files, kept := l.store.Files(), l.store.Files()+".kept"
 	stop, stopped := make(chan struct{}), make(chan error)
 	go func() {
 		swap := func() error {
@@ -170,17 +171,17 @@ func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	}()
 	added, read := 0, 0
 	for i := range 300 {
-		require.NoError(t, os.WriteFile(l.source.path, fmt.Appendf(nil, "file %d", i), 0o600))
-		if _, _, err := l.store.add(l.source); err == nil {
+		require.NoError(t, os.WriteFile(l.source.Path, fmt.Appendf(nil, "file %d", i), 0o600))
+		if _, _, err := l.store.Add(l.source); err == nil {
 			added++
 		}
 		for range 20 {
-			in, err := l.store.openFile(stored)
+			in, err := l.store.OpenFile(stored)
 			if err != nil {
 				continue
 			}
 			read++
-			digest, _, err := digestOf(in)
+			digest, _, err := backup.DigestOf(in)
 			require.NoError(t, errors.Join(err, in.Close()))
 			require.Equal(t, stored.SHA256, digest, "nothing was read from outside")
 		}

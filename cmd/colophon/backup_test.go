@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/backup"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
@@ -95,7 +96,7 @@ func (s *stored) restore(args ...string) string {
 // files are those that the backups share, and their sizes.
 func (s *stored) files() map[string]int64 {
 	s.Helper()
-	entries, err := os.ReadDir(backupStore{s.backups}.files())
+	entries, err := os.ReadDir(backup.Store{Dir: s.backups}.Files())
 	require.NoError(s, err)
 	sizes := make(map[string]int64)
 	for _, entry := range entries {
@@ -106,14 +107,14 @@ func (s *stored) files() map[string]int64 {
 	return sizes
 }
 
-func (s *stored) manifests() []*manifest {
+func (s *stored) manifests() []*backup.Manifest {
 	s.Helper()
-	store := backupStore{s.backups}
-	names, err := store.names()
+	store := backup.Store{Dir: s.backups}
+	names, err := store.Names()
 	require.NoError(s, err)
-	var list []*manifest
+	var list []*backup.Manifest
 	for _, name := range names {
-		m, err := store.read(name)
+		m, err := store.Read(name)
 		require.NoError(s, err)
 		list = append(list, m)
 	}
@@ -122,9 +123,9 @@ func (s *stored) manifests() []*manifest {
 
 // prune removes all but the newest backups, as backup --keep does.
 func (s *stored) prune(keep int) error {
-	store := backupStore{s.backups}
-	names, err := store.names()
-	return errors.Join(err, store.prune(keep, names, nil))
+	store := backup.Store{Dir: s.backups}
+	names, err := store.Names()
+	return errors.Join(err, store.Prune(keep, names, nil))
 }
 
 // A second backup copies what is new, and both are whole.
@@ -156,8 +157,8 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	require.Less(t, copied, all)
 	require.EqualValues(t, 401, manifests[0].Ledgers[0].Size)
 	require.EqualValues(t, 404, manifests[1].Ledgers[0].Size)
-	store := backupStore{s.backups}
-	names, err := store.names()
+	store := backup.Store{Dir: s.backups}
+	names, err := store.Names()
 	require.NoError(t, err)
 	s.restore()
 	s.restore("--backup", names[0])
@@ -184,15 +185,15 @@ func TestBackupsCutShort(t *testing.T) {
 	cancel()
 	require.NotZero(t, run(ctx, []string{"backup", "--data", s.data, "--to", s.backups}, strings.NewReader(""), io.Discard, io.Discard,
 		func(string) (string, bool) { return "", false }))
-	store := backupStore{s.backups}
-	require.NoError(t, store.make())
-	names, err := store.names()
+	store := backup.Store{Dir: s.backups}
+	require.NoError(t, store.Make())
+	names, err := store.Names()
 	require.NoError(t, err)
 	require.Empty(t, names)
 
 	s.backup()
 	whole := s.files()
-	name, err := store.names()
+	name, err := store.Names()
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(s.backups, name[0]+".json")))
 	require.NoError(t, os.WriteFile(filepath.Join(s.backups, "incomplete"), []byte("half"), 0o600))
@@ -200,7 +201,7 @@ func TestBackupsCutShort(t *testing.T) {
 	for name, size := range whole {
 		if size > 4096 {
 			missing = name
-			require.NoError(t, os.WriteFile(store.file(name), []byte("half"), 0o600))
+			require.NoError(t, os.WriteFile(store.File(name), []byte("half"), 0o600))
 			break
 		}
 	}
@@ -222,7 +223,7 @@ func TestRestoresVerify(t *testing.T) {
 		if f.Size == 0 {
 			continue
 		}
-		path := backupStore{s.backups}.file(f.SHA256)
+		path := backup.Store{Dir: s.backups}.File(f.SHA256)
 		good, err := os.ReadFile(path)
 		require.NoError(t, err)
 		bad := append([]byte{}, good...)
@@ -244,7 +245,7 @@ func TestRestoresVerify(t *testing.T) {
 
 	manifest := s.manifests()[0]
 	for _, name := range []string{"db/../../x", "db/", "index/x", "/etc/x", "db/a/b", ""} {
-		err := restoreFile(backupStore{s.backups}, storedFile{Name: name, SHA256: manifest.Files[0].SHA256}, t.TempDir())
+		err := backup.RestoreFile(backup.Store{Dir: s.backups}, backup.StoredFile{Name: name, SHA256: manifest.Files[0].SHA256}, t.TempDir())
 		require.ErrorContains(t, err, "no ", "%q", name)
 	}
 }
@@ -257,7 +258,7 @@ func TestBackupsLeaveKeysOut(t *testing.T) {
 	require.NoError(t, err)
 	holds := func() bool {
 		for name := range s.files() {
-			text, err := os.ReadFile(backupStore{s.backups}.file(name))
+			text, err := os.ReadFile(backup.Store{Dir: s.backups}.File(name))
 			require.NoError(t, err)
 			if strings.Contains(string(text), strings.TrimSpace(string(key))) {
 				return true

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/backup"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -58,16 +59,16 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		require.NoError(t, os.RemoveAll(s.backups))
 	}
 	s.backup()
-	store := backupStore{s.backups}
+	store := backup.Store{Dir: s.backups}
 	for name := range s.files() { // a link in the place of a file is no file that is there
-		require.NoError(t, os.Rename(store.file(name), store.file(name)+".kept"))
-		require.NoError(t, os.Symlink(store.file(name)+".kept", store.file(name)))
+		require.NoError(t, os.Rename(store.File(name), store.File(name)+".kept"))
+		require.NoError(t, os.Symlink(store.File(name)+".kept", store.File(name)))
 	}
 	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
 		"no regular file")
 	s.backup()
 	s.restore()
-	name := filepath.Join(s.backups, s.manifests()[1].name()+".json")
+	name := filepath.Join(s.backups, s.manifests()[1].Name()+".json")
 	require.NoError(t, os.Rename(name, name+".kept"))
 	require.NoError(t, os.Symlink(name+".kept", name))
 	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),

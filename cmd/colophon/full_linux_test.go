@@ -293,7 +293,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
 	free()
 	s.backup()
-	require.FileExists(t, filepath.Join(s.backups, s.manifests()[0].name()+".json"))
+	require.FileExists(t, filepath.Join(s.backups, s.manifests()[0].Name()+".json"))
 
 	free = ballast(t, disk, 64<<10)
 	data := filepath.Join(disk, "restored")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/internal/backup"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
@@ -22,24 +23,24 @@ import (
 
 // change changes the manifest of the newest backup as a thief would, and keeps its note
 // unless f changes it.
-func (s *stored) change(f func(m *manifest)) {
+func (s *stored) change(f func(m *backup.Manifest)) {
 	s.Helper()
 	list := s.manifests()
 	m := list[len(list)-1]
 	f(m)
 	text, err := json.Marshal(m)
 	require.NoError(s, err)
-	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.name()+".json"), text, 0o600))
+	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.Name()+".json"), text, 0o600))
 }
 
 // plant puts another text in the place of a file of the newest backup, and the digest
 // into the manifest.
 func (s *stored) plant(name string, text []byte) {
 	s.Helper()
-	s.change(func(m *manifest) {
+	s.change(func(m *backup.Manifest) {
 		sum := sha256.Sum256(text)
-		f := storedFile{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(text))}
-		require.NoError(s, os.WriteFile(backupStore{s.backups}.file(f.SHA256), text, 0o600))
+		f := backup.StoredFile{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(text))}
+		require.NoError(s, os.WriteFile(backup.Store{Dir: s.backups}.File(f.SHA256), text, 0o600))
 		for i := range m.Files {
 			if m.Files[i].Name == name {
 				m.Files[i] = f
@@ -53,8 +54,8 @@ func (s *stored) plant(name string, text []byte) {
 // forge signs the changed manifest with other keys.
 func (s *stored) forge(signers ...*proofs.Signer) {
 	s.Helper()
-	s.change(func(m *manifest) {
-		digest, err := m.digest()
+	s.change(func(m *backup.Manifest) {
+		digest, err := m.Digest()
 		require.NoError(s, err)
 		note, err := proofs.SignBackup(digest, signers...)
 		require.NoError(s, err)
@@ -162,7 +163,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
 	})
 
-	name, good := s.manifests()[0].name(), filepath.Join(s.backups, s.manifests()[0].name()+".json")
+	name, good := s.manifests()[0].Name(), filepath.Join(s.backups, s.manifests()[0].Name()+".json")
 	whole, err := os.ReadFile(good)
 	require.NoError(t, err)
 	planted := filepath.Join(t.TempDir(), "planted")
@@ -173,11 +174,11 @@ func TestRestoresAuthenticate(t *testing.T) {
 		"a planted token":                 func() { s.plant("access/tokens.json", tokens) },
 		"a planted key":                   func() { s.plant("keys/default.key.next", []byte(stranger.Secret())) },
 		"a planted token, newly signed":   func() { s.plant("access/tokens.json", tokens); s.forge(stranger) },
-		"another time":                    func() { s.change(func(m *manifest) { m.Ledgers[0].Time = m.Made }) },
-		"no note":                         func() { s.change(func(m *manifest) { m.Note = "" }) },
-		"a checkpoint as the note":        func() { s.change(func(m *manifest) { m.Note = m.Ledgers[0].Checkpoint }) },
-		"no ledger":                       func() { s.change(func(m *manifest) { m.Ledgers = nil }); s.forge(stranger) },
-		"a ledger of which nothing is in": func() { s.change(func(m *manifest) { m.Ledgers[0].Size = 0 }); s.forge(stranger) },
+		"another time":                    func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Time = m.Made }) },
+		"no note":                         func() { s.change(func(m *backup.Manifest) { m.Note = "" }) },
+		"a checkpoint as the note":        func() { s.change(func(m *backup.Manifest) { m.Note = m.Ledgers[0].Checkpoint }) },
+		"no ledger":                       func() { s.change(func(m *backup.Manifest) { m.Ledgers = nil }); s.forge(stranger) },
+		"a ledger of which nothing is in": func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Size = 0 }); s.forge(stranger) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			forge()
@@ -195,7 +196,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older one under a newer name", func(t *testing.T) {
-		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backupName)+".json")
+		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupName)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
 		restore(t, cli.ExitFailed, "it says that it is "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
@@ -216,11 +217,11 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	l, err := host.Ledger(ledger.Default)
 	require.NoError(t, err)
 	previous, current := l.Keys().Overlapping().String(), l.VerifierKey()
-	m := &manifest{Version: manifestVersion}
-	m.Ledgers, err = inspect(t.Context(), database)
+	m := &backup.Manifest{Version: backup.ManifestVersion}
+	m.Ledgers, err = backup.Inspect(t.Context(), database)
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
-	unsigned, err := m.sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
+	unsigned, err := m.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	require.Empty(t, unsigned)
 
@@ -232,20 +233,20 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 		}
 		return parsed
 	}
-	require.NoError(t, m.authenticate(keys(current, other.VerifierKey())))
-	require.NoError(t, m.authenticate(keys(previous, other.VerifierKey())), "both keys sign during a rotation")
-	require.ErrorIs(t, m.authenticate(keys(other.VerifierKey())), errNoAnchor)
-	require.ErrorIs(t, m.authenticate(keys(current)), errNoAnchor)
+	require.NoError(t, m.Authenticate(keys(current, other.VerifierKey())))
+	require.NoError(t, m.Authenticate(keys(previous, other.VerifierKey())), "both keys sign during a rotation")
+	require.ErrorIs(t, m.Authenticate(keys(other.VerifierKey())), backup.ErrNoAnchor)
+	require.ErrorIs(t, m.Authenticate(keys(current)), backup.ErrNoAnchor)
 
 	// A person who has one key signs for no other ledger.
 	thief, err := datadir.Keys(s.data).Load("other")
 	require.NoError(t, err)
-	digest, err := m.digest()
+	digest, err := m.Digest()
 	require.NoError(t, err)
 	note, err := proofs.SignBackup(digest, thief)
 	require.NoError(t, err)
 	m.Note = string(note)
-	err = m.authenticate(keys(current, other.VerifierKey()))
+	err = m.Authenticate(keys(current, other.VerifierKey()))
 	require.ErrorContains(t, err, `ledger "default"`)
 	require.ErrorIs(t, err, proofs.ErrWrongKey, "for which restore says what to do")
 }

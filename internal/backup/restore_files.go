@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"context"
@@ -22,31 +22,31 @@ import (
 )
 
 // hasTokens reports whether there were tokens when the backup was made.
-func (m *manifest) hasTokens() bool {
-	return slices.ContainsFunc(m.Files, func(f storedFile) bool { return strings.HasPrefix(f.Name, "access/") })
+func (m *Manifest) hasTokens() bool {
+	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
 // closes reports whether the restored server accepts no token until one is made: where
 // tokens are left out, and where a manifest without any may be a lie.
-func (o restoreOptions) closes(m *manifest) bool {
-	return !o.tokens && (m.hasTokens() || o.unauthenticated)
+func (o RestoreOptions) closes(m *Manifest) bool {
+	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
 
 // takes reports whether a file of the backup is restored. A key that waits to sign is
 // not taken from a backup that anybody can have changed.
-func (o restoreOptions) takes(f storedFile) bool {
+func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":
-		return o.tokens
+		return o.Tokens
 	case "keys/":
-		return !o.unauthenticated || !strings.HasSuffix(base, ".next") && !strings.HasSuffix(base, ".new")
+		return !o.Unauthenticated || !strings.HasSuffix(base, ".next") && !strings.HasSuffix(base, ".new")
 	}
 	return true
 }
 
 // restoreFiles copies what the manifest names to an empty folder beside the data.
-func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store backupStore, m *manifest) error {
-	dir := datadir.Restoring(o.data)
+func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
+	dir := datadir.Restoring(o.Data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 			}
 		}
 	}
-	var files []storedFile
+	var files []StoredFile
 	var total int64
 	for _, f := range m.Files {
 		if o.takes(f) {
@@ -77,7 +77,7 @@ func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 		if ctx.Err() != nil {
 			return cli.Exitf(cli.ExitFailed, "interrupted; nothing is restored")
 		}
-		if err := restoreFile(store, f, dir); err != nil {
+		if err := RestoreFile(store, f, dir); err != nil {
 			return fmt.Errorf("restoring %s: %w", f.Name, err)
 		}
 		bar.Add(int(f.Size))
@@ -85,7 +85,7 @@ func (o restoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 	return nil
 }
 
-func restoreFile(store backupStore, f storedFile, dir string) error {
+func RestoreFile(store Store, f StoredFile, dir string) error {
 	folder, base := path.Split(f.Name)
 	switch folder {
 	case "db/", "access/", "keys/":
@@ -99,7 +99,7 @@ func restoreFile(store backupStore, f storedFile, dir string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	in, err := store.openFile(f)
+	in, err := store.OpenFile(f)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func restoreFile(store backupStore, f storedFile, dir string) error {
 	// One byte more shows that there are more.
 	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
-		err = fmt.Errorf("the backup is damaged: %s is not of %d bytes, or does not hash to its name", store.file(f.SHA256), f.Size)
+		err = fmt.Errorf("the backup is damaged: %s is not of %d bytes, or does not hash to its name", store.File(f.SHA256), f.Size)
 	}
 	return err
 }

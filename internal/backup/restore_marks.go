@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"context"
@@ -23,14 +23,14 @@ type seenCheckpoint struct {
 }
 
 // readSeen reads the checkpoints of --seen.
-func (o restoreOptions) readSeen(c *cli.Console, m *manifest) (list []seenCheckpoint, err error) {
-	for _, file := range o.seen {
+func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckpoint, err error) {
+	for _, file := range o.Seen {
 		text, err := c.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		origin, _, _ := strings.Cut(string(text), "\n")
-		i := slices.IndexFunc(m.Ledgers, func(l ledgerState) bool { return l.Origin == origin })
+		i := slices.IndexFunc(m.Ledgers, func(l Ledger) bool { return l.Origin == origin })
 		if i < 0 {
 			return nil, cli.Exitf(cli.ExitUsage, "--seen: %s is no checkpoint of a ledger in the backup", file)
 		}
@@ -40,14 +40,14 @@ func (o restoreOptions) readSeen(c *cli.Console, m *manifest) (list []seenCheckp
 }
 
 // checkKnown refuses to restore where nothing says what was signed last.
-func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
-	marks := datadir.Marks(o.data)
+func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
+	marks := datadir.Marks(o.Data)
 	for _, l := range m.Ledgers {
 		_, err := marks.Mark(l.Name)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		known := err == nil || o.newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
+		known := err == nil || o.Newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
 			return cli.Exitf(cli.ExitUsage, "nothing says whether ledger %q has signed more than the %s of the backup: copy the old folder's marks to %s, "+
 				"give the newest checkpoint that anybody has with --seen, or say --newest if you are sure", l.Name, cli.Counted(l.Size, "event"), marks.Dir)
@@ -58,22 +58,22 @@ func (o restoreOptions) checkKnown(m *manifest, seen []seenCheckpoint) error {
 
 // verifyRestored verifies what was restored, before it has its place, and raises the
 // marks to what was seen. Older says of which ledgers more was signed.
-func verifyRestored(ctx context.Context, c *cli.Console, o restoreOptions, m *manifest, seen []seenCheckpoint) (older []string, err error) {
-	dir := datadir.Database(datadir.Restoring(o.data))
+func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
+	dir := datadir.Database(datadir.Restoring(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
 	defer func() { err = errors.Join(err, database.Close()) }()
-	list, err := inspect(ctx, database)
+	list, err := Inspect(ctx, database)
 	if err != nil {
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
-	if !slices.EqualFunc(list, m.Ledgers, ledgerState.same) {
+	if !slices.EqualFunc(list, m.Ledgers, Ledger.same) {
 		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: what is in it is not what it says it holds")
 	}
 	for _, l := range list {
-		message, err := checkOlder(ctx, o.data, l.Name, database, seen)
+		message, err := checkOlder(ctx, o.Data, l.Name, database, seen)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"crypto/sha256"
@@ -15,17 +15,17 @@ import (
 	"colophon/storage"
 )
 
-// digest is what the keys of the ledgers sign: the SHA-256 of all else in the manifest.
-func (m *manifest) digest() (proofs.Hash, error) {
+// Digest is what the keys of the ledgers sign: the SHA-256 of all else in the manifest.
+func (m *Manifest) Digest() (proofs.Hash, error) {
 	unsigned := *m
 	unsigned.Note = ""
 	text, err := json.Marshal(unsigned)
 	return sha256.Sum256(text), err
 }
 
-// sign has every ledger that has events vouch for the manifest, by the keys that sign its
+// Sign has every ledger that has events vouch for the manifest, by the keys that sign its
 // checkpoints. Unsigned names the ledgers whose keys are not at hand, and why.
-func (m *manifest) sign(keys ledger.RotatingKeys) (unsigned []string, err error) {
+func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error) {
 	var signers []*proofs.Signer
 	for _, l := range m.Ledgers {
 		if l.Size == 0 {
@@ -51,7 +51,7 @@ func (m *manifest) sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 	if len(signers) == 0 {
 		return unsigned, nil
 	}
-	digest, err := m.digest()
+	digest, err := m.Digest()
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +60,16 @@ func (m *manifest) sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 	return unsigned, err
 }
 
-// errNoAnchor: nothing at hand says which keys the server of a backup had.
-var errNoAnchor = errors.New("no trusted key is at hand")
+// ErrNoAnchor: nothing at hand says which keys the server of a backup had.
+var ErrNoAnchor = errors.New("no trusted key is at hand")
 
-// authenticate checks that a trusted key of every ledger with events vouches for the
+// Authenticate checks that a trusted key of every ledger with events vouches for the
 // manifest: the server's keys were in one place, but a thief may have only one of them.
-func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
+func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 	if m.Note == "" {
 		return errors.New("it is not signed")
 	}
-	digest, err := m.digest()
+	digest, err := m.Digest()
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 		case slices.ContainsFunc(trusted, of):
 			return fmt.Errorf("%w: no trusted key of ledger %q has signed it", proofs.ErrWrongKey, l.Name)
 		default:
-			return fmt.Errorf("%w for ledger %q", errNoAnchor, l.Name)
+			return fmt.Errorf("%w for ledger %q", ErrNoAnchor, l.Name)
 		}
 	}
 	if !vouched {
@@ -101,8 +101,8 @@ func (m *manifest) authenticate(trusted []*proofs.Verifier) error {
 }
 
 // givenKeys reads the verifier keys that the operator gives.
-func (o restoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
-	for _, given := range o.keys {
+func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
+	for _, given := range o.Keys {
 		keys, err := c.ReadKeys(given)
 		if err != nil {
 			return nil, err
@@ -115,7 +115,7 @@ func (o restoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err 
 // keptKeys are of each ledger in a backup the verifier key of the newest signing key in the
 // data folder. An older key there may be stolen: it counts only if the operator gives it.
 // During a rotation both keys sign, so the newest is enough. Keys of the backup do not count.
-func keptKeys(c *cli.Console, data string, m *manifest) (list []*proofs.Verifier, err error) {
+func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier, err error) {
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
@@ -135,23 +135,23 @@ func keptKeys(c *cli.Console, data string, m *manifest) (list []*proofs.Verifier
 
 // checkAuthentic refuses a backup that no trusted key has signed, unless the operator
 // takes it as it is.
-func (o restoreOptions) checkAuthentic(c *cli.Console, m *manifest, given []*proofs.Verifier) error {
-	if o.unauthenticated {
+func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*proofs.Verifier) error {
+	if o.Unauthenticated {
 		c.Say("NOT AUTHENTICATED: nothing shows who made this backup, or whether it was changed")
 		return nil
 	}
-	kept, err := keptKeys(c, o.data, m)
+	kept, err := keptKeys(c, o.Data, m)
 	if err != nil {
 		return err
 	}
-	err = m.authenticate(append(kept, given...))
+	err = m.Authenticate(append(kept, given...))
 	const instead = "\nIf you are sure that nobody else could change the backup, pass --unauthenticated"
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errNoAnchor):
+	case errors.Is(err, ErrNoAnchor):
 		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
-			err, datadir.Keys(o.data).Dir, instead)
+			err, datadir.Keys(o.Data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key of the time of the backup with --key%s", err, instead)
 	}

@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"crypto/sha256"
@@ -23,71 +23,59 @@ import (
 	"colophon/ledger"
 )
 
-// manifestVersion is that of the format of backups.
-const manifestVersion = 1
+// ManifestVersion is that of the format of backups.
+const ManifestVersion = 1
 
-// manifest describes one backup: NAME.json in the folder of backups. Files are in the
+// Manifest describes one backup: NAME.json in the folder of backups. Files are in the
 // folder "files" there, each under its SHA-256, so that several backups share what they
 // have in common. A backup is what its manifest names, and is there once that is.
-type manifest struct {
-	Version int           `json:"version"`
-	Made    time.Time     `json:"made"`
-	Ledgers []ledgerState `json:"ledgers"`
-	Files   []storedFile  `json:"files"`
+type Manifest struct {
+	Version int          `json:"version"`
+	Made    time.Time    `json:"made"`
+	Ledgers []Ledger     `json:"ledgers"`
+	Files   []StoredFile `json:"files"`
 	// Note is a signed note of proofs.SignBackup over all else; empty of a backup whose
 	// ledgers' keys were not at hand.
 	Note string `json:"note,omitempty"`
 }
 
-// backupName is the name of a backup as a layout of its time.
-const backupName = "backup-20060102T150405.000000Z"
+// BackupName is the name of a backup as a layout of its time.
+const BackupName = "backup-20060102T150405.000000Z"
 
-// name is that of the backup.
-func (m *manifest) name() string { return m.Made.Format(backupName) }
-
-// ledgerState is a ledger as a backup has it.
-type ledgerState struct {
-	Name        string    `json:"name"`
-	Origin      string    `json:"origin"`
-	VerifierKey string    `json:"verifier_key"`
-	Size        uint64    `json:"size"`
-	Time        time.Time `json:"time"` // of the last event
-	Checkpoint  string    `json:"checkpoint"`
-
-	signedBy []string // the verifier keys in force, more than one during a rotation
-}
+// Name is that of the backup.
+func (m *Manifest) Name() string { return m.Made.Format(BackupName) }
 
 // same reports whether two backups, or a backup and its manifest, have a ledger alike.
-func (l ledgerState) same(other ledgerState) bool {
+func (l Ledger) same(other Ledger) bool {
 	return l.Name == other.Name && l.Origin == other.Origin && l.VerifierKey == other.VerifierKey &&
 		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint
 }
 
 // String is the state for people.
-func (l ledgerState) String() string {
+func (l Ledger) String() string {
 	return fmt.Sprintf("%s: %s, the last of %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
 
-// storedFile is a file of the data folder.
-type storedFile struct {
+// StoredFile is a file of the data folder.
+type StoredFile struct {
 	Name     string `json:"name"` // with slashes, from the data folder
 	SHA256   string `json:"sha256"`
 	Size     int64  `json:"size"`
 	Modified int64  `json:"modified"` // nanoseconds since 1970 UTC
 }
 
-// source is a file to back up.
-type source struct {
-	name, path string
-	info       fs.FileInfo
+// Source is a file to back up.
+type Source struct {
+	Name, Path string
+	Info       fs.FileInfo
 }
 
 // backupSources are the files that belong to a backup.
-func backupSources(o backupOptions, snapshot string) ([]source, error) {
-	var list []source
-	folders := map[string]string{"db": snapshot, "access": datadir.Access(o.data)}
-	if o.keys {
-		folders["keys"] = datadir.Keys(o.data).Dir
+func backupSources(o Options, snapshot string) ([]Source, error) {
+	var list []Source
+	folders := map[string]string{"db": snapshot, "access": datadir.Access(o.Data)}
+	if o.Keys {
+		folders["keys"] = datadir.Keys(o.Data).Dir
 	}
 	for name, dir := range folders {
 		entries, err := os.ReadDir(dir)
@@ -103,28 +91,28 @@ func backupSources(o backupOptions, snapshot string) ([]source, error) {
 				return nil, err
 			}
 			if info.Mode().IsRegular() && entry.Name() != access.ReserveFile {
-				list = append(list, source{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
+				list = append(list, Source{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b source) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
-// backupStore is a folder of backups. Another user may be able to write to it, so everything
+// Store is a folder of backups. Another user may be able to write to it, so everything
 // in it is opened by open, which leads out of it through no link.
-type backupStore struct{ dir string }
+type Store struct{ Dir string }
 
 // open opens the folder and refuses anything but a folder in the place of "files".
-func (b backupStore) open() (*os.Root, error) {
-	root, err := os.OpenRoot(b.dir)
+func (b Store) open() (*os.Root, error) {
+	root, err := os.OpenRoot(b.Dir)
 	if err != nil {
 		return nil, err
 	}
 	info, err := root.Lstat("files")
 	switch {
 	case err == nil && !info.IsDir():
-		err = fmt.Errorf("%s is no folder but a link or a file; move it away", b.files())
+		err = fmt.Errorf("%s is no folder but a link or a file; move it away", b.Files())
 	case errors.Is(err, fs.ErrNotExist): // as in a folder without backups
 		err = nil
 	}
@@ -134,15 +122,15 @@ func (b backupStore) open() (*os.Root, error) {
 	return root, nil
 }
 
-func (b backupStore) files() string { return filepath.Join(b.dir, "files") }
+func (b Store) Files() string { return filepath.Join(b.Dir, "files") }
 
-func (b backupStore) file(digest string) string { return filepath.Join(b.files(), digest) }
+func (b Store) File(digest string) string { return filepath.Join(b.Files(), digest) }
 
-// fileIn is the name of a stored file in the folder that open returns.
-func fileIn(digest string) string { return path.Join("files", digest) }
+// FileIn is the name of a stored file in the folder that open returns.
+func FileIn(digest string) string { return path.Join("files", digest) }
 
-func (b backupStore) make() error {
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+func (b Store) Make() error {
+	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return err
 	}
 	root, err := b.open()
@@ -156,8 +144,8 @@ func (b backupStore) make() error {
 	return nil
 }
 
-// names are those of the backups, the oldest first. There are none if there is no folder.
-func (b backupStore) names() ([]string, error) {
+// Names are those of the backups, the oldest first. There are none if there is no folder.
+func (b Store) Names() ([]string, error) {
 	root, err := b.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -178,19 +166,19 @@ func (b backupStore) names() ([]string, error) {
 // shows to be one.
 const mostAhead = 24 * time.Hour
 
-// counted returns the names of the backups without those that another user may have put
+// Counted returns the names of the backups without those that another user may have put
 // there so that no later backup can be the newest: names of no backup, and times of more
 // than mostAhead from now on. The latter count if their manifest is authentic.
-func (b backupStore) counted(now time.Time, authentic func(*manifest) bool) (counted, ignored []string, err error) {
-	names, err := b.names()
+func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
+	names, err := b.Names()
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range names {
-		made, err := time.Parse(backupName, name)
-		counts := err == nil && made.Format(backupName) == name
+		made, err := time.Parse(BackupName, name)
+		counts := err == nil && made.Format(BackupName) == name
 		if counts && made.After(now.Add(mostAhead)) {
-			m, err := b.read(name)
+			m, err := b.Read(name)
 			counts = err == nil && authentic(m)
 		}
 		if counts {
@@ -203,10 +191,10 @@ func (b backupStore) counted(now time.Time, authentic func(*manifest) bool) (cou
 }
 
 // sayIgnored names the backups that do not count.
-func (b backupStore) sayIgnored(c *cli.Console, ignored []string) {
+func (b Store) sayIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
 		c.Say("these backups in %s do not count: their times are more than 24 hours ahead of this machine's clock, or are no times, and no signing key "+
-			"at hand has signed them: %q. If the clock is right, move them away", b.dir, ignored)
+			"at hand has signed them: %q. If the clock is right, move them away", b.Dir, ignored)
 	}
 }
 
@@ -218,7 +206,7 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	if len(counted) == 0 {
 		return next, nil
 	}
-	last, err := time.Parse(backupName, counted[len(counted)-1])
+	last, err := time.Parse(BackupName, counted[len(counted)-1])
 	if err != nil {
 		return next, err
 	}
@@ -228,7 +216,7 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	return next, nil
 }
 
-func (b backupStore) read(name string) (*manifest, error) {
+func (b Store) Read(name string) (*Manifest, error) {
 	root, err := b.open()
 	if err != nil {
 		return nil, err
@@ -242,15 +230,15 @@ func (b backupStore) read(name string) (*manifest, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	m := new(manifest)
+	m := new(Manifest)
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
-	if m.Version != manifestVersion {
-		return nil, fmt.Errorf("%s has the format version %d, this build reads %d", name, m.Version, manifestVersion)
+	if m.Version != ManifestVersion {
+		return nil, fmt.Errorf("%s has the format version %d, this build reads %d", name, m.Version, ManifestVersion)
 	}
-	if m.name() != name { // another backup under its name, such as an older one
-		return nil, fmt.Errorf("%s is damaged: it says that it is %s", name, m.name())
+	if m.Name() != name { // another backup under its name, such as an older one
+		return nil, fmt.Errorf("%s is damaged: it says that it is %s", name, m.Name())
 	}
 	for _, f := range m.Files {
 		if !digestForm.MatchString(f.SHA256) || f.Size < 0 {
@@ -263,32 +251,32 @@ func (b backupStore) read(name string) (*manifest, error) {
 // digestForm is that of a SHA-256, which is the name of a file too.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// openFile opens a stored file for reading. Another user may have put something else in
+// OpenFile opens a stored file for reading. Another user may have put something else in
 // its place.
-func (b backupStore) openFile(f storedFile) (*os.File, error) {
+func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	root, err := b.open()
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	in, err := safefile.OpenIn(root, fileIn(f.SHA256))
+	in, err := safefile.OpenIn(root, FileIn(f.SHA256))
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged: %w", err)
 	}
 	return in, nil
 }
 
-// add puts a file into the store, unless a good copy is there. Copied are the bytes
+// Add puts a file into the store, unless a good copy is there. Copied are the bytes
 // written. It reads both the source and the stored copy: others may write to the store, and
 // the keys of the ledgers sign the digest.
-func (b backupStore) add(s source) (f storedFile, copied int64, err error) {
-	f = storedFile{Name: s.name, Size: s.info.Size(), Modified: s.info.ModTime().UnixNano()}
-	in, _, err := safefile.Open(s.path)
+func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
+	f = StoredFile{Name: s.Name, Size: s.Info.Size(), Modified: s.Info.ModTime().UnixNano()}
+	in, _, err := safefile.Open(s.Path)
 	if err != nil {
 		return f, 0, err
 	}
 	defer in.Close()
-	if f.SHA256, f.Size, err = digestOf(in); err != nil {
+	if f.SHA256, f.Size, err = DigestOf(in); err != nil {
 		return f, 0, err
 	}
 	root, err := b.open()
@@ -296,34 +284,34 @@ func (b backupStore) add(s source) (f storedFile, copied int64, err error) {
 		return f, 0, err
 	}
 	defer root.Close()
-	if verifyFile(root, fileIn(f.SHA256), f) == nil {
+	if verifyFile(root, FileIn(f.SHA256), f) == nil {
 		return f, 0, nil
 	}
 	if _, err := in.Seek(0, io.SeekStart); err != nil {
 		return f, 0, err
 	}
-	out, err := safefile.CreateIn(root, incomplete)
+	out, err := safefile.CreateIn(root, Incomplete)
 	if err != nil {
 		return f, 0, err
 	}
 	if f.SHA256, f.Size, err = copyFile(out, in); err != nil {
 		return f, 0, err
 	}
-	if err := verifyFile(root, incomplete, f); err != nil {
+	if err := verifyFile(root, Incomplete, f); err != nil {
 		return f, 0, err
 	}
-	if err := root.Rename(incomplete, fileIn(f.SHA256)); err != nil {
+	if err := root.Rename(Incomplete, FileIn(f.SHA256)); err != nil {
 		return f, 0, err
 	}
 	return f, f.Size, nil
 }
 
-// incomplete is the name of a file that is being written. All backups use one name, so the
+// Incomplete is the name of a file that is being written. All backups use one name, so the
 // next one replaces what an interrupted one leaves.
-const incomplete = "incomplete"
+const Incomplete = "incomplete"
 
-// finish makes the backup count, durably.
-func (b backupStore) finish(m *manifest) (string, error) {
+// Finish makes the backup count, durably.
+func (b Store) Finish(m *Manifest) (string, error) {
 	root, err := b.open()
 	if err != nil {
 		return "", err
@@ -332,19 +320,19 @@ func (b backupStore) finish(m *manifest) (string, error) {
 	if err := ledger.SyncDirIn(root, "files"); err != nil {
 		return "", err
 	}
-	name := m.name()
+	name := m.Name()
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return "", fmt.Errorf("describing the backup: %w", err)
 	}
-	out, err := safefile.CreateIn(root, incomplete)
+	out, err := safefile.CreateIn(root, Incomplete)
 	if err != nil {
 		return "", err
 	}
 	if _, _, err := copyFile(out, strings.NewReader(string(text)+"\n")); err != nil {
 		return "", err
 	}
-	if err := root.Rename(incomplete, name+".json"); err != nil {
+	if err := root.Rename(Incomplete, name+".json"); err != nil {
 		return "", err
 	}
 	return name, ledger.SyncDirIn(root, ".")
@@ -357,21 +345,21 @@ func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error)
 	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
 }
 
-// digestOf returns the SHA-256 and the length of what a reader has.
-func digestOf(in io.Reader) (digest string, size int64, err error) {
+// DigestOf returns the SHA-256 and the length of what a reader has.
+func DigestOf(in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(hash, in)
 	return hex.EncodeToString(hash.Sum(nil)), size, err
 }
 
 // verifyFile checks that a regular file holds what it should.
-func verifyFile(root *os.Root, name string, want storedFile) error {
+func verifyFile(root *os.Root, name string, want StoredFile) error {
 	in, err := safefile.OpenIn(root, name)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	digest, size, err := digestOf(io.LimitReader(in, want.Size+1))
+	digest, size, err := DigestOf(io.LimitReader(in, want.Size+1))
 	if err != nil {
 		return err
 	}
@@ -381,28 +369,28 @@ func verifyFile(root *os.Root, name string, want storedFile) error {
 	return nil
 }
 
-// prune removes all but the newest of the backups that count, and every file that none
+// Prune removes all but the newest of the backups that count, and every file that none
 // needs; 0 keeps all. Those that do not count stay: one may be real.
-func (b backupStore) prune(keep int, counted, ignored []string) error {
+func (b Store) Prune(keep int, counted, ignored []string) error {
 	if keep == 0 || len(counted) <= keep {
 		return nil
 	}
 	needed := make(map[string]bool)
-	need := func(m *manifest) {
+	need := func(m *Manifest) {
 		for _, f := range m.Files {
 			needed[f.SHA256] = true
 		}
 	}
 	names := counted
 	for _, name := range names[len(names)-keep:] {
-		m, err := b.read(name)
+		m, err := b.Read(name)
 		if err != nil {
 			return fmt.Errorf("removing old backups: %w", err)
 		}
 		need(m)
 	}
 	for _, name := range ignored {
-		if m, err := b.read(name); err == nil {
+		if m, err := b.Read(name); err == nil {
 			need(m)
 		}
 	}

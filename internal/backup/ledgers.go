@@ -1,0 +1,65 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"colophon/ledger"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// Ledger is a ledger as a backup has it.
+type Ledger struct {
+	Name        string    `json:"name"`
+	Origin      string    `json:"origin"`
+	VerifierKey string    `json:"verifier_key"`
+	Size        uint64    `json:"size"`
+	Time        time.Time `json:"time"` // of the last event
+	Checkpoint  string    `json:"checkpoint"`
+
+	signedBy []string // the verifier keys in force, more than one during a rotation
+}
+
+// Inspect verifies head, tree and signature of every ledger of a database.
+func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
+	infos, err := database.Ledgers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		state, err := inspectLedger(ctx, database, info)
+		if err != nil {
+			return nil, fmt.Errorf("ledger %q: %w", info.Name, err)
+		}
+		list = append(list, state)
+	}
+	return list, nil
+}
+
+func inspectLedger(ctx context.Context, database *pebble.Database, info storage.Info) (Ledger, error) {
+	state := Ledger{Name: info.Name, Origin: info.Origin}
+	store, err := database.Ledger(ctx, info.Name)
+	if err != nil {
+		return state, err
+	}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return state, err
+	}
+	keys, err := ledger.StoredKeys(ctx, store)
+	if err != nil || keys == nil { // nil: no event, and nothing is signed
+		return state, err
+	}
+	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {
+		return state, err
+	}
+	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
+	state.VerifierKey = keys.Current().String()
+	state.signedBy = []string{state.VerifierKey}
+	if previous := keys.Overlapping(); previous != nil {
+		state.signedBy = append(state.signedBy, previous.String())
+	}
+	return state, nil
+}

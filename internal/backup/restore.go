@@ -1,0 +1,200 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// RestoreOptions is the command line of restore.
+type RestoreOptions struct {
+	From, Backup, Data string
+	Seen               []string
+	Newest             bool
+	Keys               []string // verifier keys that are trusted, or files with them
+	Unauthenticated    bool
+	Tokens             bool
+}
+
+func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) {
+	if o.From == "" {
+		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")
+	}
+	if o.Tokens && o.Unauthenticated {
+		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of a backup that is not authenticated are never restored; make new ones")
+	}
+	store := Store{o.From}
+	var given []*proofs.Verifier
+	if !o.Unauthenticated {
+		if given, err = o.givenKeys(c); err != nil {
+			return err
+		}
+	}
+	m, err := o.choose(c, store, given)
+	if err != nil {
+		return err
+	}
+	if err := checkEmpty(o.Data); err != nil {
+		return err
+	}
+	if err := datadir.Check(o.Data); err != nil {
+		return err
+	}
+	if err := o.checkAuthentic(c, m, given); err != nil {
+		return err
+	}
+	seen, err := o.readSeen(c, m)
+	if err != nil {
+		return err
+	}
+	if err := o.checkKnown(m, seen); err != nil {
+		return err
+	}
+	release, err := o.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := checkEmpty(o.Data); err != nil { // again: another restore may just have ended
+		return err
+	}
+	if err := o.restoreFiles(ctx, c, store, m); err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
+			return cli.Exitf(cli.ExitFailed, "%w\nNothing is restored. Make room on the file system of %s, and run restore again", err, o.Data)
+		}
+		return err
+	}
+	older, err := verifyRestored(ctx, c, o, m, seen)
+	if err != nil {
+		return err
+	}
+	if err := placeRestored(o.Data); err != nil {
+		return err
+	}
+	return o.report(c, m, older)
+}
+
+// lock keeps other restores out of the data folder until release is called, which removes
+// what is not in its place.
+func (o RestoreOptions) lock() (release func() error, err error) {
+	dir := datadir.Restoring(o.Data)
+	_, missing := os.Stat(o.Data)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := folderlock.Take(dir)
+	if errors.Is(err, storage.ErrInUse) {
+		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is under way", o.Data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := errors.Join(os.RemoveAll(dir), lock.Close())
+		if missing != nil {
+			_ = os.Remove(o.Data) // unless there is something in it
+		}
+		return err
+	}, nil
+}
+
+// report says what was restored, and what of it is older than what was signed.
+func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) error {
+	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
+	for _, l := range m.Ledgers {
+		fmt.Fprintf(c.Out, "  %s\n", l)
+	}
+	switch {
+	case o.Tokens && m.hasTokens():
+		c.Say("the tokens are those of the backup: revoke again what was revoked since")
+	case o.closes(m):
+		c.Say("no token was restored, and requests need one: make one with colophon token create --data %s", o.Data)
+	}
+	for _, message := range older {
+		c.Say("%s", message)
+	}
+	if len(older) > 0 {
+		return cli.Exitf(cli.ExitDamaged, "a server on this folder takes no writes to that ledger: restore a newer copy, or go on with a new ledger (colophon restore --help)")
+	}
+	if missing := missingKeys(c, o.Data, m); len(missing) > 0 {
+		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.Keys(o.Data).Dir)
+	}
+	return nil
+}
+
+// choose reads the manifest of the backup to restore.
+func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
+	names, err := store.Names()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, cli.Exitf(cli.ExitUsage, "there is no backup in %s", o.From)
+	}
+	if o.Backup != "" {
+		name := strings.TrimSuffix(o.Backup, ".json")
+		if !slices.Contains(names, name) {
+			return nil, cli.Exitf(cli.ExitUsage, "there is no backup %q in %s; there are %s", o.Backup, o.From, strings.Join(names, ", "))
+		}
+		return store.Read(name)
+	}
+	counted, ignored, err := store.Counted(time.Now(), func(m *Manifest) bool {
+		kept, err := keptKeys(c, o.Data, m)
+		return err == nil && !o.Unauthenticated && m.Authenticate(append(kept, given...)) == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	store.sayIgnored(c, ignored)
+	if len(counted) == 0 {
+		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest: set this machine's clock, or name one with --backup", o.From)
+	}
+	return store.Read(counted[len(counted)-1])
+}
+
+// checkEmpty refuses a data folder with anything in it but what outlives a restore.
+func checkEmpty(data string) error {
+	entries, err := os.ReadDir(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		switch entry.Name() {
+		case "marks", "keys", filepath.Base(datadir.Restoring(data)):
+		default:
+			return cli.Refused("%s is not empty (there is %q): restore into another folder, or move away what is there, all but marks and keys", data, entry.Name())
+		}
+	}
+	return nil
+}
+
+// missingKeys are the ledgers whose keys are neither in the data folder nor in variables.
+func missingKeys(c *cli.Console, data string, m *Manifest) (names []string) {
+	keys := datadir.SigningKeys(c, data)
+	for _, l := range m.Ledgers {
+		_, err := keys.Load(l.Name)
+		if errors.Is(err, storage.ErrNotFound) {
+			_, err = keys.Staged(l.Name)
+		}
+		if errors.Is(err, storage.ErrNotFound) {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
