@@ -37,6 +37,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query.Set("a", a)
 	query.Set("b", b)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"), cli.TextColumn("changed"))
+	trail := new(cursorTrail)
 	for first := true; ; first = false {
 		answer, text, err := askDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
 		if err != nil {
@@ -61,7 +62,9 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			d.conclude(t, answer.Next, d.noPairs(variable, a, b))
 			return nil
 		}
-		query.Set("cursor", answer.Next)
+		if err := trail.follow(query, "cursor", answer.Next); err != nil {
+			return err
+		}
 		query.Del("as_of") // the cursor has it
 	}
 }

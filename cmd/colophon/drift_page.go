@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -11,11 +12,30 @@ import (
 	"colophon/internal/remote"
 )
 
+// cursorTrail notices that the cursors of a list lead round in a circle, where a server answers pages without rows
+// for ever. It remembers one cursor, at distances that double (Brent's algorithm).
+type cursorTrail struct {
+	mark            string
+	steps, distance int
+}
+
+// follow sets the parameter name of a query to the cursor of the next page.
+func (t *cursorTrail) follow(query url.Values, name, cursor string) error {
+	if cursor == t.mark {
+		return fmt.Errorf("%w: its pages lead round in a circle", errAnswer)
+	}
+	if t.steps++; t.steps >= t.distance {
+		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
+	}
+	query.Set(name, cursor)
+	return nil
+}
+
 // list asks a query of many rows and prints them as a table: the first page that has
 // any, or all of them. empty is what there is to say where there are none; "" is
 // nothing.
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
-	for {
+	for trail := new(cursorTrail); ; {
 		p, answer, err := askDrift[wire.Page[R]](d, command, path, query)
 		if err != nil {
 			return err
@@ -28,7 +48,9 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 			d.conclude(t, p.Next, empty)
 			return nil
 		}
-		query.Set("cursor", p.Next)
+		if err := trail.follow(query, "cursor", p.Next); err != nil {
+			return err
+		}
 		query.Del("as_of") // the cursor has it
 	}
 }

@@ -79,6 +79,7 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		return err
 	}
 	outputs, runs := true, true // whether the answer goes on with them
+	var outputsTrail, runsTrail cursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
 		runs = runs && answer.Next != "" && (d.all || len(answer.Rows) == 0)
@@ -88,10 +89,14 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		query.Del("outputs_cursor")
 		query.Del("cursor")
 		if outputs {
-			query.Set("outputs_cursor", answer.OutputsNext)
+			if err := outputsTrail.follow(query, "outputs_cursor", answer.OutputsNext); err != nil {
+				return err
+			}
 		}
 		if runs {
-			query.Set("cursor", answer.Next)
+			if err := runsTrail.follow(query, "cursor", answer.Next); err != nil {
+				return err
+			}
 		}
 		next, text, err := askDrift[wire.GroupAnswer](d, command, path, query)
 		if err != nil {
@@ -133,14 +138,16 @@ func goingOn(text []byte, outputs, runs bool) ([]byte, error) {
 func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	defer query.Del("outputs_cursor")
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
-	for {
+	for trail := new(cursorTrail); ; {
 		done, err := printPage(d, t, answer.Outputs, answer.OutputsNext, nil, func(o wire.GroupOutput) []string {
 			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(o.Share), cli.Decimal(o.Seq)}
 		})
 		if done || err != nil {
 			return err
 		}
-		query.Set("outputs_cursor", answer.OutputsNext)
+		if err := trail.follow(query, "outputs_cursor", answer.OutputsNext); err != nil {
+			return err
+		}
 		if answer, _, err = askDrift[wire.GroupAnswer](d, command, path, query); err != nil {
 			return err
 		}
@@ -152,7 +159,7 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 		return err
 	}
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.TextColumn("state"), cli.TextColumn("run"))
-	for {
+	for trail := new(cursorTrail); ; {
 		done, err := printPage(d, t, answer.Rows, answer.Next, nil, func(m wire.GroupMember) []string {
 			return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
 		})
@@ -163,7 +170,9 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 			d.conclude(t, answer.Next, "no runs")
 			return nil
 		}
-		query.Set("cursor", answer.Next)
+		if err := trail.follow(query, "cursor", answer.Next); err != nil {
+			return err
+		}
 		if answer, _, err = askDrift[wire.GroupAnswer](d, command, path, query); err != nil {
 			return err
 		}

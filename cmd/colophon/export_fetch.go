@@ -120,7 +120,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	if err != nil {
 		return x.server.Exit(err)
 	}
-	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != named.SHA256 {
+	if sum := sha256.Sum256(content); uint64(len(content)) != named.Size || hex.EncodeToString(sum[:]) != named.SHA256 {
 		return errors.New("what the server answers is not what the event names")
 	}
 	x.contents[named.SHA256] = content
@@ -168,6 +168,9 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	r, err := proofs.ParseReceipt(answer.Body)
 	if err == nil && r.Proof == nil {
 		err = proofs.ErrNoProof
+	}
+	if err == nil && (r.Seq != seq || r.Ledger != x.ledger) {
+		err = fmt.Errorf("%w: it is of event %d of ledger %.100q", errAnswer, r.Seq, r.Ledger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)

@@ -9,12 +9,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
@@ -133,6 +136,29 @@ func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
 	require.Contains(t, stdout, "NOT CHECKED: "+says)
 }
 
+// lyingServer passes requests on to the server at url, and changes its answers.
+func lyingServer(t *testing.T, url string, change func(r *http.Request, answer string) string) (address string) {
+	t.Helper()
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, answer := answerOf(url + r.URL.RequestURI())
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(change(r, answer)))
+	}))
+	t.Cleanup(liar.Close)
+	return liar.URL
+}
+
+func answerOf(url string) (status int, body string) {
+	response, err := http.Get(url)
+	if err != nil {
+		return http.StatusBadGateway, ""
+	}
+	defer response.Body.Close()
+	var text bytes.Buffer
+	_, _ = text.ReadFrom(response.Body) // what is missing is missed by the client
+	return response.StatusCode, text.String()
+}
+
 // An export is never of something that does not verify.
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
@@ -150,29 +176,97 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		"no JSON":    {"/records/1", `{`, `[`, "unexpected answer to GET /v1/ledgers/default/records/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				response, err := http.Get(url + r.URL.RequestURI())
-				if err != nil {
-					w.WriteHeader(http.StatusBadGateway)
-					return
-				}
-				defer response.Body.Close()
-				var body bytes.Buffer
-				_, _ = body.ReadFrom(response.Body) // what is missing is missed by the client
-				text := body.String()
+			liar := lyingServer(t, url, func(r *http.Request, answer string) string {
 				if strings.HasSuffix(r.URL.Path, c.path) {
-					text = strings.Replace(text, c.old, c.new, 1)
+					return strings.Replace(answer, c.old, c.new, 1)
 				}
-				w.WriteHeader(response.StatusCode)
-				_, _ = w.Write([]byte(text))
-			}))
-			defer liar.Close()
+				return answer
+			})
 			file := filepath.Join(t.TempDir(), "pack.html")
-			code, _, stderr := colophon(liar.URL, "export", "--pack", file, "1")
+			code, _, stderr := colophon(liar, "export", "--pack", file, "1")
 			require.NotEqual(t, 0, code)
 			require.Contains(t, stderr, c.says)
 			require.NoFileExists(t, file)
 		})
+	}
+}
+
+// A pack has the records that were asked for, of the ledger that was asked for.
+func TestExportsAreOfTheRecordsAskedFor(t *testing.T) {
+	url, _ := exportedServer(t)
+	for name, c := range map[string]struct {
+		old, new string // in the paths that are asked for
+		ledger   string
+		says     string
+	}{
+		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the answer is malformed: it is of event 8 of ledger "default"`},
+		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the answer is malformed: it is of event 7 of ledger "default"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				status, answer := answerOf(url + strings.Replace(r.URL.RequestURI(), c.old, c.new, 1))
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte(answer))
+			}))
+			defer liar.Close()
+			file := filepath.Join(t.TempDir(), "pack.html")
+			code, _, stderr := colophon(liar.URL, "export", "--pack", file, "--ledger", c.ledger, "7")
+			require.Equal(t, cli.ExitFailed, code)
+			require.Contains(t, stderr, c.says)
+			require.NoFileExists(t, file)
+		})
+	}
+}
+
+// A server cannot have more content fetched than --max-content allows by a size that is not the content's.
+func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
+	url, _ := exportedServer(t)
+	size := regexp.MustCompile(`"size":\d+`)
+	for _, false := range []string{"0", "-9000000000000000000"} {
+		fetched := atomic.Int32{}
+		liar := lyingServer(t, url, func(r *http.Request, answer string) string {
+			switch {
+			case strings.Contains(r.URL.Path, "/content/"):
+				fetched.Add(1)
+			case strings.HasSuffix(r.URL.Path, "/records/1"):
+				return size.ReplaceAllString(answer, `"size":`+false)
+			}
+			return answer
+		})
+		file := filepath.Join(t.TempDir(), "pack.html")
+		code, _, stderr := colophon(liar, "export", "--pack", file, "1")
+		require.Equal(t, cli.ExitFailed, code)
+		require.Regexp(t, "what the server answers is not what the event names|unexpected answer", stderr)
+		require.LessOrEqual(t, fetched.Load(), int32(1))
+		require.NoFileExists(t, file)
+	}
+}
+
+// A list whose pages lead round in a circle ends, whatever command reads it.
+func TestListsThatLeadRound(t *testing.T) {
+	var asked atomic.Int32
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 100 {
+			w.WriteHeader(http.StatusTeapot) // the command goes on without end
+			return
+		}
+		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
+		q := r.URL.Query()
+		_, _ = fmt.Fprintf(w, `{"as_of":9,"rows":[],"outputs":[],"next":%q,"outputs_next":%q}`, next[q.Get("cursor")], next[q.Get("outputs_cursor")])
+	}))
+	defer liar.Close()
+	for _, args := range [][]string{
+		{"export", "--pack", filepath.Join(t.TempDir(), "pack.html"), "--label", "a=b"},
+		{"drift", "groups", "--by", "model"},
+		{"drift", "timeline", "model", "m"},
+		{"drift", "effects", "model", "a", "b"},
+		{"drift", "show", "model", "m"},
+		{"drift", "show", "model", "m", "--json"},
+	} {
+		asked.Store(0)
+		code, _, stderr := colophon(liar.URL, args...)
+		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
+		require.Contains(t, stderr, "pages lead round in a circle", args)
 	}
 }
 
