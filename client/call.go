@@ -324,13 +324,18 @@ func withCursor(query url.Values, name, cursor string) url.Values {
 	return q
 }
 
-// pages follows cursors until there is none.
+// pages follows cursors until there is none. It ends with an error where they lead round in a circle. It remembers
+// one cursor for that, at distances that double (Brent's algorithm).
 func pages[P any](page func(cursor string) (*P, string, error)) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
+		mark, steps, distance := "", 0, 0
 		for cursor := ""; ; {
 			p, next, err := page(cursor)
-			if err == nil && next != "" && next == cursor {
-				err = fmt.Errorf("%w: a page names itself as the next", ErrAnswer)
+			if err == nil && next != "" && next == mark {
+				err = fmt.Errorf("%w: the pages lead round in a circle", ErrAnswer)
+			}
+			if steps++; steps >= distance {
+				mark, steps, distance = next, 0, max(1, 2*distance)
 			}
 			if err != nil {
 				yield(nil, err)

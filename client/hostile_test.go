@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -124,6 +125,22 @@ func TestEndlessLists(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, n)
+}
+
+func TestListsThatLeadRound(t *testing.T) {
+	next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
+	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of a client that goes on without end
+	defer cancel()
+	n := 0
+	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
+		n++
+		require.ErrorIs(t, err, client.ErrAnswer)
+	}
+	require.Equal(t, 1, n)
+	require.Less(t, requests.Load(), int32(10))
 }
 
 // Names go into paths whole: none leads to another place.
