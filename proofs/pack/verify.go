@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -53,8 +54,8 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	if v.report.Checkpoint, err = proofs.OpenCheckpoint([]byte(p.Checkpoint), verifiers...); err != nil {
 		return Report{}, err
 	}
-	if len(p.Records) == 0 {
-		return Report{}, fmt.Errorf("%w: an audit pack without records", proofs.ErrMalformed)
+	if err := p.checkForm(); err != nil {
+		return Report{}, err
 	}
 	for i := range p.Records {
 		if err := v.record(i); err != nil {
@@ -72,6 +73,21 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 		}
 	}
 	return v.report, nil
+}
+
+// checkForm checks the members that no proof covers and that the page shows: they must not be words of a forger's
+// choice.
+func (p *Pack) checkForm() error {
+	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
+		return fmt.Errorf("%w: the pack does not say when it was made, but %.100q", proofs.ErrMalformed, p.Exported)
+	}
+	if p.Content != ContentIncluded && p.Content != ContentLeftOut && p.Content != ContentNoRight {
+		return fmt.Errorf("%w: the pack does not say whether it has content, but %.100q", proofs.ErrMalformed, p.Content)
+	}
+	if len(p.Records) == 0 {
+		return fmt.Errorf("%w: an audit pack without records", proofs.ErrMalformed)
+	}
+	return nil
 }
 
 // record checks the i-th record without its content.

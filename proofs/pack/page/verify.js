@@ -52,6 +52,9 @@ class Verification {
     need(pack.format === "colophon-audit-pack@1", "the pack has a format that this page does not know");
     [pack.ledger, pack.exported, pack.checkpoint, pack.content].forEach(text);
     need(Array.isArray(pack.verifier_keys) && Array.isArray(pack.records) && pack.contents instanceof Object, "the pack lacks keys, records or contents");
+    // No proof covers these two, and the page shows them: they must not be words of the forger's choice.
+    need(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(pack.exported) && !Number.isNaN(Date.parse(pack.exported)), "the pack does not say when it was made");
+    need(["included", "left out", "no right"].includes(pack.content), "the pack does not say whether it has content");
     need(pack.records.length > 0, "the pack has no records");
     pack.verifier_keys.forEach(text);
     let last = -1;
