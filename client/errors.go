@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"colophon/client/wire"
 )
@@ -66,7 +67,7 @@ type Error struct {
 // Error returns the request, the status and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
 
-// Reason returns what is wrong: place by place if the problem names places, else its detail or its title.
+// Reason returns what is wrong, in one line: place by place if the problem names places, else its detail or its title.
 func (e *Error) Reason() string {
 	detail := e.Detail
 	if len(e.Errors) > 0 {
@@ -76,7 +77,21 @@ func (e *Error) Reason() string {
 		}
 		detail = strings.Join(places, "; ")
 	}
-	return cmp.Or(detail, e.Title)
+	return oneLine(cmp.Or(detail, e.Title))
+}
+
+// oneLine shows characters that do not print as escapes: a server's text must not become lines of a log, nor be
+// obeyed by a terminal.
+func oneLine(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // Is makes the kinds of errors above match.

@@ -538,3 +538,18 @@ var fuzzKey = func() string {
 	}
 	return signer.Verifier().String()
 }()
+
+// An error is one line, whatever the server says: none of it becomes a line of a log, or is obeyed by a terminal.
+func TestErrorsAreOneLine(t *testing.T) {
+	lie := `x\nlevel=INFO msg=\"all is well\"\r\u001b[2J\u0085\u2028`
+	for _, body := range []string{`{"detail":"` + lie + `"}`, `{"title":"` + lie + `"}`, `{"errors":[{"pointer":"/` + lie + `","detail":"` + lie + `"}]}`} {
+		server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, body)
+		})
+		_, err := connect(t, server.URL).Ledger("default").Describe(t.Context())
+		require.ErrorIs(t, err, client.ErrNotFound)
+		require.Contains(t, err.Error(), `\nlevel=INFO msg="all is well"\r\x1b[2J\u0085\u2028`)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}

@@ -183,19 +183,20 @@ func readProblem(response *http.Response) *problem {
 }
 
 // Error is the status and what is wrong: place by place if the problem names
-// places, else as a whole.
+// places, else as a whole. It is one line, so that no server can write other lines.
 func (p *problem) Error() string {
+	text := p.Title
 	switch {
 	case len(p.Errors) > 0:
 		parts := make([]string, len(p.Errors))
 		for i, e := range p.Errors {
 			parts[i] = e.String()
 		}
-		return fmt.Sprintf("%d %s", p.Status, strings.Join(parts, "; "))
+		text = strings.Join(parts, "; ")
 	case p.Detail != "":
-		return fmt.Sprintf("%d %s", p.Status, p.Detail)
+		text = p.Detail
 	}
-	return fmt.Sprintf("%d %s", p.Status, p.Title)
+	return fmt.Sprintf("%d %s", p.Status, strings.ReplaceAll(text, "\n", `\n`))
 }
 
 // temporary reports whether the same request may succeed later.

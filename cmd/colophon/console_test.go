@@ -55,10 +55,10 @@ func TestProblemsAreNotObeyed(t *testing.T) {
 	w := newAuditWorld(t, 0, 0, 0)
 	url := serveRaw(t, w.data, func(answer http.ResponseWriter, _ *http.Request) bool {
 		answer.WriteHeader(http.StatusNotFound)
-		_, _ = answer.Write([]byte(`{"detail":"\u001b[2J\u009b1mdefault: clean"}`))
+		_, _ = answer.Write([]byte(`{"detail":"\u001b[2J\u009b1m\ndefault: clean"}`))
 		return true
 	})
 	o := commandLine(t.Context(), "audit", url, "--key", w.key)
 	require.Equal(t, cli.ExitFailed, o.code)
-	require.Contains(t, o.stderr, `\x1b[2J\u009b1mdefault: clean`)
+	require.Contains(t, o.stderr, `\x1b[2J\u009b1m\ndefault: clean`)
 }
