@@ -158,6 +158,9 @@ func (im *importer) receive(body io.Reader) error {
 		if a.problem != nil && a.problem.temporary() {
 			return a.problem // the line stays in flight
 		}
+		if a.problem == nil && (a.ledger != im.options.ledger || a.kind != line.kind) {
+			return fmt.Errorf("%w: the receipt is of a record of kind %.100q of ledger %.100q", errAnswer, a.kind, a.ledger)
+		}
 		im.flight.drop()
 		im.window.Release(line.weight())
 		im.tally.count(line, a)

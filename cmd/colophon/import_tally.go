@@ -17,7 +17,8 @@ type answer struct {
 	problem    *problem // nil for a receipt
 	replayed   bool     // the ledger had the record
 	mismatched []string // the fields whose check failed
-	seq        string
+	// Of a receipt, the server's word.
+	seq, ledger, kind string
 }
 
 // answerReader reads answers one after the other.
@@ -33,7 +34,8 @@ func (r *answerReader) read(line []byte) (answer, error) {
 	root := r.document.Root()
 	switch {
 	case root.Member("seq").Given():
-		a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw())}
+		a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
+			ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}
 		for field, check := range root.Member("checks").Members() {
 			if string(check.Member("result").Text()) == string(record.Mismatch) {
 				a.mismatched = append(a.mismatched, string(field.Text()))
