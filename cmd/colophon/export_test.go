@@ -287,3 +287,28 @@ func TestFilesAreReplacedAsAWhole(t *testing.T) {
 	require.Len(t, files, 2, "nothing is left behind")
 	require.False(t, pack.IsPack(text))
 }
+
+// A proof is of the stage that was asked for, also where a run has several of one name.
+func TestProofsAreOfTheStageAskedFor(t *testing.T) {
+	url, _ := exportedServer(t)
+	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }
+	response, err := http.Post(url+"/v1/ledgers/default/run-dags", "application/json",
+		strings.NewReader(`{"dag":{"root":"`+strings.Repeat("0", 64)+`","nodes":[`+node("1")+`,`+node("2")+`]}}`))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusCreated, response.StatusCode)
+	for _, stage := range []string{"a", "a#2"} {
+		code, _, stderr := colophon(url, "prove", "9", "--stage", stage)
+		require.Zero(t, code, stderr)
+		liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			other := map[string]string{"a": "a%232", "a#2": "a"}[r.URL.Query().Get("stage")]
+			_, answer := answerOf(url + r.URL.Path + "?stage=" + other)
+			_, _ = w.Write([]byte(answer))
+		}))
+		code, stdout, stderr := colophon(liar.URL, "prove", "9", "--stage", stage)
+		liar.Close()
+		require.Equal(t, cli.ExitFailed, code)
+		require.Contains(t, stderr, "it is of another part of the event")
+		require.Empty(t, stdout)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +14,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -113,10 +113,24 @@ func (p *proveCommand) asked(n *proofs.Nested, seq uint64) error {
 	case r.Seq != seq || r.Ledger != p.ledger:
 		return fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
 	case p.stage == "" && (n.Citation == nil || n.Citation.Index != uint64(p.citation)),
-		p.stage != "" && (n.Stage == nil || n.Stage.Name != p.stage && !strings.HasPrefix(p.stage, n.Stage.Name+"#")):
+		p.stage != "" && !isStage(n, p.stage):
 		return errors.New("it is of another part of the event")
 	}
 	return nil
+}
+
+// isStage reports whether a proof is of the stage of that name, by the event that is in the proof.
+func isStage(n *proofs.Nested, name string) bool {
+	var event pyjson.Document
+	if n.Stage == nil || event.Parse(n.Receipt.Proof.Event) != nil {
+		return false
+	}
+	var stages []rules.Stage
+	for node := range event.Root().Member("record").Member("nodes").Elements() {
+		stages = append(stages, rules.Stage{Name: string(node.Member("stage").Text()), Hash: string(node.Member("hash").Text())})
+	}
+	found, ok, err := rules.ProveStage(stages, name)
+	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
 // textPlace is where the text of a part may be: a piece of content, or, where member is
