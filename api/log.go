@@ -26,13 +26,16 @@ const immutable = "max-age=31536000, immutable"
 // cacheable says who may keep what never changes: everybody, or only the caller, for
 // as long as he is the same, where a cache would hand it to those who may not have it.
 func (s *Server) cacheable(l *ledger.Ledger, h http.Header) {
-	if s.config.Access.Required() && !l.Public() {
+	if !s.open(l) {
 		h.Set(echo.HeaderCacheControl, "private, "+immutable)
 		h.Add(echo.HeaderVary, echo.HeaderAuthorization)
 		return
 	}
 	h.Set(echo.HeaderCacheControl, "public, "+immutable)
 }
+
+// open reports whether everybody may read a ledger's log.
+func (s *Server) open(l *ledger.Ledger) bool { return !s.config.Access.Required() || l.Public() }
 
 // checkpoint answers the last signed checkpoint.
 func (s *Server) checkpoint(c echo.Context) error {
@@ -43,7 +46,9 @@ func (s *Server) checkpoint(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	if s.open(l) {
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	}
 	checkpoint := l.Head().Checkpoint
 	if unchanged(c, checkpoint, "") {
 		return c.NoContent(http.StatusNotModified)
