@@ -197,7 +197,39 @@ func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("it is no JSON object: %.60q", text)
 	}
+	if len(text) > maxElements && elements(text) > maxElements {
+		return fmt.Errorf("its arrays have more than %d elements", maxElements)
+	}
 	return json.Unmarshal(text, value)
+}
+
+// maxElements bounds the elements of all arrays of an answer. One of two bytes can take some hundred bytes of memory.
+const maxElements = 1 << 20
+
+// elements counts the elements of all arrays of a JSON text, up to a few more than maxElements. Of a text that is no
+// JSON the number is of no use.
+func elements(text []byte) int {
+	n, inText := 0, false
+	var arrays []bool // of the values that the place is in, the innermost last: arrays, else objects
+	for i := 0; i < len(text) && n <= maxElements; i++ {
+		switch c := text[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '[' || c == '{':
+			arrays = append(arrays, c == '[')
+			if c == '[' {
+				n++
+			}
+		case (c == ']' || c == '}') && len(arrays) > 0:
+			arrays = arrays[:len(arrays)-1]
+		case c == ',' && len(arrays) > 0 && arrays[len(arrays)-1]:
+			n++
+		}
+	}
+	return n
 }
 
 // withBody adds a request's body.

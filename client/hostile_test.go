@@ -143,6 +143,24 @@ func TestListsThatLeadRound(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
+// An answer of few bytes must not take much memory: a row of a list takes some hundred bytes, whatever its JSON.
+func TestAnswersOfManyElementsAreRefused(t *testing.T) {
+	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
+		many := strings.Repeat(element+",", 1<<20)
+		for _, answer := range []string{`{"rows":[` + many + element + `]}`, `{"rows":[{"event":{"a\"]":{},"b":[` + many + element + `]}}]}`} {
+			server, _ := answering(t, text(answer))
+			_, err := connect(t, server.URL).Ledger("default").Records.List(nil).Page(t.Context(), "")
+			require.ErrorIs(t, err, client.ErrAnswer)
+			require.ErrorContains(t, err, "elements")
+		}
+	}
+	few := strings.Repeat(`"[,",`, 1<<20-2) // commas in texts part no elements
+	server, _ := answering(t, text(`{"rows":[{"event":{"a":[`+few+`""]}}]}`))
+	page, err := connect(t, server.URL).Ledger("default").Records.List(nil).Page(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, page.Rows, 1)
+}
+
 // Names go into paths whole: none leads to another place.
 func TestPathsAreEscaped(t *testing.T) {
 	var paths collected[string]
