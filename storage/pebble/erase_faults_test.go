@@ -176,7 +176,7 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	require.True(t, open.First())
 	db.eraser.patience = 0
 	_, err = db.eraser.pass(t.Context())
-	require.ErrorContains(t, err, "still there: tables that are not in force")
+	require.ErrorContains(t, err, "still there: obsolete tables")
 	require.Equal(t, 3, pending(t, db))
 
 	db.eraser.patience = time.Minute
