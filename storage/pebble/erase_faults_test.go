@@ -176,7 +176,7 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	require.True(t, open.First())
 	db.eraser.patience = 0
 	_, err = db.eraser.pass(t.Context())
-	require.ErrorContains(t, err, "still there: obsolete tables")
+	require.ErrorContains(t, err, "not deleted yet: obsolete tables")
 	require.Equal(t, 3, pending(t, db))
 
 	db.eraser.patience = time.Minute
