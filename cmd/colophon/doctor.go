@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"colophon/internal/cli"
-	"colophon/internal/datadir"
 	"colophon/internal/remote"
 	"colophon/internal/server"
 )
@@ -20,9 +17,9 @@ the disk under it, the limits and the clock of the machine, the address, its
 certificate, and, where a server answers, the server and its ledgers.
 
 It judges the settings that it is given, as serve is: by flags, variables and a
-configuration file. With no flag but --data and with a server running on the folder,
-it judges that server's settings, where the system shows them (Linux, to the server's
-user and root).
+configuration file. Give it those of the server. What the server shows in its metrics,
+such as its open files and its GOMEMLIMIT, is judged as the server has it; else the
+limits of this command are judged, so run it where the server runs, and as its user.
 
 It changes nothing (to time the disk it writes a small file and removes it), works
 whether a server runs on the folder or not, and prints no secret. What only the owner
@@ -58,9 +55,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			d := &doctor{Console: c, now: time.Now()}
 			d.settings = readSettings(o.file, c.Env, command.Flags())
-			d.holder = lockHolder(filepath.Join(datadir.Database(d.data()), "LOCK"))
-			d.machine = lookAtMachine(d.holder.pid)
-			d.compareSettings(givesSettings(command.Flags()))
+			d.machine = lookAtMachine()
 			d.disk = lookAtDisk(d.data())
 			if c.Environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
 				o.ask.URL, d.own = d.settings.server(), true
@@ -92,9 +87,8 @@ type doctor struct {
 	*cli.Console
 	now      time.Time
 	settings settings
-	holder   holder  // of the data folder
-	machine  machine // that this is run on
-	disk     disk    // under the data folder
+	machine  machine    // that this is run on
+	disk     fileSystem // under the data folder
 	server   serverAnswers
 	own      bool             // the server that is asked is where the settings have it listen
 	issuers  map[string]error // by URL, why an issuer of the access file does not answer; nil: it does
@@ -102,14 +96,6 @@ type doctor struct {
 
 // data is the data folder.
 func (d *doctor) data() string { return d.settings.config.Data }
-
-// givesSettings reports whether a command line sets anything about a server but its
-// folder.
-func givesSettings(given *pflag.FlagSet) bool {
-	found := given.Changed("config")
-	flagsOf(server.Config{}).VisitAll(func(f *pflag.Flag) { found = found || f.Name != "data" && given.Changed(f.Name) })
-	return found
-}
 
 // ask asks the server, if one is named. The error is one of the command line.
 func (d *doctor) ask(ctx context.Context, options remote.Options) error {
@@ -153,7 +139,6 @@ func doctorChecks() []doctorCheck {
 		{"open files", checkFileLimit},
 		{"memory", checkMemory},
 		{"clock", checkClock},
-		{"surroundings", checkSurroundings},
 		{"server", checkServer},
 		{"authentication", checkAuthentication},
 		{"ledgers", checkLedgerKeys},

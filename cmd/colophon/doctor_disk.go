@@ -10,42 +10,62 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/disk"
+
 	"colophon/internal/datadir"
 )
 
-// disk is what the database is on.
-type disk struct {
-	kind    string // of file system, as mount has it; empty: not known
-	options string // of the mount
-	where   string // the folder that was looked at
+// fileSystem is what the database is on.
+type fileSystem struct {
+	kind     string // as mount has it; empty: not known
+	readOnly bool
+	where    string // the folder that was looked at
 
-	room    *room // nil: not known
-	roomErr error // why it is not known
+	usage    disk.UsageStat
+	usageErr error // why it is not known
 
 	sync    time.Duration // median of a small write and its sync
 	syncErr error         // it was not timed
 }
 
-// room is what a file system has room for.
-type room struct {
-	total, free   uint64 // bytes; free for others than root
-	files, unused uint64 // inodes; both 0 where they are not counted
-	readOnly      bool
-}
-
 // lookAtDisk looks at the file system of the database, or of where it would be.
-func lookAtDisk(data string) disk {
-	d := disk{where: resolved(datadir.Database(data))}
+func lookAtDisk(data string) fileSystem {
+	d := fileSystem{where: resolved(datadir.Database(data))}
 	if _, err := os.Stat(d.where); errors.Is(err, fs.ErrNotExist) {
 		d.where = resolved(data) // it would be made here
 	}
 	if absolute, err := filepath.Abs(d.where); err == nil {
 		d.where = absolute
 	}
-	d.kind, d.options = mountOf(d.where)
-	d.room, d.roomErr = roomOf(d.where)
-	d.sync, d.syncErr = timeSyncs(data, d.where)
+	d.kind, d.readOnly = mountOf(d.where)
+	if usage, err := disk.Usage(d.where); err != nil {
+		d.usageErr = fmt.Errorf("looking at the file system of %s: %w", d.where, err)
+	} else {
+		d.usage = *usage
+	}
+	d.sync, d.syncErr = timeSyncs(d.where)
 	return d
+}
+
+// mountOf returns the kind of file system that an absolute path without links is on, and
+// whether it is mounted read-only. The kind is empty where it is not known.
+func mountOf(path string) (kind string, readOnly bool) {
+	mounts, err := disk.Partitions(true)
+	if err != nil {
+		return "", false
+	}
+	return findMount(mounts, path)
+}
+
+// findMount finds the deepest mount point above a path, the last of several.
+func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly bool) {
+	deepest := -1
+	for _, m := range mounts {
+		if relative, err := filepath.Rel(m.Mountpoint, path); err == nil && filepath.IsLocal(relative) && len(m.Mountpoint) >= deepest {
+			deepest, kind, readOnly = len(m.Mountpoint), m.Fstype, slices.Contains(m.Opts, "ro")
+		}
+	}
+	return kind, readOnly
 }
 
 // resolved is where a path leads; the path itself if it leads nowhere.
@@ -59,14 +79,9 @@ func resolved(path string) string {
 // syncsTimed is how many syncs are timed.
 const syncsTimed = 48
 
-// timeSyncs is the median time to write 4 KiB and sync them, on the file system of the
-// database. The file is made in the data folder, unless the database is on another
-// file system, and removed.
-func timeSyncs(data, database string) (median time.Duration, err error) {
-	dir := data
-	if !sameDevice(data, database) {
-		dir = database
-	}
+// timeSyncs is the median time to write 4 KiB and sync them, in a file in a folder that
+// is removed again.
+func timeSyncs(dir string) (median time.Duration, err error) {
 	file, err := os.CreateTemp(dir, ".doctor-*.tmp")
 	if err != nil {
 		return 0, err
@@ -112,8 +127,6 @@ func checkFileSystem(d *doctor) []diagnosis {
 		return found(wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network: neither its locks nor its syncs can be relied on", d.disk.where, kind)
 	case isAnyOf(kind, foreignSystems):
 		return found(advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, which somebody else implements", d.disk.where, kind)
-	case slices.ContainsFunc(strings.Split(d.disk.options, ","), func(o string) bool { return o == "nobarrier" || o == "barrier=0" }):
-		return found(wrong, "mount it with barriers", "%s is mounted without barriers: a sync does not reach the disk", d.disk.where)
 	default:
 		return found(fine, "", "%s", kind)
 	}
@@ -131,33 +144,33 @@ const leastInodes = 10_000
 // checkSpace: there is room above the mark below which no writes are taken, for some
 // time.
 func checkSpace(d *doctor) []diagnosis {
-	r := d.disk.room
-	if d.disk.roomErr != nil {
-		return found(unchecked, "", "%v", d.disk.roomErr)
+	r := d.disk.usage
+	if d.disk.usageErr != nil {
+		return found(unchecked, "", "%v", d.disk.usageErr)
 	}
-	if r == nil {
+	if r.Total == 0 {
 		return found(unchecked, "", "how much room there is is not known here")
 	}
-	if r.readOnly {
+	if d.disk.readOnly {
 		return found(wrong, "mount it for writing", "the file system is mounted read-only")
 	}
-	mark := freeMark(uint64(d.settings.config.MinFreeSpace), r.total)
-	have := fmt.Sprintf("%s free of %s, mark at %s", inGiB(r.free), inGiB(r.total), inGiB(mark))
+	mark := freeMark(uint64(d.settings.config.MinFreeSpace), r.Total)
+	have := fmt.Sprintf("%s free of %s, mark at %s", inGiB(r.Free), inGiB(r.Total), inGiB(mark))
 	makeRoom := "make room, or give it a larger disk"
 	var list []diagnosis
 	days, known := d.daysLeft(mark)
 	switch {
-	case r.free < mark:
+	case r.Free < mark:
 		list = found(wrong, makeRoom, "%s: no writes are taken", have)
 	case known && days < daysShort:
 		list = found(wrong, makeRoom, "%s: enough for %.1f days at the growth of the last week", have, days)
 	case known && days < daysFew:
 		list = found(advice, makeRoom, "%s: enough for %.0f days at the growth of the last week", have, days)
-	case r.free < 2*mark:
+	case r.Free < 2*mark:
 		list = found(advice, makeRoom, "%s", have)
 	}
-	if r.files > 0 && r.unused < leastInodes {
-		list = append(list, found(advice, "remove small files, or make the file system anew with more inodes", "%d of %d inodes are unused", r.unused, r.files)...)
+	if r.InodesTotal > 0 && r.InodesFree < leastInodes {
+		list = append(list, found(advice, "remove small files, or make the file system anew with more inodes", "%d of %d inodes are unused", r.InodesFree, r.InodesTotal)...)
 	}
 	if known && days < 10_000 {
 		have = fmt.Sprintf("%s: enough for %.0f days at the growth of the last week", have, days)
@@ -175,11 +188,11 @@ func (d *doctor) daysLeft(mark uint64) (days float64, known bool) {
 	}
 	used := folderSize(datadir.Database(d.data())) + folderSize(datadir.Index(d.data()))
 	// Small logs say nothing: what an empty database takes counts for more.
-	if events < leastRated || recent == 0 || used == 0 || d.disk.room.free < mark {
+	if events < leastRated || recent == 0 || used == 0 || d.disk.usage.Free < mark {
 		return 0, false
 	}
 	perEvent := float64(used) / float64(events)
-	return float64(d.disk.room.free-mark) / (perEvent * recent), true
+	return float64(d.disk.usage.Free-mark) / (perEvent * recent), true
 }
 
 // folderSize is the length of all files in a folder, in bytes, as far as they can be

@@ -11,6 +11,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/safefile"
 )
 
 // asOwner is what to do about a file that only its owner can look at.
@@ -48,7 +49,7 @@ func checkOwner(d *doctor) []diagnosis {
 	if err != nil {
 		return found(unchecked, "", "the folder cannot be looked at")
 	}
-	owner, known := ownerOf(folder)
+	owner, known := safefile.Owner(folder)
 	if !known {
 		return found(unchecked, "", "this system's files have no owner that could be compared")
 	}
@@ -59,15 +60,11 @@ func checkOwner(d *doctor) []diagnosis {
 	if err != nil {
 		return found(wrong, "", "%v", err)
 	}
-	var list []diagnosis
-	if p := d.machine.process; p != nil && p.user != nil && *p.user != owner {
-		list = append(list, found(wrong, "stop it, and start it as the owner of the folder", "the server runs as user %d, and the folder belongs to user %d", *p.user, owner)...)
-	}
 	if others > 0 {
-		list = append(list, found(wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
-			"%s, such as %s, of others than user %d, who owns the folder", cli.Counted(others, "file"), example, owner)...)
+		return found(wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
+			"%s, such as %s, of others than user %d, who owns the folder", cli.Counted(others, "file"), example, owner)
 	}
-	return orFine(list, "everything belongs to user %d", owner)
+	return found(fine, "", "everything belongs to user %d", owner)
 }
 
 // filesOfOthers counts what is in a data folder and belongs to another user.
@@ -89,7 +86,7 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 		if entry.Name() == "lost+found" {
 			return fs.SkipDir
 		}
-		if user, _ := ownerOf(info); user != owner {
+		if user, _ := safefile.Owner(info); user != owner {
 			count, example = count+1, path
 		}
 		return nil

@@ -33,22 +33,14 @@ func checkServer(d *doctor) []diagnosis {
 	nameIt := "name it with --server, or give --listen and --tls-cert as serve has them"
 	var known misdirectedError
 	switch {
-	case a.url == "" && d.holder.held:
-		return found(advice, nameIt, "a server runs on the folder (process %d), and the settings do not say where it listens", d.holder.pid)
 	case a.url == "":
 		return found(unchecked, nameIt, "the settings do not say where a server listens")
 	case errors.As(a.err, &known):
 		return found(unchecked, known.advice, "%v", known.error)
-	case a.err != nil && d.holder.held:
-		return found(advice, nameIt, "something runs on the folder (process %d), and at %s: %v", d.holder.pid, a.url, a.err)
 	case a.err != nil:
 		return found(unchecked, "start it (colophon serve), or name another with --server", "%v", a.err)
 	}
 	var list []diagnosis
-	if d.holder.known && !d.holder.held {
-		list = append(list, found(advice, "name the server's folder with --data, or the folder's server with --server",
-			"the server at %s runs on another folder than %s, or another machine", a.url, d.data())...)
-	}
 	if a.ready != nil {
 		list = append(list, found(wrong, "do what it says", "it is not ready: %v", a.ready)...)
 	}

@@ -1,63 +1,52 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
+	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
+	"net/url"
 	"time"
 
-	"colophon/internal/cli"
+	"colophon/internal/memory"
 	"colophon/internal/server"
+	"colophon/ledger/index"
 )
 
-// machine is what the operating system gives to the server: to the process that runs on
-// the data folder where there is one that can be looked at, else to this one.
+// machine is what the operating system lets this command have.
 type machine struct {
-	process     *serverProcessInfo // nil: what follows is of this process
-	openFiles   uint64             // that a process may have; 0: not known
-	memory      uint64             // of the machine, in bytes; 0: not known
-	memoryLimit uint64             // of the process's control group; 0: none, or not known
-	// goMemory is GOMEMLIMIT in bytes, math.MaxInt64 where it is not set; 0: not known.
-	goMemory     int64
-	clockAdrift  bool   // the system says that nothing synchronises its clock
-	surroundings string // what kind of container it is; empty: none that is known
+	openFiles uint64 // 0: not known
+	memory    memory.Limits
 }
 
-// serverProcessInfo is what can be seen of the process that runs on the data folder.
-type serverProcessInfo struct {
-	user *int // who runs it; nil: not known
-	// arguments begin with the program's name; variables are NAME=VALUE, and may hold
-	// secrets. Both are empty where they cannot be seen.
-	arguments, variables []string
-	dir                  string // that it runs in; empty: not known
+func lookAtMachine() machine {
+	m := machine{memory: memory.Current()}
+	m.openFiles, _ = server.OpenFileLimit()
+	return m
 }
 
-// ofWhom says whose limits these are.
-func (m machine) ofWhom() string {
-	if m.process != nil {
-		return "the server"
+// fileLimit is how many files the server may open, as its metrics show, else this command.
+func (d *doctor) fileLimit() (limit uint64, whose string) {
+	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
+		return uint64(limit), "the server"
 	}
-	return "this command (a service may have others)"
+	return d.machine.openFiles, "this command (a service may have another limit)"
 }
 
 // checkFileLimit: the server may open as many files as the settings let it.
 func checkFileLimit(d *doctor) []diagnosis {
 	config := d.settings.config.LoadConfig
-	have, need := d.machine.openFiles, server.FilesNeeded(config)
+	have, whose := d.fileLimit()
+	need := server.FilesNeeded(config)
 	switch {
 	case have == 0:
 		return found(unchecked, "", "the limit is not known here")
 	case have < server.OtherFiles:
 		return found(wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, and the databases alone may need %d", d.machine.ofWhom(), have, server.OtherFiles)
+			"%s may open %d files, and the databases alone may need %d", whose, have, server.OtherFiles)
 	case have < need:
 		return found(advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
-			"%s may open %d files, and with %d connections it may need %d", d.machine.ofWhom(), have, config.MaxConnections, need)
+			"%s may open %d files, and with %d connections it may need %d", whose, have, config.MaxConnections, need)
 	}
-	return found(fine, "", "%s may open %d, and may need %d", d.machine.ofWhom(), have, need)
+	return found(fine, "", "%s may open %d, and may need %d", whose, have, need)
 }
 
 // otherMemory is about what a server takes that no setting bounds, the database's memory
@@ -69,36 +58,53 @@ func wantedMemory(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.MaxBodyMemory) + uint64(c.MaxAnswerMemory) + otherMemory
 }
 
-// checkMemory: what caches and bodies may take is there, and the garbage collector
-// knows how much.
-func checkMemory(d *doctor) []diagnosis {
-	m := d.machine
-	wanted := wantedMemory(d.settings.config.WithCaches(m.usable()))
-	have := m.memory
-	if m.memoryLimit != 0 && (have == 0 || m.memoryLimit < have) {
-		have = m.memoryLimit
+// memoryLimits are those of this command, and GOMEMLIMIT as the server's metrics show it
+// if the server is on this machine. config has the sizes of its caches.
+func (d *doctor) memoryLimits() (limits memory.Limits, config server.Config) {
+	limits = d.machine.memory
+	shown := d.server.gauges("go_gc_gomemlimit_bytes")[""]
+	if shown == 0 || !d.serverIsHere() {
+		return limits, d.settings.config.WithCaches(limits.Usable())
 	}
+	limits.Runtime = 0
+	config = d.settings.config.WithCaches(limits.Usable())
+	if shown < math.MaxInt64 {
+		limits.Runtime = uint64(shown)
+		config = d.settings.config.WithCaches(limits.Usable())
+		// The server takes from it what the index keeps outside the runtime's memory.
+		limits.Runtime += uint64(index.KeptBytes(int64(config.IndexCache)))
+	}
+	return limits, config
+}
+
+// serverIsHere reports whether a server answers that is on this machine.
+func (d *doctor) serverIsHere() bool {
+	u, err := url.Parse(d.server.url)
+	return err == nil && d.answers() && (d.own || server.Loopback(u.Hostname()))
+}
+
+// checkMemory: there is the memory that caches and bodies may take, and the garbage
+// collector knows how much.
+func checkMemory(d *doctor) []diagnosis {
+	limits, config := d.memoryLimits()
+	wanted, have := wantedMemory(config), limits.Available()
+	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
 	switch {
 	case have == 0:
 		return found(unchecked, "", "how much there is is not known here")
 	case have < wanted:
-		return found(wrong, "lower --cache, --index-cache, --max-body-memory and --max-answer-memory, or give it more", "caches, bodies and answers may take %d MiB, and there are %d MiB", inMiB(wanted), inMiB(have))
-	case m.goMemory == 0:
-		return found(unchecked, asOwner, "there are %d MiB; whether GOMEMLIMIT is set cannot be seen", inMiB(have))
-	case m.goMemory != math.MaxInt64 && uint64(m.goMemory) > have:
-		return found(wrong, "set it to nine tenths of what there is", "GOMEMLIMIT is %d MiB, and there are %d MiB", inMiB(uint64(m.goMemory)), inMiB(have))
-	case uint64(m.goMemory) < wanted:
-		return found(advice, "raise it, or lower --cache, --index-cache, --max-body-memory and --max-answer-memory", "GOMEMLIMIT is %d MiB, and caches, bodies and answers may take %d MiB: near the limit collecting garbage takes most of the time", inMiB(uint64(m.goMemory)), inMiB(wanted))
-	case m.goMemory == math.MaxInt64 && m.memoryLimit != 0:
-		return found(advice, "set GOMEMLIMIT="+byteText(m.memoryLimit/10*9)+" in its environment", "it is killed at %d MiB, and its garbage collector does not know", inMiB(m.memoryLimit))
+		return found(wrong, "lower "+lower+", or give it more", "caches, bodies and answers may take %d MiB, and there are %d MiB", inMiB(wanted), inMiB(have))
+	case limits.Runtime > have:
+		return found(wrong, "set it to nine tenths of what there is", "GOMEMLIMIT is %d MiB, and there are %d MiB", inMiB(limits.Runtime), inMiB(have))
+	case limits.Runtime != 0 && limits.Runtime < wanted:
+		return found(advice, "raise it, or lower "+lower, "GOMEMLIMIT is %d MiB, and caches, bodies and answers may take %d MiB: near the limit collecting garbage takes most of the time", inMiB(limits.Runtime), inMiB(wanted))
+	case limits.Runtime == 0 && limits.Container != 0:
+		return found(advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "it is killed at %d MiB, and its garbage collector does not know", inMiB(limits.Container))
 	}
 	return found(fine, "", "%d MiB, of which caches, bodies and answers may take %d MiB", inMiB(have), inMiB(wanted))
 }
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
-
-// byteText is a number of bytes in whole MiB, as GOMEMLIMIT has it.
-func byteText(bytes uint64) string { return cli.Decimal(inMiB(bytes)) + "MiB" }
 
 // clockTolerance is how far clocks may be apart, which includes the way to the server.
 const clockTolerance = 2 * time.Second
@@ -116,73 +122,8 @@ func checkClock(d *doctor) []diagnosis {
 	if apart := d.server.skew.Abs(); apart > clockTolerance {
 		list = append(list, found(advice, synchronise, "this clock and the server's are %s apart", apart.Round(time.Second))...)
 	}
-	if d.machine.clockAdrift {
-		list = append(list, found(advice, synchronise, "nothing synchronises this machine's clock, as far as it knows")...)
-	}
 	if d.server.date.IsZero() {
 		return orFine(list, "%s; no server was there to compare it with", d.now.UTC().Format(time.RFC3339))
 	}
 	return orFine(list, "%s, as the server has it", d.now.UTC().Format(time.RFC3339))
-}
-
-// checkSurroundings: what the program may want of where it runs.
-func checkSurroundings(d *doctor) []diagnosis {
-	var list []diagnosis
-	dir := os.TempDir()
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		list = append(list, found(advice, "set TMPDIR to a folder, as the data folder, where you run it", "there is no folder %s for temporary files, which colophon metrics needs (serve does not)", dir)...)
-	}
-	where := "no container that is known"
-	if d.machine.surroundings != "" {
-		where = "in a container (" + d.machine.surroundings + ")"
-	}
-	return orFine(list, "%s; neither HOME nor an init process is needed", where)
-}
-
-// containerHint is the kind of container that the files and variables of this process
-// show, under a root folder.
-func containerHint(root string, env func(string) (string, bool)) string {
-	if _, ok := env("KUBERNETES_SERVICE_HOST"); ok {
-		return "Kubernetes"
-	}
-	for file, kind := range map[string]string{".dockerenv": "Docker", "run/.containerenv": "Podman"} {
-		if _, err := os.Stat(filepath.Join(root, file)); !errors.Is(err, fs.ErrNotExist) {
-			return kind
-		}
-	}
-	return ""
-}
-
-// goMemoryLimit is GOMEMLIMIT among NAME=VALUE pairs in bytes, math.MaxInt64 if it is
-// not set, and 0 for what the Go runtime would not take.
-func goMemoryLimit(environment []string) int64 {
-	for _, pair := range environment {
-		value, ok := strings.CutPrefix(pair, "GOMEMLIMIT=")
-		if !ok {
-			continue
-		}
-		if value == "" || value == "off" {
-			return math.MaxInt64
-		}
-		var size cli.Size
-		if size.UnmarshalText([]byte(value)) != nil && size.UnmarshalText([]byte(strings.TrimSuffix(value, "B"))) != nil {
-			return 0
-		}
-		return int64(size)
-	}
-	return math.MaxInt64
-}
-
-// usable is the memory that the process may use, in bytes; 0 if nothing is known of it.
-func (m machine) usable() uint64 {
-	have := uint64(m.goMemory)
-	for _, limit := range [...]uint64{m.memory, m.memoryLimit} {
-		if limit != 0 && (have == 0 || limit < have) {
-			have = limit
-		}
-	}
-	if have == math.MaxInt64 {
-		return 0
-	}
-	return have
 }

@@ -23,10 +23,6 @@ type settings struct {
 	err    error         // why serve would refuse them
 	// strangers are the names of variables that look like settings and are none.
 	strangers []string
-	// ofServer says that they are those of the server that runs on the folder; else
-	// others are what it has otherwise.
-	ofServer bool
-	others   []string
 }
 
 // readSettings resolves the settings as serve does. A file that cannot be read leaves
@@ -53,7 +49,8 @@ var (
 // strangers are the names of COLOPHON_ variables, of NAME=VALUE pairs, that nothing
 // reads.
 func strangers(environment []string) []string {
-	flags := flagsOf(server.Config{})
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&server.Config{}).Bind(flags)
 	var names []string
 	for _, pair := range environment {
 		rest, ours := strings.CutPrefix(pair, "COLOPHON_")
@@ -82,10 +79,6 @@ func (s settings) server() string {
 func checkSettings(d *doctor) []diagnosis {
 	s := d.settings
 	var list []diagnosis
-	if len(s.others) > 0 {
-		list = append(list, found(advice, "leave the flags out, so that the server's are judged, or give this command the same",
-			"the server that runs on the folder has other settings: %s", strings.Join(s.others, ", "))...)
-	}
 	if s.err != nil {
 		list = append(list, found(wrong, "correct it; serve does not start with it", "%v", s.err)...)
 	}
@@ -96,9 +89,6 @@ func checkSettings(d *doctor) []diagnosis {
 	if s.file != "" {
 		list = append(list, changeable(s.file)...)
 		from = s.file + ", " + from
-	}
-	if s.ofServer {
-		return orFine(list, "%s of the server that runs on the folder (process %d)", from, d.holder.pid)
 	}
 	return orFine(list, "%s are as serve takes them", from)
 }

@@ -14,7 +14,9 @@ import (
 // givenFlags are flags of serve with a command line.
 func givenFlags(t testing.TB, args ...string) *pflag.FlagSet {
 	t.Helper()
-	flags := flagsOf(server.Config{}.WithDefaults())
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config := server.Config{}.WithDefaults()
+	config.Bind(flags)
 	require.NoError(t, flags.Parse(args))
 	return flags
 }
@@ -52,44 +54,4 @@ func TestReadSettingsGoesOnWithoutABadFile(t *testing.T) {
 	s = readSettings("", nothing, givenFlags(t, "--listen", "nonsense"))
 	require.ErrorContains(t, s.err, "nonsense")
 	require.Equal(t, "data", s.config.Data)
-}
-
-func TestDoctorJudgesTheSettingsOfTheServerThatRuns(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("max-page: 7\n"), 0o600))
-	compare := func(given bool, args ...string) *doctor {
-		d := someDoctor(t)
-		d.machine.process = &serverProcessInfo{
-			arguments: append([]string{"colophon"}, args...), dir: dir,
-			variables: []string{"COLOPHON_LOG_FORMAT=json", "COLOPHON_TOKEN=secret"},
-		}
-		d.compareSettings(given)
-		return d
-	}
-	same := someDoctor(t)
-	same.compareSettings(false)
-	require.False(t, same.settings.ofServer, "no process")
-	require.False(t, compare(false, "import", "-").settings.ofServer, "no server")
-
-	d := compare(false, "serve", "--nonsense")
-	require.False(t, d.settings.ofServer, "of another version")
-	requireVerdict(t, checkSettings(d), advice, "nonsense")
-
-	args := []string{"serve", "--data", "/elsewhere", "--listen", "0.0.0.0:1", "--insecure", "--config", "c.yaml", "--tls-cert", "c.pem", "--tls-key", "/k.pem"}
-	d = compare(false, args...)
-	require.NotEqual(t, "/elsewhere", d.data())
-	require.Equal(t, "0.0.0.0:1", d.settings.config.Listen)
-	require.Equal(t, 7, d.settings.config.MaxPage)
-	require.Equal(t, filepath.Join(dir, "c.pem"), d.settings.config.TLSCert)
-	require.Equal(t, "/k.pem", d.settings.config.TLSKey)
-	requireVerdict(t, checkSettings(d), fine, filepath.Join(dir, "c.yaml")+", flags and variables of the server")
-
-	d = compare(true, "serve", "--listen", "0.0.0.0:1", "--insecure", "--config", "c.yaml")
-	require.Equal(t, "127.0.0.1:8080", d.settings.config.Listen)
-	requireVerdict(t, checkSettings(d), advice, "--insecure true, --listen 0.0.0.0:1, --log-format json, --max-page 7")
-}
-
-func TestGivesSettings(t *testing.T) {
-	require.False(t, givesSettings(givenFlags(t, "--data", "d")))
-	require.True(t, givesSettings(givenFlags(t, "--data", "d", "--listen", "127.0.0.1:1")))
 }

@@ -36,7 +36,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file; remove it", name)
 	}
-	if err == nil { // of the process, as the engine's is: doctor asks which process has it
+	if err == nil { // of the process, as the engine's is
 		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})
 	}
 	if err != nil {

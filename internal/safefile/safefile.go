@@ -126,7 +126,7 @@ func checkLinkOwner(path string) error {
 	if err != nil || info.Mode().Type() != fs.ModeSymlink {
 		return err
 	}
-	if owner, known := ownerOf(info); known && owner != os.Geteuid() && owner != 0 {
+	if owner, known := Owner(info); known && owner != os.Geteuid() && owner != 0 {
 		return fmt.Errorf("%s is a link of another user, of id %d; remove it, or run: chown -h %d %s", path, owner, os.Geteuid(), path)
 	}
 	return nil
@@ -181,7 +181,7 @@ func CheckNamed(path string, secret bool) error {
 // CheckOwner refuses a file or folder of another user. The administrator may work with
 // those of the folder's owner.
 func CheckOwner(path string, info fs.FileInfo) error {
-	owner, known := ownerOf(info)
+	owner, known := Owner(info)
 	self := os.Geteuid()
 	if !known || owner == self || owner == 0 {
 		return nil
@@ -195,7 +195,7 @@ func CheckOwner(path string, info fs.FileInfo) error {
 		if err != nil {
 			return err
 		}
-		if around, _ := ownerOf(folder); around == owner {
+		if around, _ := Owner(folder); around == owner {
 			return nil
 		}
 	}

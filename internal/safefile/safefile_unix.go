@@ -14,8 +14,8 @@ const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 // hasBits reports whether a mode has one of the bits.
 func hasBits(info fs.FileInfo, bits fs.FileMode) bool { return info.Mode().Perm()&bits != 0 }
 
-// ownerOf is the id of the user to whom a file belongs.
-func ownerOf(info fs.FileInfo) (uid int, known bool) {
+// Owner returns the id of the user who owns a file.
+func Owner(info fs.FileInfo) (uid int, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return 0, false
