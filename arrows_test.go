@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"internal/backup":              {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/datadir":             {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/server":              {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/record", "storage", "storage/pebble"},
+	"internal/doctor":              {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":   {},
 	"internal/memory":              {},
 	"internal/remote":              {"client", "internal/cli", "internal/safefile"},

@@ -1,20 +1,21 @@
 package main
 
 import (
-	"context"
-	"net/http"
-	"time"
+	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"colophon/internal/cli"
-	"colophon/internal/remote"
+	"colophon/internal/doctor"
 	"colophon/internal/server"
 )
 
 const doctorHelp = `Look at a deployment and say what to change: the data folder, its keys and tokens,
 the disk under it, the limits and the clock of the machine, the address, its
-certificate, and, where a server answers, the server and its ledgers.
+certificate, and, if a server answers, the server and its ledgers.
 
 It judges the settings that it is given, as serve is: by flags, variables and a
 configuration file. Give it those of the server. What the server shows in its metrics,
@@ -23,28 +24,20 @@ limits of this command are judged, so run it where the server runs, and as its u
 
 It changes nothing (to time the disk it writes a small file and removes it), works
 whether a server runs on the folder or not, and prints no secret. What only the owner
-of the folder may see is checked when he runs it, or root does.
+of the folder can read is checked if the owner or root runs it.
 
 The server is asked with the token that other commands use. Scopes read and metrics
-on all ledgers show everything; what others show is checked, and the rest named.
+on all ledgers show everything; with others, the report names what was not checked.
 
-The issuers that --access-file names are asked where their keys are.
+The issuers that --access-file names are asked for their discovery documents.
 
 Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong,
 2 bad arguments, 3 with --strict, nothing is wrong but something was not checked.`
 
-// doctorOptions is the command line of doctor beside the settings of serve.
-type doctorOptions struct {
-	file string // of configuration
-	ask  remote.Options
-	json bool
-	// strict makes it a failure that something was not checked.
-	strict bool
-}
-
 func newDoctor(c *cli.Console) *cobra.Command {
-	flagged := server.Config{}.WithDefaults()
-	var o doctorOptions
+	settings := server.Config{}.WithDefaults()
+	o := doctor.Options{Version: buildVersion()}
+	var strict, asJSON bool
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check a deployment, and say what to change",
@@ -53,110 +46,61 @@ func newDoctor(c *cli.Console) *cobra.Command {
   colophon doctor --config /etc/colophon.yaml --server https://ledger.example.org --json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			d := &doctor{Console: c, now: time.Now()}
-			d.settings = readSettings(o.file, c.Env, command.Flags())
-			d.machine = lookAtMachine()
-			d.disk = lookAtDisk(d.data())
+			o.Flags = command.Flags()
 			if c.Environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
-				o.ask.URL, d.own = d.settings.server(), true
+				o.Server.URL = ""
 			}
-			if err := d.ask(command.Context(), o.ask); err != nil {
+			report, err := doctor.Examine(command.Context(), c, o)
+			if err != nil {
 				return err
 			}
-			d.askIssuers(command.Context())
-			report := newDoctorReport(d.judge())
-			if err := report.print(c, o.json); err != nil {
+			if err := printReport(c, report, asJSON); err != nil {
 				return err
 			}
-			return report.outcome(o.strict)
+			return doctorOutcome(report, strict)
 		},
 	}
-	flagged.Bind(command.Flags())
-	command.Flags().StringVar(&o.file, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
-	o.ask.Bind(c, command.Flags())
-	server := command.Flags().Lookup("server")
-	server.Usage, server.DefValue = server.Usage+"; default where the settings have it listen", ""
-	command.Flags().BoolVar(&o.strict, "strict", false, "fail, with exit code 3, where something could not be checked")
-	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
+	flags := command.Flags()
+	settings.Bind(flags)
+	flags.StringVar(&o.ConfigFile, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
+	o.Server.Bind(c, flags)
+	url := flags.Lookup("server")
+	url.Usage, url.DefValue = url.Usage+"; default where the settings have it listen", ""
+	flags.BoolVar(&strict, "strict", false, "fail, with exit code 3, if something could not be checked")
+	flags.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return command
 }
 
-// doctor is what is known of a deployment. It is gathered first; the checks then
-// judge it, and read small files of the data folder.
-type doctor struct {
-	*cli.Console
-	now      time.Time
-	settings settings
-	machine  machine    // that this is run on
-	disk     fileSystem // under the data folder
-	server   serverAnswers
-	own      bool             // the server that is asked is where the settings have it listen
-	issuers  map[string]error // by URL, why an issuer of the access file does not answer; nil: it does
-}
-
-// data is the data folder.
-func (d *doctor) data() string { return d.settings.config.Data }
-
-// ask asks the server, if one is named. The error is one of the command line.
-func (d *doctor) ask(ctx context.Context, options remote.Options) error {
-	if options.URL == "" {
-		return nil
+// doctorOutcome is how the command ends: with an error if something is wrong or, if strict, was not
+// checked.
+func doctorOutcome(report doctor.Report, strict bool) error {
+	switch {
+	case report.Verdict == doctor.Wrong:
+		return &cli.ExitError{Code: cli.ExitFailed}
+	case strict && !report.Complete():
+		return cli.Exitf(cli.ExitUnchecked, "not everything could be checked (--strict)")
 	}
-	asked, err := newClient(d.Console, options)
-	if err != nil {
-		return err
-	}
-	if d.own && options.CAFile == "" {
-		d.settings.trustOwn(asked)
-	}
-	metrics := asked
-	if base := server.URLOf("http", d.settings.config.MetricsListen); base != "" {
-		metrics = &httpClient{base: base, http: &http.Client{}}
-	}
-	d.server = ask(ctx, asked, metrics)
 	return nil
 }
 
-// doctorChecks are all checks, in the order in which they are shown.
-func doctorChecks() []doctorCheck {
-	return []doctorCheck{
-		{"settings", checkSettings},
-		{"data folder", checkFolder},
-		{"owner", checkOwner},
-		{"signing keys", checkKeys},
-		{"copy of the keys", checkKeyCopy},
-		{"tokens", checkTokens},
-		{"access file", checkAccessFile},
-		{"issuers", checkIssuers},
-		{"address", checkAddress},
-		{"proxies", checkProxies},
-		{"rates", checkRates},
-		{"certificate", checkCertificate},
-		{"metrics address", checkMetricsAddress},
-		{"file system", checkFileSystem},
-		{"free space", checkSpace},
-		{"sync", checkSync},
-		{"open files", checkFileLimit},
-		{"memory", checkMemory},
-		{"clock", checkClock},
-		{"server", checkServer},
-		{"authentication", checkAuthentication},
-		{"ledgers", checkLedgerKeys},
-		{"log", checkLog},
-		{"public logs", checkPublic},
-		{"index", checkIndex},
-		{"erasure", checkErasure},
+// printReport prints a table that fits the terminal, or JSON.
+func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
+	if asJSON {
+		return cli.WriteJSON(c, report)
 	}
+	_, err := fmt.Fprint(c.Out, report.Text(terminalWidth(c.Out)))
+	return err
 }
 
-// judge runs all checks.
-func (d *doctor) judge() []diagnosis {
-	var all []diagnosis
-	for _, check := range doctorChecks() {
-		for _, found := range check.run(d) {
-			found.Check = check.name
-			all = append(all, found)
-		}
+// terminalWidth is the width of a terminal in characters; 0 if out is not a terminal.
+func terminalWidth(out io.Writer) int {
+	file, ok := cli.Unfiltered(out).(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
 	}
-	return all
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }

@@ -123,15 +123,15 @@ func (t *tokenCommand) create(request access.NewToken) error {
 // sayUnknown says what a token is for that is not there yet: the data folder, which
 // was made now or was empty, or ledgers. A name may have been mistyped.
 func (t *tokenCommand) sayUnknown(grant access.Grant, made bool) {
-	names, err := keyNames(t.data)
+	names, err := datadir.KeyNames(t.data)
 	_, noDatabase := os.Stat(datadir.Database(t.data))
 	switch {
 	case made:
-		t.Say("made a new data folder %s; if a server runs already, name its folder with --data", resolved(t.data))
+		t.Say("made a new data folder %s; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.Say("there is no ledger in %s yet; if a server runs already, name its folder with --data", resolved(t.data))
+		t.Say("there is no ledger in %s yet; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
 	}
 	for _, name := range grant.Ledgers {
 		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {

@@ -3,11 +3,24 @@
 package datadir
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"colophon/internal/cli"
 	"colophon/ledger"
 )
+
+// Resolve follows the links of a path. It returns the path itself if that leads nowhere.
+func Resolve(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
 
 // Database is the folder of the engine that holds the log.
 func Database(data string) string { return filepath.Join(data, "db") }
@@ -24,6 +37,22 @@ func Access(data string) string { return filepath.Join(data, "access") }
 // Keys are the files of the signing keys.
 func Keys(data string) ledger.KeyFiles {
 	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
+}
+
+// KeyNames are the names of the ledgers whose signing keys are in the data folder, sorted.
+func KeyNames(data string) ([]string, error) {
+	entries, err := os.ReadDir(Keys(data).Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, isKey := strings.CutSuffix(entry.Name(), ".key"); isKey {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // SigningKeys are in variables of the environment, or else in files of the data folder.

@@ -33,3 +33,19 @@ func TestUsable(t *testing.T) {
 	debug.SetMemoryLimit(1 << 60)
 	require.Less(t, memory.Usable(), uint64(1<<60), "the machine has less")
 }
+
+func TestLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits            memory.Limits
+		available, usable uint64
+	}{
+		"nothing is known":       {memory.Limits{}, 0, 0},
+		"a machine":              {memory.Limits{Machine: 8 * gib}, 8 * gib, 8 * gib},
+		"a container":            {memory.Limits{Machine: 8 * gib, Container: 2 * gib}, 2 * gib, 2 * gib},
+		"GOMEMLIMIT":             {memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: gib}, 2 * gib, gib},
+		"GOMEMLIMIT is too high": {memory.Limits{Machine: 8 * gib, Runtime: 9 * gib}, 8 * gib, 8 * gib},
+	} {
+		require.Equal(t, c.available, c.limits.Available(), name)
+		require.Equal(t, c.usable, c.limits.Usable(), name)
+	}
+}

@@ -1,0 +1,240 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/disk"
+
+	"colophon/internal/datadir"
+)
+
+// fileSystem is what the database is on.
+type fileSystem struct {
+	where    string // the absolute path of the database, or of the data folder if there is none
+	kind     string // such as ext4; empty: not known
+	readOnly bool
+
+	usage    disk.UsageStat
+	usageErr error // why usage is not known
+
+	sync    time.Duration // median of a small write and its sync
+	syncErr error         // why it was not timed
+}
+
+// inspectDisk looks at the file system of the database, or of the data folder if there is no
+// database yet.
+func inspectDisk(data string) fileSystem {
+	d := fileSystem{where: datadir.Resolve(datadir.Database(data))}
+	if _, err := os.Stat(d.where); errors.Is(err, fs.ErrNotExist) {
+		d.where = datadir.Resolve(data)
+	}
+	if absolute, err := filepath.Abs(d.where); err == nil {
+		d.where = absolute
+	}
+	d.kind, d.readOnly = mountOf(d.where)
+	if usage, err := disk.Usage(d.where); err != nil {
+		d.usageErr = fmt.Errorf("looking at the file system of %s: %w", d.where, err)
+	} else {
+		d.usage = *usage
+	}
+	d.sync, d.syncErr = timeSyncs(d.where)
+	return d
+}
+
+// mountOf returns the kind of file system that an absolute path without links is on, and
+// whether it is mounted read-only. The kind is empty if it is not known.
+func mountOf(path string) (kind string, readOnly bool) {
+	mounts, err := disk.Partitions(true)
+	if err != nil {
+		return "", false
+	}
+	return findMount(mounts, path)
+}
+
+// findMount finds the deepest mount point above a path. If several are equally deep, the last
+// one covers the others.
+func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly bool) {
+	deepest := -1
+	for _, m := range mounts {
+		if relative, err := filepath.Rel(m.Mountpoint, path); err == nil && filepath.IsLocal(relative) && len(m.Mountpoint) >= deepest {
+			deepest, kind, readOnly = len(m.Mountpoint), m.Fstype, slices.Contains(m.Opts, "ro")
+		}
+	}
+	return kind, readOnly
+}
+
+// syncsTimed is how many syncs are timed.
+const syncsTimed = 48
+
+// timeSyncs is the median time to write 4 KiB and sync them, in a file that it makes in the
+// folder and removes.
+func timeSyncs(dir string) (median time.Duration, err error) {
+	file, err := os.CreateTemp(dir, ".doctor-*.tmp")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	var block [4096]byte
+	times := make([]time.Duration, syncsTimed)
+	for i := range times {
+		begin := time.Now()
+		if _, err := file.Write(block[:]); err != nil {
+			return 0, err
+		}
+		if err := file.Sync(); err != nil {
+			return 0, err
+		}
+		times[i] = time.Since(begin)
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// Prefixes of kinds of file systems.
+var (
+	temporaryFileSystems = []string{"tmpfs", "ramfs", "overlay", "aufs", "unionfs"}
+	networkFileSystems   = []string{"nfs", "cifs", "smb", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "afs", "lustre", "beegfs", "fuse.ceph"}
+	userSpaceFileSystems = []string{"fuse", "9p", "virtiofs", "vboxsf", "prl_fs"}
+)
+
+func hasAnyPrefix(text string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
+}
+
+// checkFileSystem: the file system survives a restart, and a sync on it can be relied on.
+func checkFileSystem(d *deployment) []Finding {
+	switch kind := d.disk.kind; {
+	case kind == "":
+		return finding(NotChecked, "make sure that it is a local disk", "this system does not say what kind of file system it is")
+	case hasAnyPrefix(kind, temporaryFileSystems):
+		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s: it is gone after a restart", d.disk.where, kind)
+	case hasAnyPrefix(kind, networkFileSystems):
+		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network: its locks and syncs cannot be relied on", d.disk.where, kind)
+	case hasAnyPrefix(kind, userSpaceFileSystems):
+		return finding(Advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, which a program outside of the kernel implements", d.disk.where, kind)
+	default:
+		return finding(OK, "", "%s", kind)
+	}
+}
+
+// If free space lasts for fewer days, that is Wrong or Advice.
+const (
+	daysWrong  = 7
+	daysAdvice = 30
+)
+
+// minInodes is how many unused inodes there should be.
+const minInodes = 10_000
+
+// checkSpace: free space above the mark, below which the server takes no writes, lasts for some
+// time.
+func checkSpace(d *deployment) []Finding {
+	u := d.disk.usage
+	if d.disk.usageErr != nil {
+		return finding(NotChecked, "", "%v", d.disk.usageErr)
+	}
+	if u.Total == 0 {
+		return finding(NotChecked, "", "this system does not say how much space is free")
+	}
+	if d.disk.readOnly {
+		return finding(Wrong, "mount it for writing", "the file system is mounted read-only")
+	}
+	mark := freeMark(uint64(d.settings.config.MinFreeSpace), u.Total)
+	have := fmt.Sprintf("%s free of %s, mark at %s", inGiB(u.Free), inGiB(u.Total), inGiB(mark))
+	makeRoom := "free some space, or use a larger disk"
+	var list []Finding
+	days, known := d.daysLeft(mark)
+	switch {
+	case u.Free < mark:
+		list = finding(Wrong, makeRoom, "%s: the server takes no writes", have)
+	case known && days < daysWrong:
+		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at the growth of the last week", have, days)
+	case known && days < daysAdvice:
+		list = finding(Advice, makeRoom, "%s: enough for %.0f days at the growth of the last week", have, days)
+	case u.Free < 2*mark:
+		list = finding(Advice, makeRoom, "%s", have)
+	}
+	if u.InodesTotal > 0 && u.InodesFree < minInodes {
+		list = append(list, finding(Advice, "remove small files, or use a file system with more inodes", "%d of %d inodes are unused", u.InodesFree, u.InodesTotal)...)
+	}
+	if known && days < 10_000 {
+		have = fmt.Sprintf("%s: enough for %.0f days at the growth of the last week", have, days)
+	}
+	return orOK(list, "%s", have)
+}
+
+// minEvents is the fewest events from which growth is computed: of a smaller log, the files of
+// an empty database are the larger part.
+const minEvents = 1000
+
+// daysLeft is how long the space above the mark lasts at the growth of the last week, which the
+// server's ledgers show.
+func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
+	events, recent := uint64(0), 0.0
+	for _, l := range d.server.ledgers {
+		events += l.TreeSize
+		recent += l.perDay
+	}
+	used := folderSize(datadir.Database(d.data())) + folderSize(datadir.Index(d.data()))
+	if events < minEvents || recent == 0 || used == 0 || d.disk.usage.Free < mark {
+		return 0, false
+	}
+	perEvent := float64(used) / float64(events)
+	return float64(d.disk.usage.Free-mark) / (perEvent * recent), true
+}
+
+// folderSize is the length of all files in a folder that can be read, in bytes.
+func folderSize(dir string) (total uint64) {
+	_ = filepath.WalkDir(datadir.Resolve(dir), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			total += uint64(info.Size())
+		}
+		return nil
+	})
+	return total
+}
+
+// freeMark is the free space below which the server takes no writes, in bytes, as
+// pebble.Config.MinFreeBytes has it. total is the size of the file system; set is 0 for the
+// default.
+func freeMark(set, total uint64) uint64 {
+	if set != 0 {
+		return set
+	}
+	return min(max(total/20, 32<<20), 1<<30)
+}
+
+func inGiB(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+
+// A faster sync cannot have reached a disk. A slower one makes each client wait.
+const (
+	syncTooFast = 20 * time.Microsecond
+	syncSlow    = 20 * time.Millisecond
+)
+
+// checkSync: syncs reach the disk, and do not take too long.
+func checkSync(d *deployment) []Finding {
+	took := d.disk.sync.Round(time.Microsecond)
+	switch {
+	case errors.Is(d.disk.syncErr, fs.ErrPermission):
+		return finding(NotChecked, asOwner, "%v", d.disk.syncErr)
+	case d.disk.syncErr != nil:
+		return finding(NotChecked, "", "%v", d.disk.syncErr)
+	case took < syncTooFast:
+		return finding(Advice, "make sure that a sync is not switched off: in the file system, the virtual machine, or the disk", "a sync takes %s, which no disk can do: acknowledged records may be lost if the power fails", took)
+	case took > syncSlow:
+		return finding(Advice, "give it a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and every answer to a write waits for one", took)
+	}
+	return finding(OK, "", "a sync takes %s (median of %d)", took, syncsTimed)
+}

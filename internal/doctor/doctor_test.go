@@ -1,0 +1,80 @@
+package doctor
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
+	"colophon/internal/server"
+)
+
+// testNow is the time of the deployments that tests make.
+var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// newDeployment has the default settings, an empty data folder, and no server; changes are applied.
+func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
+	t.Helper()
+	nothing := func(string) (string, bool) { return "", false }
+	d := &deployment{version: "v1.2.3", console: &cli.Console{Out: io.Discard, Err: io.Discard, Env: nothing}, now: testNow}
+	d.settings.config = server.Config{}.WithDefaults()
+	d.settings.config.Data = t.TempDir()
+	require.NoError(t, os.Chmod(d.data(), 0o700))
+	for _, change := range changes {
+		change(d)
+	}
+	return d
+}
+
+// withConfig changes the settings.
+func withConfig(change func(*server.Config)) func(*deployment) {
+	return func(d *deployment) { change(&d.settings.config) }
+}
+
+// requireFinding requires a finding with that verdict whose sentence has the words.
+func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string) {
+	t.Helper()
+	require.NotEmpty(t, list)
+	for _, d := range list {
+		require.NotEmpty(t, d.Found)
+		if d.Verdict == verdict && strings.Contains(d.Found, words) {
+			require.True(t, d.Do != "" || verdict == OK || verdict == NotChecked, "nothing is said to do about %q", d.Found)
+			return
+		}
+	}
+	require.Failf(t, "not found", "%s %q in %v", verdict, words, list)
+}
+
+// checkCase is a check of what is known.
+type checkCase struct {
+	name    string
+	change  func(*deployment)
+	verdict Verdict
+	words   string
+}
+
+func runCheckCases(t *testing.T, check func(*deployment) []Finding, cases []checkCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			requireFinding(t, check(newDeployment(t, c.change)), c.verdict, c.words)
+		})
+	}
+}
+
+func TestChecksOfAnUnknownDeployment(t *testing.T) {
+	names := make(map[string]bool)
+	for _, check := range allChecks() {
+		require.False(t, names[check.name], check.name)
+		names[check.name] = true
+	}
+	for _, d := range newDeployment(t).runChecks() {
+		require.True(t, names[d.Check])
+		require.NotEmpty(t, d.Found)
+		require.NotEqual(t, Wrong, d.Verdict, "%v", d)
+	}
+}

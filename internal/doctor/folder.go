@@ -1,0 +1,193 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/safefile"
+)
+
+// asOwner is what to do about a file that only its owner can read.
+const asOwner = "run this as the owner of the data folder, or as root"
+
+// checkFolder: the data folder exists, and only its owner can open it.
+func checkFolder(d *deployment) []Finding {
+	info, err := os.Stat(d.data())
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && d.settings.named:
+		return finding(Wrong, "correct the name; before a first start, run serve, which makes the folder", "there is no folder %s", d.data())
+	case errors.Is(err, fs.ErrNotExist):
+		return finding(Advice, "name the folder with --data; before a first start, run serve, which makes it", "there is no folder %s", d.data())
+	case errors.Is(err, fs.ErrPermission):
+		return finding(NotChecked, asOwner, "%v", err)
+	case err != nil:
+		return finding(Wrong, "", "%v", err)
+	case !info.IsDir():
+		return finding(Wrong, "name a folder with --data", "%s is not a folder", d.data())
+	case hasModes && info.Mode().Perm()&0o007 != 0:
+		return finding(Wrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s, with all texts (mode %o)", d.data(), info.Mode().Perm())
+	case hasModes && info.Mode().Perm()&0o070 != 0:
+		return finding(Advice, "run: chmod 700 "+d.data(), "a group can read %s, with all texts (mode %o)", d.data(), info.Mode().Perm())
+	}
+	if _, err := os.Stat(datadir.Database(d.data())); errors.Is(err, fs.ErrNotExist) {
+		return finding(Advice, "name the folder with --data; before a first start, run serve, which makes it", "%s holds no ledgers", d.data())
+	}
+	return finding(OK, "", "only its owner can read %s", d.data())
+}
+
+// checkOwner: all files belong to the owner of the folder. A command that root has run on the folder
+// leaves files that the server cannot open.
+func checkOwner(d *deployment) []Finding {
+	folder, err := os.Stat(d.data())
+	if err != nil {
+		return finding(NotChecked, "", "the folder cannot be read")
+	}
+	owner, known := safefile.Owner(folder)
+	if !known {
+		return finding(NotChecked, "", "files have no owner on this system")
+	}
+	others, example, err := filesOfOthers(datadir.Resolve(d.data()), owner)
+	if errors.Is(err, fs.ErrPermission) {
+		return finding(NotChecked, asOwner, "%v", err)
+	}
+	if err != nil {
+		return finding(Wrong, "", "%v", err)
+	}
+	if others > 0 {
+		return finding(Wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
+			"%s, such as %s, do not belong to user %d, the owner of the folder", cli.Counted(others, "file"), example, owner)
+	}
+	return finding(OK, "", "everything belongs to user %d", owner)
+}
+
+// filesOfOthers counts files and folders in a data folder that belong to another user.
+func filesOfOthers(data string, owner int) (count uint64, example string, err error) {
+	err = filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a server removes files all the time
+		}
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if entry.Name() == "lost+found" {
+			return fs.SkipDir
+		}
+		if user, _ := safefile.Owner(info); user != owner {
+			count, example = count+1, path
+		}
+		return nil
+	})
+	return count, example, err
+}
+
+// checkKeys: each signing key can be used, and only its owner can read it. Staged and unknown files
+// are reported.
+func checkKeys(d *deployment) []Finding {
+	dir := datadir.Keys(d.data()).Dir
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return finding(NotChecked, asOwner, "%v", err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return finding(Wrong, "", "%v", err)
+	case len(entries) == 0:
+		if _, err := os.Stat(datadir.Database(d.data())); err == nil {
+			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "there is a database but no key in %s", dir)
+		}
+		return finding(OK, "", "there are none yet; the first start makes one")
+	}
+	var list []Finding
+	if info, err := os.Stat(dir); err == nil && hasModes && info.Mode().Perm()&0o077 != 0 {
+		list = append(list, finding(Wrong, "run: chmod 700 "+dir, "other users can read %s (mode %o)", dir, info.Mode().Perm())...)
+	}
+	var good []string
+	for _, entry := range entries {
+		name, isKey := strings.CutSuffix(entry.Name(), ".key")
+		if !isKey {
+			list = append(list, checkOtherFile(d, entry.Name())...)
+			continue
+		}
+		switch _, err := datadir.Keys(d.data()).Load(name); {
+		case errors.Is(err, fs.ErrPermission):
+			list = append(list, finding(NotChecked, asOwner, "%v", err)...)
+		case err != nil:
+			list = append(list, finding(Wrong, "do what it says, or restore the file from a backup", "%v", err)...)
+		default:
+			good = append(good, name)
+		}
+	}
+	list = append(list, checkLostKeys(d)...)
+	return orOK(list, "%s: %s", cli.Counted(uint64(len(good)), "key"), strings.Join(good, ", "))
+}
+
+// checkLostKeys names the ledgers that have signed, as their marks show, but have no signing
+// key in a file or a variable.
+func checkLostKeys(d *deployment) []Finding {
+	marks, err := filepath.Glob(filepath.Join(datadir.Marks(d.data()).Dir, "*.checkpoint"))
+	if err != nil {
+		return finding(Wrong, "", "%v", err)
+	}
+	var list []Finding
+	keys := datadir.SigningKeys(d.console, d.data())
+	for _, path := range marks {
+		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
+		_, err := os.Lstat(keys.Path(name))
+		if value, _ := d.console.Env(keys.Variable(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
+			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger takes no writes",
+				"ledger %s has signed, as its mark shows, but %s has no signing key of it", name, keys.Dir)...)
+		}
+	}
+	return list
+}
+
+// checkOtherFile judges a file in the folder of keys that is not the signing key of a ledger.
+func checkOtherFile(d *deployment, file string) []Finding {
+	path := filepath.Join(datadir.Keys(d.data()).Dir, file)
+	if strings.HasSuffix(file, ".vkey") {
+		return nil // the verifier key of a signing key in a variable
+	}
+	name, staged := strings.CutSuffix(file, ".key.new")
+	if name, next := strings.CutSuffix(file, ".key.next"); next {
+		return finding(Advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s waits to follow the key of ledger %s", path, name)
+	}
+	if name, previous := strings.CutSuffix(file, ".key.previous"); previous {
+		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "%s still signs beside the newest key of ledger %s", path, name)
+	}
+	if !staged {
+		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; a crash may have left it", path)
+	}
+	signer, err := datadir.Keys(d.data()).Staged(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return finding(NotChecked, asOwner, "%v", err)
+	}
+	if err != nil {
+		return finding(Wrong, "do what it says, or remove the file", "%v", err)
+	}
+	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s waits for its ledger, of origin %s, to be created", path, signer.Origin())
+}
+
+// checkKeyCopy reminds the operator to keep a copy, which cannot be seen from here.
+func checkKeyCopy(d *deployment) []Finding {
+	names, err := datadir.KeyNames(d.data())
+	if err != nil {
+		return finding(NotChecked, asOwner, "%v", err)
+	}
+	if len(names) == 0 {
+		return finding(OK, "", "there is no key to copy")
+	}
+	return finding(Advice, "keep a copy of "+datadir.Keys(d.data()).Dir+" in a safe place, apart from copies of the database",
+		"whether there is a copy cannot be seen from here; a lost key cannot be replaced")
+}

@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+)
+
+// Bounds of an issuer's answer.
+const (
+	issuerTimeout   = 5 * time.Second
+	issuerMaxAnswer = 1 << 20 // bytes
+)
+
+// askIssuers asks every issuer of the access file for its discovery document.
+func (d *deployment) askIssuers(ctx context.Context) {
+	if d.settings.config.AccessFile == "" {
+		return
+	}
+	rules, err := access.ReadRules(d.settings.config.AccessFile)
+	if err != nil {
+		return // checkAccessFile reports it
+	}
+	d.issuers = make(map[string]error)
+	for _, o := range rules.OIDC {
+		d.issuers[o.Issuer] = askIssuer(ctx, o.Issuer)
+	}
+}
+
+// askIssuer returns nil if the issuer answers with its discovery document. Like the server, it
+// follows no redirect.
+func askIssuer(ctx context.Context, issuer string) error {
+	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", request.URL, response.Status)
+	}
+	var document struct {
+		Issuer string `json:"issuer"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, issuerMaxAnswer)).Decode(&document); err != nil {
+		return fmt.Errorf("%s is no discovery document: %w", request.URL, err)
+	}
+	if document.Issuer != issuer {
+		return fmt.Errorf("%s is of the issuer %q", request.URL, document.Issuer)
+	}
+	return nil
+}
+
+// checkIssuers: each issuer answers, under the name that the access file has.
+func checkIssuers(d *deployment) []Finding {
+	var list []Finding
+	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {
+		if err := d.issuers[issuer]; err != nil {
+			list = append(list, finding(Wrong, "correct the issuer in the access file, or the network; for a private certificate authority set SSL_CERT_FILE, for the server too",
+				"the tokens of %s cannot be verified: %v", issuer, err)...)
+		}
+	}
+	if len(d.issuers) == 0 {
+		return finding(OK, "", "none")
+	}
+	return orOK(list, "%s: %s", cli.Counted(uint64(len(d.issuers)), "issuer"), strings.Join(slices.Sorted(maps.Keys(d.issuers)), ", "))
+}

@@ -1,0 +1,279 @@
+package doctor
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"colophon/api/access"
+	"colophon/client"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/remote"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// noServer is the finding of a check that needs a server, if no server answers.
+func (d *deployment) noServer() []Finding {
+	return finding(NotChecked, "", "no server answers")
+}
+
+// answers reports whether a server answers.
+func (d *deployment) answers() bool { return d.server.url != "" && d.server.err == nil }
+
+// checkServer: the server answers, is ready, and has the version of this program.
+func checkServer(d *deployment) []Finding {
+	a := d.server
+	nameIt := "name it with --server, or give --listen and --tls-cert as serve has them"
+	var misdirected *remote.MisdirectedError
+	switch {
+	case a.url == "":
+		return finding(NotChecked, nameIt, "the settings do not say where a server listens")
+	case errors.As(a.err, &misdirected):
+		return finding(NotChecked, misdirected.Advice, "%v", misdirected.Err)
+	case a.err != nil:
+		return finding(NotChecked, "start it (colophon serve), or name another with --server", "%v", a.err)
+	}
+	var list []Finding
+	if a.ready != nil {
+		list = append(list, finding(Wrong, "do what it says", "it is not ready: %v", a.ready)...)
+	}
+	if a.version != d.version {
+		list = append(list, finding(Advice, "use one version of both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
+	}
+	return orOK(list, "%s at %s is ready", a.version, a.url)
+}
+
+// checkAuthentication: the server asks for credentials if the settings say so.
+func checkAuthentication(d *deployment) []Finding {
+	if !d.answers() {
+		return d.noServer()
+	}
+	required, err := d.authentication()
+	switch {
+	case err != nil:
+		return finding(NotChecked, asOwner, "%v", err)
+	case d.server.open && required:
+		return finding(Wrong, "make sure that these settings are those of the server, then restart it", "the server answers without credentials, and the settings say that it should not")
+	case d.server.open:
+		return finding(OK, "", "the server asks for no credentials, as the settings say")
+	}
+	return finding(OK, "", "the server asks for credentials")
+}
+
+// checkLedgerKeys: every ledger has its key in the folder, every key its ledger, and the ledgers
+// that tokens name exist.
+func checkLedgerKeys(d *deployment) []Finding {
+	if !d.answers() {
+		return d.noServer()
+	}
+	if d.server.ledgersErr != nil {
+		return finding(NotChecked, "give a token with COLOPHON_TOKEN or --token-file", "%v", d.server.ledgersErr)
+	}
+	names, err := datadir.KeyNames(d.data())
+	if err != nil {
+		return finding(NotChecked, asOwner, "%v", err)
+	}
+	known := make(map[string]bool)
+	var list []Finding
+	for _, l := range d.server.ledgers {
+		known[l.Name] = true
+		list = append(list, checkLedgerKey(d, l)...)
+	}
+	// With a token, a client sees only the ledgers that the token has a grant on.
+	if d.server.open {
+		for _, name := range names {
+			if !known[name] {
+				list = append(list, finding(Wrong, "restore the database of that ledger; to begin another log, move the key away", "key %q has signed a ledger that the server does not have", name)...)
+			}
+		}
+		list = append(list, checkTokenLedgers(d, known)...)
+	}
+	return orOK(list, "%s, each with its key: %s", cli.Counted(uint64(len(known)), "ledger"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+}
+
+// checkLedgerKey: the key of a ledger is in the folder, and the ledger signs with it.
+func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
+	signer, err := datadir.Keys(d.data()).Load(l.Name)
+	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).SignedPath(l.Name))
+	switch {
+	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
+		return nil // the key is in a variable
+	case errors.Is(err, fs.ErrPermission):
+		return finding(NotChecked, asOwner, "%v", err)
+	case err != nil:
+		return finding(Wrong, "restore the key before the server ends: it does not start again without it", "the key of ledger %s: %v", cli.Plain(l.Name), err)
+	case signer.Verifier().String() != l.VerifierKey:
+		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key by an older one", "ledger %s signs with another key than the one in the folder", cli.Plain(l.Name))
+	}
+	return nil
+}
+
+// checkTokenLedgers finds tokens that name ledgers which do not exist.
+func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
+	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
+	tokens, err := store.List()
+	if err != nil {
+		return nil // checkTokens reports it
+	}
+	missing := unknownLedgers(tokens, d.now, func(name string) bool { return known[name] })
+	if len(missing) == 0 {
+		return nil
+	}
+	return finding(Advice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
+}
+
+// checkLog: the last events of each ledger are a chain that ends in the ledger's tip, and the
+// receipt of the last event verifies.
+func checkLog(d *deployment) []Finding {
+	if !d.answers() {
+		return d.noServer()
+	}
+	var list []Finding
+	events, logs := uint64(0), 0
+	for _, l := range d.server.ledgers {
+		if l.logErr != nil {
+			list = append(list, finding(NotChecked, "use a token of scope read or log", "ledger %s: %v", cli.Plain(l.Name), l.logErr)...)
+			continue
+		}
+		key, whose := d.verifierOf(l)
+		if err := l.verify(key); err != nil {
+			list = append(list, finding(Wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, by %s: %v", cli.Plain(l.Name), whose, err)...)
+		}
+		events, logs = events+uint64(len(l.entries)), logs+1
+	}
+	if logs == 0 && len(list) == 0 {
+		return finding(NotChecked, "", "no ledger can be seen")
+	}
+	return orOK(list, "%s: the last %s chained, proved and signed", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
+}
+
+// verifierOf is the key that verifies a ledger's checkpoints: that in the folder, or that of the
+// server if the folder's cannot be read.
+func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
+	if signer, err := datadir.Keys(d.data()).Load(l.Name); err == nil {
+		return signer.Verifier().String(), "the key in the folder"
+	}
+	return l.VerifierKey, "the key that the server names"
+}
+
+// verify verifies the last events of a log and the receipt of the last one.
+func (l *ledgerAnswers) verify(key string) error {
+	verifier, err := proofs.ParseVerifier(key)
+	if err != nil {
+		return err
+	}
+	if uint64(len(l.entries)) != min(lastEvents, l.TreeSize) {
+		return fmt.Errorf("it has %d events, and the server answered %d of the last", l.TreeSize, len(l.entries))
+	}
+	chain := proofs.Chain{Size: l.TreeSize - uint64(len(l.entries))}
+	if prev, _, err := proofs.SplitEntry(l.entries[0].Entry); err != nil {
+		return err
+	} else if chain.Size > 0 {
+		chain.Tip = prev
+	}
+	for _, e := range l.entries {
+		if _, err := chain.Next(e.Entry); err != nil {
+			return err
+		}
+	}
+	if hex.EncodeToString(chain.Tip[:]) != l.Tip {
+		return fmt.Errorf("the chain of events ends in %x, and the ledger's tip is %s", chain.Tip, cli.Plain(l.Tip))
+	}
+	receipt, err := proofs.ParseReceipt(l.receipt)
+	if err != nil {
+		return err
+	}
+	if receipt.EventHash != chain.Tip {
+		return errors.New("the receipt of the last event is that of another event")
+	}
+	return receipt.Verify(verifier)
+}
+
+// checkPublic names the logs that can be read without credentials.
+func checkPublic(d *deployment) []Finding {
+	if !d.answers() {
+		return d.noServer()
+	}
+	if d.server.ledgersErr != nil {
+		return finding(NotChecked, "", "the ledgers cannot be listed")
+	}
+	var public []string
+	for _, l := range d.server.ledgers {
+		if l.Log == "public" {
+			public = append(public, cli.Plain(l.Name))
+		}
+	}
+	if len(public) == 0 {
+		return finding(OK, "", "none")
+	}
+	return finding(OK, "", "the events, though not the texts, can be read without credentials of %s", strings.Join(public, ", "))
+}
+
+// An index that is further behind, in events, is reported.
+const indexLagging = 10_000
+
+// checkIndex: the index of each ledger runs, and is not far behind.
+func checkIndex(d *deployment) []Finding {
+	if !d.answers() {
+		return d.noServer()
+	}
+	lag, running := d.server.gauges("colophon_index_lag_events"), d.server.gauges("colophon_index_running")
+	if lag == nil || running == nil {
+		return d.noMetrics()
+	}
+	var list []Finding
+	for _, name := range slices.Sorted(maps.Keys(lag)) {
+		switch {
+		case running[name] == 0:
+			list = append(list, finding(Wrong, "read the server's log and restart it; if that does not help, stop it and remove the folder "+datadir.Index(d.data()), "the index of ledger %s has stopped", cli.Plain(name))...)
+		case lag[name] > indexLagging:
+			list = append(list, finding(Advice, "wait, if there was an import or a rebuild; else the machine is too slow", "the index of ledger %s is %.0f events behind", cli.Plain(name), lag[name])...)
+		}
+	}
+	return orOK(list, "it follows %s", cli.Counted(uint64(len(lag)), "ledger"))
+}
+
+// Content that was erased longer ago should not be in the files any more.
+const erasureLate = time.Minute
+
+// checkErasure: the files have no erased content.
+func checkErasure(d *deployment) []Finding {
+	if !d.answers() {
+		return d.noServer()
+	}
+	pending := d.server.gauges("colophon_erasures_pending")
+	if pending == nil {
+		return d.noMetrics()
+	}
+	age := time.Duration(d.server.gauges("colophon_erasures_pending_age_seconds")[""]) * time.Second
+	switch n := pending[""]; {
+	case n > 0 && age > erasureLate:
+		return finding(Wrong, "let a backup that is under way end, and free disk space if it is short; the server's log says why", "%.0f erased texts are still in the files, the first since %s", n, age)
+	case n > 0:
+		return finding(Advice, "look again in a minute", "%.0f erased texts are in the files for now", n)
+	}
+	return finding(OK, "", "no erased text is in the files")
+}
+
+// noMetrics is the finding of a check that needs a metric, if the server does not show it.
+func (d *deployment) noMetrics() []Finding {
+	refused := (*client.Error)(nil)
+	switch {
+	case errors.As(d.server.metricsErr, &refused) && refused.Status == http.StatusNotFound:
+		return finding(NotChecked, "give --metrics-listen as serve has it", "the server has no /metrics at this address")
+	case errors.As(d.server.metricsErr, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
+		return finding(NotChecked, "use a token of scope metrics on all ledgers", "the server does not show its metrics to this command")
+	case d.server.metricsErr != nil:
+		return finding(NotChecked, "", "%v", d.server.metricsErr)
+	}
+	return finding(NotChecked, "use one version of both", "the server does not show that metric")
+}

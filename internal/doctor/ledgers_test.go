@@ -1,0 +1,194 @@
+package doctor
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/datadir"
+	"colophon/proofs"
+)
+
+// withServer has a server answer.
+func withServer(change func(*serverAnswers)) func(*deployment) {
+	return func(d *deployment) {
+		d.server = serverAnswers{url: "http://127.0.0.1:8080", version: d.version, date: testNow, open: true}
+		change(&d.server)
+	}
+}
+
+func TestCheckServer(t *testing.T) {
+	runCheckCases(t, checkServer, []checkCase{
+		{"good", withServer(func(*serverAnswers) {}), OK, "is ready"},
+		{"not asked", func(*deployment) {}, NotChecked, "do not say"},
+		{"silent", withServer(func(a *serverAnswers) { a.err = errors.New("connection refused") }), NotChecked, "connection refused"},
+		{"not ready", withServer(func(a *serverAnswers) { a.ready = errors.New("503 no room") }), Wrong, "503 no room"},
+		{"another version", withServer(func(a *serverAnswers) { a.version = "v0.0.1" }), Advice, "the server is v0.0.1"},
+	})
+}
+
+func TestCheckAuthentication(t *testing.T) {
+	withToken := func(open bool) func(*deployment) {
+		return func(d *deployment) {
+			withServer(func(a *serverAnswers) { a.open = open })(d)
+			makeToken(t, d.data(), testNow, "robot", access.Read, "default", time.Time{})
+		}
+	}
+	runCheckCases(t, checkAuthentication, []checkCase{
+		{"no server", func(*deployment) {}, NotChecked, "no server"},
+		{"none", withServer(func(*serverAnswers) {}), OK, "asks for no credentials, as the settings say"},
+		{"asks", withToken(false), OK, "asks for credentials"},
+		{"does not ask", withToken(true), Wrong, "answers without credentials"},
+	})
+}
+
+// namedLedger makes the key of a ledger and returns what its server answers.
+func namedLedger(t testing.TB, data, name string) ledgerAnswers {
+	t.Helper()
+	return ledgerAnswers{LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: makeKey(t, data, name).Verifier().String()}}
+}
+
+func TestCheckLedgerKeys(t *testing.T) {
+	d := newDeployment(t)
+	requireFinding(t, checkLedgerKeys(d), NotChecked, "no server")
+	first, second := namedLedger(t, d.data(), "first"), namedLedger(t, d.data(), "second")
+	withServer(func(a *serverAnswers) { a.ledgers = []ledgerAnswers{first, second} })(d)
+	requireFinding(t, checkLedgerKeys(d), OK, "2 ledgers, each with its key: first, second")
+	makeToken(t, d.data(), testNow, "robot", access.Read, "third", time.Time{})
+	requireFinding(t, checkLedgerKeys(d), Advice, `third (token "robot")`)
+
+	d.server.ledgers = []ledgerAnswers{first}
+	requireFinding(t, checkLedgerKeys(d), Wrong, `key "second" has signed a ledger`)
+	d.server.open = false // then the second may be one that the token is not for
+	requireFinding(t, checkLedgerKeys(d), OK, "1 ledger")
+
+	first.VerifierKey = second.VerifierKey
+	d.server.ledgers = []ledgerAnswers{first}
+	requireFinding(t, checkLedgerKeys(d), Wrong, "signs with another key")
+	require.NoError(t, os.Remove(datadir.Keys(d.data()).Path("first")))
+	requireFinding(t, checkLedgerKeys(d), Wrong, "the key of ledger first")
+	d.server.ledgersErr = errors.New("401 no")
+	requireFinding(t, checkLedgerKeys(d), NotChecked, "401 no")
+}
+
+// smallLog is a log of one event, as its server answers it.
+func smallLog(t testing.TB, data string) ledgerAnswers {
+	t.Helper()
+	const name = "default"
+	body := []byte(`{"actor":"anonymous","checks":{},"kind":"ledger_created","ledger":"default","record":{},"rules":1,"seq":0,"time":"2026-03-01T12:00:00.000000Z","v":1}`)
+	entry := proofs.AppendEntry(nil, proofs.Hash{}, body)
+	tip, leaf := proofs.EventHash(proofs.Hash{}, body), proofs.LeafHash(entry)
+	signer := makeKey(t, data, name)
+	checkpoint, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: leaf})
+	require.NoError(t, err)
+	receipt, err := proofs.NewReceipt(entry)
+	require.NoError(t, err)
+	receipt.Proof = &proofs.Proof{Event: body, Inclusion: proofs.Inclusion{TreeSize: 1}, Checkpoint: checkpoint}
+	return ledgerAnswers{
+		LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: signer.Verifier().String(), TreeSize: 1, Tip: hex.EncodeToString(tip[:])},
+		entries:           []wire.EventLine{{Entry: entry}},
+		receipt:           receipt.AppendJSON(nil),
+	}
+}
+
+func TestCheckLog(t *testing.T) {
+	changed := func(change func(*deployment, *ledgerAnswers)) func(*deployment) {
+		return func(d *deployment) {
+			l := smallLog(t, d.data())
+			change(d, &l)
+			withServer(func(a *serverAnswers) { a.ledgers = []ledgerAnswers{l} })(d)
+		}
+	}
+	runCheckCases(t, checkLog, []checkCase{
+		{"no server", func(*deployment) {}, NotChecked, "no server"},
+		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "no ledger can be seen"},
+		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the last 1 event chained, proved and signed"},
+		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), NotChecked, "403 no"},
+		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), Wrong, "the chain of events ends in"},
+		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), Wrong, "the ledger's tip is 00"},
+		{"a link is missing", changed(func(_ *deployment, l *ledgerAnswers) {
+			l.entries, l.TreeSize = append(l.entries, wire.EventLine{Entry: make([]byte, 100)}), 2
+		}), Wrong, "the event before it is"},
+		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "the server answered 1 of the last"},
+		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
+			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
+			makeKey(t, d.data(), l.Name)
+		}), Wrong, "by the key in the folder"},
+		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
+			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
+		}), OK, "signed"},
+		{"no receipt", changed(func(_ *deployment, l *ledgerAnswers) { l.receipt = []byte("{}") }), Wrong, "malformed"},
+	})
+}
+
+func TestCheckPublic(t *testing.T) {
+	with := func(log string) func(*deployment) {
+		return withServer(func(a *serverAnswers) {
+			a.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{Name: "default", Log: log}}}
+		})
+	}
+	runCheckCases(t, checkPublic, []checkCase{
+		{"no server", func(*deployment) {}, NotChecked, "no server"},
+		{"none", with("private"), OK, "none"},
+		{"one", with("public"), OK, "default"},
+		{"unknown", withServer(func(a *serverAnswers) { a.ledgersErr = errors.New("401") }), NotChecked, "cannot be listed"},
+	})
+}
+
+// metricsOf reads metrics as a server writes them.
+func metricsOf(t testing.TB, text string) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	require.NoError(t, err)
+	return families
+}
+
+func TestCheckIndexAndErasure(t *testing.T) {
+	with := func(lag, running, pending, age int) func(*deployment) {
+		return withServer(func(a *serverAnswers) {
+			a.metrics = metricsOf(t, fmt.Sprintf(`# TYPE colophon_index_lag_events gauge
+colophon_index_lag_events{ledger="default"} %d
+# TYPE colophon_index_running gauge
+colophon_index_running{ledger="default"} %d
+# TYPE colophon_erasures_pending gauge
+colophon_erasures_pending %d
+# TYPE colophon_erasures_pending_age_seconds gauge
+colophon_erasures_pending_age_seconds %d
+`, lag, running, pending, age))
+		})
+	}
+	without := func(err error) func(*deployment) {
+		return withServer(func(a *serverAnswers) { a.metricsErr = err })
+	}
+	missing := []checkCase{
+		{"no server", func(*deployment) {}, NotChecked, "no server"},
+		{"elsewhere", without(&client.Error{Problem: wire.Problem{Status: http.StatusNotFound}}), NotChecked, "no /metrics at this address"},
+		{"no scope", without(&client.Error{Problem: wire.Problem{Status: http.StatusForbidden}}), NotChecked, "does not show its metrics"},
+		{"failed", without(errors.New("broken pipe")), NotChecked, "broken pipe"},
+		{"another version", without(nil), NotChecked, "does not show that metric"},
+	}
+	runCheckCases(t, checkIndex, append([]checkCase{
+		{"good", with(3, 1, 0, 0), OK, "follows 1 ledger"},
+		{"behind", with(50_000, 1, 0, 0), Advice, "50000 events behind"},
+		{"stopped", with(0, 0, 0, 0), Wrong, "has stopped"},
+	}, missing...))
+	runCheckCases(t, checkErasure, append([]checkCase{
+		{"good", with(0, 1, 0, 0), OK, "no erased text"},
+		{"pending", with(0, 1, 2, 5), Advice, "2 erased texts"},
+		{"late", with(0, 1, 2, 90), Wrong, "since 1m30s"},
+	}, missing...))
+}

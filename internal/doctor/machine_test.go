@@ -1,0 +1,95 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/memory"
+	"colophon/ledger/index"
+)
+
+func TestCheckFileLimit(t *testing.T) {
+	with := func(files uint64) func(*deployment) { return func(d *deployment) { d.machine.openFiles = files } }
+	runCheckCases(t, checkFileLimit, []checkCase{
+		{"unknown", with(0), NotChecked, "does not say"},
+		{"many", with(65536), OK, "this command (a service may have another limit) may open 65536"},
+		{"few", with(4096), Advice, "4096 connections"},
+		{"too few", with(1024), Wrong, "the databases alone"},
+		{"of the server", func(d *deployment) {
+			with(65536)(d)
+			withServer(func(a *serverAnswers) {
+				a.metrics = metricsOf(t, "# TYPE process_max_fds gauge\nprocess_max_fds 1024\n")
+			})(d)
+		}, Wrong, "the server may open 1024"},
+	})
+}
+
+func TestCheckMemory(t *testing.T) {
+	const gib = 1 << 30
+	with := func(l memory.Limits) func(*deployment) { return func(d *deployment) { d.machine.memory = l } }
+	// A server on this machine shows its GOMEMLIMIT, and this command has another.
+	shown := func(limit float64) func(*deployment) {
+		return func(d *deployment) {
+			d.machine.memory = memory.Limits{Machine: 8 * gib, Runtime: 700 << 20}
+			withServer(func(a *serverAnswers) {
+				a.metrics = metricsOf(t, fmt.Sprintf("# TYPE go_gc_gomemlimit_bytes gauge\ngo_gc_gomemlimit_bytes %g\n", limit))
+			})(d)
+		}
+	}
+	runCheckCases(t, checkMemory, []checkCase{
+		{"unknown", with(memory.Limits{}), NotChecked, "does not say"},
+		{"enough", with(memory.Limits{Machine: 8 * gib}), OK, "8192 MiB"},
+		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), OK, "2048 MiB"},
+		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "there are 256 MiB"},
+		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "there are 256 MiB"},
+		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), Advice, "does not know"},
+		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), Wrong, "GOMEMLIMIT is 2048 MiB"},
+		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), Advice, "GOMEMLIMIT is 300 MiB"},
+		{"limit of the server", shown(300 << 20), Advice, "GOMEMLIMIT is 300 MiB"},
+		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, and there are 8192 MiB"},
+		{"limit of the server unset", shown(math.MaxInt64), OK, "8192 MiB"},
+		{"limit of the server without what the index keeps", func(d *deployment) {
+			d.settings.config.IndexCache = 4 * gib
+			shown(5*gib - float64(index.KeptBytes(4*gib)))(d)
+		}, OK, "8192 MiB"},
+		{"limit of a server elsewhere", func(d *deployment) {
+			shown(300 << 20)(d)
+			d.server.url = "https://ledger.example.org"
+		}, Advice, "GOMEMLIMIT is 700 MiB"},
+		{"a larger index", func(d *deployment) {
+			d.machine.memory = memory.Limits{Machine: 8 * gib}
+			d.settings.config.IndexCache = 8 * gib
+		}, Wrong, "caches, bodies and answers"},
+		{"larger caches", func(d *deployment) {
+			d.machine.memory = memory.Limits{Machine: 8 * gib}
+			d.settings.config.Cache = 8 * gib
+		}, Wrong, "caches, bodies and answers"},
+	})
+}
+
+func TestInspectMachineKnowsThisOne(t *testing.T) {
+	m := inspectMachine()
+	require.NotZero(t, m.memory.Machine)
+	if hasModes {
+		require.NotZero(t, m.openFiles)
+	}
+}
+
+func TestCheckClock(t *testing.T) {
+	lastEvent := func(at time.Time) func(*deployment) {
+		return func(d *deployment) {
+			d.server.date = testNow
+			d.server.ledgers = []ledgerAnswers{{lastEvent: at}}
+		}
+	}
+	runCheckCases(t, checkClock, []checkCase{
+		{"alone", func(*deployment) {}, OK, "there is no server to compare it with"},
+		{"right", lastEvent(testNow.Add(-time.Minute)), OK, "the server's clock agrees"},
+		{"behind the log", lastEvent(testNow.Add(time.Hour)), Wrong, "1h0m0s behind the last event"},
+		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, Advice, "1m0s apart"},
+	})
+}

@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+)
+
+// checkAddress: the server asks for credentials if other machines reach it, and they are sent
+// encrypted.
+func checkAddress(d *deployment) []Finding {
+	config := d.settings.config
+	host, _, err := net.SplitHostPort(config.Listen)
+	if err != nil {
+		return finding(NotChecked, "", "--listen is not an address")
+	}
+	required, err := d.authentication()
+	if err != nil {
+		return finding(NotChecked, asOwner, "%v", err)
+	}
+	makeToken := "make a token: colophon token create --help" // #nosec G101 -- a command
+	local, encrypted := cli.Loopback(host), config.TLSCert != ""
+	switch {
+	case local && config.Insecure:
+		return finding(Advice, "leave --insecure out", "only this machine reaches %s, and --insecure would open any other address", config.Listen)
+	case local && required:
+		return finding(OK, "", "only this machine reaches %s, with credentials", config.Listen)
+	case local:
+		return finding(OK, "", "only this machine reaches %s; every user of it may do everything", config.Listen)
+	case !required && !config.Insecure:
+		return finding(Wrong, makeToken, "others reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
+	case !required:
+		return finding(Wrong, makeToken+", and leave --insecure out", "everyone who reaches %s may write, read and erase everything", config.Listen)
+	case config.Insecure:
+		return finding(Advice, "leave --insecure out", "others reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
+	case !encrypted && len(config.TrustedProxies) == 0:
+		return finding(Wrong, "set --tls-cert and --tls-key; or have a proxy in front speak TLS, and name it with --trusted-proxies", "others reach %s, and tokens travel unencrypted", config.Listen)
+	case !encrypted:
+		return finding(Advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "others reach %s, and from the proxy on tokens travel unencrypted", config.Listen)
+	}
+	return finding(OK, "", "others reach %s with credentials, over TLS", config.Listen)
+}
+
+// authentication reports whether the settings and the data folder ask for credentials.
+func (d *deployment) authentication() (required bool, err error) {
+	if d.settings.config.AccessFile != "" {
+		return true, nil
+	}
+	_, err = os.Lstat(datadir.Access(d.data())) // as the server does
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// checkProxies: only proxies may name the address of a client.
+func checkProxies(d *deployment) []Finding {
+	for _, network := range d.settings.config.TrustedProxies {
+		if ones, _ := network.Mask.Size(); ones == 0 {
+			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For of every address: a client can claim any number of addresses, and no limit bounds it")
+		}
+	}
+	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
+		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.Loopback(host) {
+			return finding(Advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine reaches %s, but --allow-host has other names: all requests that a proxy passes on count as those of one address", c.Listen)
+		}
+	}
+	return finding(OK, "", "the server trusts X-Forwarded-For of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
+}
+
+// checkRates: the rate of requests of other machines is limited.
+func checkRates(d *deployment) []Finding {
+	config := d.settings.config
+	host, _, _ := net.SplitHostPort(config.Listen)
+	switch {
+	case config.RateLimit > 0 || config.AddressRateLimit > 0:
+		return finding(OK, "", "requests are limited")
+	case cli.Loopback(host):
+		return finding(OK, "", "no rate is limited, and only this machine reaches %s", config.Listen)
+	}
+	return finding(Advice, "set --rate-limit, and --address-rate-limit", "others reach %s, and no rate of requests is limited", config.Listen)
+}
+
+// A certificate that expires sooner is reported.
+const certificateExpiresSoon = 21 * 24 * time.Hour
+
+// checkCertificate: the certificate fits its key and is valid for some time and for the host that
+// the server listens on; only the owner can read the key.
+func checkCertificate(d *deployment) []Finding {
+	config := d.settings.config
+	if config.TLSCert == "" || config.TLSKey == "" {
+		return finding(OK, "", "none: the server speaks http")
+	}
+	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
+	if errors.Is(err, fs.ErrPermission) {
+		return finding(NotChecked, "run this as the user of the server", "%v", err)
+	}
+	if err != nil {
+		return finding(Wrong, "put a certificate and its own key there", "%s, %s: %v", config.TLSCert, config.TLSKey, err)
+	}
+	var list []Finding
+	if info, err := os.Stat(config.TLSKey); err == nil && hasModes && info.Mode().Perm()&0o007 != 0 {
+		list = append(list, finding(Wrong, "run: chmod o= "+config.TLSKey, "every user of this machine can read %s", config.TLSKey)...)
+	}
+	leaf := pair.Leaf
+	renew := "renew it; the server takes the new files without a restart"
+	switch left := leaf.NotAfter.Sub(d.now); {
+	case left <= 0:
+		list = append(list, finding(Wrong, renew, "it expired on %s", leaf.NotAfter.Format(time.DateOnly))...)
+	case d.now.Before(leaf.NotBefore):
+		list = append(list, finding(Wrong, "wait, or correct the clock", "it is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
+	case left < certificateExpiresSoon:
+		list = append(list, finding(Advice, renew, "it expires on %s", leaf.NotAfter.Format(time.DateOnly))...)
+	}
+	host, _, _ := net.SplitHostPort(config.Listen)
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) && leaf.VerifyHostname(host) != nil {
+		list = append(list, finding(Advice, "make sure that clients use a name that it has", "it is not valid for %s, where the server listens, but for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
+	}
+	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
+}
+
+// certificateNames are the names and addresses of a certificate, for a sentence.
+func certificateNames(names []string, addresses []net.IP) string {
+	all := append([]string{}, names...)
+	for _, a := range addresses {
+		all = append(all, a.String())
+	}
+	if len(all) == 0 {
+		return "no name"
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkMetricsAddress: only this machine reaches the metrics and profiles.
+func checkMetricsAddress(d *deployment) []Finding {
+	config := d.settings.config
+	if config.MetricsListen == "" {
+		return finding(OK, "", "none: /metrics is at the server's address, and needs the scope metrics if the server asks for credentials")
+	}
+	host, _, err := net.SplitHostPort(config.MetricsListen)
+	switch {
+	case err != nil:
+		return finding(Wrong, "write host:port, like 127.0.0.1:9091", "--metrics-listen: %v", err)
+	case cli.Loopback(host):
+		return finding(OK, "", "only this machine reaches %s", config.MetricsListen)
+	case config.Pprof:
+		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "everyone who reaches %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
+	}
+	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "everyone who reaches %s sees the names and numbers of all ledgers", config.MetricsListen)
+}

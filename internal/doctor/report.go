@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"colophon/internal/cli"
+)
+
+// Verdict is how a check comes out.
+type Verdict string
+
+// The verdicts.
+const (
+	OK         Verdict = "ok"
+	Advice     Verdict = "advice"      // it works; something could be better
+	Wrong      Verdict = "wrong"       // it does not work, or is not safe
+	NotChecked Verdict = "not checked" // it cannot be seen from here
+)
+
+// Finding is what one check has found.
+type Finding struct {
+	Check   string  `json:"check"` // the name of the check
+	Verdict Verdict `json:"verdict"`
+	Found   string  `json:"found"`        // a sentence
+	Do      string  `json:"do,omitempty"` // what to do about it; empty: nothing
+}
+
+// finding is a single finding. do may be empty.
+func finding(verdict Verdict, do, format string, args ...any) []Finding {
+	return []Finding{{Verdict: verdict, Found: fmt.Sprintf(format, args...), Do: do}}
+}
+
+// orOK returns the list, or one finding that all is well if the list is empty.
+func orOK(list []Finding, format string, args ...any) []Finding {
+	if len(list) > 0 {
+		return list
+	}
+	return finding(OK, "", format, args...)
+}
+
+// Report is all findings about a deployment.
+type Report struct {
+	// Verdict is the worst of Wrong, Advice and OK that a finding has.
+	Verdict Verdict   `json:"verdict"`
+	Checks  []Finding `json:"checks"`
+}
+
+func newReport(list []Finding) Report {
+	r := Report{Verdict: OK, Checks: list}
+	for _, f := range list {
+		if f.Verdict == Wrong || f.Verdict == Advice && r.Verdict == OK {
+			r.Verdict = f.Verdict
+		}
+	}
+	return r
+}
+
+// Complete reports whether everything could be checked.
+func (r Report) Complete() bool {
+	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
+}
+
+// Text is a table of all findings, and a line that counts them. Lines are broken at a width in
+// characters; 0 means never.
+func (r Report) Text(width int) string {
+	names, counts := 0, make(map[Verdict]int)
+	for _, f := range r.Checks {
+		names = max(names, utf8.RuneCountInString(f.Check))
+		counts[f.Verdict]++
+	}
+	var text strings.Builder
+	indent := names + len(NotChecked) + 4
+	for _, f := range r.Checks {
+		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(NotChecked), f.Verdict, names, f.Check, fold(cli.Plain(f.Found), width, indent))
+		if f.Do != "" {
+			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(cli.Plain(f.Do), width, indent+2))
+		}
+	}
+	fmt.Fprintf(&text, "\n%d wrong, %d advice, %d ok, %d not checked\n", counts[Wrong], counts[Advice], counts[OK], counts[NotChecked])
+	return text.String()
+}
+
+// minColumn is the least width of folded text, in characters, even if the terminal is narrower.
+const minColumn = 30
+
+// fold breaks a text at spaces so that lines end before the width. All lines but the first
+// are indented.
+func fold(text string, width, indent int) string {
+	if width == 0 {
+		return text
+	}
+	room := max(width-indent, minColumn)
+	var folded strings.Builder
+	used := 0
+	for word := range strings.SplitSeq(text, " ") {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case used == 0:
+		case used+1+length > room:
+			folded.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			folded.WriteByte(' ')
+			used++
+		}
+		folded.WriteString(word)
+		used += length
+	}
+	return folded.String()
+}

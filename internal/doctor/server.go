@@ -1,0 +1,305 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"sort"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/remote"
+	"colophon/internal/server"
+)
+
+// serverAnswers are the answers of a server to all that the checks want to know.
+type serverAnswers struct {
+	url string // empty: no server was asked
+	err error  // why no server answers: all that follows is empty
+
+	version string
+	ready   error         // why it is not ready
+	date    time.Time     // on the server's clock; zero: it did not say
+	skew    time.Duration // of the server's clock against this one
+
+	// open means that it answers a request without credentials.
+	open       bool
+	ledgers    []ledgerAnswers
+	ledgersErr error
+
+	metrics    map[string]*dto.MetricFamily
+	metricsErr error
+}
+
+// ledgerAnswers are the answers of a server about one ledger.
+type ledgerAnswers struct {
+	wire.LedgerDescription
+	lastEvent time.Time
+
+	entries []wire.EventLine // the last few events
+	receipt []byte           // of the last event
+	perDay  float64          // events a day in the last week; 0: not known
+	logErr  error            // why entries and receipt are not there
+}
+
+// answerTimeout bounds the time of each answer.
+const answerTimeout = 10 * time.Second
+
+// askServer asks the server that the options name, or the one that the settings describe. An
+// error is one of the command line.
+func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
+	if d.own = o.URL == ""; d.own {
+		o.URL = d.settings.serverURL()
+	}
+	if o.URL == "" {
+		return nil
+	}
+	s, err := o.Connect(d.console)
+	if err != nil {
+		return err
+	}
+	if d.own && o.CAFile == "" {
+		d.settings.trustOwnCertificate(s)
+	}
+	metrics := s
+	if base := server.URLOf("http", d.settings.config.MetricsListen); base != "" {
+		metrics = &remote.Server{URL: base} // it asks for no token
+		if metrics.Client, err = metrics.NewClient(); err != nil {
+			return err
+		}
+	}
+	d.server, err = ask(ctx, s, metrics)
+	return err
+}
+
+// trustOwnCertificate has the client of a server on this machine accept the certificate that the
+// settings name, whichever authority has signed it and whichever name it is for. If the
+// certificate cannot be read, nothing changes; checkCertificate reports that.
+func (s settings) trustOwnCertificate(to *remote.Server) {
+	text, err := os.ReadFile(s.config.TLSCert)
+	authorities := x509.NewCertPool()
+	transport, known := to.Transport.(*http.Transport)
+	if err != nil || !known || !authorities.AppendCertsFromPEM(text) {
+		return
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12, ServerName: s.certificateName(to.URL)}
+}
+
+// certificateName is a name that the server's certificate is valid for: that in the URL, if
+// possible.
+func (s settings) certificateName(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	pair, err := tls.LoadX509KeyPair(s.config.TLSCert, s.config.TLSKey)
+	if err != nil || pair.Leaf.VerifyHostname(u.Hostname()) == nil || len(pair.Leaf.DNSNames) == 0 {
+		return u.Hostname()
+	}
+	return pair.Leaf.DNSNames[0]
+}
+
+// get makes one request. The error says in a command's words why it failed.
+func get(ctx context.Context, s *remote.Server, path string) (*client.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	answer, err := s.Do(ctx, client.Request{Path: path})
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	return answer, nil
+}
+
+// ask asks a server for all that the checks want to know. Metrics may be at another address.
+func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
+	a := serverAnswers{url: s.URL}
+	anonymous, err := s.Anonymous()
+	if err != nil {
+		return a, err
+	}
+	sent := time.Now()
+	answer, err := get(ctx, s, "/version")
+	if err != nil {
+		a.err = err
+		return a, nil
+	}
+	var version wire.Version
+	if err := json.Unmarshal(answer.Body, &version); err != nil || version.Version == "" {
+		a.err = fmt.Errorf("what answers at %s is no colophon server", s.URL)
+		return a, nil
+	}
+	a.version = version.Version
+	if a.date, err = http.ParseTime(answer.Header.Get("Date")); err == nil {
+		a.skew = clockDifference(a.date, sent, time.Now())
+	}
+	_, a.ready = get(ctx, s, "/readyz")
+	_, err = get(ctx, anonymous, "/v1/ledgers")
+	a.open = err == nil
+	a.ledgers, a.ledgersErr = askLedgers(ctx, s, a.date)
+	a.metrics, a.metricsErr = askMetrics(ctx, metrics)
+	return a, nil
+}
+
+// clockDifference is how far a Date header is before or after the time in which it was written,
+// which began and ended on this clock. The header has whole seconds.
+func clockDifference(date, began, ended time.Time) time.Duration {
+	switch {
+	case date.Before(began.Truncate(time.Second)):
+		return date.Sub(began)
+	case date.After(ended):
+		return date.Sub(ended)
+	}
+	return 0
+}
+
+// askLedgers describes all ledgers. now is the server's time.
+func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerAnswers, error) {
+	answer, err := get(ctx, s, "/v1/ledgers")
+	if err != nil {
+		return nil, err
+	}
+	var list wire.Ledgers
+	if err := json.Unmarshal(answer.Body, &list); err != nil {
+		return nil, err
+	}
+	ledgers := make([]ledgerAnswers, len(list.Ledgers))
+	for i, description := range list.Ledgers {
+		l := &ledgers[i]
+		l.LedgerDescription = description
+		if l.TreeSize > 0 {
+			if l.lastEvent, err = l.LastEvent.Parse(); err != nil {
+				return nil, fmt.Errorf("the last event of ledger %q: %w", l.Name, err)
+			}
+		}
+		if l.logErr = l.askLog(ctx, s); l.logErr == nil {
+			l.perDay, l.logErr = l.growth(ctx, s, now)
+		}
+	}
+	return ledgers, nil
+}
+
+// lastEvents is how many events of each ledger are verified.
+const lastEvents = 16
+
+// askLog asks for the last few events and the receipt of the last.
+func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
+	if l.TreeSize == 0 {
+		return errors.New("the ledger has no event")
+	}
+	var err error
+	if l.entries, err = l.events(ctx, s, l.TreeSize-min(lastEvents, l.TreeSize), lastEvents); err != nil {
+		return err
+	}
+	answer, err := get(ctx, s, fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", s.Ledger(l.Name).Path(), l.TreeSize-1, l.TreeSize))
+	if err != nil {
+		return err
+	}
+	l.receipt = answer.Body
+	return nil
+}
+
+// events asks for events from a seq upwards, at most limit.
+func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limit uint64) ([]wire.EventLine, error) {
+	answer, err := get(ctx, s, fmt.Sprintf("%s/events?from=%d&limit=%d", s.Ledger(l.Name).Path(), from, limit))
+	if err != nil {
+		return nil, err
+	}
+	var list []wire.EventLine
+	for line := range bytes.Lines(answer.Body) {
+		var e wire.EventLine
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("reading the events of ledger %q: %w", l.Name, err)
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// minGrowthTime is the shortest time from which growth is computed: a ledger that was just
+// filled does not go on like that.
+const minGrowthTime = 24 * time.Hour
+
+// growth is how many events a day the ledger got in the last week, or since its creation if
+// that is later; 0 if it is younger than a day. It searches for the first event of that time,
+// one event a request.
+func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.Time) (perDay float64, err error) {
+	since := now.AddDate(0, 0, -7)
+	created, err := l.Created.Parse()
+	if err != nil {
+		return 0, fmt.Errorf("the creation of ledger %q: %w", l.Name, err)
+	}
+	if created.After(since) {
+		since = created
+	}
+	if now.Sub(since) < minGrowthTime {
+		return 0, nil
+	}
+	first := sort.Search(int(l.TreeSize), func(seq int) bool {
+		if err != nil {
+			return true
+		}
+		var at time.Time
+		at, err = l.timeOf(ctx, s, uint64(seq))
+		return err != nil || !at.Before(since)
+	})
+	return float64(l.TreeSize-uint64(first)) / (now.Sub(since).Hours() / 24), err
+}
+
+// timeOf asks when an event was recorded.
+func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Server, seq uint64) (time.Time, error) {
+	list, err := l.events(ctx, s, seq, 1)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(list) == 0 {
+		return time.Time{}, fmt.Errorf("ledger %q has no event %d", l.Name, seq)
+	}
+	var event struct {
+		Time time.Time `json:"time"`
+	}
+	if err := json.Unmarshal(list[0].Event, &event); err != nil {
+		return time.Time{}, fmt.Errorf("reading event %d of ledger %q: %w", seq, l.Name, err)
+	}
+	return event.Time, nil
+}
+
+func askMetrics(ctx context.Context, s *remote.Server) (map[string]*dto.MetricFamily, error) {
+	answer, err := get(ctx, s, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(answer.Body))
+}
+
+// gauges are the values of a gauge by ledger, or by "" if the gauge has no ledgers; nil if the
+// server does not show it.
+func (a *serverAnswers) gauges(name string) map[string]float64 {
+	family := a.metrics[name]
+	if family == nil {
+		return nil
+	}
+	values := make(map[string]float64)
+	for _, m := range family.GetMetric() {
+		ledger := ""
+		for _, label := range m.GetLabel() {
+			if label.GetName() == "ledger" {
+				ledger = label.GetValue()
+			}
+		}
+		values[ledger] = m.GetGauge().GetValue()
+	}
+	return values
+}

@@ -1,0 +1,140 @@
+package doctor
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/internal/server"
+)
+
+// settings are those that serve would run with.
+type settings struct {
+	config server.Config // as far as it can be read
+	file   string        // the configuration file; empty: none
+	named  bool          // the data folder was named, and is not just the default
+	err    error         // why serve would refuse the settings
+	// unknownVariables are the names of variables that look like settings and are not.
+	unknownVariables []string
+}
+
+// readSettings resolves the settings as serve does. If the file cannot be read, the flags and
+// variables count without it.
+func readSettings(file string, env func(string) (string, bool), given *pflag.FlagSet) settings {
+	s := settings{file: file, unknownVariables: findUnknownVariables(os.Environ()), named: given.Changed("data")}
+	s.config, s.err = server.Resolve(file, env, given)
+	if s.err != nil && file != "" {
+		if config, err := server.Resolve("", env, given); err == nil {
+			s.config = config
+		}
+	}
+	s.named = s.named || s.config.Data != (server.Config{}).WithDefaults().Data
+	return s
+}
+
+// Variables that are no settings of a server: those that other commands read, and prefixes of
+// those that Kubernetes sets for a service with the name colophon.
+var (
+	otherVariables   = []string{"CONFIG", "SERVER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
+	serviceVariables = []string{"SERVICE_", "PORT_"}
+)
+
+// findUnknownVariables returns the names of COLOPHON_ variables that no command reads. The
+// environment has NAME=VALUE pairs.
+func findUnknownVariables(environment []string) []string {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&server.Config{}).Bind(flags)
+	var names []string
+	for _, pair := range environment {
+		rest, ours := strings.CutPrefix(pair, "COLOPHON_")
+		name, _, _ := strings.Cut(rest, "=")
+		if !ours || strings.HasPrefix(name, "SIGNING_KEY_") || slices.Contains(otherVariables, name) || hasAnyPrefix(name, serviceVariables) ||
+			flags.Lookup(strings.ReplaceAll(strings.ToLower(name), "_", "-")) != nil {
+			continue
+		}
+		names = append(names, "COLOPHON_"+name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// serverURL is where the settings have a server listen, as seen from this machine; empty if they
+// do not say.
+func (s settings) serverURL() string {
+	if s.config.TLSCert != "" {
+		return server.URLOf("https", s.config.Listen)
+	}
+	return server.URLOf("http", s.config.Listen)
+}
+
+// checkSettings: serve accepts the settings, all variables are known, and only the owner can
+// change the file.
+func checkSettings(d *deployment) []Finding {
+	s := d.settings
+	var list []Finding
+	if s.err != nil {
+		list = append(list, finding(Wrong, "correct it; serve does not start with this", "%v", s.err)...)
+	}
+	if len(s.unknownVariables) > 0 {
+		list = append(list, finding(Advice, "correct the name or remove it: serve does not read it", "%s sets nothing", strings.Join(s.unknownVariables, ", "))...)
+	}
+	from := "flags and variables"
+	if s.file != "" {
+		list = append(list, checkWritable(s.file)...)
+		from = s.file + ", " + from
+	}
+	return orOK(list, "%s: serve accepts them", from)
+}
+
+// checkWritable finds that other users than its owner can change a file.
+func checkWritable(path string) []Finding {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil || !hasModes:
+		return nil // reported where the file is read
+	case info.Mode().Perm()&0o002 != 0:
+		return finding(Wrong, "run: chmod o-w "+path, "every user of this machine can change %s", path)
+	case info.Mode().Perm()&0o020 != 0:
+		return finding(Advice, "run: chmod g-w "+path, "a group can change %s", path)
+	}
+	return nil
+}
+
+// hasModes says whether the mode of a file has its permissions.
+const hasModes = runtime.GOOS != "windows"
+
+// checkAccessFile: the rules of issuers and client certificates can be read, and there are rules
+// for certificates if and only if an authority signs them.
+func checkAccessFile(d *deployment) []Finding {
+	config := d.settings.config
+	if config.AccessFile == "" {
+		if config.TLSClientCA != "" {
+			return finding(Wrong, "write mtls rules into a file and name it with --access-file", "client certificates are verified, but no rule grants them anything")
+		}
+		return finding(OK, "", "none: the server accepts API tokens only")
+	}
+	rules, err := access.ReadRules(config.AccessFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return finding(NotChecked, "run this as the user of the server", "%v", err)
+	}
+	if err != nil {
+		return finding(Wrong, "correct it; serve does not start with this", "%s: %v", config.AccessFile, err)
+	}
+	list := checkWritable(config.AccessFile)
+	if (len(rules.MTLS) > 0) != (config.TLSClientCA != "") {
+		list = append(list, finding(Wrong, "set both, or neither", "%s has %s for client certificates, and --tls-client-ca is %q",
+			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
+	}
+	if len(rules.OIDC)+len(rules.MTLS) == 0 {
+		list = append(list, finding(Wrong, "write rules into it, or leave --access-file out; serve does not start with it", "there is no rule in %s", config.AccessFile)...)
+	}
+	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
+		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))
+}

@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/server"
+)
+
+// givenFlags are flags of serve with a command line.
+func givenFlags(t testing.TB, args ...string) *pflag.FlagSet {
+	t.Helper()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config := server.Config{}.WithDefaults()
+	config.Bind(flags)
+	require.NoError(t, flags.Parse(args))
+	return flags
+}
+
+func TestCheckSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "colophon.yaml")
+	judge := func(text string, args ...string) []Finding {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		d := newDeployment(t)
+		d.settings = readSettings(path, d.console.Env, givenFlags(t, args...))
+		d.settings.unknownVariables = nil // the environment of whoever runs the test
+		return checkSettings(d)
+	}
+	requireFinding(t, judge("listen: 127.0.0.1:9\n"), OK, path)
+	requireFinding(t, judge("lissten: 127.0.0.1:9\n"), Wrong, "field lissten not found")
+	requireFinding(t, judge("{"), Wrong, path)
+	requireFinding(t, judge("", "--max-page", "0"), Wrong, "a page has at least one row")
+	requireFinding(t, checkSettings(newDeployment(t)), OK, "flags and variables: serve accepts them")
+	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "COLOPHON_LISTN sets nothing")
+	if hasModes {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chmod(path, 0o666))
+		requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.file = path })), Wrong, "can change")
+	}
+}
+
+func TestReadSettingsGoesOnWithoutABadFile(t *testing.T) {
+	nothing := func(string) (string, bool) { return "", false }
+	path := filepath.Join(t.TempDir(), "colophon.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("listen: 127.0.0.1:9\ncache: much\n"), 0o600))
+	s := readSettings(path, nothing, givenFlags(t, "--data", "here"))
+	require.ErrorContains(t, s.err, "much")
+	require.Equal(t, "here", s.config.Data)
+	require.Equal(t, "127.0.0.1:8080", s.config.Listen)
+	s = readSettings("", nothing, givenFlags(t, "--listen", "nonsense"))
+	require.ErrorContains(t, s.err, "nonsense")
+	require.Equal(t, "data", s.config.Data)
+}
+
+func TestCheckAccessFile(t *testing.T) {
+	d := newDeployment(t)
+	requireFinding(t, checkAccessFile(d), OK, "none")
+	path := filepath.Join(d.data(), "access.yaml")
+	d.settings.config.AccessFile = path
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	write("oidc:\n- {issuer: https://id.example.org, audience: ledger, rules: [{claim: groups, value: eval, ledgers: [default], scopes: [read]}]}\n")
+	requireFinding(t, checkAccessFile(d), OK, "1 issuer, 0 rules for client certificates")
+	write("oidk: []\n")
+	requireFinding(t, checkAccessFile(d), Wrong, "oidk")
+	write("mtls:\n- {san: 'dns:robot', name: robot, ledgers: [default], scopes: [write]}\n")
+	requireFinding(t, checkAccessFile(d), Wrong, `--tls-client-ca is ""`)
+	d.settings.config.TLSClientCA = "ca.pem"
+	requireFinding(t, checkAccessFile(d), OK, "1 rule for client certificates")
+	if hasModes {
+		require.NoError(t, os.Chmod(path, 0o666))
+		requireFinding(t, checkAccessFile(d), Wrong, "can be written by everybody; run: chmod o-w")
+		require.NoError(t, os.Chmod(path, 0o660))
+		requireFinding(t, checkAccessFile(d), Advice, "a group can change")
+	}
+	d.settings.config.AccessFile = ""
+	requireFinding(t, checkAccessFile(d), Wrong, "no rule grants them anything")
+}
+
+func TestUnknownVariablesAreVariablesThatNothingReads(t *testing.T) {
+	require.Equal(t, []string{"COLOPHON_", "COLOPHON_LISTN", "COLOPHON_PORTAL"}, findUnknownVariables([]string{
+		"COLOPHON_PORTAL=x", "COLOPHON_LISTN=127.0.0.1:1", "COLOPHON_LISTEN=127.0.0.1:1", "COLOPHON_MAX_PAGE=2", "PATH=/bin", "COLOPHON_=",
+		"COLOPHON_TOKEN=secret", "COLOPHON_TOKEN_FILE=f", "COLOPHON_CA_FILE=f", "COLOPHON_SERVER=s", "COLOPHON_CONFIG=c", "COLOPHON_KEY=k",
+		"COLOPHON_PORT=tcp://10.0.0.1:8080", "COLOPHON_PORT_8080_TCP=tcp://10.0.0.1:8080", "COLOPHON_SERVICE_HOST=10.0.0.1",
+	}))
+}
+
+func TestServerURLIsWhereTheSettingsListen(t *testing.T) {
+	for _, c := range []struct{ listen, certificate, want string }{
+		{"127.0.0.1:8080", "", "http://127.0.0.1:8080"},
+		{"0.0.0.0:8443", "c.pem", "https://127.0.0.1:8443"},
+		{":80", "", "http://127.0.0.1:80"},
+		{"[::]:80", "", "http://127.0.0.1:80"},
+		{"[fd00::1]:80", "", "http://[fd00::1]:80"},
+		{"ledger.example.org:443", "c.pem", "https://ledger.example.org:443"},
+		{"127.0.0.1:0", "", ""},
+		{"nonsense", "", ""},
+	} {
+		s := settings{config: server.Config{Listen: c.listen, TLSCert: c.certificate}}
+		require.Equal(t, c.want, s.serverURL(), c.listen)
+	}
+}

@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+)
+
+// A token that ends sooner, or was not used for longer, is reported.
+const (
+	tokenExpiresSoon = 14 * 24 * time.Hour
+	tokenUnused      = 30 * 24 * time.Hour
+)
+
+// checkTokens: the token file can be read, and only by its owner; tokens are used, and those of
+// administrators expire, though not soon.
+func checkTokens(d *deployment) []Finding {
+	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
+	tokens, err := store.List()
+	if errors.Is(err, fs.ErrPermission) {
+		return finding(NotChecked, asOwner, "%v", err)
+	}
+	if err != nil {
+		return finding(Wrong, "do what it says; until then the server accepts no token", "%v", err)
+	}
+	if len(tokens) == 0 {
+		if _, err := os.Stat(datadir.Access(d.data())); err == nil {
+			return finding(Wrong, "restore it from a backup, or make a token; without the folder, the server would ask for no credentials", "the file of tokens is gone from %s, and the server accepts no token", datadir.Access(d.data()))
+		}
+		return finding(OK, "", "there are none")
+	}
+	var list []Finding
+	var active []string
+	for _, t := range tokens {
+		switch t.State(d.now) {
+		case "active":
+			active = append(active, t.Name)
+			list = append(list, checkToken(t, d.now)...)
+		case "expired":
+			list = append(list, finding(Advice, "make its successor if a client needs it, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
+		}
+	}
+	if len(active) == 0 && d.settings.config.AccessFile == "" {
+		list = append(list, finding(Wrong, "make one: colophon token create --help", "no token is valid any more: the server accepts no request")...)
+	}
+	return orOK(list, "%s valid: %s", cli.Counted(uint64(len(active)), "token"), strings.Join(active, ", "))
+}
+
+// checkToken judges a valid token. The name of a token has only letters, digits, and a few signs.
+func checkToken(t access.Listed, now time.Time) []Finding {
+	renew := fmt.Sprintf("make its successor, then run: colophon token revoke %s", t.ID)
+	var list []Finding
+	if !t.Expires.IsZero() && t.Expires.Sub(now) < tokenExpiresSoon {
+		list = append(list, finding(Advice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
+	}
+	if t.Expires.IsZero() && scopesOf(t)&access.Admin != 0 {
+		list = append(list, finding(Advice, renew+"; let it expire with --expires", "token %q may administer and never expires", t.Name)...)
+	}
+	lastUse, used := t.LastUse, "was last used on "+t.LastUse.Format(time.DateOnly)
+	if lastUse.IsZero() {
+		lastUse, used = t.Created, "was never used, as far as is known"
+	}
+	if now.Sub(lastUse) > tokenUnused {
+		list = append(list, finding(Advice, "if no client needs it, run: colophon token revoke "+t.ID, "token %q (%s) %s", t.Name, scopesOf(t), used)...)
+	}
+	return list
+}
+
+// scopesOf is what a token may do on some ledger.
+func scopesOf(t access.Listed) access.Scopes {
+	return (&access.Identity{Grants: t.Grants}).Anywhere()
+}
+
+// unknownLedgers are the ledgers that valid tokens name and that do not exist.
+func unknownLedgers(tokens []access.Listed, now time.Time, exists func(name string) bool) []string {
+	var missing []string
+	for _, t := range tokens {
+		if t.State(now) != "active" {
+			continue
+		}
+		for _, g := range t.Grants {
+			for _, name := range g.Ledgers {
+				if name != access.AllLedgers && !exists(name) {
+					missing = append(missing, fmt.Sprintf("%s (token %q)", name, t.Name))
+				}
+			}
+		}
+	}
+	return missing
+}

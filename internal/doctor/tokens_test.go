@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/internal/datadir"
+)
+
+// makeToken makes a token at some time.
+func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.Made {
+	t.Helper()
+	store := access.Store{Dir: datadir.Access(data), Now: func() time.Time { return at }}
+	made, err := store.Create(access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: []string{ledger}, Scopes: scopes}}, Expires: expires})
+	require.NoError(t, err)
+	return made
+}
+
+func TestCheckTokens(t *testing.T) {
+	day := 24 * time.Hour
+	yesterday := testNow.Add(-day)
+	for _, c := range []struct {
+		name    string
+		made    time.Time
+		scopes  access.Scopes
+		expires time.Time
+		verdict Verdict
+		words   string
+	}{
+		{"good", yesterday, access.Write, time.Time{}, OK, "1 token valid: robot"},
+		{"administrator with an end", yesterday, access.Admin, testNow.Add(90 * day), OK, "1 token"},
+		{"administrator for ever", yesterday, access.Admin | access.Read, time.Time{}, Advice, "may administer and never expires"},
+		{"ends soon", yesterday, access.Read, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
+		{"never used", testNow.Add(-60 * day), access.Read, time.Time{}, Advice, "was never used"},
+		{"expired", testNow.Add(-2 * day), access.Read, yesterday, Advice, "expired on 2026-02-28"},
+		{"none that holds", testNow.Add(-2 * day), access.Read, yesterday, Wrong, "the server accepts no request"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDeployment(t)
+			requireFinding(t, checkTokens(d), OK, "there are none")
+			made := makeToken(t, d.data(), c.made, "robot", c.scopes, access.AllLedgers, c.expires)
+			list := checkTokens(d)
+			requireFinding(t, list, c.verdict, c.words)
+			text, err := json.Marshal(list)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), made.Text)
+		})
+	}
+}
+
+func TestCheckTokensUsedLongAgo(t *testing.T) {
+	d := newDeployment(t)
+	made := makeToken(t, d.data(), testNow.AddDate(0, -6, 0), "robot", access.Write, "default", time.Time{})
+	uses := `{"last_use":{"` + made.ID + `":"2025-12-24T00:00:00Z"}}`
+	require.NoError(t, os.WriteFile(filepath.Join(datadir.Access(d.data()), "last-use.json"), []byte(uses), 0o600))
+	requireFinding(t, checkTokens(d), Advice, `token "robot" (write) was last used on 2025-12-24`)
+}
+
+func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
+	skipWithoutModes(t)
+	d := newDeployment(t)
+	makeToken(t, d.data(), testNow, "robot", access.Write, "default", time.Time{})
+	path := filepath.Join(datadir.Access(d.data()), "tokens.json")
+	require.NoError(t, os.Chmod(path, 0o644))
+	requireFinding(t, checkTokens(d), Wrong, "chmod 600")
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	requireFinding(t, checkTokens(d), Wrong, "tokens.json")
+	require.NoError(t, os.Remove(path))
+	requireFinding(t, checkTokens(d), Wrong, "is gone")
+}
