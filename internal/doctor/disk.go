@@ -31,12 +31,12 @@ type fileSystem struct {
 // inspectDisk looks at the file system of the database, or of the data folder if there is no
 // database yet.
 func inspectDisk(data string) fileSystem {
+	if absolute, err := filepath.Abs(data); err == nil {
+		data = absolute
+	}
 	d := fileSystem{where: datadir.Resolve(datadir.Database(data))}
 	if _, err := os.Stat(d.where); errors.Is(err, fs.ErrNotExist) {
 		d.where = datadir.Resolve(data)
-	}
-	if absolute, err := filepath.Abs(d.where); err == nil {
-		d.where = absolute
 	}
 	d.kind, d.readOnly = mountOf(d.where)
 	if usage, err := disk.Usage(d.where); err != nil {

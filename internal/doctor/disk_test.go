@@ -97,6 +97,20 @@ func TestTimeSyncsLeavesNothingBehind(t *testing.T) {
 	require.Error(t, inspectDisk(filepath.Join(data, "nowhere")).syncErr)
 }
 
+// A mount point is found by the path without links, and the working folder may be one.
+func TestInspectDiskFollowsLinks(t *testing.T) {
+	real, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	link := filepath.Join(t.TempDir(), "link")
+	if os.Symlink(real, link) != nil {
+		t.Skip("no links here")
+	}
+	t.Chdir(link)
+	require.Equal(t, real, inspectDisk(".").where)
+	require.NoError(t, os.Mkdir(filepath.Join(real, "db"), 0o700))
+	require.Equal(t, filepath.Join(real, "db"), inspectDisk(".").where)
+}
+
 func TestFindMount(t *testing.T) {
 	mounts := []disk.PartitionStat{
 		{Mountpoint: "/proc", Fstype: "proc"},
