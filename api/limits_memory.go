@@ -28,6 +28,15 @@ type memoryBudget struct {
 	taken   int64
 	holders map[holder]*holding // no entries that nothing refers to
 	waiting []*waiter           // in the order in which they came
+
+	// claimant is the oldest waiter whose holder has nothing else: it lacks room, and not a
+	// share. Shares that hold nothing yet find the bytes claimed for it taken. Without a
+	// claim small shares, which fit sooner, could keep a large one waiting for ever. The
+	// claim is half of what was free, and half of what is given back since: one that waits
+	// takes from others no more than one that holds. Shares that hold something ignore it,
+	// since they give back when they are done.
+	claimant *waiter // nil: none
+	claimed  int64   // bytes
 }
 
 // holder is whose memory it is: an identity, or an address.
@@ -104,6 +113,7 @@ func (s *share) take(ctx context.Context, n int64) error {
 	}
 	w := &waiter{s, n, make(chan struct{})}
 	b.waiting = append(b.waiting, w)
+	b.claim()
 	b.mu.Unlock()
 	return w.await(ctx)
 }
@@ -126,6 +136,9 @@ func (w *waiter) await(ctx context.Context) error {
 	}
 	b.waiting = slices.Delete(b.waiting, i, i+1)
 	w.share.leaveIfEmpty()
+	if b.claimant == w {
+		b.serve()
+	}
 	if gone(ctx) {
 		return ctx.Err()
 	}
@@ -136,7 +149,43 @@ func (w *waiter) await(ctx context.Context) error {
 // fits reports whether a share may have n more bytes; the caller holds mu. Its holder may
 // have as much as is left for all others.
 func (b *memoryBudget) fits(s *share, n int64) bool {
-	return s.holding.bytes+n <= b.limit-b.taken
+	left := b.limit - b.taken
+	if s.held == 0 && b.claimant != nil && b.claimant.share != s {
+		left -= b.claimed
+	}
+	return s.holding.bytes+n <= left
+}
+
+// claim finds the claimant, if there is none; the caller holds mu.
+func (b *memoryBudget) claim() {
+	if b.claimant != nil {
+		return
+	}
+	for _, w := range b.waiting {
+		if w.share.holding.bytes == w.share.held {
+			b.claimant, b.claimed = w, min(w.n, (b.limit-b.taken)/2)
+			return
+		}
+	}
+}
+
+// serve grants what fits, in the order in which it was asked for; the caller holds mu.
+func (b *memoryBudget) serve() {
+	if b.claimant != nil && !slices.Contains(b.waiting, b.claimant) {
+		b.claimant, b.claimed = nil, 0
+	}
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
+		if !b.fits(w.share, w.n) {
+			return false
+		}
+		b.grant(w.share, w.n)
+		close(w.ready)
+		if b.claimant == w {
+			b.claimant, b.claimed = nil, 0
+		}
+		return true
+	})
+	b.claim()
 }
 
 func (b *memoryBudget) grant(s *share, n int64) {
@@ -180,14 +229,10 @@ func (s *share) shrink(n int64) {
 	s.holding.bytes -= back
 	b.taken -= back
 	s.leaveIfEmpty()
-	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
-		if !b.fits(w.share, w.n) {
-			return false
-		}
-		b.grant(w.share, w.n)
-		close(w.ready)
-		return true
-	})
+	if b.claimant != nil {
+		b.claimed = min(b.claimant.n, b.claimed+back/2)
+	}
+	b.serve()
 }
 
 func (s *share) release() { s.shrink(0) }

@@ -128,6 +128,95 @@ func TestCallersShareMemory(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
+// leaving is the context of a request whose client does not wait.
+func leaving() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// awaitWaiting waits until that many shares wait.
+func awaitWaiting(t *testing.T, m *memoryBudget, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, patience, time.Millisecond)
+}
+
+// Small shares do not keep a large one waiting for ever, nor does it keep them all waiting.
+func TestLargeSharesAreNotStarved(t *testing.T) {
+	const size = 10
+	m := budget(100, time.Hour)
+	callers := 0
+	next := func() *share {
+		callers++
+		return &share{budget: m, who: holder{name: fmt.Sprint(callers)}}
+	}
+	var held []*share
+	for range 10 {
+		held = append(held, next())
+		require.NoError(t, held[len(held)-1].take(t.Context(), size))
+	}
+	large := &share{budget: m, who: holder{name: "large"}}
+	granted := make(chan error, 1)
+	go func() { granted <- large.take(t.Context(), 50) }()
+	awaitWaiting(t, m, 1)
+	taken := 0
+	for i := 0; i < 100 && len(granted) == 0 && len(held) > 0; i++ {
+		held[0].release()
+		held = held[1:]
+		if m.mu.Lock(); len(m.waiting) == 0 {
+			m.mu.Unlock()
+			break
+		}
+		m.mu.Unlock()
+		if small := next(); small.take(leaving(), size) == nil {
+			held = append(held, small)
+			taken++
+		}
+	}
+	awaitWaiting(t, m, 0)
+	require.NoError(t, <-granted)
+	require.Positive(t, taken, "no small share came in while the large one waited")
+	require.NotEmpty(t, held, "the large one got its bytes only when nobody else had any")
+	large.release()
+	for _, s := range held {
+		s.release()
+	}
+	require.Zero(t, m.claimed)
+	require.Empty(t, m.holders)
+}
+
+// A share that has begun goes on whatever others wait for, and a claim ends with the one who
+// waits.
+func TestClaimsOnMemory(t *testing.T) {
+	m := budget(100, time.Hour)
+	one, two := &share{budget: m, who: holder{name: "one"}}, &share{budget: m, who: holder{name: "two"}}
+	require.NoError(t, one.take(t.Context(), 40))
+	require.NoError(t, two.take(t.Context(), 30))
+	ctx, cancel := context.WithCancel(t.Context())
+	large := &share{budget: m, who: holder{name: "large"}}
+	left := make(chan error)
+	go func() { left <- large.take(ctx, 50) }()
+	awaitWaiting(t, m, 1)
+	small := &share{budget: m, who: holder{name: "small"}}
+	require.ErrorIs(t, small.take(leaving(), 20), context.Canceled, "half of what is free is claimed")
+	waits := make(chan error)
+	go func() { waits <- small.take(t.Context(), 20) }()
+	awaitWaiting(t, m, 2)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.NoError(t, <-waits, "what was claimed is free")
+	small.release()
+	go func() { left <- large.take(t.Context(), 50) }()
+	awaitWaiting(t, m, 1)
+	require.NoError(t, (&share{budget: m, who: holder{name: "other"}}).take(t.Context(), 15))
+	require.NoError(t, two.take(leaving(), 0))
+	two.shrink(1)
+	require.NoError(t, two.take(leaving(), 15), "a share that holds something is not held up by a claim")
+	one.release()
+	two.release()
+	require.NoError(t, <-left)
+}
+
 // Whatever callers take and give back, no more is held than there is, what a caller is
 // given is no more than was left, and nothing is lost.
 func TestMemoryBudget(t *testing.T) {
