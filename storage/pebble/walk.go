@@ -17,10 +17,11 @@ import (
 // iterator is open while a caller works on its results: walks read piece by piece. The first
 // piece is small, for callers that need little.
 const (
-	firstPiece = 32      // items
-	growth     = 4       // factor between the sizes of successive pieces
-	mostPiece  = 4096    // items
-	pieceBytes = 1 << 20 // bytes of entries after which a piece ends
+	firstPiece = 32       // items
+	firstBytes = 64 << 10 // bytes of entries after which the first piece ends
+	growth     = 4        // factor between the sizes of successive pieces
+	mostPiece  = 4096     // items
+	pieceBytes = 1 << 20  // bytes of entries after which any piece ends
 )
 
 // Entries implements storage.Reader.
@@ -29,8 +30,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	return func(yield func(storage.Entry, error) bool) {
 		var p piece
 		var err error
-		for next, most := from, firstPiece; next < end && err == nil; most = min(growth*most, mostPiece) {
-			err = l.readPiece(ctx, &p, next, end, most)
+		most, bytes := firstPiece, firstBytes
+		for next := from; next < end && err == nil; most, bytes = min(growth*most, mostPiece), min(growth*bytes, pieceBytes) {
+			err = l.readPiece(ctx, &p, next, end, most, bytes)
 			start := 0
 			for _, stop := range p.stops {
 				if err := ctx.Err(); err != nil {
@@ -56,9 +58,10 @@ type piece struct {
 	stops []int // where each entry ends
 }
 
-// readPiece replaces the content of p by at most that many of the entries from ≤ seq < end: at
-// least one unless it returns an error. With an error, p has the entries before it.
-func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most int) (err error) {
+// readPiece replaces the content of p by at most that many of the entries from ≤ seq < end, and
+// stops when they have at least that many bytes: at least one unless it returns an error. With
+// an error, p has the entries before it.
+func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
 		return err
@@ -72,7 +75,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 	}
 	defer func() { err = damaged(errors.Join(err, entries.Close())) }()
 	next := from
-	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < pieceBytes; ok = entries.Next() {
+	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < bytes; ok = entries.Next() {
 		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
 			return fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, next, end)
 		}
@@ -87,7 +90,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 	if err := entries.Error(); err != nil {
 		return fmt.Errorf("entry %d: %w", next, err)
 	}
-	if next < end && len(p.stops) < most && len(p.bytes) < pieceBytes {
+	if next < end && len(p.stops) < most && len(p.bytes) < bytes {
 		return fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, next, end)
 	}
 	return nil
