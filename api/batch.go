@@ -102,11 +102,11 @@ func newChunk(budget *memoryBudget, who holder) *chunk {
 
 // parsing holds a token for each chunk that is parsed, of all batches: one a core, so that
 // whoever works on what is parsed already, and the index, waits for few. Long chunks, of
-// one long line each, have half the cores, so that others need not wait for them.
+// one long line each, share the cores for heavy work, so that others need not wait for them.
 type parsing struct{ short, long chan struct{} }
 
-func newParsing(cores int) parsing {
-	return parsing{make(chan struct{}, cores), make(chan struct{}, max(1, cores/2))}
+func newParsing(cores int, heavy heavyWork) parsing {
+	return parsing{make(chan struct{}, cores), heavy.cores}
 }
 
 // core is where a chunk waits for one.

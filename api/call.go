@@ -62,6 +62,7 @@ func (s *Server) handle(c *call) {
 		series.duration.Observe(time.Since(begin).Seconds())
 	}()
 	if err := s.attempt(c); err != nil {
+		c.writer.slot.giveBack()
 		c.answer.release()
 		s.fail(err, c)
 	}
@@ -87,6 +88,7 @@ func (c *call) takeStream() bool {
 
 // end gives back what the call holds.
 func (c *call) end() {
+	c.writer.slot.giveBack()
 	c.answer.release()
 	if c.stream != "" {
 		c.server.limits.requests.give(c.stream)

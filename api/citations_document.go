@@ -31,7 +31,7 @@ func (s *Server) citationsDocument(c echo.Context) error {
 		return err
 	}
 	// The texts once as the store has them and twice in the document, which grows.
-	if err := holdAnswer(c, 6*s.mostContent()); err != nil {
+	if err := buildAnswer(c, 6*s.mostContent()); err != nil {
 		return err
 	}
 	texts, err := s.textsOf(q, set.Seq)
@@ -127,6 +127,9 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	if err := body.share.take(c.Request().Context(), retrievalMemory(body.Bytes())); err != nil {
 		return err
 	}
+	if err := s.beginDecoding(c, body); err != nil {
+		return err
+	}
 	chunks, topK, err := decodeRetrieval(body.Bytes())
 	if err != nil {
 		return err
@@ -138,6 +141,9 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	defer q.close()
 	set, err := citationSetNamed(c, q)
 	if err != nil {
+		return err
+	}
+	if err := s.beginDecoding(c, body); err != nil {
 		return err
 	}
 	answer, err := s.retrieve(c, &set, chunks, topK)
@@ -189,7 +195,7 @@ func (s *Server) retrieve(c echo.Context, set *index.CitationSet, chunks []rules
 	if size > most {
 		return nil, atPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, at most %d are allowed; ask for fewer", size, most))
 	}
-	if err := holdAnswer(c, pageMemory+4*size); err != nil {
+	if err := buildAnswer(c, pageMemory+4*size); err != nil {
 		return nil, err
 	}
 	for _, c := range chosen {

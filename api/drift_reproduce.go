@@ -46,6 +46,9 @@ func (s *Server) reproduce(c echo.Context) error {
 		return err
 	}
 	defer release(body)
+	if err := s.beginDecoding(c, body); err != nil {
+		return err
+	}
 	var document pyjson.Document
 	request, seq, err := decodeRerun(&document, body.Bytes())
 	if err != nil {

@@ -99,6 +99,10 @@ func (s *Server) decode(c echo.Context, to map[string]*string) error {
 		return err
 	}
 	defer release(body)
+	if err := s.beginDecoding(c, body); err != nil {
+		return err
+	}
+	defer endHeavy(c)
 	var document pyjson.Document
 	if err := document.ParseWithin(body.Bytes(), record.DefaultLimits().Values); err != nil {
 		return atPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -39,7 +40,7 @@ type Load struct {
 	AnswerMemory int64
 	Batches      int           // at once; default 128
 	Followers    int           // of live events at once; default 2,048
-	Wait         time.Duration // of a request for memory or its turn; default 5 seconds
+	Wait         time.Duration // of a request for memory, a core or its turn; default 5 seconds
 
 	// BatchSpool and Spool bound, in bytes, the results in temporary files that a
 	// batch's client, and that all of them, have not read. Default 1 and 4 GiB.
@@ -107,11 +108,12 @@ const (
 	refusedSlowSender  refusal = "slow_sender"
 	refusedSlowReader  refusal = "slow_reader"
 	refusedQueue       refusal = "queue"
+	refusedHeavy       refusal = "heavy_work"
 	refusedDisk        refusal = "disk"
 )
 
 var refusals = [...]refusal{refusedRate, refusedAddressRate, refusedGuesses, refusedConnections, refusedMemory, refusedAnswers, refusedBatches,
-	refusedFollowers, refusedRedactions, refusedSpool, refusedSize, refusedURL, refusedExpansion, refusedSlowSender, refusedSlowReader, refusedQueue, refusedDisk}
+	refusedFollowers, refusedRedactions, refusedSpool, refusedSize, refusedURL, refusedExpansion, refusedSlowSender, refusedSlowReader, refusedQueue, refusedHeavy, refusedDisk}
 
 // refuse is a fault that protects the server, and is counted as such. Whoever gets
 // 429 or 503 is to wait that long before he tries again, at least a second.
@@ -138,6 +140,7 @@ type bounds struct {
 	scrapes     *slots
 	requests    *slots // over HTTP/2, by address
 	redactions  *turns
+	heavy       heavyWork
 	spools      *spoolSpace
 	pace        *followPace
 }
@@ -154,6 +157,7 @@ func newBounds(load Load) *bounds {
 		scrapes:     newSlots(maxScrapes),
 		requests:    newSlots(load.Connections),
 		redactions:  newTurns(load.Wait),
+		heavy:       newHeavyWork(runtime.GOMAXPROCS(0), load.Wait),
 		spools:      &spoolSpace{limit: load.Spool},
 		pace:        newFollowPace(load.FollowRate),
 	}

@@ -20,6 +20,7 @@ type patientWriter struct {
 	metrics    loadMetrics
 	body       *incoming // what is left of it goes before the answer; nil: nothing
 	renewed    time.Time
+	slot       heavySlot // given back before anything waits for the client
 }
 
 // piece is what the client has to take in one limit, in bytes.
@@ -43,6 +44,7 @@ func (w *patientWriter) renew() {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *patientWriter) WriteHeader(status int) {
+	w.slot.giveBack()
 	if w.body != nil {
 		w.body.part(w.Header())
 		w.body = nil
@@ -53,6 +55,7 @@ func (w *patientWriter) WriteHeader(status int) {
 
 // Write implements io.Writer.
 func (w *patientWriter) Write(b []byte) (written int, err error) {
+	w.slot.giveBack()
 	for {
 		w.renew()
 		n, err := w.ResponseWriter.Write(b[:min(len(b), piece)])

@@ -159,7 +159,7 @@ func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) 
 		}
 		if need := len(body) + len(entry.Bytes); need > room {
 			room = max(2*need, 256<<10)
-			if err := holdAnswer(c, int64(copies*room)); err != nil {
+			if err := buildAnswer(c, int64(copies*room)); err != nil {
 				return nil, err
 			}
 		}

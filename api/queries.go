@@ -232,6 +232,7 @@ func (a *asking) open(q *question) error {
 		}
 		wanted = max(wanted, a.after+1)
 	}
+	endHeavy(q.c) // of the body: the index may take its time
 	follower, err := a.server.folded(q.ctx, q.ledger, wanted)
 	if err != nil {
 		return err
@@ -239,14 +240,17 @@ func (a *asking) open(q *question) error {
 	if err := holdAnswer(q.c, a.memory()); err != nil {
 		return err
 	}
+	if !a.sizeGiven {
+		a.server.settle(q.ctx, follower, size)
+	}
+	if err := beginHeavy(q.c, a.memory(), true); err != nil {
+		return err
+	}
 	if a.sizeGiven {
 		q.view, err = follower.View(a.size)
-	} else {
-		a.server.settle(q.ctx, follower, size)
-		if q.view, err = follower.Latest(); err == nil && q.view.Size() < wanted {
-			// The index was replaced since: what it lacks now is no answer.
-			err = errors.Join(index.ErrAhead, q.view.Close())
-		}
+	} else if q.view, err = follower.Latest(); err == nil && q.view.Size() < wanted {
+		// The index was replaced since: what it lacks now is no answer.
+		err = errors.Join(index.ErrAhead, q.view.Close())
 	}
 	q.head = q.ledger.Head() // the index never leads
 	return err

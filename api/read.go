@@ -125,7 +125,7 @@ func (s *Server) content(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
 	}
-	if err := holdAnswer(c, 3*s.mostContent()); err != nil { // as the store has it, and a copy
+	if err := buildAnswer(c, 3*s.mostContent()); err != nil { // as the store has it, and a copy
 		return err
 	}
 	body, err := l.Store().Content(ctx, digest)
@@ -204,14 +204,24 @@ func (s *Server) events(c echo.Context) error {
 	return sendEvents(c, l, from, min(from+rows, head.Size))
 }
 
+// blockMemory bounds what making a block of lines takes, in bytes: a piece of the store's
+// entries, and the lines.
+const blockMemory = 2 << 20
+
 // sendEvents answers the lines of some events, a block at a time. Nothing of the store is
 // open while a block is sent: an iterator would keep the store's memory for as long as
 // the client takes to read.
 func sendEvents(c echo.Context, l *ledger.Ledger, from, to uint64) error {
 	text := newReply()
 	defer text.release()
+	if err := holdAnswer(c, blockMemory); err != nil {
+		return err
+	}
 	for from < to {
-		var err error
+		err := beginHeavy(c, blockMemory, true)
+		if err != nil {
+			return err
+		}
 		if from, err = appendEvents(c.Request().Context(), text, l, from, to); err != nil {
 			return err
 		}

@@ -28,8 +28,13 @@ func (s *Server) redactRecord(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.beginDecoding(c, body); err != nil {
+		release(body)
+		return err
+	}
 	v, err := record.ParseRedaction(seq, body.Bytes())
 	release(body)
+	endHeavy(c)
 	if err != nil {
 		return err
 	}

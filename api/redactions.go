@@ -75,8 +75,13 @@ func (s *Server) redactRecords(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.beginDecoding(c, body); err != nil {
+		release(body)
+		return err
+	}
 	request, err := record.ParseRedactionRequest(body.Bytes())
 	release(body)
+	endHeavy(c)
 	if err != nil {
 		return err
 	}

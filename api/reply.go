@@ -90,7 +90,8 @@ const smallAnswer = 8 << 10
 
 // holdAnswer has a call hold n bytes of the memory for reading, no more and no less,
 // until it ends. Whatever answers with a text of any length calls it before the header
-// is written; while a large answer is made it holds what that takes at most.
+// is written; while a large answer is made it holds what that takes at most, see
+// buildAnswer. A call that needs more than it holds gives its slot for heavy work back.
 func holdAnswer(c echo.Context, n int64) error {
 	own, is := c.(*call)
 	if !is || own.committed { // of a test, or no answer that may be refused
@@ -103,8 +104,18 @@ func holdAnswer(c echo.Context, n int64) error {
 		own.answer.shrink(n)
 		return nil
 	}
+	own.writer.slot.giveBack()
 	own.answer.who = own.server.holderOf(c)
 	return own.answer.take(c.Request().Context(), n-own.answer.held)
+}
+
+// buildAnswer is holdAnswer for work that is about to begin: if that is heavy, the call
+// also holds a slot for it until the answer begins.
+func buildAnswer(c echo.Context, n int64) error {
+	if err := holdAnswer(c, n); err != nil {
+		return err
+	}
+	return beginHeavy(c, n, true)
 }
 
 // sendText answers a text that is in memory as a whole, of which no one else has use.

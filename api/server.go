@@ -108,9 +108,9 @@ type Server struct {
 // New makes a server over a host and an index that are open. It follows every
 // ledger of the host; the index is closed before the host.
 func New(config Config) (*Server, error) {
-	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(),
-		parsing: newParsing(runtime.GOMAXPROCS(0))}
+	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
 	s.limits, s.streams = newBounds(s.config.Load), newStreams()
+	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.heavy)
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	s.everybody = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
 	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)

@@ -152,10 +152,14 @@ func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *r
 	if l.Info().Frozen {
 		return ledger.ErrFrozen
 	}
+	if err := s.beginDecoding(c, body); err != nil {
+		return err
+	}
 	v, err := parse(body.Bytes())
 	if err != nil {
 		return err
 	}
+	endHeavy(c)
 	sub, err := l.PrepareVerb(v, o.actor, o.key)
 	if err != nil {
 		return err
@@ -256,6 +260,7 @@ func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key strin
 // viewNow is the index at the head of the request: it shows whatever was answered
 // before.
 func (s *Server) viewNow(c echo.Context, l *ledger.Ledger) (*index.View, error) {
+	endHeavy(c) // of the body: the index may take its time
 	head := l.Head()
 	follower, err := s.indexAt(c.Request().Context(), l, head)
 	if err != nil {

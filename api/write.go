@@ -212,6 +212,10 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
+		if err := s.beginDecoding(c, body); err != nil {
+			release(body)
+			return err
+		}
 		r, err := s.parseRecord(kind, body)
 		if err != nil {
 			return err
@@ -221,6 +225,7 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
+		endHeavy(c)
 		begin := time.Now()
 		ack, err := l.Submit(sub)
 		if err != nil {
@@ -329,6 +334,10 @@ func (s *Server) compute(c echo.Context) error {
 	}
 	body, err := s.readQuestion(c)
 	if err != nil {
+		return err
+	}
+	if err := s.beginDecoding(c, body); err != nil {
+		release(body)
 		return err
 	}
 	r, err := s.parseRecord(kind, body)
