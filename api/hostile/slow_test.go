@@ -94,14 +94,15 @@ func slowAndLarge(t *testing.T) {
 	attack := &siege{contract: contract, server: server, seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64())}
 	attack.prepare(t)
 	s := newSlowSiege(t, server, largeBody)
-	speed := func() float64 {
-		end := s.write(t, 8)
-		begin, before := time.Now(), s.written.Load()
-		time.Sleep(phase)
-		n, took := s.written.Load()-before, time.Since(begin)
-		end()
-		return float64(n) / took.Seconds()
+	w := startWriters(t, server.address)
+	yieldCores(t)
+	speedDuring := func(f func()) float64 {
+		begin, before := time.Now(), w.written(t, true)
+		f()
+		return float64(w.written(t, false)-before) / time.Since(begin).Seconds()
 	}
+	speed := func() float64 { return speedDuring(func() { time.Sleep(phase) }) }
+	lone := func() float64 { return speedDuring(func() { time.Sleep(phase / 4) }) }
 	speed() // a warm-up
 	var alone, beside float64
 	for round := range rounds {
@@ -119,7 +120,9 @@ func slowAndLarge(t *testing.T) {
 	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most until here", beside/alone, server.peak(t)>>20)
 
 	// Senders leave the cores to nobody: they take part in the first of ten parts.
+	var kept float64
 	for part := range 10 {
+		a := lone()
 		for i := range readers {
 			s.reader(s.targets[i%len(s.targets)], i)
 		}
@@ -128,20 +131,20 @@ func slowAndLarge(t *testing.T) {
 				s.sender()
 			}
 		}
-		end := s.write(t, 8)
-		begin, before, share := time.Now(), s.written.Load(), requests*99/900
+		share := requests * 99 / 900
 		if part == 0 {
 			share = requests - 9*share
 		}
-		attack.attack(share)
-		t.Logf("part %d: %.0f writes/s beside %.0f hostile requests/s; %d MiB resident at most until here", part+1,
-			float64(s.written.Load()-before)/time.Since(begin).Seconds(), float64(share)/time.Since(begin).Seconds(), server.peak(t)>>20)
-		end()
+		begin := time.Now()
+		b := speedDuring(func() { attack.attack(share) })
+		took := time.Since(begin).Seconds()
 		s.end()
+		a = (a + lone()) / 2
+		kept += b / a / 10
+		t.Logf("part %d: %.0f writes/s alone, %.0f beside %.0f hostile requests/s: %.2f; %d MiB resident at most until here", part+1,
+			a, b, float64(share)/took, b/a, server.peak(t)>>20)
 	}
-	if why := s.failed.Load(); why != nil {
-		t.Logf("a write was refused: %v", why)
-	}
+	t.Logf("writes beside slow readers and hostile requests keep %.2f of their speed", kept)
 	s.statuses.Range(func(status, n any) bool {
 		t.Logf("slow readers and senders were answered %d: %d times", status, n.(*atomic.Int64).Load())
 		return true

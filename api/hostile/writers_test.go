@@ -1,0 +1,139 @@
+package hostile_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// writersOf is the variable of the environment that makes a process of this test one of
+// writers only; its value is the address of the server.
+const writersOf = "COLOPHON_HOSTILE_WRITERS"
+
+// writers is a process whose goroutines post records, each when its last one is answered.
+// It is not the process that attacks: that takes what it needs of the cores, and the
+// writers would measure their own wait for a core.
+type writers struct {
+	command *exec.Cmd
+	ask     io.WriteCloser
+	answers *bufio.Reader
+}
+
+const writersAtOnce = 8
+
+// startWriters begins to write to a server.
+func startWriters(t *testing.T, address string) *writers {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	w := &writers{command: exec.Command(program)}
+	w.command.Env = append(os.Environ(), writersOf+"="+address)
+	w.command.Stderr = os.Stderr
+	w.ask, err = w.command.StdinPipe()
+	require.NoError(t, err)
+	answers, err := w.command.StdoutPipe()
+	require.NoError(t, err)
+	w.answers = bufio.NewReader(answers)
+	require.NoError(t, w.command.Start())
+	t.Cleanup(func() { // a test that failed has not ended it
+		_ = w.ask.Close()
+		_ = w.command.Wait()
+	})
+	return w
+}
+
+// written is how many records were acknowledged while the writers were not paused.
+// It pauses them, or lets them go on.
+func (w *writers) written(t *testing.T, goOn bool) int64 {
+	t.Helper()
+	_, err := fmt.Fprintln(w.ask, goOn)
+	require.NoError(t, err)
+	line, err := w.answers.ReadString('\n')
+	require.NoError(t, err)
+	count, refused, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if refused != "" {
+		t.Logf("a write was refused: %s", refused)
+	}
+	n, err := strconv.ParseInt(count, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// writeOnly is the whole of a process of writers. They begin paused.
+func writeOnly(address string, commands io.Reader, out io.Writer) {
+	var written atomic.Int64
+	var refused atomic.Value
+	var pause sync.RWMutex // held while the writers are paused
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writersAtOnce}}
+	paused := true
+	pause.Lock()
+	for range writersAtOnce {
+		go func() {
+			for {
+				pause.RLock()
+				if err := writeOne(client, address, written.Load()); err != nil {
+					refused.Store(err.Error())
+				} else {
+					written.Add(1)
+				}
+				pause.RUnlock()
+			}
+		}()
+	}
+	for lines := bufio.NewScanner(commands); lines.Scan(); {
+		switch goOn := lines.Text() == "true"; {
+		case goOn && paused:
+			pause.Unlock()
+			paused = false
+		case !goOn && !paused:
+			pause.Lock() // when all that are under way are answered
+			paused = true
+		}
+		why, _ := refused.Swap("").(string)
+		fmt.Fprintln(out, written.Load(), strings.ReplaceAll(why, "\n", " "))
+	}
+}
+
+// writeOne posts one record.
+func writeOne(client *http.Client, address string, n int64) error {
+	body := fmt.Sprintf(`{"model":"m","temperature":0,"max_tokens":9,"payload":{"n":%d},"output":"an answer"}`, n)
+	response, err := client.Post("http://"+address+"/v1/ledgers/default/ipc-records", "application/json", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusCreated {
+		return fmt.Errorf("%d: %s", response.StatusCode, text)
+	}
+	return nil
+}
+
+// yieldCores gives this process, from now on, only those parts of the cores that the
+// server and the writers, which run already, leave. A process that it starts later has
+// no more.
+func yieldCores(t *testing.T) {
+	t.Helper()
+	threads, err := filepath.Glob("/proc/self/task/*")
+	require.NoError(t, err)
+	for _, thread := range threads {
+		id, err := strconv.Atoi(filepath.Base(thread))
+		require.NoError(t, err)
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // it may have ended
+	}
+}
