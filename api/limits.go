@@ -157,7 +157,7 @@ func newBounds(load Load) *bounds {
 		scrapes:     newSlots(maxScrapes),
 		requests:    newSlots(load.Connections),
 		redactions:  newTurns(load.Wait),
-		heavy:       newHeavyWork(runtime.GOMAXPROCS(0), load.Wait),
+		heavy:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.Wait),
 		spools:      &spoolSpace{limit: load.Spool},
 		pace:        newFollowPace(load.FollowRate),
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // heavyWork bounds the work at once that keeps a core busy for milliseconds: making large
-// answers, decoding large bodies and long lines of batches. It has half of the cores. Go's
+// answers, decoding large bodies and long lines of batches. It has half of the cores, and at least two. Go's
 // scheduler has no priorities: without the bound each step of a commit waits in a queue
 // behind all of this work.
 type heavyWork struct {
@@ -24,9 +24,8 @@ type heavyWork struct {
 // Work is heavy from this many bytes of memory on, which it takes meanwhile.
 const heavyMemory = 2 << 20
 
-func newHeavyWork(cores int, wait time.Duration) heavyWork {
-	half := max(1, cores/2)
-	return heavyWork{wait: wait, cores: make(chan struct{}, half), reads: make(chan struct{}, half)}
+func newHeavyWork(slots int, wait time.Duration) heavyWork {
+	return heavyWork{wait: wait, cores: make(chan struct{}, slots), reads: make(chan struct{}, slots)}
 }
 
 // heavySlot is the right of one call to work on a core. It belongs to the goroutine of

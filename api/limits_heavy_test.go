@@ -104,7 +104,7 @@ func TestNobodyWaitsWithACore(t *testing.T) {
 // Who does not wait any more leaves the queue.
 func TestHeavyWorkIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := newHeavyWork(2, time.Hour)
+		work := newHeavyWork(1, time.Hour)
 		var first heavySlot
 		require.NoError(t, first.take(t.Context(), &work, true))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -126,7 +126,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 // However many reads wait, a write waits behind no more of them than there are cores.
 func TestHeavyWritesPassReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := newHeavyWork(4, time.Hour)
+		work := newHeavyWork(2, time.Hour)
 		begun, finish := make(chan string, 100), make(chan struct{})
 		worker := func(name string, read bool) {
 			var slot heavySlot
