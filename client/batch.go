@@ -16,11 +16,15 @@ import (
 	"colophon/client/wire"
 )
 
-// Line is one record of a batch.
+// Line is one record of a batch: a Record with its key, or a Text.
 type Line struct {
 	Record wire.Record
 	// IdempotencyKey is as in [WriteOptions]: the default is the record's run_id, and without one a random key.
 	IdempotencyKey string
+	// Text, if it is not nil, is sent in place of the record: one line of NDJSON as POST /batch takes it. It has to
+	// have an idempotency_key or a run_id, since it is sent again after a failed connection. The server says what
+	// is wrong with it. It must not change until it has its result.
+	Text []byte
 }
 
 // LineResult is what became of one line. Either Receipt or Err is set; both are after a [ReceiptError].
@@ -28,6 +32,9 @@ type LineResult struct {
 	Index   int // of the line, from 0
 	Line    Line
 	Receipt *wire.Receipt
+	// Text is the receipt as it came, in place of Receipt, if BatchOptions.Undecoded asks for it. It is valid until
+	// the next result.
+	Text []byte
 	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or an error of encoding it.
 	Err error
 }
@@ -38,6 +45,9 @@ type BatchOptions struct {
 	Derive     bool   // as in [WriteOptions]
 	Whole      bool   // whole receipts, not minimal ones. A client that verifies receipts always gets these
 	Gzip       bool   // compress the lines
+	// Undecoded returns receipts as Text, for programs that need little of them: decoding costs more than sending.
+	// It has no effect if the client verifies receipts.
+	Undecoded bool
 	// MaxLines and MaxBytes bound what is sent and not answered, and so the memory that the batch takes. The
 	// defaults are 8,192 lines and 16 MiB. One line can always be sent.
 	MaxLines, MaxBytes int
@@ -52,13 +62,14 @@ type BatchOptions struct {
 // are not answered, which is safe because each has a key or a run_id. An error of the sequence ends the
 // batch: records of lines without a result may or may not be recorded.
 //
-// A body ends, and the next begins, when MaxLines or MaxBytes are sent and not answered. So a batch also gets
-// through a proxy that reads a whole request before it passes it on.
+// If MaxLines or MaxBytes are sent before the first answer comes, the body ends, and the next begins once it is
+// answered. So a batch also gets through a proxy that reads a whole request before it passes it on.
 func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *BatchOptions) iter.Seq2[*LineResult, error] {
 	return func(yield func(*LineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		b := &batch{ledger: s.ledger, input: make(chan *batchLine), local: make(chan struct{}, 1)}
+		b := &batch{ledger: s.ledger}
+		b.arrived.L, b.room.L = &b.mu, &b.mu
 		if o != nil {
 			b.options = *o
 		}
@@ -68,61 +79,109 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 		if b.options.MaxBytes <= 0 {
 			b.options.MaxBytes = 16 << 20
 		}
-		go b.read(ctx, lines)
+		context.AfterFunc(ctx, func() { b.change(func() { b.stopped = true }) })
+		go b.read(lines)
 		b.run(ctx, yield)
 	}
 }
 
-// batch is one run of an iterator of [RecordsService.Batch].
+// batch is one run of an iterator of [RecordsService.Batch]. Three goroutines share it: the reader of the input, the
+// sender of the connection of now, and the caller's, which receives.
 type batch struct {
 	ledger  *Ledger
 	options BatchOptions
-	input   chan *batchLine // closed at the end
-	local   chan struct{}   // has an element if a line may be failed without being sent
 
-	mu    sync.Mutex
-	queue []*batchLine // sent or about to be, and not answered; oldest first
-	bytes int          // of the queue
-	ended bool         // there is no more input
+	mu        sync.Mutex // guards what follows
+	arrived   sync.Cond  // the sender, or the caller without a connection, may go on
+	room      sync.Cond  // the reader may go on
+	queue     []*batchLine
+	bytes     int  // of the queue
+	sent      int  // lines of the queue that the connection of now has got, or is about to get
+	full      bool // the reader waits for room
+	ended     bool // there is no more input
+	stopped   bool // the batch has ended
+	connected bool
+	streaming bool // the connection of now answers while lines are sent
 }
 
 // batchLine is a line on its way.
 type batchLine struct {
 	result LineResult
-	text   []byte // with its line end; nil if it is not to be sent, because of result.Err
+	text   []byte // without a line end; nil if it is not to be sent, because of result.Err
 	want   expected
 	repeat bool
 	sent   bool
 }
 
-// read encodes the input.
-func (b *batch) read(ctx context.Context, lines iter.Seq[Line]) {
-	defer close(b.input)
+// change changes what the other goroutines may wait for.
+func (b *batch) change(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+	b.arrived.Broadcast()
+	b.room.Broadcast()
+}
+
+// read encodes the input and queues it as far as there is room.
+func (b *batch) read(lines iter.Seq[Line]) {
 	index := 0
 	for line := range lines {
-		select {
-		case b.input <- b.encode(index, line):
-		case <-ctx.Done():
+		if !b.push(b.encode(index, line)) {
 			return
 		}
 		index++
 	}
+	b.change(func() { b.ended = true })
+}
+
+// push queues a line, and reports whether the batch goes on.
+func (b *batch) push(line *batchLine) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.stopped && len(b.queue) > 0 && (len(b.queue) >= b.options.MaxLines || b.bytes+len(line.text) > b.options.MaxBytes) {
+		b.full = true
+		b.arrived.Broadcast()
+		b.room.Wait()
+	}
+	b.full = false
+	b.queue = append(b.queue, line)
+	b.bytes += len(line.text)
+	b.arrived.Broadcast()
+	return !b.stopped
 }
 
 func (b *batch) encode(index int, line Line) *batchLine {
+	l := &batchLine{result: LineResult{Index: index, Line: line}}
+	if line.Text != nil {
+		l.text, l.repeat = oneLine(line.Text), true
+		if b.ledger.verifies() {
+			l.want = expectText(line.Text)
+		}
+		return l
+	}
 	key, run, kind := line.IdempotencyKey, line.Record.Run(), line.Record.RecordKind()
 	if key == "" && run == "" && b.ledger.client.keys {
 		key = rand.Text()
 	}
-	l := &batchLine{result: LineResult{Index: index, Line: line}, want: expect(kind, key, run), repeat: key != "" || run != ""}
+	l.repeat = key != "" || run != ""
+	if b.ledger.verifies() {
+		l.want = expect(kind, key, run)
+	}
 	text, err := wire.Marshal(wire.BatchLine{Kind: kind, Record: line.Record, IdempotencyKey: key})
 	if err != nil {
 		l.result.Err = fmt.Errorf("client: line %d: %w", index, err)
 		return l
 	}
-	// A line end in JSON is always between tokens.
-	l.text = append(bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), []byte(" ")), []byte("\n"), []byte(" ")), '\n')
+	l.text = oneLine(text)
 	return l
+}
+
+// oneLine replaces line ends by spaces: in JSON they are always between tokens.
+func oneLine(text []byte) []byte {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), []byte(" ")), []byte("\n"), []byte(" "))
 }
 
 // run makes connections until every line has a result.
@@ -131,24 +190,20 @@ func (b *batch) run(ctx context.Context, yield func(*LineResult, error) bool) {
 		if !b.passFailed(yield) {
 			return
 		}
-		if b.oldest() == nil { // connect once there is something to send
-			select {
-			case line, more := <-b.input:
-				if !more {
-					return
-				}
-				b.push(line)
-				continue
-			case <-ctx.Done():
+		if !b.waitForLine() { // connect once there is something to send
+			if ctx.Err() != nil {
 				yield(nil, ctx.Err())
-				return
 			}
+			return
+		}
+		if b.oldest().text == nil {
+			continue
 		}
 		answered, err := b.connect(ctx, yield)
 		switch {
 		case errors.Is(err, errStopped) || errors.Is(err, errComplete):
 			return
-		case err == nil: // the body was full
+		case err == nil: // the body ended before the input
 			failures = 0
 			continue
 		case ctx.Err() != nil:
@@ -170,6 +225,16 @@ func (b *batch) run(ctx context.Context, yield func(*LineResult, error) bool) {
 	}
 }
 
+// waitForLine waits until the queue has a line, and reports whether it has.
+func (b *batch) waitForLine() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.queue) == 0 && !b.ended && !b.stopped {
+		b.arrived.Wait()
+	}
+	return len(b.queue) > 0 && !b.stopped
+}
+
 // giveUp fails the lines that were sent and cannot be sent again.
 func (b *batch) giveUp() {
 	b.mu.Lock()
@@ -187,47 +252,14 @@ func (b *batch) giveUp() {
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	body, pipe := io.Pipe()
-	answers := make(chan batchAnswer)
+	b.change(func() { b.connected, b.streaming, b.sent = true, false, 0 })
 	var running sync.WaitGroup
-	running.Go(func() { b.send(ctx, pipe) })
-	running.Go(func() {
-		defer close(answers)
-		b.receive(ctx, body, answers)
-	})
+	running.Go(func() { b.send(pipe) })
 	defer running.Wait()
+	defer b.change(func() { b.connected, b.sent = false, 0 })
 	defer body.Close() // ends the sender, whatever it does
 	defer cancel()
-	for {
-		if !b.passFailed(yield) {
-			return answered, errStopped
-		}
-		select {
-		case <-b.local:
-		case a, more := <-answers:
-			if !more {
-				return answered, b.end()
-			}
-			if a.err != nil {
-				return answered, a.err
-			}
-			line := b.oldest()
-			switch {
-			case line == nil && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
-				return answered, nil // the input has paused for longer than the server waits
-			case line == nil && a.problem != nil:
-				return answered, a.problem // about the body, not a line
-			case line == nil:
-				return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrAnswer)
-			case a.problem != nil && a.problem.Temporary() && line.repeat:
-				return answered, a.problem // the line is sent again
-			}
-			answered = true
-			b.drop()
-			if !yield(b.result(line, a), nil) {
-				return answered, errStopped
-			}
-		}
-	}
+	return b.receive(ctx, body, yield)
 }
 
 // end says what the end of an answer means.
@@ -235,9 +267,9 @@ func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case len(b.queue) > 0:
-		return fmt.Errorf("%w: the answer ended before %d lines were answered", ErrUnreachable, len(b.queue))
-	case b.ended:
+	case b.sent > 0:
+		return fmt.Errorf("%w: the answer ended before %d lines were answered", ErrUnreachable, b.sent)
+	case b.ended && len(b.queue) == 0:
 		return errComplete
 	}
 	return nil
@@ -257,17 +289,6 @@ func (b *batch) passFailed(yield func(*LineResult, error) bool) bool {
 	}
 }
 
-func (b *batch) result(line *batchLine, a batchAnswer) *LineResult {
-	if a.problem != nil {
-		a.problem.Request = fmt.Sprintf("line %d of a batch", line.result.Index)
-		line.result.Err = a.problem
-		return &line.result
-	}
-	line.result.Receipt = a.receipt
-	line.result.Err = b.ledger.accept(a.receipt, line.want)
-	return &line.result
-}
-
 func (b *batch) oldest() *batchLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -277,60 +298,58 @@ func (b *batch) oldest() *batchLine {
 	return b.queue[0]
 }
 
+// oldestSent is the line that is answered next; nil if the connection has got none that is not answered.
+func (b *batch) oldestSent() *batchLine {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sent == 0 {
+		return nil
+	}
+	return b.queue[0]
+}
+
+// drop takes the oldest line from the queue.
 func (b *batch) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bytes -= len(b.queue[0].text)
 	b.queue[0] = nil
 	b.queue = b.queue[1:]
-}
-
-// push adds a line of the input, and reports whether the queue is full.
-func (b *batch) push(line *batchLine) (full bool) {
-	b.mu.Lock()
-	b.queue = append(b.queue, line)
-	b.bytes += len(line.text)
-	full = len(b.queue) >= b.options.MaxLines || b.bytes >= b.options.MaxBytes
-	b.mu.Unlock()
-	if line.text == nil {
-		select {
-		case b.local <- struct{}{}:
-		default:
-		}
+	if b.sent > 0 {
+		b.sent--
+		b.streaming = true
 	}
-	return full
+	if b.full {
+		b.room.Broadcast()
+	}
 }
 
-// send writes the queue, and then the input until the queue is full. It ends when the body ends or is closed.
-func (b *batch) send(ctx context.Context, pipe *io.PipeWriter) {
+// send writes the queue until the body has to end or is closed.
+func (b *batch) send(pipe *io.PipeWriter) {
 	out := &batchWriter{Writer: bufio.NewWriterSize(pipe, 64<<10)}
 	if b.options.Gzip {
 		out.gzip = gzip.NewWriter(pipe)
 		out.Reset(out.gzip)
 	}
-	b.mu.Lock()
-	again := append([]*batchLine(nil), b.queue...)
-	full := len(b.queue) >= b.options.MaxLines || b.bytes >= b.options.MaxBytes
-	b.mu.Unlock()
-	for _, line := range again {
-		if b.write(out, line) != nil {
-			return
+	var taken [64][]byte
+	for {
+		lines := b.take(taken[:0], false)
+		if len(lines) == 0 { // what is written goes out before the sender waits
+			if out.flush() != nil {
+				return
+			}
+			lines = b.take(taken[:0], true)
 		}
-	}
-	for !full {
-		line, more, err := b.next(ctx, out)
-		if err != nil {
-			return
-		}
-		if !more {
-			b.mu.Lock()
-			b.ended = true
-			b.mu.Unlock()
+		if len(lines) == 0 {
 			break
 		}
-		full = b.push(line)
-		if b.write(out, line) != nil {
-			return
+		for _, text := range lines {
+			if _, err := out.Write(text); err != nil {
+				return
+			}
+			if err := out.WriteByte('\n'); err != nil {
+				return
+			}
 		}
 	}
 	if out.close() == nil {
@@ -338,31 +357,24 @@ func (b *batch) send(ctx context.Context, pipe *io.PipeWriter) {
 	}
 }
 
-func (b *batch) write(out *batchWriter, line *batchLine) error {
+// take returns the texts of the next lines, as many as fit into the capacity. None, if it may wait, is the end of the
+// body: there is no more input, or none without answers, or the next line is not to be sent.
+func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
-	text := line.text
-	line.sent = true
-	b.mu.Unlock()
-	_, err := out.Write(text)
-	return err
-}
-
-// next takes a line of the input. Before it waits for one, it sends what is written.
-func (b *batch) next(ctx context.Context, out *batchWriter) (line *batchLine, more bool, err error) {
-	select {
-	case line, more = <-b.input:
-		return line, more, nil
-	default:
+	defer b.mu.Unlock()
+	for wait && b.sent == len(b.queue) && b.connected && !b.ended && !b.stopped && (!b.full || b.streaming) {
+		b.arrived.Wait()
 	}
-	if err := out.flush(); err != nil {
-		return nil, false, err
+	if !b.connected || b.stopped {
+		return nil
 	}
-	select {
-	case line, more = <-b.input:
-		return line, more, nil
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
+	for len(texts) < cap(texts) && b.sent < len(b.queue) && b.queue[b.sent].text != nil {
+		line := b.queue[b.sent]
+		line.sent = true
+		texts = append(texts, line.text)
+		b.sent++
 	}
+	return texts
 }
 
 // batchWriter buffers a body, and may compress it.
@@ -385,23 +397,15 @@ func (w *batchWriter) close() error {
 	return w.gzip.Close()
 }
 
-// batchAnswer is the answer to a line, or why there are no more.
+// batchAnswer is the answer to a line: one of these.
 type batchAnswer struct {
 	receipt *wire.Receipt
 	problem *Error
-	err     error
+	text    []byte // of a receipt that is not decoded
 }
 
-// receive makes the request and reads its answers.
-func (b *batch) receive(ctx context.Context, body io.Reader, answers chan<- batchAnswer) {
-	pass := func(a batchAnswer) bool {
-		select {
-		case answers <- a:
-			return a.err == nil
-		case <-ctx.Done():
-			return false
-		}
-	}
+// receive makes the request and yields a result for each answer.
+func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineResult, error) bool) (answered bool, err error) {
 	c := b.ledger.client
 	r := request{method: http.MethodPost, path: b.ledger.path + "/batch", header: map[string]string{"Content-Type": "application/x-ndjson"},
 		query: (&WriteOptions{OnMismatch: b.options.OnMismatch, Derive: b.options.Derive}).values()}
@@ -413,29 +417,69 @@ func (b *batch) receive(ctx context.Context, body io.Reader, answers chan<- batc
 	}
 	response, err := c.send(ctx, r, body)
 	if err != nil {
-		pass(batchAnswer{err: err})
-		return
+		return false, err
 	}
 	defer response.Body.Close()
 	lines := c.lines(response.Body, nil)
 	for lines.Scan() {
-		// One of the two, which have no member in common.
-		var line struct {
-			wire.Receipt
-			wire.Problem
+		a, err := b.decode(lines.Bytes())
+		if err != nil {
+			return answered, err
 		}
-		a := batchAnswer{receipt: &line.Receipt}
-		if err := decode(lines.Bytes(), &line); err != nil {
-			a.err = fmt.Errorf("%w to a line of a batch: %w", ErrAnswer, err)
+		line := b.oldestSent()
+		switch {
+		case line == nil && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
+			return answered, nil // the input has paused for longer than the server waits
+		case line == nil && a.problem != nil:
+			return answered, a.problem // about the body, not a line
+		case line == nil:
+			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrAnswer)
+		case a.problem != nil && a.problem.Temporary() && line.repeat:
+			return answered, a.problem // the line is sent again
 		}
-		if line.Status != 0 {
-			a = batchAnswer{problem: &Error{Problem: line.Problem, Request: "line of a batch"}}
-		}
-		if !pass(a) {
-			return
+		answered = true
+		b.drop()
+		if !yield(b.result(line, a), nil) {
+			return answered, errStopped
 		}
 	}
 	if err := lines.Err(); err != nil {
-		pass(batchAnswer{err: err})
+		return answered, err
 	}
+	return answered, b.end()
+}
+
+// decode reads an answer, unless it is a receipt that is wanted as it came.
+func (b *batch) decode(text []byte) (a batchAnswer, err error) {
+	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
+		return batchAnswer{text: text}, nil // a problem has no such member
+	}
+	// One of the two, which have no member in common.
+	var line struct {
+		wire.Receipt
+		wire.Problem
+	}
+	if err := decode(text, &line); err != nil {
+		return a, fmt.Errorf("%w to a line of a batch: %w", ErrAnswer, err)
+	}
+	switch {
+	case line.Status != 0:
+		return batchAnswer{problem: &Error{Problem: line.Problem, Request: "line of a batch"}}, nil
+	case b.options.Undecoded && !b.ledger.verifies():
+		return batchAnswer{text: text}, nil
+	}
+	return batchAnswer{receipt: &line.Receipt}, nil
+}
+
+func (b *batch) result(line *batchLine, a batchAnswer) *LineResult {
+	switch {
+	case a.problem != nil:
+		a.problem.Request = fmt.Sprintf("line %d of a batch", line.result.Index)
+		line.result.Err = a.problem
+	case a.receipt != nil:
+		line.result.Receipt = a.receipt
+		line.result.Err = b.ledger.accept(a.receipt, line.want)
+	}
+	line.result.Text = a.text
+	return &line.result
 }

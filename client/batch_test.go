@@ -131,6 +131,81 @@ func TestBatchIsAConversation(t *testing.T) {
 	}
 }
 
+// Lines that are JSON already go out as they are, and their receipts come back as they are.
+func TestBatchOfTexts(t *testing.T) {
+	s := serve(t)
+	texts := []string{
+		`{"kind":"ipc_record", "record":{"run_id":"a","output":"x","payload":{},"model":"m","temperature":1,"max_tokens":1}}`,
+		"{\"kind\":\"ipc_record\",\r\n\"record\":{\"output\":\"x\",\"payload\":{},\"model\":\"m\",\"temperature\":1,\"max_tokens\":1},\"idempotency_key\":\"k\"}",
+		`{"kind":"ipc_record"`,
+	}
+	lines := func(yield func(client.Line) bool) {
+		for _, text := range texts {
+			if !yield(client.Line{Text: []byte(text)}) {
+				return
+			}
+		}
+	}
+	for _, verified := range []bool{false, true} {
+		var options []client.Option
+		if verified {
+			options = append(options, client.WithVerifierKeys("default", s.key()))
+		}
+		n := 0
+		for result, err := range connect(t, s.URL, options...).Ledger("default").Records.Batch(t.Context(), lines, &client.BatchOptions{Undecoded: true}) {
+			require.NoError(t, err)
+			require.Equal(t, texts[n], string(result.Line.Text))
+			if n++; n == 3 {
+				require.ErrorIs(t, result.Err, client.ErrBadRequest)
+				continue
+			}
+			require.NoError(t, result.Err)
+			require.Equal(t, verified, result.Receipt != nil)
+			if !verified {
+				require.Contains(t, string(result.Text), fmt.Sprintf(`"seq":%d,`, n))
+			}
+		}
+		require.Equal(t, 3, n)
+	}
+}
+
+// A server that answers while it reads gets all lines in one body.
+func TestBatchStaysOnItsConnection(t *testing.T) {
+	s := serve(t)
+	var requests atomic.Int32
+	counting := roundTripper(func(r *http.Request) (*http.Response, error) {
+		requests.Add(1)
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	l := connect(t, s.URL, client.WithHTTPClient(&http.Client{Transport: counting})).Ledger("default")
+	turn := make(chan bool, 1)
+	turn <- true
+	lines := func(yield func(client.Line) bool) {
+		first := true
+		for line := range numbered(100) {
+			if first {
+				<-turn
+			} else if *line.Record.(*wire.IPCRecord).Output == "Text 1" {
+				<-turn // the first answer has come
+			}
+			first = false
+			if !yield(line) {
+				return
+			}
+		}
+	}
+	n := 0
+	for result, err := range l.Records.Batch(t.Context(), lines, &client.BatchOptions{MaxLines: 3}) {
+		require.NoError(t, err)
+		require.NoError(t, result.Err)
+		if n++; n == 1 {
+			turn <- true
+		}
+	}
+	require.Equal(t, 100, n)
+	require.Equal(t, int32(1), requests.Load())
+}
+
 // cutter breaks the first answers off after some bytes.
 type cutter struct {
 	after func(attempt int) int // bytes; negative: never

@@ -46,6 +46,9 @@ type Retries struct {
 	Attempts int           // in all; 1 or less: never repeat. Default 5
 	First    time.Duration // the pause before the second attempt. Default 250 ms
 	Longest  time.Duration // of all pauses. Default 30 s
+	// Notify, if it is not nil, is called before each pause: with the error, the failures in a row so far, and the
+	// length of the pause.
+	Notify func(err error, failures int, pause time.Duration)
 }
 
 // Option changes a new client.
@@ -124,6 +127,9 @@ func WithRetries(r Retries) Option {
 		}
 		if r.Longest > 0 {
 			c.retries.Longest = r.Longest
+		}
+		if r.Notify != nil {
+			c.retries.Notify = r.Notify
 		}
 		return nil
 	}
@@ -246,6 +252,9 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Sub(c.now()) < wait {
 		return last
+	}
+	if c.retries.Notify != nil {
+		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
 		return fmt.Errorf("%w, while waiting to repeat after: %w", err, last)

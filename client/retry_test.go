@@ -132,8 +132,15 @@ func TestKeysStayTheSame(t *testing.T) {
 // Pauses double, by chance up to half shorter, up to the longest.
 func TestPausesGrow(t *testing.T) {
 	server, requests := answering(t, problem(503))
-	l, pauses := pausing(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, First: time.Second, Longest: 10 * time.Second}))
+	var noticed []time.Duration
+	notify := func(err error, failures int, pause time.Duration) {
+		require.ErrorIs(t, err, client.ErrUnavailable)
+		noticed = append(noticed, pause)
+		require.Len(t, noticed, failures)
+	}
+	l, pauses := pausing(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, First: time.Second, Longest: 10 * time.Second, Notify: notify}))
 	_, err := l.Describe(t.Context())
+	require.Equal(t, *pauses, noticed)
 	require.ErrorIs(t, err, client.ErrUnavailable)
 	require.Equal(t, int32(8), requests.Load())
 	require.Len(t, *pauses, 7)

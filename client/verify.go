@@ -28,6 +28,21 @@ func expect(kind wire.Kind, key, run string) expected {
 	return expected{kind: kind}
 }
 
+// expectText is expect for a line of NDJSON.
+func expectText(text []byte) expected {
+	var line struct {
+		Kind   wire.Kind `json:"kind"`
+		Record struct {
+			RunID string `json:"run_id"`
+		} `json:"record"`
+		IdempotencyKey string `json:"idempotency_key"`
+	}
+	if json.Unmarshal(text, &line) != nil {
+		return expected{} // the server refuses it
+	}
+	return expect(line.Kind, line.IdempotencyKey, line.Record.RunID)
+}
+
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
