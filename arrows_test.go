@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"internal/doctor":              {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":   {},
 	"internal/memory":              {},
+	"internal/importer":            {"client", "ledger/record", "ledger/record/pyjson"},
 	"internal/remote":              {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                 {"internal/safefile", "proofs"},
 	"internal/bloom":               {},

@@ -25,6 +25,8 @@ type Line struct {
 	// have an idempotency_key or a run_id, since it is sent again after a failed connection. The server says what
 	// is wrong with it. It must not change until it has its result.
 	Text []byte
+	// Tag is the caller's own, such as the place of the line in a file. It comes back with the result.
+	Tag any
 }
 
 // LineResult is what became of one line. Either Receipt or Err is set; both are after a [ReceiptError].

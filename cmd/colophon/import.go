@@ -2,20 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/semaphore"
 
-	"colophon/client/wire"
+	"colophon/client"
 	"colophon/internal/cli"
+	"colophon/internal/importer"
 	"colophon/internal/remote"
 	"colophon/ledger"
 )
@@ -66,21 +66,6 @@ file, 3 the server cannot be reached.`,
 	return command
 }
 
-// importer posts lines and counts what becomes of them.
-type importer struct {
-	console  *cli.Console
-	options  importOptions
-	client   *httpClient
-	progress *cli.Progress
-	tally    *tally
-	// window bounds what is read and not answered, by importLine.weight.
-	window *semaphore.Weighted
-	flight flight
-}
-
-// windowBytes is the size of importer.window.
-const windowBytes = 32 << 20
-
 func runImport(ctx context.Context, c *cli.Console, o importOptions, files []string) error {
 	switch o.onMismatch {
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
@@ -91,27 +76,78 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := newClient(c, o.server)
+	server, err := o.server.Connect(c)
 	if err != nil {
 		return err
 	}
 	if err := checkWritable(ctx, server, o.ledger); err != nil {
 		return err
 	}
-	im := &importer{
-		console: c, options: o, client: server, tally: newTally(),
-		progress: cli.NewProgress(c, size, "importing", progressbar.OptionShowBytes(true)),
-		window:   semaphore.NewWeighted(windowBytes),
+	bar := cli.NewProgress(c, size, "importing", progressbar.OptionShowBytes(true))
+	attempts := 1
+	notify := func(err error, failures int, pause time.Duration) {
+		attempts = failures + 1
+		bar.Say("%v; trying again in %.1f s (%d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
 	}
-	err = im.run(ctx, files)
-	im.progress.Finish()
-	if printErr := im.tally.print(c); printErr != nil {
+	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: max(0, o.retries) + 1, Longest: time.Minute, Notify: notify}))
+	if err != nil {
+		return err
+	}
+	tally, err := importer.Run(ctx, patient.Ledger(o.ledger).Records,
+		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add}, files)
+	bar.Finish()
+	if err != nil {
+		err = explainImport(ctx, server, err, attempts)
+	}
+	if printErr := printTally(c, tally); printErr != nil {
 		return errors.Join(err, printErr)
 	}
-	if err == nil && im.tally.failed() {
+	if err == nil && len(tally.Failures) > 0 {
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return err
+}
+
+// explainImport says why an import could not go on.
+func explainImport(ctx context.Context, server *remote.Server, err error, attempts int) error {
+	problem := (*client.Error)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return cli.Exitf(cli.ExitFailed, "interrupted; the same import again goes on from here")
+	case errors.Is(err, client.ErrMisdirected):
+		return server.Exit(err)
+	case errors.As(err, &problem) && !problem.Temporary():
+		return fmt.Errorf("the server refuses the import: %w", server.Explain(err))
+	}
+	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nThe same import again goes on from here", cli.Counted(uint64(attempts), "attempt"), server.Explain(err))
+}
+
+// printTally prints the table to the output and the first failures as errors.
+func printTally(c *cli.Console, t *importer.Tally) error {
+	const row = "%-17s %10d %10d %10d %10d\n"
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-17s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "refused")
+	for _, k := range t.Kinds {
+		fmt.Fprintf(&table, row, k.Kind, k.Accepted, k.Replayed, k.Mismatched, k.Refused)
+	}
+	total := t.Total()
+	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Refused)
+	if _, err := io.WriteString(c.Out, table.String()); err != nil {
+		return err
+	}
+	for _, note := range t.Notes {
+		c.Say("%s", note)
+	}
+	if more := total.Mismatched - len(t.Notes); more > 0 {
+		c.Say("and %d more lines with claims that do not hold", more)
+	}
+	for _, failure := range t.Failures {
+		c.Say("%s", failure)
+	}
+	if more := total.Refused - len(t.Failures); more > 0 {
+		c.Say("and %d more lines failed", more)
+	}
+	return nil
 }
 
 // checkFiles finds out before anything is sent that a file is missing. It
@@ -147,90 +183,15 @@ func checkFiles(files []string) (size int64, err error) {
 
 // checkWritable finds out before anything is sent that there is no such ledger,
 // or that it takes no more writes.
-func checkWritable(ctx context.Context, server *httpClient, name string) error {
-	answer, err := server.call(ctx, http.MethodGet, ledgerPath(name), nil)
-	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.orNoGrant(), name)
-	}
-	if err != nil {
-		return err
-	}
-	var info wire.LedgerDescription
-	if err := json.Unmarshal(answer, &info); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
-	}
-	if info.Frozen {
+func checkWritable(ctx context.Context, server *remote.Server, name string) error {
+	description, err := server.Ledger(name).Describe(ctx)
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.OrNoGrant(), name)
+	case err != nil:
+		return server.Exit(err)
+	case description.Frozen:
 		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen: it takes no more records", name)
 	}
 	return nil
-}
-
-// path is where the lines are posted.
-func (o importOptions) path() string {
-	path := ledgerPath(o.ledger) + "/batch"
-	if o.onMismatch != "" {
-		path += "?on_mismatch=" + url.QueryEscape(o.onMismatch)
-	}
-	return path
-}
-
-// run posts every line of the files and returns when each is answered, or when
-// it cannot go on.
-func (im *importer) run(ctx context.Context, files []string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	lines := make(chan importLine, 256)
-	go im.read(ctx, files, lines)
-	failures := 0 // attempts in a row that got no answer
-	for {
-		before := im.tally.answered()
-		finished, err := im.attempt(ctx, lines)
-		if finished && im.flight.empty() {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return cli.Exitf(cli.ExitFailed, "interrupted; the same import again goes on from here")
-		}
-		if err == nil {
-			err = errCutOff // the server ended its answer before the end of the lines
-		}
-		if p := (*problem)(nil); errors.As(err, &p) && !p.temporary() {
-			return fmt.Errorf("the server refuses the import: %w", p)
-		}
-		if im.tally.answered() > before {
-			failures = 0
-		}
-		if failures++; failures > im.options.retries {
-			return cli.Exitf(cli.ExitUnreachable, "giving up after %d attempts: %w\nThe same import again goes on from here", failures, err)
-		}
-		wait := pause(failures, err)
-		im.progress.Say("%v; trying again in %.1f s (%d of %d)", err, wait.Seconds(), failures, im.options.retries)
-		if !sleep(ctx, wait) {
-			return cli.Exitf(cli.ExitFailed, "interrupted; the same import again goes on from here")
-		}
-	}
-}
-
-// read feeds the lines of all files to the sender, as fast as the window allows.
-func (im *importer) read(ctx context.Context, files []string, lines chan<- importLine) {
-	defer close(lines)
-	keys := newKeyer()
-	for _, name := range files {
-		in := &input{name: name, maxLine: int(im.options.maxLine), stdin: im.console.In, read: im.progress.Add}
-		for line, err := range in.lines() {
-			if err != nil {
-				im.tally.unreadable(line, err)
-				continue
-			}
-			keys.complete(&line)
-			if im.window.Acquire(ctx, line.weight()) != nil {
-				return
-			}
-			select {
-			case lines <- line:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
 }

@@ -12,18 +12,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"colophon/internal/cli"
 	"colophon/internal/remote"
-	"colophon/ledger/record"
 )
 
 // answering is a server that gives its n-th batch to the n-th handler.
-func answering(t *testing.T, batches ...http.HandlerFunc) *httpClient {
+func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/ledgers/default", func(w http.ResponseWriter, _ *http.Request) {
@@ -39,9 +36,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) *httpClient {
 		server.Close()
 		require.Empty(t, batches, "every batch was asked for")
 	})
-	c, err := newClient(&cli.Console{Env: func(string) (string, bool) { return "", false }}, remote.Options{URL: server.URL})
-	require.NoError(t, err)
-	return c
+	return server.URL
 }
 
 // receipts answers that many lines with receipts from seq on, having read them.
@@ -97,7 +92,7 @@ func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
 	)
 	var out, errs bytes.Buffer
 	c := &cli.Console{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) (string, bool) { return "", false }}
-	options := importOptions{server: remote.Options{URL: server.base}, ledger: "default", retries: 4, maxLine: 1 << 20}
+	options := importOptions{server: remote.Options{URL: server}, ledger: "default", retries: 4, maxLine: 1 << 20}
 	require.NoError(t, runImport(context.Background(), c, options, []string{name}), errs.String())
 	require.Regexp(t, `total +10 +0 +0 +0`, out.String())
 	require.Contains(t, errs.String(), "503 no room")
@@ -108,86 +103,8 @@ func TestImportStopsWhereItIsRefused(t *testing.T) {
 		http.Error(w, `{"title":"Unsupported Media Type","detail":"no NDJSON here"}`, http.StatusUnsupportedMediaType)
 	})
 	var out, errs bytes.Buffer
-	args := []string{"import", "--server", server.base, "-"}
+	args := []string{"import", "--server", server, "-"}
 	code := run(context.Background(), args, strings.NewReader("{}\n"), &out, &errs, func(string) (string, bool) { return "", false })
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
-}
-
-// A receipt of another ledger or of another kind of record is no answer to a line.
-func TestImportTakesNoReceiptOfAnotherRecord(t *testing.T) {
-	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`} {
-		server := answering(t, func(w http.ResponseWriter, r *http.Request) {
-			duplex(t, w, r).Scan()
-			_, _ = io.WriteString(w, receipt+"\n")
-		})
-		var out, errs bytes.Buffer
-		in := `{"kind":"ipc_record","record":{"run_id":"a"}}` + "\n"
-		code := run(context.Background(), []string{"import", "--server", server.base, "--retries", "0", "-"}, strings.NewReader(in), &out, &errs,
-			func(string) (string, bool) { return "", false })
-		require.Equal(t, cli.ExitUnreachable, code, receipt)
-		require.Contains(t, errs.String(), "the answer is malformed: the receipt is of a record of kind")
-		require.NotRegexp(t, `total +1`, out.String())
-	}
-}
-
-func TestPauseGrowsWithinBounds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		failures := rapid.IntRange(1, 1<<20).Draw(t, "failures")
-		wait := pause(failures, errCutOff)
-		require.GreaterOrEqual(t, wait, firstPause/2)
-		require.Less(t, wait, 2*maxPause)
-		require.GreaterOrEqual(t, pause(failures, &problem{Status: 503, RetryAfter: 3 * time.Second}), 3*time.Second)
-		require.Less(t, pause(failures, &problem{Status: 503, RetryAfter: time.Hour}), 2*maxPause)
-	})
-}
-
-// keyOf is the key that the ledger gets to see with a line.
-func keyOf(t require.TestingT, line []byte) string {
-	parsed, err := record.ParseLine(line)
-	require.NoError(t, err)
-	defer parsed.Record.Release()
-	return parsed.Key
-}
-
-func TestKeysOfLinesWithoutOne(t *testing.T) {
-	const body = `{"payload":{"a":1.0},"model":"m","temperature":1,"max_tokens":16,"seed":1}`
-	keys := newKeyer()
-	complete := func(text string) string {
-		line := importLine{text: []byte(text)}
-		keys.complete(&line)
-		return string(line.text)
-	}
-	first := keyOf(t, []byte(complete(`{"kind":"ipc_record","record":`+body+`}`)))
-	require.Regexp(t, `^import:[0-9a-f]{64}:1$`, first)
-	second := keyOf(t, []byte(complete(`{"record":`+strings.Replace(body, `"a"`, `"\u0061"`, 1)+`,"idempotency_key":null,"kind":"ipc_record"}`)))
-	require.Equal(t, strings.TrimSuffix(first, "1")+"2", second, "the same record in another spelling")
-	third := keyOf(t, []byte(complete(`{"kind":"ipc_record","idempotency_key":"","record":`+strings.Replace(body, "1.0", "1", 1)+`}`)))
-	require.NotEqual(t, first[:70], third[:70], "another record")
-
-	for _, line := range []string{
-		`{"kind":"ipc_record","record":` + body + `,"idempotency_key":"own"}`,
-		`{"kind":"ipc_record","record":{"run_id":"r"}}`,
-		`{"kind":"ipc_record","record":{"run_id":7}}`,
-		`{"kind":"ipc_record","record":[]}`,
-		`{"kind":null,"record":{}}`,
-		`{"kind":"ipc_record","record":{},"mood":1}`,
-		`{"kind":"ipc_record","record":{}`,
-		`[]`, `null`, ``,
-	} {
-		require.Equal(t, line, complete(line), "stays as it is")
-	}
-}
-
-func TestEqualLinesCountApart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		keys, seen := newKeyer(), make(map[string]bool)
-		for _, seed := range rapid.SliceOf(rapid.IntRange(0, 3)).Draw(t, "seeds") {
-			line := importLine{text: fmt.Appendf(nil, `{"kind":"ipc_record","record":{"payload":{"seed":%d},"model":"m","temperature":1,"max_tokens":16}}`, seed)}
-			keys.complete(&line)
-			key := keyOf(t, line.text)
-			require.False(t, seen[key], "no key comes twice")
-			seen[key] = true
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"crypto/sha256"
@@ -21,27 +21,27 @@ type keyer struct {
 
 func newKeyer() *keyer { return &keyer{seen: make(map[[sha256.Size]byte]uint64)} }
 
-// complete notes the kind of a line and, where it has neither key nor run_id,
+// complete notes the kind of a line and, if it has neither key nor run_id,
 // adds a key. A line that is not what a line should be stays as it is: the
 // server says what is wrong with it.
-func (k *keyer) complete(line *importLine) {
-	if k.document.Parse(line.text) != nil {
+func (k *keyer) complete(l *line) {
+	if k.document.Parse(l.text) != nil {
 		return
 	}
 	root := k.document.Root()
 	kind, record := root.Member("kind"), root.Member("record")
-	line.kind = string(kind.Text())
+	l.kind = string(kind.Text())
 	if kind.Kind() != pyjson.String || record.Kind() != pyjson.Object || !onlyLineMembers(root) ||
 		identifies(root.Member("idempotency_key")) || identifies(record.Member("run_id")) {
 		return
 	}
 	key := k.next(kind, record)
-	// Written anew, since an idempotency_key that is null may not come twice.
-	text := slices.Grow([]byte(nil), len(line.text)+len(key)+len(`{"kind":,"record":,"idempotency_key":""}`))
+	// Rewritten, since an idempotency_key that is null may not come twice.
+	text := slices.Grow([]byte(nil), len(l.text)+len(key)+len(`{"kind":,"record":,"idempotency_key":""}`))
 	text = append(append(text, `{"kind":`...), kind.Raw()...)
 	text = append(append(text, `,"record":`...), record.Raw()...)
 	text = append(append(text, `,"idempotency_key":"`...), key...)
-	line.text = append(text, `"}`...)
+	l.text = append(text, `"}`...)
 }
 
 // identifies reports whether a value can be an idempotency key. What has the

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"bufio"
@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// importLine is one line of a file.
-type importLine struct {
+// line is one line of a file.
+type line struct {
 	file   string
 	number int    // from 1
 	kind   string // as the line says; empty if it does not
@@ -22,48 +22,41 @@ type importLine struct {
 }
 
 // place is the line's file and number.
-func (l importLine) place() string { return fmt.Sprintf("%s:%d", l.file, l.number) }
-
-// weight is what the line takes of importer.window.
-func (l importLine) weight() int64 {
-	const perLine = 512 // bookkeeping, and what short lines cost the server
-	return int64(min(perLine+len(l.text), windowBytes))
-}
+func (l *line) place() string { return fmt.Sprintf("%s:%d", l.file, l.number) }
 
 // input is one file of lines, or the standard input.
 type input struct {
 	name    string // "-" is the standard input
 	stdin   io.Reader
 	maxLine int         // bytes
-	read    func(n int) // told how many bytes of the file were read
+	read    func(n int) // is told how many bytes of the file were read; nil: it is not
 }
 
 // lines yields the lines that are not blank. An error comes with the place that
 // it is about; after it the lines go on if they can.
-func (in *input) lines() iter.Seq2[importLine, error] {
-	return func(yield func(importLine, error) bool) {
-		line := importLine{file: in.name, number: 1}
+func (in *input) lines() iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		at := line{file: in.name, number: 1}
 		plain, err := in.open()
 		if err != nil {
-			yield(line, err)
+			yield(at, err)
 			return
 		}
 		defer plain.Close()
 		buffer := bufio.NewReaderSize(plain, 256<<10)
-		for ; ; line.number++ {
-			line.text, err = readLine(buffer, in.maxLine)
-			line.kind = ""
+		for ; ; at.number++ {
+			at.text, err = readLine(buffer, in.maxLine)
 			switch {
 			case errors.Is(err, errTooLong):
-				if !yield(line, fmt.Errorf("%w than %d bytes; it was not sent", err, in.maxLine)) {
+				if !yield(at, fmt.Errorf("%w than %d bytes; it was not sent", err, in.maxLine)) {
 					return
 				}
 				continue
 			case err != nil && !errors.Is(err, io.EOF):
-				yield(line, fmt.Errorf("the file breaks off or is damaged here, nothing after this was sent: %w", err))
+				yield(at, fmt.Errorf("the file breaks off or is damaged here, nothing after this was sent: %w", err))
 				return
 			}
-			if len(bytes.TrimSpace(line.text)) > 0 && !yield(line, nil) {
+			if len(bytes.TrimSpace(at.text)) > 0 && !yield(at, nil) {
 				return
 			}
 			if err != nil {
@@ -158,6 +151,8 @@ type countingReader struct {
 // Read reads and counts.
 func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	r.count(n)
+	if r.count != nil {
+		r.count(n)
+	}
 	return n, err
 }

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"bytes"
@@ -82,14 +82,6 @@ func FuzzInput(f *testing.F) {
 // FuzzAnswer: no answer of a server makes the reader panic.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"ledger":"default","seq":1,"kind":"ipc_record","checks":{"input_hash":{"result":"mismatch"}}}`))
-	f.Add([]byte(`{"status":422,"title":"Unprocessable Entity","errors":[{"pointer":"/a","detail":"b"}]}`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		a, err := new(answerReader).read(line)
-		if err != nil {
-			return
-		}
-		if a.problem != nil {
-			require.NotEmpty(t, a.problem.Error())
-		}
-	})
+	f.Add([]byte(`{"ledger":"default"}`))
+	f.Fuzz(func(_ *testing.T, line []byte) { _, _ = new(answerReader).read(line) })
 }
