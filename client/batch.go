@@ -155,7 +155,7 @@ func (b *batch) push(line *batchLine) bool {
 func (b *batch) encode(index int, line Line) *batchLine {
 	l := &batchLine{result: LineResult{Index: index, Line: line}}
 	if line.Text != nil {
-		l.text, l.repeat = oneLine(line.Text), true
+		l.text, l.repeat = withoutLineEnds(line.Text), true
 		if b.ledger.verifies() {
 			l.want = expectText(line.Text)
 		}
@@ -174,12 +174,12 @@ func (b *batch) encode(index int, line Line) *batchLine {
 		l.result.Err = fmt.Errorf("client: line %d: %w", index, err)
 		return l
 	}
-	l.text = oneLine(text)
+	l.text = withoutLineEnds(text)
 	return l
 }
 
-// oneLine replaces line ends by spaces: in JSON they are always between tokens.
-func oneLine(text []byte) []byte {
+// withoutLineEnds replaces line ends by spaces: in JSON they are always between tokens.
+func withoutLineEnds(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
 	}

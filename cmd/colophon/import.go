@@ -93,7 +93,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	if err != nil {
 		return err
 	}
-	tally, err := importer.Run(ctx, patient.Ledger(o.ledger).Records,
+	tally, err := importer.Run(ctx, patient.Ledger(o.ledger),
 		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add}, files)
 	bar.Finish()
 	if err != nil {

@@ -108,3 +108,20 @@ func TestImportStopsWhereItIsRefused(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
+
+// A receipt of another ledger or of another kind of record is no answer to a line.
+func TestImportTakesNoReceiptOfAnotherRecord(t *testing.T) {
+	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
+		server := answering(t, func(w http.ResponseWriter, r *http.Request) {
+			duplex(t, w, r).Scan()
+			_, _ = io.WriteString(w, receipt+"\n")
+		})
+		var out, errs bytes.Buffer
+		in := `{"kind":"ipc_record","record":{"run_id":"a"}}` + "\n"
+		code := run(context.Background(), []string{"import", "--server", server, "--retries", "0", "-"}, strings.NewReader(in), &out, &errs,
+			func(string) (string, bool) { return "", false })
+		require.Equal(t, cli.ExitUnreachable, code, receipt)
+		require.Contains(t, errs.String(), "unexpected answer to -:1: ")
+		require.NotRegexp(t, `total +1`, out.String())
+	}
+}

@@ -29,10 +29,10 @@ const (
 // that of client.RecordsService.Batch, or that of ctx. The tally has the lines that were answered until then. A line
 // without idempotency_key and run_id gets a key from its digest and from how often it has occurred, so that
 // the same import again adds nothing twice.
-func Run(ctx context.Context, records *client.RecordsService, o Options, files []string) (*Tally, error) {
+func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
 	options := &client.BatchOptions{OnMismatch: o.OnMismatch, Undecoded: true, MaxBytes: windowBytes, MaxLines: windowLines}
-	for result, err := range records.Batch(ctx, o.lines(files, counted), options) {
+	for result, err := range to.Records.Batch(ctx, o.lines(files, counted), options) {
 		if err != nil {
 			return counted.tally(), err
 		}
@@ -42,6 +42,9 @@ func Run(ctx context.Context, records *client.RecordsService, o Options, files [
 			continue
 		}
 		a, err := reader.read(result.Text)
+		if err == nil && (a.ledger != to.Name() || a.kind != line.kind) {
+			err = fmt.Errorf("the receipt is of a record of kind %.100q of ledger %.100q", a.kind, a.ledger)
+		}
 		if err != nil {
 			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrAnswer, line.place(), err)
 		}

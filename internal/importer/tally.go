@@ -14,7 +14,8 @@ import (
 type answer struct {
 	replayed   bool     // the ledger had the record
 	mismatched []string // the fields whose check failed
-	seq        string
+	// The server's word.
+	seq, ledger, kind string
 }
 
 // answerReader reads receipts one after the other.
@@ -30,7 +31,8 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	if !root.Member("seq").Given() {
 		return answer{}, fmt.Errorf("it is no receipt: %.100q", receipt)
 	}
-	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw())}
+	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
+		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}
 	for field, check := range root.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
 			a.mismatched = append(a.mismatched, string(field.Text()))
