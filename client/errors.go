@@ -62,6 +62,8 @@ type Error struct {
 	Request string
 	// RetryAfter is what the server asked for; 0 if it did not.
 	RetryAfter time.Duration
+	// Header is that of the answer; nil for the line of a batch.
+	Header http.Header
 }
 
 // Error returns the request, the status and the reason.
@@ -135,7 +137,7 @@ func (e *ReceiptError) Unwrap() error { return e.Err }
 
 // problem reads an answer that is no success.
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
-	e := &Error{Request: request}
+	e := &Error{Request: request, Header: response.Header}
 	if decode(body, &e.Problem) != nil {
 		e.Problem = wire.Problem{Detail: plainLine(response, body)}
 	}

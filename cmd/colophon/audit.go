@@ -183,11 +183,13 @@ func runAudit(ctx context.Context, c *cli.Console, o auditOptions) error {
 	if err != nil {
 		return err
 	}
-	server, err := newClient(c, o.server)
+	server, err := o.server.Connect(c)
 	if err != nil {
 		return err
 	}
-	a.fetch = newFetcher(server, ledgerPath(o.ledger), o.timeout, 2*o.parallel)
+	if a.fetch, err = newFetcher(remoteOf(server), ledgerPath(o.ledger), o.timeout, 2*o.parallel); err != nil {
+		return err
+	}
 	defer boundMemory()()
 	if err := a.followKeys(ctx); err != nil {
 		return a.explain(ctx, err)
@@ -205,6 +207,12 @@ func runAudit(ctx context.Context, c *cli.Console, o auditOptions) error {
 		err = a.audit(ctx)
 	}
 	return errors.Join(a.explain(ctx, err), a.memory.close())
+}
+
+// remoteOf is what the auditor has of a server.
+func remoteOf(s *remote.Server) remoteServer {
+	u, err := url.Parse(s.URL)
+	return remoteServer{url: s.URL, token: s.Token, transport: s.Transport, compress: err == nil && !cli.Loopback(u.Hostname()), explain: s.Explain}
 }
 
 // memoryLimit is what the auditor's memory grows to before the collector does all it can,

@@ -347,12 +347,12 @@ func (c *comparer) fetch(ctx context.Context, from *fetcher, q question, p pageP
 const defaultRows = 100
 
 func (c *comparer) fetchPage(ctx context.Context, from *fetcher, q question, p pagePlace) (*answerPage, error) {
-	address := from.client.base + from.path + q.at(p)
+	path := from.path + q.at(p)
 	if q.form.server {
-		address = from.client.base + q.at(p)
+		path = q.at(p)
 	}
 	known := c.size
-	answer, err := from.ask(ctx, address, q.form.accept, maxAuditJSON)
+	answer, err := from.ask(ctx, path, q.form.accept, maxAuditJSON)
 	if err != nil {
 		return nil, err
 	}

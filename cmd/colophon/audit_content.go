@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -247,7 +246,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	switch answer.status {
 	case http.StatusOK:
 	case http.StatusGone:
-		if goneBy = redactedBy(answer.body); goneBy == nil {
+		if goneBy = answer.redactedBy; goneBy == nil {
 			return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
 		}
 		return nil, goneBy, nil
@@ -261,18 +260,6 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	}
 	c.pieces.put(n.digest, answer.body)
 	return answer.body, nil, nil
-}
-
-// redactedBy is the event that an answer says to have redacted a record; nil if it does
-// not say.
-func redactedBy(problem []byte) *uint64 {
-	var p struct {
-		RedactedBy *uint64 `json:"redacted_by"`
-	}
-	if json.Unmarshal(problem, &p) != nil {
-		return nil
-	}
-	return p.RedactedBy
 }
 
 // contentDamage is what is wrong with a piece of content.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"syscall"
 
+	"colophon/client"
 	"colophon/internal/cli"
 	"colophon/proofs/audit"
 )
@@ -42,7 +43,9 @@ func (a *auditor) explain(ctx context.Context, err error) error {
 		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", a.ledger, a.goesOn())
 	case errors.As(err, &exit):
 		return err
-	case misdirected(err):
+	case errors.Is(err, errNoRight):
+		return cli.Exitf(cli.ExitFailed, "%w", err)
+	case errors.Is(err, client.ErrMisdirected):
 		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w", err)
 	case errors.Is(err, audit.ErrUnavailable):
 		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, a.goesOn())

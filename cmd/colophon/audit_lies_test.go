@@ -115,7 +115,8 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 	keys, err := cli.ParseKeys(w.key, "the key")
 	require.NoError(t, err)
 	a.given, a.keys, a.known = keys.Keys, keys.Keys, keys.Keys
-	a.fetch = newFetcher(&httpClient{base: server.URL, http: &http.Client{Transport: transport}}, ledgerPath(ledger.Default), a.timeout, a.parallel)
+	a.fetch, err = newFetcher(remoteServer{url: server.URL, transport: transport}, ledgerPath(ledger.Default), a.timeout, a.parallel)
+	require.NoError(t, err)
 	a.memory, err = openAuditMemory("", a.keys)
 	require.NoError(t, err)
 	published, err := openPublishedLog(t.Context(), a.fetch, a.keys, 1)

@@ -28,7 +28,7 @@ type oracle struct {
 	index  *index.Store
 	server *http.Server
 	pipe   *pipeListener
-	client *httpClient
+	source remoteServer
 	// underWay is held to read during each request: closing the server does not wait for
 	// handlers, and they read the index.
 	underWay sync.RWMutex
@@ -61,7 +61,7 @@ func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, sign
 	o.server = service.HTTP()
 	o.server.Handler = server.Locked(o.server.Handler, o.underWay.RLocker())
 	go func() { _ = o.server.Serve(o.pipe) }() // ends when it is closed
-	o.client = &httpClient{base: "http://127.0.0.1", http: &http.Client{Transport: &http.Transport{DialContext: o.pipe.dial}}}
+	o.source = remoteServer{url: "http://127.0.0.1", transport: &http.Transport{DialContext: o.pipe.dial}}
 	if err := o.fold(ctx, c, r); err != nil {
 		return nil, errors.Join(err, o.close())
 	}

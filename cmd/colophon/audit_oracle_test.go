@@ -29,7 +29,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asking atomic.Int64
-		slow := newFetcher(&httpClient{base: "http://server.invalid", http: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		slow, err := newFetcher(remoteServer{url: "http://server.invalid", transport: transport(func(r *http.Request) (*http.Response, error) {
 			asking.Add(1)
 			defer asking.Add(-1)
 			<-r.Context().Done()
@@ -37,7 +37,8 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 				time.Sleep(time.Second) // of the bubble: it does not take notice at once
 			}
 			return nil, r.Context().Err()
-		})}}, "", time.Hour, 4)
+		})}, "", time.Hour, 4)
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			synctest.Wait()
@@ -99,7 +100,9 @@ func TestOracleOutlivesItsRequests(t *testing.T) {
 	o, err := newOracle(t.Context(), c, r, dir, signer)
 	require.NoError(t, err)
 	watched.oracle = o
-	answer, err := newFetcher(o.client, ledgerPath(r.name), time.Minute, 1).get(t.Context(), "/log/tile/0/000", maxNote)
+	fetch, err := newFetcher(o.source, ledgerPath(r.name), time.Minute, 1)
+	require.NoError(t, err)
+	answer, err := fetch.get(t.Context(), "/log/tile/0/000", maxNote)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, answer.status)
 	require.Len(t, answer.body, proofs.FullTile*proofs.HashSize)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"colophon/internal/cli"
@@ -78,8 +79,12 @@ func (r *reference) close() error {
 func (r *reference) comparer() (*comparer, error) {
 	a := r.walk.auditor
 	verifier := r.signer.Verifier()
-	copied := func() *fetcher { return newFetcher(r.oracle.client, a.fetch.path, a.timeout, a.parallel) }
-	c := newComparer(a.fetch, copied(), r.size)
+	ofCopy := func() (*fetcher, error) { return newFetcher(r.oracle.source, a.fetch.path, a.timeout, a.parallel) }
+	copied, err := ofCopy()
+	if err != nil {
+		return nil, err
+	}
+	c := newComparer(a.fetch, copied, r.size)
 	c.ledger, c.keys, c.copyKey, c.entry, c.redactions = a.ledger, a.keys, verifier, r.walk.replica.read, r.walk.redacts
 	c.rootAt = func(size uint64) (proofs.Hash, error) {
 		tree, err := proofs.OpenTree(size, r.walk.replica.readTile, nil)
@@ -97,7 +102,11 @@ func (r *reference) comparer() (*comparer, error) {
 		before := r.size
 		err := r.reach(ctx, size)
 		if r.size != before {
-			c.copied, c.size = copied(), r.size
+			copied, copyErr := ofCopy()
+			if copyErr != nil {
+				return errors.Join(err, copyErr)
+			}
+			c.copied, c.size = copied, r.size
 		}
 		c.keys = a.keys
 		return err

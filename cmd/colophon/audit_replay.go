@@ -41,7 +41,7 @@ func (a *auditor) scrapeFirst(ctx context.Context) error {
 	}
 	url := a.metricsURL
 	if url == "" {
-		url = a.fetch.client.base + "/metrics"
+		url = a.fetch.url + "/metrics"
 	}
 	var unseen string
 	a.metrics, unseen, err = fetchMetrics(ctx, a.fetch, url, a.ledger)
@@ -178,7 +178,7 @@ func (a *auditor) compareMetrics(ctx context.Context, c *comparer) error {
 	if a.metrics == nil {
 		return nil
 	}
-	expected, unseen, err := fetchMetrics(ctx, c.copied, c.copied.client.base+"/metrics", a.ledger)
+	expected, unseen, err := fetchMetrics(ctx, c.copied, c.copied.url+"/metrics", a.ledger)
 	if err == nil && unseen != "" {
 		err = errors.New(unseen)
 	}

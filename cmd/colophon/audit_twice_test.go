@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
-	"colophon/internal/remote"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -242,9 +240,9 @@ func TestProofsThatCannotBeChecked(t *testing.T) {
 		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
 	}))
 	defer server.Close()
-	c, err := newClient(&cli.Console{Err: io.Discard, Env: func(string) (string, bool) { return "", false }}, remote.Options{URL: server.URL})
+	fetch, err := newFetcher(remoteServer{url: server.URL, transport: new(http.Transport)}, ledgerPath("default"), 200*time.Millisecond, 1)
 	require.NoError(t, err)
-	a := &auditor{report: &auditReport{}, fetch: newFetcher(c, ledgerPath("default"), 200*time.Millisecond, 1)}
+	a := &auditor{report: &auditReport{}, fetch: fetch}
 	log := &publishedLog{fetch: a.fetch, head: audit.Head{Size: 300}, tiles: make(map[proofs.TilePath][]byte)}
 	_, err = a.checkConsistency(t.Context(), log, 200)
 	require.ErrorIs(t, err, audit.ErrUnavailable)

@@ -45,9 +45,11 @@ func TestTokenStaysAtHome(t *testing.T) {
 	}))
 	defer thief.Close()
 	c, _ := consoleWith(map[string]string{"COLOPHON_TOKEN": "secret"})
-	client, err := newClient(c, remote.Options{URL: "http://localhost:1"})
+	asked, err := remote.Options{URL: "http://localhost:1"}.Connect(c)
 	require.NoError(t, err)
-	answer, err := newFetcher(client, "", time.Minute, 1).getFrom(t.Context(), thief.URL+"/metrics", maxNote)
+	fetch, err := newFetcher(remoteOf(asked), "", time.Minute, 1)
+	require.NoError(t, err)
+	answer, err := fetch.getFrom(t.Context(), thief.URL+"/metrics", maxNote)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, answer.status)
 }

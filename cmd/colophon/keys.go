@@ -149,11 +149,11 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 		return err
 	}
 	if trusted != nil {
-		fetching, err := newClient(k.Console, k.server)
+		fetch, err := newFetcher(remoteOf(server), ledgerPath(name), time.Minute, 2)
 		if err != nil {
 			return err
 		}
-		if err := checkServedKeys(ctx, newFetcher(fetching, ledgerPath(name), time.Minute, 2), keys, trusted); err != nil {
+		if err := checkServedKeys(ctx, fetch, keys, trusted); err != nil {
 			return err
 		}
 	}
