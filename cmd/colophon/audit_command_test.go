@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/verify"
 	"colophon/proofs"
 )
 
@@ -349,8 +350,8 @@ func TestAuditExitCodes(t *testing.T) {
 		codes[e.code], kinds[string(e.kind)] = true, true
 		require.Contains(t, help.stdout, e.meaning)
 	}
-	for _, v := range verdicts() {
-		require.False(t, codes[v.code], "verify has %d", v.code)
+	for _, v := range verify.Verdicts() {
+		require.False(t, codes[v.Code], "verify has %d", v.Code)
 	}
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"colophon/client"
 	"colophon/internal/cli"
 	"colophon/internal/remote"
+	"colophon/internal/verify"
 	"colophon/ledger"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -170,7 +171,7 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byt
 		if err != nil {
 			return nil, server.Exit(err)
 		}
-		if text, found := at.in(content); found && hasHash(n, text) {
+		if text, found := at.in(content); found && verify.HasHash(n, text) {
 			return text, nil
 		}
 	}

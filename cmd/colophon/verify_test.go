@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/verify"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -21,13 +22,13 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 	codes := map[error]int{
 		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetired: 11,
 		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
-		errRecord: 16, proofs.ErrNoProof: 17, errRecomputed: 18, pack.ErrHashes: 18,
-		proofs.ErrPath: 19, errText: 20, pack.ErrContent: 21, errReplacedKey: 22, errNotLater: 23,
+		verify.ErrRecord: 16, proofs.ErrNoProof: 17, verify.ErrRecomputed: 18, pack.ErrHashes: 18,
+		proofs.ErrPath: 19, verify.ErrText: 20, pack.ErrContent: 21, verify.ErrReplacedKey: 22, verify.ErrNotLater: 23,
 	}
-	require.Len(t, verdicts(), len(codes))
+	require.Len(t, verify.Verdicts(), len(codes))
 	for cause, code := range codes {
 		var out bytes.Buffer
-		err := reject(&cli.Console{Out: &out}, verifyOptions{}, fmt.Errorf("in a test: %w", cause))
+		err := verify.Reject(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
 		var exit *cli.ExitError
 		require.True(t, errors.As(err, &exit))
 		require.Equal(t, code, exit.Code, cause)

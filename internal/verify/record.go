@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // verifyRecord checks that a record is the one that an event is about, and that
 // the event is, byte for byte, what this program makes of that record. The event
-// must be verified. The error wraps errRecord or errRecomputed.
+// must be verified. The error wraps ErrRecord or ErrRecomputed.
 func verifyRecord(event, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(event); err != nil {
@@ -34,10 +34,10 @@ func verifyRecord(event, posted []byte) error {
 	}
 	defer r.Release()
 	if got, want := hex.EncodeToString(r.Digest[:]), root.Member("record").Member("digest").Text(); got != string(want) {
-		return fmt.Errorf("%w: its digest is %s, the event's is %s", errRecord, got, want)
+		return fmt.Errorf("%w: its digest is %s, the event's is %s", ErrRecord, got, want)
 	}
 	if rules := string(root.Member("rules").Raw()); rules != strconv.Itoa(record.Rules) {
-		return fmt.Errorf("%w: it was checked by version %s of the rules, this program knows version %d", errRecomputed, rules, record.Rules)
+		return fmt.Errorf("%w: it was checked by version %s of the rules, this program knows version %d", ErrRecomputed, rules, record.Rules)
 	}
 	expected, err := recompute(r, root, refused)
 	if err != nil {
@@ -54,7 +54,7 @@ func verifyRecord(event, posted []byte) error {
 	if !found {
 		return nil // the same JSON, posted in another spelling
 	}
-	return fmt.Errorf("%w: %s: the event says %s, computed %s", errRecomputed, pointer, shown(says), shown(computed))
+	return fmt.Errorf("%w: %s: the event says %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
 }
 
 // parsePosted reads a record of a kind, or a line with one.
@@ -64,14 +64,14 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 		root := document.Root()
 		if own := root.Member("kind"); own.Given() && root.Member("record").Given() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: it is a %.100q, the event is about a %.100q", errRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: it is a %.100q, the event is about a %.100q", ErrRecord, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}
 	}
 	r, err := record.NoLimits().Parse(kind, posted)
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%w: it is no record of kind %.100q: %w", errRecord, kind, err)
+		return nil, fmt.Errorf("%w: it is no record of kind %.100q: %w", ErrRecord, kind, err)
 	}
 	return r, err
 }

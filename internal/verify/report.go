@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"encoding/json"
@@ -14,25 +14,25 @@ import (
 	"colophon/proofs/audit"
 )
 
-// reject reports what does not hold.
-func reject(c *cli.Console, o verifyOptions, cause error) error {
-	for _, v := range verdicts() {
+// Reject reports what does not hold.
+func Reject(c *cli.Console, o Options, cause error) error {
+	for _, v := range Verdicts() {
 		if !errors.Is(cause, v.err) {
 			continue
 		}
-		if !o.json {
-			return cli.Exitf(v.code, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
+		if !o.JSON {
+			return cli.Exitf(v.Code, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
 		}
 		outcome := struct {
 			Verified bool   `json:"verified"`
 			Code     int    `json:"code"`
 			Reason   string `json:"reason"`
 			Detail   string `json:"detail"`
-		}{false, v.code, v.name, cause.Error()}
+		}{false, v.Code, v.name, cause.Error()}
 		if err := cli.WriteJSON(c, outcome); err != nil {
 			return err
 		}
-		return &cli.ExitError{Code: v.code}
+		return &cli.ExitError{Code: v.Code}
 	}
 	return cause
 }

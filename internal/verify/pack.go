@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func packCoverage() coverage {
 }
 
 // verifyPack verifies the data of an audit pack. Its page is never run.
-func verifyPack(o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("an audit pack"); err != nil {
 		return nil, err
 	}

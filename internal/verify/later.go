@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"encoding/json"
@@ -10,11 +10,11 @@ import (
 	"colophon/proofs"
 )
 
-// errReplacedKey: only a key that was replaced has signed, and nothing else shows that
-// what it signed is of the log. errNotLater: a later tree shows that it is not.
+// ErrReplacedKey: only a key that was replaced has signed, and nothing else shows that
+// what it signed is of the log. ErrNotLater: a later tree shows that it is not.
 var (
-	errReplacedKey = errors.New("signed only with a key that has been replaced")
-	errNotLater    = errors.New("not the beginning of the later tree")
+	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
+	ErrNotLater    = errors.New("not the beginning of the later tree")
 )
 
 // laterTree is the answer of GET /proofs/consistency up to the head: a checkpoint, and the
@@ -27,14 +27,14 @@ type laterTree struct {
 
 // verifyingKeys are the keys that a file is verified with. Those that were replaced count
 // as far as the later tree goes.
-func verifyingKeys(c *cli.Console, o verifyOptions) ([]*proofs.Verifier, error) {
-	trusted, err := c.ReadTrusted(o.key)
+func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
+	trusted, err := c.ReadTrusted(o.Key)
 	if err != nil {
 		return nil, err
 	}
-	accept := func(proofs.Checkpoint) error { return errReplacedKey }
-	if o.later != "" {
-		if accept, err = readLater(c, o.later, trusted.Keys); err != nil {
+	accept := func(proofs.Checkpoint) error { return ErrReplacedKey }
+	if o.Later != "" {
+		if accept, err = readLater(c, o.Later, trusted.Keys); err != nil {
 			return nil, err
 		}
 	}
@@ -42,14 +42,14 @@ func verifyingKeys(c *cli.Console, o verifyOptions) ([]*proofs.Verifier, error) 
 	for _, key := range trusted.Replaced {
 		keys = append(keys, key.Unbounded().Provided(accept))
 	}
-	if o.later != "" && len(trusted.Replaced) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no key that was replaced", o.key)
+	if o.Later != "" && len(trusted.Replaced) == 0 {
+		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no key that was replaced", o.Key)
 	}
 	return keys, nil
 }
 
 // readLater reads the file of --later. What it returns is nil for a checkpoint whose tree
-// is the beginning of the later one, and wraps errNotLater otherwise.
+// is the beginning of the later one, and wraps ErrNotLater otherwise.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -71,10 +71,10 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	return func(earlier proofs.Checkpoint) error {
 		if earlier.Origin != signed.Origin {
-			return fmt.Errorf("%w: its origin is %.100q, that of %s is %.100q", errNotLater, earlier.Origin, name, signed.Origin)
+			return fmt.Errorf("%w: its origin is %.100q, that of %s is %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
-			return fmt.Errorf("%w: %s is about a tree of %d entries, and this one has %d (fetch it with first=%d): %w", errNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+			return fmt.Errorf("%w: %s is about a tree of %d entries, and this one has %d (fetch it with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
 		}
 		return nil
 	}, nil
@@ -83,7 +83,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 // afterRotation says what a reader needs whose key may have been followed by another.
 func afterRotation(err error) error {
 	switch {
-	case errors.Is(err, errReplacedKey):
+	case errors.Is(err, ErrReplacedKey):
 		return fmt.Errorf(`%w
 Fetch the receipt again, which the key of today then signs; or fetch GET …/proofs/consistency?first=TREE_SIZE with the tree_size of this one, and verify with --later and that file`, err)
 	case errors.Is(err, proofs.ErrWrongKey):

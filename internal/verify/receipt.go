@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 )
 
 // verifyReceipt verifies a receipt of either form, and the record that it is about.
-func verifyReceipt(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
 		return nil, err
 	}
-	if o.record != "" {
-		posted, err := c.ReadFile(o.record)
+	if o.Record != "" {
+		posted, err := c.ReadFile(o.Record)
 		if err != nil {
 			return nil, err
 		}
@@ -28,13 +28,13 @@ func verifyReceipt(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.
 	if err != nil {
 		return nil, err
 	}
-	a.RecordVerified = o.record != ""
+	a.RecordVerified = o.Record != ""
 	return a, nil
 }
 
 // provenReceipt is the receipt that a text holds, or that of the event that a
 // tlog-proof proves.
-func provenReceipt(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
+func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
 		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
 			return nil, err
@@ -53,8 +53,8 @@ func provenReceipt(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.
 		return nil, err
 	}
 	entry := p.Extra
-	if o.entry != "" {
-		if entry, err = readEntry(c, o.entry); err != nil {
+	if o.Entry != "" {
+		if entry, err = readEntry(c, o.Entry); err != nil {
 			return nil, err
 		}
 	}

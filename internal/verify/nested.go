@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ type acceptedCitation struct {
 }
 
 // verifyNested verifies a nested proof, and the texts that are given with it and in it.
-func verifyNested(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.Verifier) (verified, error) {
+func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
 	}
@@ -56,20 +56,20 @@ func verifyNested(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.V
 			return nil, fmt.Errorf("the text in the proof: %w", err)
 		}
 	}
-	if o.text != "" {
-		given, err := c.ReadFile(o.text)
+	if o.Text != "" {
+		given, err := c.ReadFile(o.Text)
 		if err != nil {
 			return nil, err
 		}
 		if err := verifyText(n, given); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.text, err)
+			return nil, fmt.Errorf("%s: %w", o.Text, err)
 		}
 	}
 	a, err := newAccepted(n.Receipt, keys)
 	if err != nil {
 		return nil, err
 	}
-	part := &acceptedPart{accepted: a, TextVerified: n.Text != nil || o.text != "", embedded: n.Text}
+	part := &acceptedPart{accepted: a, TextVerified: n.Text != nil || o.Text != "", embedded: n.Text}
 	if s := n.Stage; s != nil {
 		part.Stage = &acceptedStage{s.Name, s.Index, fmt.Sprintf("%x", s.Hash), fmt.Sprintf("%x", s.Root)}
 	} else {
@@ -80,20 +80,20 @@ func verifyNested(c *cli.Console, o verifyOptions, text []byte, keys []*proofs.V
 
 // verifyText checks that a text is the one of a part, by the rules of 1.4 and 1.5.
 func verifyText(n *proofs.Nested, text []byte) error {
-	if hasHash(n, text) {
+	if HasHash(n, text) {
 		return nil
 	}
-	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && hasHash(n, shorter) {
-		return fmt.Errorf("%w: it has a line feed too many at its end", errText)
+	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && HasHash(n, shorter) {
+		return fmt.Errorf("%w: it has a line feed too many at its end", ErrText)
 	}
 	if n.Citation != nil {
-		return fmt.Errorf("%w: its chunk hash is %s, the citation's is %s", errText, rules.ChunkHash(text), n.Citation.ChunkHash)
+		return fmt.Errorf("%w: its chunk hash is %s, the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
-	return fmt.Errorf("%w: the hash of stage %.100q is %x, that of %d bytes of text is another", errText, n.Stage.Name, n.Stage.Hash, len(text))
+	return fmt.Errorf("%w: the hash of stage %.100q is %x, that of %d bytes of text is another", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
-// hasHash reports whether a text hashes to the part.
-func hasHash(n *proofs.Nested, text []byte) bool {
+// HasHash reports whether a text hashes to the part.
+func HasHash(n *proofs.Nested, text []byte) bool {
 	if n.Citation != nil {
 		return rules.ChunkHash(text) == n.Citation.ChunkHash
 	}

@@ -1,0 +1,122 @@
+// Package verify verifies files offline with keys that the reader trusts: receipts, nested proofs and audit packs. It
+// reports what each proves, and which members no proof covers.
+package verify
+
+import (
+	"errors"
+	"slices"
+
+	"colophon/internal/cli"
+	"colophon/proofs"
+	"colophon/proofs/pack"
+)
+
+// Verdict is one way in which verifying fails.
+type Verdict struct {
+	Code    int    // exit code
+	name    string // for scripts
+	meaning string
+	err     error // the cause that means this verdict
+}
+
+// ErrRecord: the record is not the one that the event is about. ErrRecomputed:
+// it is, and the event says something else about it than it should. ErrText: the
+// text is not the one of the part that is proved.
+var (
+	ErrRecord     = errors.New("the record does not hash to the event")
+	ErrRecomputed = errors.New("the event says something else than the record")
+	ErrText       = errors.New("the text does not hash to the part")
+)
+
+// Verdicts are the ways in which verifying fails.
+func Verdicts() []Verdict {
+	return []Verdict{
+		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
+		{11, "wrong_key", "signed with another key than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
+		{11, "wrong_key", "signed with a key of the log that had been retired before, so it says nothing about that ledger", proofs.ErrRetired},
+		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
+		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
+		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later one: one of the two was forged, or the log has shown two trees", ErrNotLater},
+		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
+		{13, "broken_chain_link", "the event is not the one that the receipt's hashes stand for: event or hash was changed", proofs.ErrChainLink},
+		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
+		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
+		{16, "wrong_record", "the event is about another record than this one", ErrRecord},
+		{18, "wrong_checks", "the event is about this record, but what it says of it is not what comes out", ErrRecomputed},
+		{18, "wrong_checks", "the event says something else of its content than what comes out", pack.ErrHashes},
+		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
+		{20, "wrong_text", "the text is not the one that was recorded", ErrText},
+		{21, "wrong_content", "the content in the pack is not what the event names", pack.ErrContent},
+		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrMalformed},
+		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrTooLong},
+	}
+}
+
+// Options names the file and what is given with it. File names may be "-", the standard input.
+type Options struct {
+	File, Key, Record, Entry, Text, Later string
+	JSON                                  bool
+}
+
+func (o Options) validate() error {
+	if o.Key == "" {
+		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
+	}
+	inputs := 0
+	for _, name := range []string{o.File, o.Key, o.Record, o.Entry, o.Text, o.Later} {
+		if name == "-" {
+			inputs++
+		}
+	}
+	if inputs > 1 {
+		return cli.Exitf(cli.ExitUsage, "the standard input can be read only once")
+	}
+	return nil
+}
+
+// only refuses the options that are for another kind of file.
+func (o Options) only(what string, allowed ...string) error {
+	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
+		if value != "" && !slices.Contains(allowed, flag) {
+			return cli.Exitf(cli.ExitUsage, "--%s is not for %s", flag, what)
+		}
+	}
+	return nil
+}
+
+// verified is what a file proves.
+type verified interface {
+	print(c *cli.Console) error
+}
+
+// Run verifies the file, and prints what it proves. The error has the exit code of a Verdict if something does not
+// hold.
+func Run(c *cli.Console, o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	keys, err := verifyingKeys(c, o)
+	if err != nil {
+		return err
+	}
+	text, err := c.ReadFileUpTo(o.File, cli.MaxPack)
+	if err != nil {
+		return err
+	}
+	var proved verified
+	switch {
+	case pack.IsPack(text):
+		proved, err = verifyPack(o, text, keys)
+	case proofs.IsNested(text):
+		proved, err = verifyNested(c, o, text, keys)
+	default:
+		proved, err = verifyReceipt(c, o, text, keys)
+	}
+	switch {
+	case err != nil:
+		return Reject(c, o, afterRotation(err))
+	case o.JSON:
+		return cli.WriteJSON(c, proved)
+	}
+	return proved.print(c)
+}
