@@ -94,7 +94,10 @@ func TestHostileAnswers(t *testing.T) {
 
 type zeros struct{}
 
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
 
 // A server that stops to answer is given up, in calls and in streams.
 func TestSlowServers(t *testing.T) {
