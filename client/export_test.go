@@ -18,3 +18,6 @@ func OnSleep(c *Client, f func(time.Duration)) {
 
 // Decode is what reads answers.
 var Decode = decode
+
+// Problem is what reads an answer that is no success.
+var Problem = (*Client).problem

@@ -574,3 +574,19 @@ func TestErrorsAreOneLine(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 }
+
+// FuzzProblem: whatever a server, or something before it, answers in place of a success, there is an error of it in
+// one line.
+func FuzzProblem(f *testing.F) {
+	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))
+	f.Add(uint16(502), "Wed, 21 Oct 2015 07:28:00 GMT", []byte(`<html>`))
+	f.Add(uint16(301), "-1", []byte("a\nb"))
+	c, err := client.New("https://ledger.example")
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, status uint16, wait string, body []byte) {
+		e := client.Problem(c, "GET /", &http.Response{StatusCode: int(status), Header: http.Header{"Retry-After": {wait}}}, body)
+		require.Equal(t, int(status), e.Status)
+		require.NotContains(t, e.Error(), "\n")
+		require.GreaterOrEqual(t, e.RetryAfter, time.Duration(0))
+	})
+}

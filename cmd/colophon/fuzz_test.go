@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -20,20 +17,6 @@ func FuzzKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		keys, err := cli.ParseKeys(text, "--key")
 		require.Equal(t, err == nil, len(keys.Keys) > 0)
-	})
-}
-
-// FuzzProblem: whatever a server, or something before it, answers in place of a
-// success, there is something to say of it.
-func FuzzProblem(f *testing.F) {
-	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b"}]}`))
-	f.Add(uint16(502), "Wed, 21 Oct 2015 07:28:00 GMT", []byte(`<html>`))
-	f.Fuzz(func(t *testing.T, status uint16, wait string, body []byte) {
-		response := &http.Response{StatusCode: int(status), Header: http.Header{"Retry-After": {wait}}, Body: io.NopCloser(bytes.NewReader(body))}
-		p := readProblem(response)
-		require.Equal(t, int(status), p.Status)
-		require.NotEmpty(t, p.Error())
-		require.GreaterOrEqual(t, p.RetryAfter, time.Duration(0))
 	})
 }
 

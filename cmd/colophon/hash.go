@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/ledger/record"
 )
@@ -39,7 +40,7 @@ func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
 	r, err := record.NoLimits().Parse(kind, body)
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
-			c.Say("%s", place{p.Pointer, p.Detail})
+			c.Say("%s", wire.ProblemPlace{Pointer: p.Pointer, Detail: p.Detail})
 		}
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
