@@ -35,15 +35,21 @@ func (g *runDAG) cacheKey(dimensions object, claimed []byte) []byte {
 		return g.r.check("cache_key", claimed, nil)
 	}
 	for _, name := range rules.ClaimedDimensions {
-		g.r.setHash(name, g.r.check(name, dimensions.hash(name), nil))
+		*g.Hash(name) = g.r.check(name, dimensions.hash(name), nil)
 	}
 	values := make([][]byte, len(g.dimensions))
-	for i := range g.dimensions {
-		d := &g.dimensions[i]
+	for i, d := range g.dimensions {
 		if g.fromContent[d.name] {
 			d.value = g.base[d.name]
 		}
 		values[i] = d.value
+		g.Dimensions = append(g.Dimensions, StageField{[]byte(d.name), eventText(d.value)})
 	}
 	return g.r.check("cache_key", claimed, g.r.hex(rules.CacheKey(values)))
+}
+
+// dimension is one dimension of the cache key.
+type dimension struct {
+	name  string
+	value []byte
 }

@@ -60,8 +60,8 @@ func stagesOf(t *testing.T, body []byte) map[string]*string {
 	r := parse(t, RunDAG, body)
 	defer r.Release()
 	var stages []string
-	for _, n := range r.detail.(*runDAG).nodes {
-		stages = append(stages, n.stage+"="+string(n.hash))
+	for _, n := range r.fields.(*RunFields).Stages {
+		stages = append(stages, string(n.Name)+"="+string(n.Hash))
 	}
 	all := strings.Join(stages, ",")
 	hashes["nodes"] = &all

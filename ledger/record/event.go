@@ -128,32 +128,10 @@ func checkSize(body []byte, pointer, advice string) error {
 	return d.err()
 }
 
-// appendMembers writes the event's record object: what all kinds have, and what
-// this kind has.
+// appendMembers writes the event's record object.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
-	if len(r.Contents) > 0 {
-		w.Name("content")
-		w.Open()
-		for _, c := range r.Contents {
-			w.Name(c.Name)
-			w.Open()
-			w.Digest("sha256", c.Digest)
-			w.Integer("size", len(c.Bytes))
-			w.Close()
-		}
-		w.Close()
-	}
-	w.Digest("digest", r.Digest)
-	if key != nil {
-		w.Digest("idempotency_key", *key)
-	}
-	w.Value("labels", r.labels)
-	r.producer.append(w)
-	if r.RunID != "" {
-		w.Text("run_id", []byte(r.RunID))
-	}
-	w.Text("timestamp", r.when)
-	r.detail.appendMembers(w)
+	r.common.Key = key
+	r.fields.appendMembers(w, &r.common)
 }
 
 // serialise writes what the event and its receipt have in common, once for both.
@@ -168,12 +146,15 @@ func (r *Record) serialise() {
 	w.Close()
 	middle := len(w.B)
 	w.Open()
-	for _, f := range r.hashes {
-		w.Nullable(f.name, f.hex)
-	}
+	r.fields.appendHashes(w)
 	w.Close()
 	r.arena = w.B
 	r.checksJSON, r.hashesJSON = w.B[start:middle:middle], w.B[middle:len(w.B):len(w.B)]
+	c := &r.common
+	c.Digest, c.hashes, c.Contents = r.Digest, r.hashesJSON, c.Contents[:0]
+	for _, content := range r.Contents {
+		c.Contents = append(c.Contents, ContentField{content.Name, content.Digest, uint64(len(content.Bytes))})
+	}
 }
 
 // ChecksJSON is the checks as a canonical JSON object, by field: what the event and
@@ -185,25 +166,16 @@ func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 
 func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
 
-func (r *Record) hashesMember(w *pyjson.Builder) { w.Raw("hashes", r.hashesJSON) }
-
-func (c Check) append(w *pyjson.Builder) {
-	w.Open()
-	if c.Result == Mismatch {
-		w.Nullable("claimed", c.Claimed)
-		w.Nullable("computed", c.Computed)
-	} else {
-		w.Text("claimed", c.Claimed)
-	}
-	w.Text("result", []byte(c.Result))
-	w.Close()
+func (c *Check) append(w *pyjson.Builder) {
+	field := CheckField{c.Result, c.Claimed, c.Computed}
+	field.append(w)
 }
 
 // AppendLedgerCreated appends the body of a ledger's first event.
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
-		w.Text("origin", []byte(origin))
-		w.Text("verifier_key", []byte(verifierKey))
+		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
+		created.appendMembers(w, nil)
 	})
 }
 
@@ -237,34 +209,9 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 		}
 		w.Close()
 	}
-	refused := refused{kind: r.Kind, digest: r.Digest, why: why, mismatches: len(mismatches), first: first}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) {
-		refused.append(w, e.Key)
-		if r.RunID != "" {
-			w.Text("run_id", []byte(r.RunID))
-		}
-	})
-}
-
-// refused is what the event that logs a refusal says of whatever was refused.
-type refused struct {
-	kind       Kind
-	digest     Hash
-	why        Refusal
-	mismatches int
-	first      uint64 // event that holds the key; for RefusedKey only
-}
-
-func (f refused) append(w *pyjson.Builder, key *Hash) {
-	w.Integer("mismatches", f.mismatches)
-	w.Digest("digest", f.digest)
-	w.Text("kind", []byte(f.kind))
-	w.Text("reason", []byte(f.why))
-	if f.why == RefusedKey {
-		w.Digest("idempotency_key", *key)
-		w.Name("first_seq")
-		w.B = strconv.AppendUint(w.B, f.first, 10)
-	}
+	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
+	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.appendMembers(w, &common) })
 }
 
 // eventText is text that is hashed as WTF-8 but may enter an event only when it
@@ -282,7 +229,7 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
 	w.Open()
 	r.checksMember(w)
-	r.hashesMember(w)
+	w.Raw("hashes", r.hashesJSON)
 	w.Text("kind", []byte(r.Kind))
 	w.Name("record")
 	w.Open()

@@ -9,40 +9,10 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// ipc is what an IPC record puts into its event beside what all kinds have.
+// ipc is an IPC record while it is decoded.
 type ipc struct {
-	r             *Record
-	model         []byte
-	temperature   []byte // repr of the double
-	maxTokens     []byte // decimal
-	seed          []byte // decimal; nil when neither record nor payload has one
-	payloadSchema []byte
-	environment   [len(rules.Environment)][]byte
-	usage         pyjson.Value // what stands in the event; Absent when content or not given
-}
-
-func (p *ipc) appendMembers(w *pyjson.Builder) {
-	p.r.hashesMember(w)
-	p.appendEnvironment(w)
-	w.Raw("max_tokens", p.maxTokens)
-	w.Text("model", p.model)
-	w.Text("payload_schema", p.payloadSchema)
-	w.Raw("seed", p.seed)
-	w.Raw("temperature", p.temperature)
-	w.Value("usage", p.usage)
-}
-
-func (p *ipc) appendEnvironment(w *pyjson.Builder) {
-	given := func(value []byte) bool { return value != nil }
-	if !slices.ContainsFunc(p.environment[:], given) {
-		return
-	}
-	w.Name("environment")
-	w.Open()
-	for i, value := range p.environment {
-		w.Text(rules.Environment[i], value)
-	}
-	w.Close()
+	IPCFields
+	r *Record
 }
 
 // decodeIPC reads an IPC record, recomputes its hashes (1.3) and checks them.
@@ -50,12 +20,12 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
 		"ipc_id_advanced", "environment", "usage", "timestamp", "labels", "producer")
-	r.common(o)
+	r.decodeCommon(o)
 	p := &r.ipc
 	*p = ipc{r: r}
-	r.detail = p
-	p.model = o.requiredText("model", maxName)
-	p.maxTokens = o.requiredCount(r, "max_tokens")
+	r.fields = &p.IPCFields
+	p.Model = o.requiredText("model", maxName)
+	p.MaxTokens = o.requiredCount(r, "max_tokens")
 	p.decodeTemperature(o)
 	p.decodeSeed(o)
 	p.decodeEnvironment(o)
@@ -69,9 +39,7 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	if d.failed() {
 		return
 	}
-	r.setHash("input_hash", input)
-	r.setHash("system_prompt_hash", prompt)
-	r.setHash("output_hash", output)
+	p.InputHash, p.SystemPromptHash, p.OutputHash = input, prompt, output
 	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
@@ -80,16 +48,15 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
-	if complete && p.seed != nil {
-		computed = r.chainID(input, prompt, p.model, p.temperature, p.maxTokens, p.seed)
-		if build, model, platform := p.environment[0], p.environment[1], p.environment[2]; build != nil && model != nil && platform != nil {
-			computedAdvanced = r.chainID(input, prompt, p.model, p.temperature, p.maxTokens, p.seed, build, model, platform)
+	if complete && p.Seed != nil {
+		computed = r.chainID(input, prompt, p.Model, p.Temperature, p.MaxTokens, p.Seed)
+		if build, model, platform := p.OllamaBuildHash, p.ModelDigest, p.HostPlatform; build != nil && model != nil && platform != nil {
+			computedAdvanced = r.chainID(input, prompt, p.Model, p.Temperature, p.MaxTokens, p.Seed, build, model, platform)
 		}
 	}
-	r.setHash("ipc_id", r.checkChain("ipc_id", id, computed, complete))
-	if advanced != nil || computedAdvanced != nil {
-		r.setHash("ipc_id_advanced", r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete))
-	}
+	p.IPCID = r.checkChain("ipc_id", id, computed, complete)
+	p.HasAdvanced = advanced != nil || computedAdvanced != nil
+	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
 // chainID is the hash of the parts of an ipc_id.
@@ -116,22 +83,22 @@ func (p *ipc) decodeTemperature(o object) {
 	}
 	if given {
 		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
-		p.temperature = p.r.keep(p.r.scratch)
+		p.Temperature = p.r.keep(p.r.scratch)
 	}
 }
 
 // decodeSeed takes the record's seed or, when it has none, the payload's.
 func (p *ipc) decodeSeed(o object) {
-	if p.seed = o.integer(p.r, "seed", false); p.seed != nil || o.member("seed").Given() {
+	if p.Seed = o.integer(p.r, "seed", false); p.Seed != nil || o.member("seed").Given() {
 		return
 	}
 	if payload := o.member("payload"); payload.Kind() == pyjson.Object {
 		inner := object{o.d, payload, o.at("payload")}
 		if string(o.text("payload_schema", maxName)) == rules.AxisPayload {
-			p.seed = inner.axisSeed(p.r)
+			p.Seed = inner.axisSeed(p.r)
 			return
 		}
-		p.seed = inner.integer(p.r, "seed", false)
+		p.Seed = inner.integer(p.r, "seed", false)
 	}
 }
 
@@ -151,9 +118,7 @@ func (p *ipc) decodeEnvironment(o object) {
 		return
 	}
 	e := o.d.object(v, o.at("environment"), rules.Environment[:]...)
-	for i, name := range rules.Environment {
-		p.environment[i] = e.text(name, maxName)
-	}
+	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.text("ollama_build_hash", maxName), e.text("model_digest", maxName), e.text("host_platform", maxName)
 }
 
 // inputHash hashes the payload in spaced canonical JSON; nil without payload.
@@ -162,7 +127,7 @@ func (p *ipc) inputHash(o object) []byte {
 	payload := o.typed("payload", pyjson.Object, "an object")
 	o.strictJSON("payload", payload)
 	o.constant("payload_schema", rules.AxisPayload)
-	p.payloadSchema = o.text("payload_schema", maxName)
+	p.PayloadSchema = o.text("payload_schema", maxName)
 	if !payload.Given() {
 		if !o.member("payload").Given() && !o.member("input_hash").Given() {
 			o.d.invalid(o.at("payload"), "is required, or input_hash in its place")
@@ -170,7 +135,7 @@ func (p *ipc) inputHash(o object) []byte {
 		return nil
 	}
 	r.addContent("payload", payload.Raw())
-	if p.payloadSchema != nil {
+	if p.PayloadSchema != nil {
 		return o.axisPayloadHash(r, payload)
 	}
 	var sum Hash

@@ -4,11 +4,5 @@ package record
 // the verifier keys of the one that is replaced and of the one that follows it, and
 // where the step has one the note in which they say so. All are valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
-	v := &Verb{Kind: KeyRotated}
-	v.askText("handover", handover)
-	v.askText("previous_key", []byte(previous))
-	v.askText("step", []byte(step))
-	v.askText("verifier_key", []byte(next))
-	v.complete()
-	return v
+	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
 }

@@ -5,38 +5,17 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// pathFingerprint is what a path fingerprint puts into its event.
-type pathFingerprint struct {
-	r              *Record
-	project, build []byte
-	route          [][]byte
-}
-
-func (p *pathFingerprint) appendMembers(w *pyjson.Builder) {
-	p.r.hashesMember(w)
-	w.Text("hash_version", []byte(rules.FingerprintVersion))
-	w.Text("project", p.project)
-	w.Text("build", p.build)
-	w.Name("route")
-	w.B = append(w.B, '[')
-	for i, passage := range p.route {
-		w.Comma(i)
-		w.B = pyjson.AppendString(w.B, passage)
-	}
-	w.B = append(w.B, ']')
-}
-
 // decodePath reads a path fingerprint and checks its identifiers (1.6).
 func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "project", "build", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
-	r.common(o)
-	p := &pathFingerprint{r: r, project: o.requiredText("project", maxName), build: o.text("build", maxName)}
-	r.detail = p
+	r.decodeCommon(o)
+	p := &PathFields{Project: o.requiredText("project", maxName), Build: o.text("build", maxName)}
+	r.fields = p
 	o.constant("hash_version", rules.FingerprintVersion)
-	p.route = o.route("route")
+	p.Passages = o.route("route")
 	claimed, digits := o.pathID("path_id")
-	r.setHash("path_id", r.check("path_id", claimed, rules.RouteID(p.route)[:digits]))
+	p.PathID = r.check("path_id", claimed, rules.RouteID(p.Passages)[:digits])
 
 	var content, raw []byte
 	if text, given := o.strict("content"); given {
@@ -44,9 +23,8 @@ func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 		content, r.scratch = rules.ContentFingerprint(r.scratch, text)
 		raw, r.scratch = rules.RawFingerprint(r.scratch, text)
 	}
-	r.setHash("content_fingerprint", r.check("content_fingerprint", o.digits("content_fingerprint", "", rules.FingerprintDigits), content))
-	r.setHash("raw_content_fingerprint",
-		r.check("raw_content_fingerprint", o.digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw))
+	p.ContentFingerprint = r.check("content_fingerprint", o.digits("content_fingerprint", "", rules.FingerprintDigits), content)
+	p.RawContentFingerprint = r.check("raw_content_fingerprint", o.digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw)
 }
 
 // route is a required list of strict names, each of at most maxName bytes.

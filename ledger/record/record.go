@@ -75,34 +75,18 @@ type Record struct {
 	Contents []Content
 
 	pointer string // where the record stands in the request
-	hashes  []field
-	// checksJSON and hashesJSON are Checks and hashes as the event has them.
+	// checksJSON and hashesJSON are Checks and effective hashes as the event has them.
 	checksJSON, hashesJSON []byte
 
-	detail   detail
-	labels   pyjson.Value
-	when     []byte // timestamp as sent, RFC 3339; nil when not given
-	producer producer
+	fields   hashFields
+	common   CommonFields
 	document *pyjson.Document
 	decoder  decoder
 	builder  pyjson.Builder
-	ipc      ipc // the detail of an IPC record
+	ipc      ipc // an IPC record
 	scratch  []byte
 	body     []byte // of the event
 	arena    []byte // holds what checks and hashes refer to, and both of them in JSON
-}
-
-// detail is the part of a record that its kind alone knows.
-type detail interface {
-	// appendMembers adds the members that only this kind has to the event's
-	// record object.
-	appendMembers(w *pyjson.Builder)
-}
-
-// field is a named effective hash (2.4); nil hex is null.
-type field struct {
-	name string
-	hex  []byte
 }
 
 var records = sync.Pool{New: func() any {
@@ -193,12 +177,12 @@ func (r *Record) Release() {
 	r.document.Reset()
 	document, scratch, arena, body := r.document, r.scratch[:0], r.arena[:0], r.body[:0]
 	clear(r.Contents) // they refer to the request
-	checks, contents, hashes, w := r.Checks[:0], r.Contents[:0], r.hashes[:0], r.builder
+	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
 	w.B = nil
 	*r = Record{document: document}
 	if cap(scratch)+cap(arena)+cap(body)+w.Scratch()+len(contents) <= maxPooled {
 		r.scratch, r.arena, r.body, r.builder = scratch, arena, body, w
-		r.Checks, r.Contents, r.hashes = checks, contents, hashes
+		r.Checks, r.Contents, r.common.Contents = checks, contents, named
 	}
 	records.Put(r)
 }
@@ -234,12 +218,14 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	return nil
 }
 
-// common reads the members that every kind has.
-func (r *Record) common(o object) {
-	r.RunID = string(o.identifier("run_id", maxName))
-	r.when = o.timestamp("timestamp")
-	r.labels = o.labels("labels")
-	r.producer = o.producer(r, "producer")
+// decodeCommon reads the members that every kind has.
+func (r *Record) decodeCommon(o object) {
+	c := &r.common
+	c.RunID = o.identifier("run_id", maxName)
+	r.RunID = string(c.RunID)
+	c.Timestamp = o.timestamp("timestamp")
+	c.Labels = o.labels("labels")
+	c.Producer = o.producer(r, "producer")
 }
 
 // jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.
@@ -266,20 +252,4 @@ func (r *Record) keep(b []byte) []byte {
 	start := len(r.arena)
 	r.arena = append(r.arena, b...)
 	return r.arena[start:len(r.arena):len(r.arena)]
-}
-
-// setHash records an effective hash under its name; nil is null.
-func (r *Record) setHash(name string, value []byte) {
-	r.hashes = append(r.hashes, field{name, value})
-}
-
-// EffectiveHash is the effective hash of that name in hexadecimal; empty when
-// it is null or the record has none of that name.
-func (r *Record) EffectiveHash(name string) string {
-	for _, f := range r.hashes {
-		if f.name == name {
-			return string(f.hex)
-		}
-	}
-	return ""
 }

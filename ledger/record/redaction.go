@@ -13,11 +13,7 @@ const maxListedSeqs = 1000
 // NewRedaction is the verb that erases the content of records (2.3). reason is
 // valid UTF-8, of 1 to 4,096 bytes; seqs is not empty.
 func NewRedaction(reason string, seqs *SeqList) *Verb {
-	v := &Verb{Kind: ContentRedacted}
-	v.askText("reason", []byte(reason))
-	v.ask("seqs", seqs.AppendJSON(nil))
-	v.complete()
-	return v
+	return newVerb(ContentRedacted, &RedactionFields{Reason: []byte(reason), Seqs: seqs})
 }
 
 // ParseRedaction decodes `{"reason"}` for the record that is event seq. The error
@@ -25,9 +21,8 @@ func NewRedaction(reason string, seqs *SeqList) *Verb {
 func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	seqs := new(SeqList)
 	seqs.Add(seq)
-	v := &Verb{Kind: ContentRedacted}
-	v.ask("seqs", seqs.AppendJSON(nil))
-	return v.parse(body, func(o object) { v.askText("reason", o.requiredReason("reason")) }, "reason")
+	f := &RedactionFields{Seqs: seqs}
+	return parseVerb(ContentRedacted, f, body, func(o object) { f.Reason = o.requiredReason("reason") }, "reason")
 }
 
 // RedactionRequest asks to erase the content of many records, or what that would
@@ -161,5 +156,5 @@ func (o object) flag(name string, absent bool) bool {
 	if !o.member(name).Given() {
 		return absent
 	}
-	return string(o.requiredFlag(name)) == "true"
+	return o.requiredFlag(name)
 }

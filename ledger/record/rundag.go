@@ -7,85 +7,31 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// runDAG is what a run-DAG puts into its event beside what all kinds have.
+// runDAG is a run-DAG while it is decoded.
 type runDAG struct {
+	RunFields
 	r *Record
 	// base holds the effective hashes that stages and cache key are made of;
 	// fromContent names those that were recomputed.
 	base        map[string][]byte
 	fromContent map[string]bool
 
-	nodes        []node
-	shape        string
-	failureStage []byte // nil is null
-	questionMode string
-	// Labels of the run; nil when not given or not fit for an event.
-	auditMode, verifierMethod, lookupPath, answerMode []byte
-	quotes, verified                                  []byte // decimal
-	sources                                           int    // -1 when unknown
-	dimensions                                        []dimension
-}
-
-// dimension is one dimension of the cache key.
-type dimension struct {
-	name  string
-	value []byte
-}
-
-func (g *runDAG) appendMembers(w *pyjson.Builder) {
-	g.r.hashesMember(w)
-	w.Name("nodes")
-	w.B = append(w.B, '[')
-	for i, n := range g.nodes {
-		w.Comma(i)
-		w.Open()
-		w.Text("stage", []byte(n.stage))
-		w.Text("hash", n.hash)
-		w.Close()
-	}
-	w.B = append(w.B, ']')
-	w.Text("shape", []byte(g.shape))
-	w.Nullable("failure_stage", g.failureStage)
-	w.Text("preflight", []byte(rules.PreflightOf(stageNames(g.nodes))))
-	w.Text("audit_mode", g.auditMode)
-	w.Text("verifier_method", g.verifierMethod)
-	w.Text("lookup_path", g.lookupPath)
-	w.Text("answer_mode", g.answerMode)
-	w.Raw("n_quotes", g.quotes)
-	w.Raw("n_verified", g.verified)
-	if g.sources >= 0 {
-		w.Integer("n_sources", g.sources)
-	}
-	if g.questionMode != "" {
-		w.Text("question_mode", []byte(g.questionMode))
-	}
-	g.appendDimensions(w)
+	nodes      []node
+	dimensions []dimension // of the cache key, in the order in which they are joined
 }
 
 // RunShape is the shape and the failure stage of a run-DAG (1.4) as canonical
 // JSON, as they stand in its event; nil for other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
-	g, ok := r.detail.(*runDAG)
+	f, ok := r.fields.(*RunFields)
 	if !ok {
 		return nil, nil
 	}
-	shape = pyjson.AppendString(nil, []byte(g.shape))
-	if g.failureStage == nil {
+	shape = pyjson.AppendString(nil, f.Shape)
+	if f.FailureStage == nil {
 		return shape, []byte("null")
 	}
-	return shape, pyjson.AppendString(nil, g.failureStage)
-}
-
-func (g *runDAG) appendDimensions(w *pyjson.Builder) {
-	if len(g.dimensions) == 0 {
-		return
-	}
-	w.Name("cache_dimensions")
-	w.Open()
-	for _, d := range g.dimensions {
-		w.Nullable(d.name, eventText(d.value))
-	}
-	w.Close()
+	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
 // decodeRunDAG reads a run-DAG, rebuilds what its content allows (1.4) and
@@ -94,9 +40,9 @@ func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
 		"cache_key", "timestamp", "labels", "producer")
-	r.common(o)
-	g := &runDAG{r: r, base: make(map[string][]byte), fromContent: make(map[string]bool), sources: -1}
-	r.detail = g
+	r.decodeCommon(o)
+	g := &runDAG{r: r, base: make(map[string][]byte), fromContent: make(map[string]bool)}
+	r.fields = &g.RunFields
 
 	claimed, claimedRoot := g.decodeDAG(o)
 	arguments := g.arguments(o)
@@ -264,9 +210,9 @@ func (g *runDAG) questionHash(o object) []byte {
 		return nil
 	}
 	g.r.addContent("question", question)
-	g.questionMode = "equivalence_class"
+	g.QuestionMode = []byte("equivalence_class")
 	if mode != nil {
-		g.questionMode = string(mode)
+		g.QuestionMode = mode
 	}
 	return g.r.hex(rules.QuestionHash(question, string(mode) == "strict"))
 }

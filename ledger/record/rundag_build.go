@@ -19,8 +19,7 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 	if !in.member("sources").Given() {
 		in.missing("sources")
 	}
-	g.sources = list.Len()
-	g.quotes, g.verified = in.requiredCount(g.r, "n_quotes"), in.requiredCount(g.r, "n_verified")
+	g.Quotes, g.Verified = in.requiredCount(g.r, "n_quotes"), in.requiredCount(g.r, "n_verified")
 	for _, name := range [...]string{"claim_statuses", "violations"} {
 		in.array(name)
 	}
@@ -34,14 +33,15 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 	if in.d.failed() {
 		return
 	}
-	g.failureStage = rules.FailureStage(in.member("audit_mode").Text(), strconv.AppendInt(nil, int64(g.sources), 10), g.quotes)
+	g.Sources = strconv.AppendInt(nil, int64(list.Len()), 10)
+	g.FailureStage = rules.FailureStage(in.member("audit_mode").Text(), g.Sources, g.Quotes)
 
 	g.baseStage("question")
 	if g.base["preflight_hash"] != nil {
 		g.baseStage(rules.Preflight)
 	}
 	g.stage("retrieval", retrieval)
-	verify := g.r.hex(rules.VerifyHash(in.v, g.quotes, g.verified, g.failureStage))
+	verify := g.r.hex(rules.VerifyHash(in.v, g.Quotes, g.Verified, g.FailureStage))
 	if pointer {
 		g.baseStage("evidence_map")
 		g.baseStage("prompt")
@@ -74,11 +74,11 @@ func (o object) answer(record object, text []byte, given bool) ([]byte, bool) {
 // decodeLabels reads the words that a run is labelled with. They are hashed as
 // WTF-8 and enter the event only where they fit.
 func (g *runDAG) decodeLabels(in object) {
-	g.auditMode = eventText(in.requiredWTF("audit_mode"))
-	g.verifierMethod = eventText(in.requiredWTF("verifier_method"))
+	g.AuditMode = eventText(in.requiredWTF("audit_mode"))
+	g.VerifierMethod = eventText(in.requiredWTF("verifier_method"))
 	lookup, _ := in.wtf("lookup_path")
 	mode, _ := in.wtf("answer_mode")
-	g.lookupPath, g.answerMode = eventText(lookup), eventText(mode)
+	g.LookupPath, g.AnswerMode = eventText(lookup), eventText(mode)
 }
 
 func (g *runDAG) stage(name string, hash []byte) {
@@ -135,7 +135,7 @@ func (g *runDAG) buildReject(o, in object, answer []byte, hasAnswer bool) {
 	if !given {
 		method = []byte(rules.RejectVerifierMethod)
 	}
-	g.auditMode, g.verifierMethod, g.lookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
+	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
 	g.requireBase(in, "question_hash", "question")
 	if g.base["preflight_hash"] == nil {
 		in.d.invalid(in.at("preflight_hash"), "is required, or preflight_payload in its place")

@@ -9,20 +9,18 @@ import (
 // finish checks the claimed DAG and cache key against the effective nodes and
 // names all effective hashes.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions object, cacheKey []byte) {
-	g.shape = rules.Shape(stageNames(g.nodes))
+	stages := stageNames(g.nodes)
+	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
+	for _, n := range g.nodes {
+		g.Stages = append(g.Stages, StageField{[]byte(n.stage), n.hash})
+	}
 	if claimed != nil {
 		g.checkStages(claimed)
 	}
-	root := g.r.check("root", claimedRoot, g.r.hex(runRoot(g.nodes)))
-	g.r.setHash("root", root)
-	key := g.cacheKey(dimensions, cacheKey)
+	g.Root = g.r.check("root", claimedRoot, g.r.hex(runRoot(g.nodes)))
+	g.CacheKey = g.cacheKey(dimensions, cacheKey)
 	for _, b := range rules.BaseHashes {
-		if value := g.base[b.Name]; value != nil {
-			g.r.setHash(b.Name, value)
-		}
-	}
-	if key != nil {
-		g.r.setHash("cache_key", key)
+		*g.Hash(b.Name) = g.base[b.Name]
 	}
 }
 

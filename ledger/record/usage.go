@@ -18,7 +18,7 @@ func (p *ipc) decodeUsage(o object) {
 	switch {
 	case !usage.Given():
 	case p.isFigures(usage):
-		p.usage = usage
+		p.Usage = usage
 	default:
 		p.r.addContent("usage", usage.Raw())
 	}

@@ -140,8 +140,8 @@ func TestVectorsRunDAG(t *testing.T) {
 					stages++
 				}
 			}
-			require.Equal(t, len(r.detail.(*runDAG).nodes), stages)
-			require.NotEqual(t, "unrecognised", r.detail.(*runDAG).shape)
+			require.Equal(t, len(r.fields.(*RunFields).Stages), stages)
+			require.NotEqual(t, "unrecognised", string(r.fields.(*RunFields).Shape))
 		}
 	}
 	built(v.Build, "inputs")
@@ -326,7 +326,7 @@ func TestVectorsCitations(t *testing.T) {
 	for _, c := range v.Chunks {
 		r := parse(t, CitationSet, joinObject(map[string]json.RawMessage{"subject": []byte(`"s"`), "citations": append(append(
 			[]byte(`[{"source_id":"x","weight":1,"text":`), c.Text...), "}]"...)}))
-		require.Equal(t, c.Hash, string(r.detail.(*citationSet).citations[0].chunkHash))
+		require.Equal(t, c.Hash, string(r.fields.(*SetFields).Citations[0].ChunkHash))
 	}
 }
 

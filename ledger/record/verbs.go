@@ -2,7 +2,6 @@ package record
 
 import (
 	"slices"
-	"strconv"
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -43,11 +42,9 @@ func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }
 // ParseStateChange decodes `{"state", "reason"}` for the record that is event
 // seq. The error is an *Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
-	v := &Verb{Kind: RecordStateChanged}
-	v.ask("record_seq", strconv.AppendUint(nil, seq, 10))
-	return v.parse(body, func(o object) {
-		v.askText("state", o.state("state"))
-		v.askText("reason", o.requiredReason("reason"))
+	f := &StateFields{RecordSeq: seq}
+	return parseVerb(RecordStateChanged, f, body, func(o object) {
+		f.State, f.Reason = o.state("state"), o.requiredReason("reason")
 	}, "state", "reason")
 }
 
@@ -61,18 +58,12 @@ type CurrentPath struct {
 // ParseValidation decodes `{"validated", "reason"?}` for a path. What is
 // validated is the fingerprint that it has now. The error is an *Error.
 func ParseValidation(path CurrentPath, body []byte) (*Verb, error) {
-	v := &Verb{Kind: PathValidated}
-	v.askText("project", []byte(path.Project))
-	v.askText("path_id", []byte(path.PathID))
-	fingerprint := []byte("null")
+	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq}
 	if path.ContentFingerprint != "" {
-		fingerprint = pyjson.AppendString(nil, []byte(path.ContentFingerprint))
+		f.ContentFingerprint = []byte(path.ContentFingerprint)
 	}
-	v.find("content_fingerprint", fingerprint)
-	v.find("record_seq", strconv.AppendUint(nil, path.RecordSeq, 10))
-	return v.parse(body, func(o object) {
-		v.ask("validated", o.requiredFlag("validated"))
-		v.askText("reason", o.text("reason", maxReason))
+	return parseVerb(PathValidated, f, body, func(o object) {
+		f.Validated, f.Reason = o.requiredFlag("validated"), o.text("reason", maxReason)
 	}, "validated", "reason")
 }
 
@@ -81,12 +72,10 @@ func ParseValidation(path CurrentPath, body []byte) (*Verb, error) {
 // nothing of the chunks; an empty list says that there are none. The error is an
 // *Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
-	v := &Verb{Kind: SourceRegistered}
-	v.askText("source_id", []byte(sourceID))
-	return v.parse(body, func(o object) {
-		v.ask("chunk_hashes", o.chunkHashes("chunk_hashes"))
-		v.askText("title", o.text("title", maxTitle))
-		v.askText("reason", o.text("reason", maxReason))
+	f := &SourceFields{ID: []byte(sourceID)}
+	return parseVerb(SourceRegistered, f, body, func(o object) {
+		f.ChunkHashes, f.Listed = o.chunkHashes("chunk_hashes")
+		f.Title, f.Reason = o.text("title", maxTitle), o.text("reason", maxReason)
 	}, "chunk_hashes", "title", "reason")
 }
 
@@ -96,9 +85,8 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	v := &Verb{Kind: SourceRevoked}
-	v.askText("source_id", []byte(sourceID))
-	return v.parse(body, func(o object) { v.askText("reason", o.text("reason", maxReason)) }, "reason")
+	f := &SourceFields{ID: []byte(sourceID)}
+	return parseVerb(SourceRevoked, f, body, func(o object) { f.Reason = o.text("reason", maxReason) }, "reason")
 }
 
 func (o object) state(name string) []byte {
@@ -126,37 +114,33 @@ func (o object) requiredReason(name string) []byte {
 	return text
 }
 
-// requiredFlag is true or false as JSON.
-func (o object) requiredFlag(name string) []byte {
+func (o object) requiredFlag(name string) bool {
 	v := o.member(name)
 	switch v.Kind() {
-	case pyjson.True:
-		return []byte("true")
-	case pyjson.False:
-		return []byte("false")
+	case pyjson.True, pyjson.False:
 	case pyjson.Absent:
 		o.missing(name)
 	default:
 		o.d.invalid(o.at(name), "must be true or false")
 	}
-	return nil
+	return v.Kind() == pyjson.True
 }
 
-// chunkHashes is a list of distinct chunk hashes (1.5) as canonical JSON; nil when
-// not given.
-func (o object) chunkHashes(name string) []byte {
+// chunkHashes is a list of distinct chunk hashes (1.5). What it returns does not refer to the
+// request.
+func (o object) chunkHashes(name string) (hashes [][]byte, given bool) {
 	list := o.array(name)
 	if !list.Given() {
-		return nil
+		return nil, false
 	}
 	if !o.fits(name, list, len(rules.ChunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
-		return nil
+		return nil, false
 	}
 	places := make(map[string]int)
 	i := 0
 	for e := range list.Elements() {
 		if o.d.full() {
-			return nil
+			return nil, false
 		}
 		text := string(e.Text())
 		first, repeated := places[text]
@@ -167,8 +151,9 @@ func (o object) chunkHashes(name string) []byte {
 			o.d.invalid(o.element(name, i), "repeats element %d; list each chunk once", first)
 		default:
 			places[text] = i
+			hashes = append(hashes, []byte(text))
 		}
 		i++
 	}
-	return list.AppendCanonical(nil, pyjson.Compact)
+	return hashes, true
 }

@@ -113,3 +113,19 @@ func powers(base uint64) (table [20]uint64) {
 	}
 	return table
 }
+
+// IsCanonicalFloat reports whether a text is a number that AppendFloat writes.
+func IsCanonicalFloat(text []byte) bool {
+	if len(text) == 0 || text[0] != '-' && !isDigit(text[0]) {
+		return false
+	}
+	var t token
+	if end, ok := t.scan(text, 0); !ok || end != len(text) || t.fraction == 0 && !t.exponent {
+		return false
+	}
+	if t.shortest() {
+		return true
+	}
+	f, ok := parseFloat(text)
+	return ok && string(AppendFloat(nil, f)) == string(text)
+}
