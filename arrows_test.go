@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"ledger/record":                {"ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/record/cpython":        {},
 	"proofs":                       {"ledger/record/pyjson", "ledger/record/rules"},
-	"proofs/audit":                 {"proofs", "ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
+	"proofs/audit":                 {"proofs", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
 	"proofs/pack":                  {"proofs", "proofs/audit", "ledger/record", "ledger/record/pyjson"},
 	"proofs/pack/browser":          {},
 	"storage":                      {},

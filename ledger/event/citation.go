@@ -1,16 +1,12 @@
 package event
 
-// Citation is one citation of a set. Section is nil for null.
-type Citation struct {
-	ChunkHash, SourceID, Section []byte
-	Weight                       []byte // canonical number
-}
+import "colophon/ledger/record"
+
+// Citation is one citation of a set.
+type Citation = record.CitationField
 
 // CitationSet is what a citation_set event says (1.5).
-type CitationSet struct {
-	Subject   []byte
-	Citations []Citation
-}
+type CitationSet = record.SetFields
 
 // CitationSet reads a citation_set event.
 func (e *Event) CitationSet() CitationSet {

@@ -1,6 +1,9 @@
-// Package event reads the events of a log back: an entry (specification 1.7) is
-// parsed once, and each kind of event has a struct with what it says. Nothing
-// here validates: what the ledger wrote is trusted, what is missing is empty.
+// Package event is the event body (specification 2.2): an entry is parsed once, and the
+// fields of each kind are read from it. Their types and the writer of them are those of
+// package record, which makes events; Append writes an event again that was read.
+//
+// Reading does not validate: what is missing or has another type is empty. An event is right
+// if it is written again as the same bytes and its fields pass their Check.
 package event
 
 import (
@@ -21,8 +24,11 @@ type Event struct {
 	Kind record.Kind
 	Hash [32]byte // event_hash
 	Prev [32]byte // event_hash of the event before
-	// Checks and Detail are the members checks and record of the body.
-	Checks, Detail pyjson.Value
+	// Actor, Ledger and TimeText are members of the body; TimeText is what Time is made of.
+	Actor, Ledger, TimeText []byte
+	// Checks and Detail are the members checks and record of the body, Rules and Version its
+	// rules and v.
+	Checks, Detail, Rules, Version pyjson.Value
 }
 
 // Decoder reads entries; the zero Decoder is ready. It is not safe for
@@ -40,24 +46,43 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	if err := d.document.Parse(body); err != nil {
 		return Event{}, err
 	}
-	for name, value := range d.document.Root().Members() {
+	e.read(d.document.Root())
+	if e.Kind == "" {
+		return Event{}, errors.New("its body has no kind")
+	}
+	e.Time, _ = record.ParseTime(e.TimeText)
+	return e, nil
+}
+
+// Read reads a body, whose Hash, Prev and Time it leaves alone.
+func Read(body pyjson.Value) (e Event) {
+	e.read(body)
+	return e
+}
+
+func (e *Event) read(body pyjson.Value) {
+	for name, value := range body.Members() {
 		switch string(name.Text()) {
+		case "actor":
+			e.Actor = text(value)
 		case "checks":
 			e.Checks = value
 		case "kind":
 			e.Kind = kindOf(value.Text())
+		case "ledger":
+			e.Ledger = text(value)
 		case "record":
 			e.Detail = value
+		case "rules":
+			e.Rules = value
 		case "seq":
 			e.Seq = Number(value)
 		case "time":
-			e.Time, _ = record.ParseTime(value.Text())
+			e.TimeText = text(value)
+		case "v":
+			e.Version = value
 		}
 	}
-	if e.Kind == "" {
-		return Event{}, errors.New("its body has no kind")
-	}
-	return e, nil
 }
 
 // kindOf spares the allocation for the kinds that records have.

@@ -1,16 +1,12 @@
 package event
 
-import "colophon/ledger/record/pyjson"
+import (
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
 
-// IPC is what an ipc_record event says (1.3). Values are text as the event has
-// them, numbers in their canonical form; nil where null or absent.
-type IPC struct {
-	InputHash, SystemPromptHash, OutputHash, IPCID []byte
-
-	Model, Temperature, MaxTokens, Seed []byte
-
-	OllamaBuildHash, ModelDigest, HostPlatform []byte
-}
+// IPC is what an ipc_record event says (1.3).
+type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.
 func (e *Event) IPC() IPC {
@@ -18,7 +14,7 @@ func (e *Event) IPC() IPC {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
 		case "hashes":
-			r.hashes(value)
+			ipcHashes(&r, value)
 		case "environment":
 			r.OllamaBuildHash = text(value.Member("ollama_build_hash"))
 			r.ModelDigest = text(value.Member("model_digest"))
@@ -29,14 +25,18 @@ func (e *Event) IPC() IPC {
 			r.Temperature = raw(value)
 		case "max_tokens":
 			r.MaxTokens = raw(value)
+		case "payload_schema":
+			r.PayloadSchema = text(value)
 		case "seed":
 			r.Seed = raw(value)
+		case "usage":
+			r.Usage = value
 		}
 	}
 	return r
 }
 
-func (r *IPC) hashes(object pyjson.Value) {
+func ipcHashes(r *IPC, object pyjson.Value) {
 	for name, value := range object.Members() {
 		switch string(name.Text()) {
 		case "input_hash":
@@ -47,13 +47,11 @@ func (r *IPC) hashes(object pyjson.Value) {
 			r.OutputHash = text(value)
 		case "ipc_id":
 			r.IPCID = text(value)
+		case "ipc_id_advanced":
+			r.IPCIDAdvanced, r.HasAdvanced = text(value), true
 		}
 	}
 }
-
-// IsRun reports whether the record is a run: it has an ipc_id and an output hash
-// (4.1).
-func (r *IPC) IsRun() bool { return r.IPCID != nil && r.OutputHash != nil }
 
 // raw is a number as it stands, nil where there is none.
 func raw(v pyjson.Value) []byte {

@@ -1,14 +1,15 @@
 package event
 
-import "colophon/ledger/record/rules"
+import (
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
+)
 
-// Path is what a path_fingerprint event says (1.6). What is null is nil.
+// Path is what a path_fingerprint event says (1.6).
 type Path struct {
-	Project, Build                                    []byte
-	PathID, ContentFingerprint, RawContentFingerprint []byte
-	// Route is the joined string: a route's identity. Passages is its parts.
-	Route    []byte
-	Passages [][]byte
+	record.PathFields
+	// Route is the joined string: a route's identity.
+	Route []byte
 }
 
 // Path reads a path_fingerprint event.

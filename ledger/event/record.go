@@ -42,7 +42,14 @@ func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 }
 
 // Refusal is what record_refused says.
-type Refusal struct{ Reason []byte }
+type Refusal = record.RefusalFields
 
 // Refusal reads a record_refused event.
-func (e *Event) Refusal() Refusal { return Refusal{Reason: text(e.Detail.Member("reason"))} }
+func (e *Event) Refusal() Refusal {
+	return Refusal{
+		Kind:       kindOf(e.Detail.Member("kind").Text()),
+		Reason:     record.Refusal(e.Detail.Member("reason").Text()),
+		Mismatches: Number(e.Detail.Member("mismatches")),
+		FirstSeq:   Number(e.Detail.Member("first_seq")),
+	}
+}

@@ -1,19 +1,17 @@
 package event
 
-// Stage is one node of a run-DAG: its name and its hash.
-type Stage struct{ Name, Hash []byte }
+import (
+	"slices"
 
-// DAG is what a run_dag event says (1.4). What is null or absent is nil.
-type DAG struct {
-	Root, QuestionHash, CacheKey []byte
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
+)
 
-	Stages []Stage
-	// Dimensions are the cache-key dimensions, by name, in the order of the
-	// event; a value is nil for null.
-	Dimensions []Stage
+// Stage is one node of a run-DAG, or one dimension of its cache key.
+type Stage = record.StageField
 
-	Shape, FailureStage, AuditMode []byte
-}
+// DAG is what a run_dag event says (1.4).
+type DAG = record.RunFields
 
 // DAG reads a run_dag event.
 func (e *Event) DAG() DAG {
@@ -21,23 +19,43 @@ func (e *Event) DAG() DAG {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
 		case "hashes":
-			r.Root = text(value.Member("root"))
-			r.QuestionHash = text(value.Member("question_hash"))
-			r.CacheKey = text(value.Member("cache_key"))
+			for name, hash := range value.Members() {
+				if place := r.Hash(string(name.Text())); place != nil {
+					*place = text(hash)
+				}
+			}
 		case "nodes":
 			for node := range value.Elements() {
-				r.Stages = append(r.Stages, Stage{text(node.Member("stage")), text(node.Member("hash"))})
+				r.Stages = append(r.Stages, Stage{Name: text(node.Member("stage")), Hash: text(node.Member("hash"))})
 			}
 		case "cache_dimensions":
 			for dimension, v := range value.Members() {
-				r.Dimensions = append(r.Dimensions, Stage{dimension.Text(), text(v)})
+				if slices.Contains(rules.Dimensions[:], string(dimension.Text())) {
+					r.Dimensions = append(r.Dimensions, Stage{Name: dimension.Text(), Hash: text(v)})
+				}
 			}
 		case "shape":
 			r.Shape = text(value)
 		case "failure_stage":
 			r.FailureStage = text(value)
+		case "preflight":
+			r.Preflight = text(value)
 		case "audit_mode":
 			r.AuditMode = text(value)
+		case "verifier_method":
+			r.VerifierMethod = text(value)
+		case "lookup_path":
+			r.LookupPath = text(value)
+		case "answer_mode":
+			r.AnswerMode = text(value)
+		case "question_mode":
+			r.QuestionMode = text(value)
+		case "n_quotes":
+			r.Quotes = raw(value)
+		case "n_verified":
+			r.Verified = raw(value)
+		case "n_sources":
+			r.Sources = raw(value)
 		}
 	}
 	return r

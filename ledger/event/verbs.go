@@ -1,12 +1,12 @@
 package event
 
-import "colophon/ledger/record/pyjson"
+import (
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
 
 // StateChange is what record_state_changed says (2.8).
-type StateChange struct {
-	RecordSeq     uint64
-	State, Reason []byte
-}
+type StateChange = record.StateFields
 
 // StateChange reads a record_state_changed event.
 func (e *Event) StateChange() StateChange {
@@ -19,13 +19,7 @@ func (e *Event) StateChange() StateChange {
 
 // Validation is what path_validated says: which fingerprint of which path was
 // validated or not (1.6).
-type Validation struct {
-	Project, PathID    []byte
-	ContentFingerprint []byte // the one that was current; nil for null
-	RecordSeq          uint64 // of the path's record that was current
-	Validated          bool
-	Reason             []byte
-}
+type Validation = record.ValidationFields
 
 // Validation reads a path_validated event.
 func (e *Event) Validation() Validation {
@@ -40,12 +34,7 @@ func (e *Event) Validation() Validation {
 }
 
 // Source is what source_registered and source_revoked say.
-type Source struct {
-	ID, Title, Reason []byte
-	// Listed: the registration lists the source's chunks; they may be none.
-	Listed      bool
-	ChunkHashes [][]byte
-}
+type Source = record.SourceFields
 
 // Source reads a source_registered or source_revoked event.
 func (e *Event) Source() Source {
@@ -60,4 +49,35 @@ func (e *Event) Source() Source {
 		r.ChunkHashes = append(r.ChunkHashes, text(chunk))
 	}
 	return r
+}
+
+// Redaction is what content_redacted says (2.3).
+type Redaction = record.RedactionFields
+
+// Redaction reads a content_redacted event.
+func (e *Event) Redaction() Redaction {
+	r := Redaction{Reason: text(e.Detail.Member("reason"))}
+	r.Seqs, _ = record.ParseSeqs(e.Detail.Member("seqs"))
+	return r
+}
+
+// Rotation is what key_rotated says (2.9).
+type Rotation = record.RotationFields
+
+// Rotation reads a key_rotated event.
+func (e *Event) Rotation() Rotation {
+	return Rotation{
+		Step:        text(e.Detail.Member("step")),
+		PreviousKey: text(e.Detail.Member("previous_key")),
+		VerifierKey: text(e.Detail.Member("verifier_key")),
+		Handover:    text(e.Detail.Member("handover")),
+	}
+}
+
+// Created is what ledger_created says.
+type Created = record.CreatedFields
+
+// Created reads a ledger_created event.
+func (e *Event) Created() Created {
+	return Created{Origin: text(e.Detail.Member("origin")), VerifierKey: text(e.Detail.Member("verifier_key"))}
 }

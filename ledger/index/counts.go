@@ -142,7 +142,7 @@ func (f *fold) countEvent(e *event.Event) {
 		return
 	}
 	if e.Kind == record.RecordRefused {
-		f.count(seriesOf(refusalsTotal, label(e.Refusal().Reason, refusals[:])), 1)
+		f.count(seriesOf(refusalsTotal, label([]byte(e.Refusal().Reason), refusals[:])), 1)
 		return
 	}
 	kind := label([]byte(e.Kind), record.Kinds[:])

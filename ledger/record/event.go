@@ -15,6 +15,9 @@ import (
 // Rules is the version of specification part 1 that the checks follow.
 const Rules = rules.Version
 
+// EventVersion is the version of event bodies (2.2).
+const EventVersion = 1
+
 // MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain
 // link and the event body.
 const MaxEntry = 65535

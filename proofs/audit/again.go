@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -45,12 +46,13 @@ func entryAgain(ctx context.Context, log Published, seq uint64, leaf proofs.Hash
 
 // walkedEvent reads the event of an entry before once more, and holds it to the tree
 // that the entries have grown to. It is valid until an event is read out of turn again.
-func (w *walk) walkedEvent(seq uint64) (pyjson.Value, error) {
+func (w *walk) walkedEvent(seq uint64) (event.Event, error) {
 	leaf, err := w.walkedLeaf(seq)
 	if err != nil {
-		return pyjson.Value{}, err
+		return event.Event{}, err
 	}
-	return EventAt(w.ctx, w.source, seq, leaf, &w.ahead)
+	body, err := EventAt(w.ctx, w.source, seq, leaf, &w.ahead)
+	return event.Read(body), err
 }
 
 // walkedLeaf is the leaf hash of an entry before, shown to be in the tree so far.
@@ -71,24 +73,24 @@ func (w *walk) walkedLeaf(seq uint64) (proofs.Hash, error) {
 
 // eventAt reads an event out of turn from what is stored. It is not known where the event
 // is damaged: the walk comes to it. It is valid until an event is read out of turn again.
-func (w *walk) eventAt(seq uint64) (e pyjson.Value, known bool, err error) {
+func (w *walk) eventAt(seq uint64) (e event.Event, known bool, err error) {
 	entry, err := w.entryAt(seq)
 	if err != nil {
-		return pyjson.Value{}, false, unavailable(err)
+		return event.Event{}, false, unavailable(err)
 	}
 	served, err := w.source.Tile(w.ctx, 0, seq/proofs.FullTile)
 	if err != nil {
-		return pyjson.Value{}, false, unavailable(err)
+		return event.Event{}, false, unavailable(err)
 	}
 	leaf, slot := proofs.LeafHash(entry), seq%proofs.FullTile
 	if uint64(len(served)) < (slot+1)*proofs.HashSize || hashAt(served, slot) != leaf {
-		return pyjson.Value{}, false, nil
+		return event.Event{}, false, nil
 	}
 	_, body, err := proofs.SplitEntry(entry)
 	if err != nil || w.ahead.Parse(body) != nil {
-		return pyjson.Value{}, false, nil
+		return event.Event{}, false, nil
 	}
-	return w.ahead.Root(), true, nil
+	return event.Read(w.ahead.Root()), true, nil
 }
 
 func (w *walk) entryAt(seq uint64) ([]byte, error) {

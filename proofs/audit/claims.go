@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"colophon/ledger/record"
-	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
 
@@ -14,7 +13,7 @@ import (
 // there is content to recompute it from. It has seen all checks when as many are
 // asked for as there are.
 type claims struct {
-	e    *event
+	e    *decoded
 	seen int // checks that were asked for and are there
 }
 
@@ -59,39 +58,23 @@ func (c *claims) check(f field) error {
 	if f.withheld && f.effective != nil {
 		return checkDamaged(e.seq, f.name, "its hash is %.100s, though what it covers is incomplete", f.effective)
 	}
-	v := e.checks.Member(f.name)
-	if v.Kind() == pyjson.Absent {
+	check := e.CheckOf(f.name)
+	if check == nil {
 		if f.effective != nil {
 			return checkDamaged(e.seq, f.name, "its hash is %.100s, but there is no check of it", f.effective)
 		}
 		return nil
 	}
 	c.seen++
-	var m [len(checkMembers)]pyjson.Value
-	result, alone := aloneResult(v.Raw())
-	if !alone {
-		if err := e.members("a check", v, checkMembers[:], m[:]); err != nil {
-			return err
-		}
-		result = m[2].Text()
-	}
-	wrong := f.wrong(m[0], m[1], result)
-	if claim := m[0]; wrong == "" && claim.Kind() == pyjson.String && !f.isHash(claim.Text()) {
-		wrong = fmt.Sprintf("its claim %.100s is no such hash", claim.Raw())
+	wrong := f.wrong(check)
+	if wrong == "" && check.Claimed != nil && !f.isHash(check.Claimed) {
+		wrong = fmt.Sprintf("its claim %.100q is no such hash", check.Claimed)
 	}
 	if wrong != "" {
 		return checkDamaged(e.seq, f.name, "%s", wrong)
 	}
-	e.failed = e.failed || m[1].Kind() != pyjson.Absent // which only a mismatch shows
+	e.failed = e.failed || check.Result == record.Mismatch
 	return nil
-}
-
-// aloneResult is the result of a check that has no other members; most have none
-// (BenchmarkExtend).
-func aloneResult(check []byte) (result []byte, alone bool) {
-	rest, found := bytes.CutPrefix(check, []byte(`{"result":"`))
-	result, ends := bytes.CutSuffix(rest, []byte(`"}`))
-	return result, found && ends && bytes.IndexByte(result, '"') < 0
 }
 
 // isHash reports whether a text can be such a hash.
@@ -102,64 +85,59 @@ func (f *field) isHash(text []byte) bool {
 	return f.form(text)
 }
 
-// checkMembers are the members of a check.
-var checkMembers = [...]member{{"claimed", text, sometimes}, {"computed", nullable, sometimes}, {"result", text, always}}
-
 // wrong says what is wrong with the result of a check and the values that it shows, if
 // anything is.
-func (f *field) wrong(claim, value pyjson.Value, result []byte) string {
-	switch record.Result(result) {
+func (f *field) wrong(check *record.CheckField) string {
+	switch check.Result {
 	case record.Mismatch:
-		return f.wrongMismatch(claim, value)
+		return f.wrongMismatch(check)
 	case record.Match, record.Computed:
 		if f.from == claimed {
-			return fmt.Sprintf("its result is %s, though there is nothing to compute it from", result)
+			return fmt.Sprintf("its result is %s, though there is nothing to compute it from", check.Result)
 		}
 	case record.Claimed:
 		if f.from == computed {
-			return fmt.Sprintf("its result is %s, though there is something to compute it from", result)
+			return fmt.Sprintf("its result is %s, though there is something to compute it from", check.Result)
 		}
 	default:
-		return fmt.Sprintf("its result is %.100q", result)
+		return fmt.Sprintf("its result is %.100q", check.Result)
 	}
 	switch {
-	case value.Kind() != pyjson.Absent:
-		return fmt.Sprintf("its result is %s, but computed is shown beside it", result)
-	case f.withheld != (claim.Kind() != pyjson.Absent):
-		return fmt.Sprintf("its result is %s; the claim is shown where the hash is withheld, and nowhere else", result)
+	case f.withheld != (check.Claimed != nil):
+		return fmt.Sprintf("its result is %s; the claim is shown where the hash is withheld, and nowhere else", check.Result)
 	case f.effective == nil && !f.withheld:
-		return fmt.Sprintf("its result is %s, but there is no hash", result)
+		return fmt.Sprintf("its result is %s, but there is no hash", check.Result)
 	}
 	return ""
 }
 
 // wrongMismatch is wrong for a mismatch, which shows both values: they differ, and the
 // computed one is effective.
-func (f *field) wrongMismatch(claim, value pyjson.Value) string {
+func (f *field) wrongMismatch(check *record.CheckField) string {
 	switch {
 	case f.from == claimed:
 		return "its result is mismatch, though there is nothing to compute it from"
-	case claim.Kind() == pyjson.Absent || value.Kind() == pyjson.Absent:
-		return "its result is mismatch, but the two values are not shown"
-	case bytes.Equal(claim.Text(), value.Text()):
-		return fmt.Sprintf("its result is mismatch, but claimed and computed are both %.100s", claim.Text())
-	case !bytes.Equal(value.Text(), f.effective):
-		return fmt.Sprintf("computed is %.100s, but the hash is %.100s", value.Raw(), orNull(f.effective))
+	case check.Claimed == nil:
+		return "its result is mismatch, but the claim is not shown"
+	case bytes.Equal(check.Claimed, check.Computed):
+		return fmt.Sprintf("its result is mismatch, but claimed and computed are both %.100s", check.Claimed)
+	case !bytes.Equal(check.Computed, f.effective):
+		return fmt.Sprintf("computed is %.100s, but the hash is %.100s", orNull(check.Computed), orNull(f.effective))
 	}
 	return ""
 }
 
 // done checks that there are no checks but those that were asked for.
 func (c *claims) done() error {
-	if n := c.e.checks.Len(); n != c.seen {
+	if n := len(c.e.Checks); n != c.seen {
 		return c.e.damaged("it has %d checks, %d of them of hashes that it has", n, c.seen)
 	}
 	return nil
 }
 
-// has says where a hash comes from that content of that name would be hashed into.
-func has(content pyjson.Value, name string) knowledge {
-	if content.Member(name).Kind() != pyjson.Absent {
+// from says where a hash comes from that content of that name would be hashed into.
+func (e *decoded) from(content string) knowledge {
+	if e.HasContent(content) {
 		return computed
 	}
 	return claimed
@@ -170,12 +148,4 @@ func orNull(hash []byte) []byte {
 		return []byte("null")
 	}
 	return hash
-}
-
-// hash is the text of a hash; nil for null and where there is none.
-func hash(v pyjson.Value) []byte {
-	if v.Kind() != pyjson.String {
-		return nil
-	}
-	return v.Text()
 }

@@ -5,73 +5,43 @@ import (
 	"regexp"
 	"time"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
 
-// eventVersion is the version of event bodies (2.2).
-const eventVersion = 1
-
-// event is the event at hand. It is valid until the next one is parsed.
-type event struct {
-	seq    uint64
-	kind   record.Kind
+// decoded is the event at hand. It is valid until the next one is parsed.
+type decoded struct {
+	event.Body
+	seq    uint64 // by its place in the log
 	facts  Facts
-	checks pyjson.Value
-	record pyjson.Value
 	list   *record.SeqList // what it redacts; nil of one that redacts nothing
 	failed bool            // one of its checks is a mismatch
 }
 
 // damaged is the damage of an event that breaks a rule.
-func (e *event) damaged(format string, args ...any) error {
+func (e *decoded) damaged(format string, args ...any) error {
 	return damaged(KindEvent, e.seq, format, args...)
-}
-
-// Places in eventMembers.
-const (
-	eventActor = iota
-	eventChecks
-	eventKind
-	eventLedger
-	eventRecord
-	eventRules
-	eventSeq
-	eventTime
-	eventV
-)
-
-// eventMembers are the members of every body (2.2).
-var eventMembers = [...]member{
-	eventActor: {"actor", text, always}, eventChecks: {"checks", object, always}, eventKind: {"kind", text, always},
-	eventLedger: {"ledger", text, always}, eventRecord: {"record", object, always}, eventRules: {"rules", integer, always},
-	eventSeq: {"seq", integer, always}, eventTime: {"time", text, always}, eventV: {"v", integer, always},
 }
 
 // checkEvent checks the body of an event (2.2), what it says, and what it names beside
 // the log.
 func (w *walk) checkEvent(seq uint64, body []byte) error {
-	w.event = event{seq: seq}
 	e := &w.event
+	e.seq, e.facts, e.list, e.failed = seq, 0, nil, false
 	if err := w.document.Parse(body); err != nil {
 		return e.damaged("its body is not JSON: %v", err)
 	}
-	root := w.document.Root()
-	w.canonical = root.AppendCanonical(w.canonical[:0], pyjson.Compact)
-	if !bytes.Equal(w.canonical, body) {
-		return e.damaged("its body is not in canonical form")
-	}
-	if pointer, found := root.LoneSurrogate(); found {
-		return e.damaged("it has a lone surrogate at %q", pointer)
-	}
-	var m [len(eventMembers)]pyjson.Value
-	if err := e.members("its body", root, eventMembers[:], m[:]); err != nil {
+	e.Read(w.document.Root())
+	if err := w.checkFrame(e); err != nil {
 		return err
 	}
-	e.checks, e.record = m[eventChecks], m[eventRecord]
-	if err := w.checkFrame(e, &m); err != nil {
-		return err
+	if !bytes.Equal(e.Write(), body) {
+		return w.notWritten(e)
+	}
+	if err := e.Check(); err != nil {
+		return e.damaged("%v", err)
 	}
 	if err := w.checkDetail(e); err != nil {
 		return err
@@ -85,36 +55,50 @@ func (w *walk) checkEvent(seq uint64, body []byte) error {
 	return w.past.Add(e.facts)
 }
 
+// notWritten is the damage of an event that is not what is written of what it says: it has
+// members that its kind does not have, lacks some, or is not in canonical form.
+func (w *walk) notWritten(e *decoded) error {
+	var again pyjson.Document
+	if err := again.Parse(e.Write()); err != nil {
+		return e.damaged("what it says makes no event: %v", err)
+	}
+	nothing := func(string, pyjson.Value, pyjson.Value) bool { return false }
+	pointer, says, makes, found := Difference(w.document.Root(), again.Root(), nothing)
+	if !found {
+		return e.damaged("its body is not in canonical form")
+	}
+	return e.damaged("at %.200q it has %.100s, which no event of its kind has: of what it says that would be %.100s", pointer, orNothing(says), orNothing(makes))
+}
+
 // checkFrame checks what every event says.
-func (w *walk) checkFrame(e *event, m *[len(eventMembers)]pyjson.Value) error {
-	if n, ok := count(m[eventSeq]); !ok || n != e.seq {
-		return e.damaged("its seq is %.100s", m[eventSeq].Raw())
+func (w *walk) checkFrame(e *decoded) error {
+	if e.Seq != e.seq {
+		return e.damaged("its seq is %d", e.Seq)
 	}
-	if n, ok := count(m[eventV]); !ok || n != eventVersion {
-		return e.damaged("its v is %.100s, known is %d", m[eventV].Raw(), eventVersion)
+	if event.Number(e.Version) != record.EventVersion {
+		return e.damaged("its v is %.100s, known is %d", orNothing(e.Version), record.EventVersion)
 	}
-	if n, ok := count(m[eventRules]); !ok || n != record.Rules {
-		return e.damaged("its rules are %.100s, known are %d", m[eventRules].Raw(), record.Rules)
+	if event.Number(e.Rules) != record.Rules {
+		return e.damaged("its rules are %.100s, known are %d", orNothing(e.Rules), record.Rules)
 	}
-	facts, known := FactsOf(string(m[eventKind].Text()))
+	facts, known := FactsOf(string(e.Kind))
 	if !known {
-		return e.damaged("its kind is %.100q, which is unknown", m[eventKind].Text())
+		return e.damaged("its kind is %.100q, which is unknown", e.Kind)
 	}
-	e.kind, e.facts = facts.Kind(), facts
-	if actor := m[eventActor].Text(); len(w.actor) == 0 || !bytes.Equal(actor, w.actor) {
-		if !record.IsActor(actor) {
-			return e.damaged("its actor is %.400q, which no server can have named", actor)
+	e.facts = facts
+	if len(w.actor) == 0 || !bytes.Equal(e.Actor, w.actor) {
+		if !record.IsActor(e.Actor) {
+			return e.damaged("its actor is %.400q, which no server can have named", e.Actor)
 		}
-		w.actor = append(w.actor[:0], actor...)
+		w.actor = append(w.actor[:0], e.Actor...)
 	}
-	ledger := m[eventLedger].Text()
 	if e.seq == 0 && w.ledger == "" {
-		w.ledger = string(ledger)
+		w.ledger = string(e.Ledger)
 	}
-	if !bytes.Equal(ledger, []byte(w.ledger)) || e.seq == 0 && !ledgerName.Match(ledger) {
-		return e.damaged("its ledger is %.100q, this one is %.100q", ledger, w.ledger)
+	if string(e.Ledger) != w.ledger || e.seq == 0 && !ledgerName.Match(e.Ledger) {
+		return e.damaged("its ledger is %.100q, this one is %.100q", e.Ledger, w.ledger)
 	}
-	return w.checkTime(e, m[eventTime].Text())
+	return w.checkTime(e, e.TimeText)
 }
 
 // secondsOf is the part of an event's time that ends with the seconds.
@@ -122,7 +106,7 @@ const secondsOf = len("2006-01-02T15:04:05")
 
 // checkTime checks form and order of the event's time. Times are of one length, so
 // that they are in the order of their texts.
-func (w *walk) checkTime(e *event, text []byte) error {
+func (w *walk) checkTime(e *decoded, text []byte) error {
 	if !isTime(text, w.time) {
 		return e.damaged("its time %.100q is not RFC 3339 in UTC with microseconds", text)
 	}
@@ -167,55 +151,51 @@ func isTime(text, before []byte) bool {
 
 // checkDetail checks the record of an event, by its kind, and that its checks follow
 // from it.
-func (w *walk) checkDetail(e *event) error {
-	if (e.kind == record.LedgerCreated) != (e.seq == 0) {
-		return e.damaged("its kind is %s; that of the first event, and of no other, is %s", e.kind, record.LedgerCreated)
+func (w *walk) checkDetail(e *decoded) error {
+	if (e.Kind == record.LedgerCreated) != (e.seq == 0) {
+		return e.damaged("its kind is %s; that of the first event, and of no other, is %s", e.Kind, record.LedgerCreated)
 	}
-	switch e.kind {
-	case record.IPCRecord:
-		return w.checkIPC(e)
-	case record.RunDAG:
-		return w.checkRunDAG(e)
-	case record.CitationSet:
-		return w.checkCitations(e)
-	case record.PathFingerprint:
-		return w.checkPath(e)
-	case record.RecordRefused:
+	switch {
+	case e.Kind == record.RecordRefused:
 		return w.checkRefusal(e)
-	case record.LedgerCreated:
+	case !e.Kind.IsRecord() && len(e.Checks) > 0:
+		return e.damaged("it has checks, though it brings no record")
+	case e.Kind == record.LedgerCreated:
 		return w.checkCreated(e)
+	case !e.Kind.IsRecord():
+		return w.checkVerb(e)
 	}
-	return w.checkVerb(e)
+	if err := w.checkCommon(e); err != nil {
+		return err
+	}
+	c := &claims{e: e}
+	var err error
+	switch e.Kind {
+	case record.IPCRecord:
+		err = w.checkIPC(c)
+	case record.RunDAG:
+		err = checkRunDAG(c)
+	case record.CitationSet:
+		err = checkCitations(c)
+	case record.PathFingerprint:
+		err = checkPath(c)
+	}
+	if err != nil {
+		return err
+	}
+	return c.done()
 }
-
-// createdMembers are the members of a ledger_created event's record.
-var createdMembers = [...]member{{"origin", text, always}, {"verifier_key", text, always}}
 
 // checkCreated checks that the first event creates the ledger with the origin. Whether
 // its key is the one that is verified with, or those that follow are, the end shows.
-func (w *walk) checkCreated(e *event) error {
-	var m [len(createdMembers)]pyjson.Value
-	if err := e.members("its record", e.record, createdMembers[:], m[:]); err != nil {
-		return err
-	}
-	if err := e.noChecks(); err != nil {
-		return err
-	}
-	if origin := string(m[0].Text()); origin != w.report.Checkpoint.Origin {
+func (w *walk) checkCreated(e *decoded) error {
+	if origin := string(e.Created.Origin); origin != w.report.Checkpoint.Origin {
 		return e.damaged("it creates a ledger of origin %.100q, the checkpoint's is %.100q", origin, w.report.Checkpoint.Origin)
 	}
-	first, err := proofs.ParseVerifier(string(m[1].Text()))
+	first, err := proofs.ParseVerifier(string(e.Created.VerifierKey))
 	if err != nil {
-		return e.damaged("it creates a ledger with the key %.200q, which is none: %v", m[1].Text(), err)
+		return e.damaged("it creates a ledger with the key %.200q, which is none: %v", e.Created.VerifierKey, err)
 	}
 	w.history = proofs.NewKeyHistory(first)
-	return nil
-}
-
-// noChecks checks that an event that is not about a record's claims has no checks.
-func (e *event) noChecks() error {
-	if e.checks.Len() > 0 {
-		return e.damaged("it has checks, though it brings no record")
-	}
 	return nil
 }

@@ -5,27 +5,19 @@ import (
 	"fmt"
 
 	"colophon/ledger/record"
-	"colophon/ledger/record/pyjson"
 )
 
-// use checks what an event has to do with its idempotency key (2.7) and notes it.
-// digest is that of what it is about, of that kind.
-func (w *walk) use(e *event, key, digest pyjson.Value, kind record.Kind) error {
-	d, ok := parseDigest(digest.Text())
-	if !ok {
-		return e.damaged("its record's digest is %.100q", digest.Text())
-	}
-	if key.Kind() == pyjson.Absent {
+// use checks what an event has to do with its idempotency key (2.7) and notes it. What the
+// event is about is of that kind.
+func (w *walk) use(e *decoded, kind record.Kind) error {
+	if e.Common.Key == nil {
 		return nil
 	}
-	u := KeyUse{Digest: d, Kind: kind, Seq: e.seq}
-	if u.Key, ok = parseDigest(key.Text()); !ok {
-		return e.damaged("its idempotency key is %.100q", key.Text())
-	}
+	u := KeyUse{Key: *e.Common.Key, Digest: e.Common.Digest, Kind: kind, Seq: e.seq}
 	w.key = u.Key
-	if e.kind == record.RecordRefused {
-		first, ok := count(e.record.Member("first_seq"))
-		if !ok || first >= e.seq {
+	if e.Kind == record.RecordRefused {
+		first := e.Refusal.FirstSeq
+		if first >= e.seq {
 			return e.damaged("it refuses a record for a key that no event before it holds")
 		}
 		u.Role, u.First = RefusedForKey, first
@@ -39,12 +31,12 @@ func (w *walk) use(e *event, key, digest pyjson.Value, kind record.Kind) error {
 
 // useSource notes that an event registers or revokes a source. Whether the sources that
 // are revoked were registered before, checkUses finds out.
-func (w *walk) useSource(e *event) error {
+func (w *walk) useSource(e *decoded) error {
 	role := RegistersSource
-	if e.kind == record.SourceRevoked {
+	if e.Kind == record.SourceRevoked {
 		role = RevokesSource
 	}
-	id := sha256.Sum256(e.record.Member("source_id").Text())
+	id := sha256.Sum256(e.Source.ID)
 	if w.stored != nil { // whose past notes nothing
 		if role == RevokesSource && !w.sources[id] {
 			return e.damaged("it revokes the source whose id has the SHA-256 %x, which no event before it registers", id)
@@ -52,7 +44,7 @@ func (w *walk) useSource(e *event) error {
 		w.sources[id] = true
 		return nil
 	}
-	return w.past.Use(KeyUse{Key: id, Kind: e.kind, Seq: e.seq, Role: role})
+	return w.past.Use(KeyUse{Key: id, Kind: e.Kind, Seq: e.seq, Role: role})
 }
 
 // checkKey checks that an idempotency key leads to the event that claims it, or, for

@@ -115,8 +115,8 @@ func (p storedPast) Facts(seq uint64) (Facts, error) {
 	if err != nil {
 		return 0, err
 	}
-	facts, _ := FactsOf(string(e.Member("kind").Text()))
-	if e.Member("record").Member("content").Len() > 0 {
+	facts, _ := FactsOf(string(e.Kind))
+	for range e.Contents() {
 		facts |= hasContent
 	}
 	return facts, nil

@@ -5,19 +5,10 @@ import (
 	"fmt"
 
 	"colophon/ledger/record"
-	"colophon/ledger/record/pyjson"
 )
 
 // listsLimit bounds how many lists the walk remembers, each of 64 KiB at most.
 const listsLimit = 64
-
-// redactionOf is the list of a content_redacted event; nil of any other.
-func redactionOf(e pyjson.Value) (*record.SeqList, error) {
-	if string(e.Member("kind").Text()) != string(record.ContentRedacted) {
-		return nil, nil
-	}
-	return record.ParseSeqs(e.Member("record").Member("seqs"))
-}
 
 // checkRedacted checks that storage knows of every record that an event redacts.
 // That the redaction which storage names does so too, and does not come too early,
@@ -103,8 +94,10 @@ func (w *walk) listOf(seq uint64) (list *record.SeqList, known bool, err error) 
 	if !known || err != nil {
 		return nil, false, err
 	}
-	if list, err = redactionOf(e); err != nil {
-		return nil, false, nil
+	if e.Kind == record.ContentRedacted {
+		if list = e.Redaction().Seqs; list == nil {
+			return nil, false, nil
+		}
 	}
 	if len(w.lists) == listsLimit {
 		clear(w.lists)

@@ -8,8 +8,8 @@ import (
 )
 
 // checkRotation follows a change of keys.
-func (w *walk) checkRotation(e *event) error {
-	if err := w.history.AddRecord(e.seq, e.record); err != nil {
+func (w *walk) checkRotation(e *decoded) error {
+	if err := w.history.AddRecord(e.seq, e.Detail); err != nil {
 		return e.damaged("it changes the log's key: %v", err)
 	}
 	return nil

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"slices"
 
-	"colophon/ledger/record/pyjson"
+	"colophon/ledger/event"
 	"colophon/proofs"
 )
 
 // checkStored checks what is stored beside the log for an event: every piece of content that
 // it names (2.3), that none is there which was to be erased, and that what it redacts
 // is redacted.
-func (w *walk) checkStored(e *event, body []byte) error {
+func (w *walk) checkStored(e *decoded, body []byte) error {
 	by, redacted, err := w.redactedBy(e.seq)
 	if err == nil && redacted {
 		err = w.checkRedactor(e.seq, by)
@@ -24,27 +24,22 @@ func (w *walk) checkStored(e *event, body []byte) error {
 		return err
 	}
 	w.digests = w.digests[:0]
-	for name, named := range e.record.Member("content").Members() {
-		digest, err := proofs.ParseHash(string(named.Member("sha256").Text()))
-		if err != nil {
-			return e.damaged("its content %.100q: %v", name.Text(), err)
-		}
-		size, _ := count(named.Member("size"))
+	for _, named := range e.Common.Contents {
 		good, wrong := &w.report.Contents, ""
 		if redacted {
 			good = &w.report.Redacted
-			wrong, err = w.notErased(digest)
+			wrong, err = w.notErased(named.Digest)
 		} else {
-			wrong, err = w.wrongContent(e.seq, digest, size)
+			wrong, err = w.wrongContent(e.seq, named.Digest, named.Size)
 		}
 		if err != nil {
 			return err
 		}
 		if wrong != "" {
-			return &Damage{Kind: KindContent, Seq: e.seq, Name: string(name.Text()), Message: wrong}
+			return &Damage{Kind: KindContent, Seq: e.seq, Name: named.Name, Message: wrong}
 		}
 		*good++
-		w.digests = append(w.digests, digest)
+		w.digests = append(w.digests, named.Digest)
 	}
 	if !redacted {
 		w.report.Needs += distinct(w.digests)
@@ -224,9 +219,9 @@ func (w *walk) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
 }
 
 // names reports whether an event names a piece of content.
-func names(e pyjson.Value, digest proofs.Hash) bool {
-	for _, named := range e.Member("record").Member("content").Members() {
-		if d, err := proofs.ParseHash(string(named.Member("sha256").Text())); err == nil && d == digest {
+func names(e event.Event, digest proofs.Hash) bool {
+	for named := range e.Contents() {
+		if named.Digest == digest {
 			return true
 		}
 	}

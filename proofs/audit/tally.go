@@ -29,16 +29,16 @@ type Tally struct {
 func (t *Tally) Live() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
 
 // add counts an event.
-func (t *Tally) add(e *event, at []byte) {
+func (t *Tally) add(e *decoded, at []byte) {
 	if e.seq == 0 {
 		t.First = string(at)
 	}
 	switch {
-	case e.kind == record.RecordRefused:
+	case e.Kind == record.RecordRefused:
 		t.Refused++
-	case e.kind.IsRecord():
+	case e.Kind.IsRecord():
 		t.Records++
-		if e.kind.HasState() {
+		if e.Kind.HasState() {
 			t.Stateful++
 		}
 		if e.failed {
@@ -48,9 +48,9 @@ func (t *Tally) add(e *event, at []byte) {
 }
 
 // useState notes a change of state, whose last one of each record checkUses counts.
-func (w *walk) useState(e *event, seq uint64) error {
-	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.kind, Seq: e.seq, First: seq, Role: ChangesState}
-	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.record.Member("state").Text())))
+func (w *walk) useState(e *decoded, seq uint64) error {
+	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.seq, First: seq, Role: ChangesState}
+	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.State.State)))
 	return w.past.Use(u)
 }
 

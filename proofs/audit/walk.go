@@ -38,21 +38,20 @@ type walk struct {
 	history *proofs.KeyHistory // nil before the first event
 	tally   Tally
 
-	ledger    string // name that events carry
-	time      []byte // of the last event
-	latest    []byte // the latest that an event can have; empty where that is not checked
-	actor     []byte // of the last event
-	document  pyjson.Document
-	event     event         // that is in document
-	canonical []byte        // scratch
-	joined    []byte        // scratch
-	parts     [][]byte      // scratch
-	id        []byte        // scratch
-	key       proofs.Hash   // idempotency key that was used last
-	leaf      []byte        // scratch
-	pieces    pieces        // content that was read
-	digests   []proofs.Hash // of the content of one event
-	deriver   *Deriver
+	ledger   string // name that events carry
+	time     []byte // of the last event
+	latest   []byte // the latest that an event can have; empty where that is not checked
+	actor    []byte // of the last event
+	document pyjson.Document
+	event    decoded       // that is in document
+	joined   []byte        // scratch
+	parts    [][]byte      // scratch
+	id       []byte        // scratch
+	key      proofs.Hash   // idempotency key that was used last
+	leaf     []byte        // scratch
+	pieces   pieces        // content that was read
+	digests  []proofs.Hash // of the content of one event
+	deriver  *Deriver
 
 	ahead   pyjson.Document            // an event that is read out of turn
 	lists   map[uint64]*record.SeqList // of events that are read out of turn; nil of one that redacts nothing

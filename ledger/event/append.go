@@ -1,0 +1,224 @@
+package event
+
+import (
+	"bytes"
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// Body is all that an event says. It reads one event after another and keeps the memory; what
+// it has is valid until it reads the next.
+type Body struct {
+	Event
+	Common record.CommonFields
+	Checks []record.NamedCheck
+	// Fields are those of the event's kind: one of the fields after it; nil where the kind is
+	// unknown.
+	Fields     record.Fields
+	IPC        IPC
+	DAG        DAG
+	Set        CitationSet
+	Path       Path
+	State      StateChange
+	Validation Validation
+	Source     Source
+	Redaction  Redaction
+	Rotation   Rotation
+	Created    Created
+	Refusal    Refusal
+
+	builder       pyjson.Builder
+	actor, ledger string
+	key           record.Hash
+	written       []byte
+}
+
+// Read reads a body.
+func (b *Body) Read(body pyjson.Value) {
+	b.Event = Read(body)
+	b.readCommon()
+	b.Checks = b.Checks[:0]
+	for name, check := range b.Event.Checks.Members() {
+		b.Checks = append(b.Checks, record.NamedCheck{Name: string(name.Text()), CheckField: readCheck(check)})
+	}
+	e := &b.Event
+	switch e.Kind {
+	case record.IPCRecord:
+		b.IPC = e.IPC()
+		b.Fields = &b.IPC
+	case record.RunDAG:
+		b.DAG = e.DAG()
+		b.Fields = &b.DAG
+	case record.CitationSet:
+		b.Set = e.CitationSet()
+		b.Fields = &b.Set
+	case record.PathFingerprint:
+		b.Path = e.Path()
+		b.Fields = &b.Path.PathFields
+	case record.RecordStateChanged:
+		b.State = e.StateChange()
+		b.Fields = &b.State
+	case record.PathValidated:
+		b.Validation = e.Validation()
+		b.Fields = &b.Validation
+	case record.SourceRegistered, record.SourceRevoked:
+		b.Source = e.Source()
+		b.Fields = &b.Source
+	case record.ContentRedacted:
+		b.Redaction = e.Redaction()
+		b.Fields = &b.Redaction
+	case record.KeyRotated:
+		b.Rotation = e.Rotation()
+		b.Fields = &b.Rotation
+	case record.LedgerCreated:
+		b.Created = e.Created()
+		b.Fields = &b.Created
+	case record.RecordRefused:
+		b.Refusal = e.Refusal()
+		b.Fields = &b.Refusal
+	default:
+		b.Fields = nil
+	}
+}
+
+func (b *Body) readCommon() {
+	c := &b.Common
+	*c = record.CommonFields{Contents: c.Contents[:0]}
+	for name, value := range b.Detail.Members() {
+		switch string(name.Text()) {
+		case "content":
+			b.readContents(value)
+		case "digest":
+			c.Digest = digest(value)
+		case "idempotency_key":
+			b.key = digest(value)
+			c.Key = &b.key
+		case "labels":
+			if value.Kind() == pyjson.Object {
+				c.Labels = value
+			}
+		case "producer":
+			c.Producer = record.Producer{ID: text(value.Member("id")), Seq: raw(value.Member("seq"))}
+		case "run_id":
+			c.RunID = text(value)
+		case "timestamp":
+			c.Timestamp = text(value)
+		}
+	}
+}
+
+// readContents reads the pieces of content that records of the kind can have.
+func (b *Body) readContents(object pyjson.Value) {
+	for name, named := range object.Members() {
+		known, ok := contentName(b.Kind, name.Text())
+		if !ok {
+			continue
+		}
+		b.Common.Contents = append(b.Common.Contents, record.ContentField{
+			Name: known, Digest: digest(named.Member("sha256")), Size: Number(named.Member("size")),
+		})
+	}
+}
+
+// contentNames are the pieces of content that records have, by their kind; those of a
+// citation set are the texts of its citations.
+var contentNames = map[record.Kind][]string{
+	record.IPCRecord:       {"output", "payload", "system_prompt", "usage"},
+	record.RunDAG:          {"answer_text", "dag", "evidence", "inputs", "messages", "policy", "question", "reject_inputs", "source_roots", "verifier_policy"},
+	record.PathFingerprint: {"content"},
+}
+
+func contentName(kind record.Kind, name []byte) (string, bool) {
+	if kind == record.CitationSet {
+		number, isText := bytes.CutSuffix(name, []byte("/text"))
+		number, isCitation := bytes.CutPrefix(number, []byte("citations/"))
+		n, err := strconv.Atoi(string(number))
+		return string(name), isText && isCitation && err == nil && n >= 0 && strconv.Itoa(n) == string(number)
+	}
+	for _, known := range contentNames[kind] {
+		if known == string(name) {
+			return known, true
+		}
+	}
+	return "", false
+}
+
+// readCheck reads the check of one hash.
+func readCheck(v pyjson.Value) (c record.CheckField) {
+	for name, value := range v.Members() {
+		switch string(name.Text()) {
+		case "claimed":
+			c.Claimed = text(value)
+		case "computed":
+			c.Computed = text(value)
+		case "result":
+			c.Result = resultOf(value.Text())
+		}
+	}
+	return c
+}
+
+// resultOf spares the allocation for the results that checks have.
+func resultOf(text []byte) record.Result {
+	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch} {
+		if string(text) == string(result) {
+			return result
+		}
+	}
+	return record.Result(text)
+}
+
+// digest is a SHA-256 in hexadecimal digits; the zero hash for anything else.
+func digest(v pyjson.Value) (h record.Hash) {
+	digits := text(v)
+	if len(digits) != hex.EncodedLen(len(h)) {
+		return record.Hash{}
+	}
+	if _, err := hex.Decode(h[:], digits); err != nil {
+		return record.Hash{}
+	}
+	return h
+}
+
+// Write writes the event that was read: the same bytes if it is one, with nothing that the
+// kind does not have, in canonical form. Fields is not nil. The result is valid until the
+// next call.
+func (b *Body) Write() []byte {
+	if string(b.Actor) != b.actor {
+		b.actor = string(b.Actor)
+	}
+	if string(b.Ledger) != b.ledger {
+		b.ledger = string(b.Ledger)
+	}
+	frame := record.Event{Actor: b.actor, Ledger: b.ledger}
+	b.builder.B = b.written[:0]
+	written := record.AppendFields(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
+	b.written = record.AppendSuffixAt(written, b.Seq, string(b.TimeText))
+	return b.written
+}
+
+// Check reports what no event can say (record.Fields).
+func (b *Body) Check() error {
+	if err := b.Common.Check(); err != nil {
+		return err
+	}
+	return b.Fields.Check()
+}
+
+// CheckOf returns the check of that name; nil if the event has none.
+func (b *Body) CheckOf(name string) *record.CheckField {
+	i := slices.IndexFunc(b.Checks, func(c record.NamedCheck) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &b.Checks[i].CheckField
+}
+
+// HasContent reports whether the record names a piece of content of that name.
+func (b *Body) HasContent(name string) bool {
+	return slices.ContainsFunc(b.Common.Contents, func(c record.ContentField) bool { return c.Name == name })
+}

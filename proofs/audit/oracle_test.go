@@ -1,0 +1,54 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// What tests read of events without the code that they test.
+
+// count reads an integer from 0 to 2^64-1.
+func count(v pyjson.Value) (uint64, bool) {
+	raw := v.Raw()
+	if v.Kind() != pyjson.Integer || raw[0] == '-' {
+		return 0, false
+	}
+	if len(raw) < len("10000000000000000000") { // what is longer may not fit 64 bits
+		n := uint64(0)
+		for _, digit := range raw {
+			n = n*10 + uint64(digit-'0')
+		}
+		return n, true
+	}
+	n, err := strconv.ParseUint(string(raw), 10, 64)
+	return n, err == nil
+}
+
+// digestOf is the SHA-256 of the members of a record but some, as an object in
+// canonical form.
+func digestOf(r pyjson.Value, but ...string) proofs.Hash {
+	covered := []byte{'{'}
+	for name, value := range r.Members() {
+		if !slices.Contains(but, string(name.Text())) {
+			covered = append(append(append(append(covered, name.Raw()...), ':'), value.Raw()...), ',')
+		}
+	}
+	if len(covered) > 1 {
+		covered = covered[:len(covered)-1]
+	}
+	return sha256.Sum256(append(covered, '}'))
+}
+
+// parseDigest reads a SHA-256 that is known to be one.
+func parseDigest(text []byte) (h proofs.Hash, ok bool) {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return h, false
+	}
+	_, err := hex.Decode(h[:], text)
+	return h, err == nil
+}
