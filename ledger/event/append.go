@@ -39,11 +39,12 @@ type Body struct {
 
 // Read reads a body.
 func (b *Body) Read(body pyjson.Value) {
-	b.Event = Read(body)
+	b.Event = Event{}
+	b.Event.read(body)
 	b.readCommon()
 	b.Checks = b.Checks[:0]
 	for name, check := range b.Event.Checks.Members() {
-		b.Checks = append(b.Checks, record.NamedCheck{Name: string(name.Text()), CheckField: readCheck(check)})
+		b.Checks = append(b.Checks, record.NamedCheck{Name: checkName(name.Text()), CheckField: readCheck(check)})
 	}
 	e := &b.Event
 	switch e.Kind {
@@ -147,6 +148,26 @@ func contentName(kind record.Kind, name []byte) (string, bool) {
 	return "", false
 }
 
+// checkNames are the names of the checks that most events have.
+var checkNames = func() map[string]string {
+	names := make(map[string]string)
+	for _, name := range [...]string{
+		"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
+		"root", "cache_key", "path_id", "content_fingerprint", "raw_content_fingerprint",
+	} {
+		names[name] = name
+	}
+	return names
+}()
+
+// checkName spares the allocation for them.
+func checkName(text []byte) string {
+	if known, ok := checkNames[string(text)]; ok {
+		return known
+	}
+	return string(text)
+}
+
 // readCheck reads the check of one hash.
 func readCheck(v pyjson.Value) (c record.CheckField) {
 	for name, value := range v.Members() {
@@ -197,7 +218,7 @@ func (b *Body) Write() []byte {
 	frame := record.Event{Actor: b.actor, Ledger: b.ledger}
 	b.builder.B = b.written[:0]
 	written := record.AppendFields(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
-	b.written = record.AppendSuffixAt(written, b.Seq, string(b.TimeText))
+	b.written = record.AppendSuffixAt(written, b.Seq, b.TimeText)
 	return b.written
 }
 

@@ -109,7 +109,7 @@ func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 }
 
 // AppendSuffixAt is AppendSuffix for a time that is written as TimeLayout says.
-func AppendSuffixAt(dst []byte, seq uint64, at string) []byte {
+func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)

@@ -32,8 +32,22 @@ func (w *Builder) Open() {
 func (w *Builder) Name(name string) {
 	w.endMember()
 	w.members = append(w.members, span{name: name, start: len(w.B)})
+	if isPlain(name) {
+		w.B = append(append(append(w.B, '"'), name...), '"', ':')
+		return
+	}
 	w.B = AppendString(w.B, []byte(name))
 	w.B = append(w.B, ':')
+}
+
+// isPlain reports whether a name, which is short, is written as it is.
+func isPlain(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // endMember puts the comma behind the member before, if there is one.
