@@ -3,7 +3,6 @@ package event
 import (
 	"bytes"
 	"encoding/hex"
-	"slices"
 	"strconv"
 
 	"colophon/ledger/record"
@@ -42,14 +41,12 @@ func (b *Body) Read(body pyjson.Value) {
 	b.Event = Event{}
 	b.Event.read(body)
 	b.readCommon()
-	b.Checks = b.Checks[:0]
-	for name, check := range b.Event.Checks.Members() {
-		b.Checks = append(b.Checks, record.NamedCheck{Name: checkName(name.Text()), CheckField: readCheck(check)})
-	}
+	b.readChecks()
 	e := &b.Event
 	switch e.Kind {
 	case record.IPCRecord:
-		b.IPC = e.IPC()
+		b.IPC = IPC{}
+		e.readIPC(&b.IPC)
 		b.Fields = &b.IPC
 	case record.RunDAG:
 		b.DAG = e.DAG()
@@ -83,6 +80,22 @@ func (b *Body) Read(body pyjson.Value) {
 		b.Fields = &b.Refusal
 	default:
 		b.Fields = nil
+	}
+}
+
+// readChecks reads the checks. Most events have those of the event before, whose names it
+// takes over.
+func (b *Body) readChecks() {
+	before := b.Checks[:cap(b.Checks)]
+	b.Checks = b.Checks[:0]
+	for name, check := range b.Event.Checks.Members() {
+		i := len(b.Checks)
+		if i < len(before) && before[i].Name == string(name.Text()) {
+			b.Checks = b.Checks[:i+1]
+		} else {
+			b.Checks = append(b.Checks, record.NamedCheck{Name: string(name.Text())})
+		}
+		b.Checks[i].CheckField = readCheck(check)
 	}
 }
 
@@ -120,52 +133,40 @@ func (b *Body) readContents(object pyjson.Value) {
 			continue
 		}
 		b.Common.Contents = append(b.Common.Contents, record.ContentField{
-			Name: known, Digest: digest(named.Member("sha256")), Size: Number(named.Member("size")),
+			Name: known, Digest: text(named.Member("sha256")), Size: Number(named.Member("size")),
 		})
 	}
 }
 
 // contentNames are the pieces of content that records have, by their kind; those of a
 // citation set are the texts of its citations.
-var contentNames = map[record.Kind][]string{
-	record.IPCRecord:       {"output", "payload", "system_prompt", "usage"},
-	record.RunDAG:          {"answer_text", "dag", "evidence", "inputs", "messages", "policy", "question", "reject_inputs", "source_roots", "verifier_policy"},
-	record.PathFingerprint: {"content"},
-}
+var (
+	contentsOfIPC  = []string{"output", "payload", "system_prompt", "usage"}
+	contentsOfRun  = []string{"answer_text", "dag", "evidence", "inputs", "messages", "policy", "question", "reject_inputs", "source_roots", "verifier_policy"}
+	contentsOfPath = []string{"content"}
+)
 
 func contentName(kind record.Kind, name []byte) (string, bool) {
-	if kind == record.CitationSet {
+	var names []string
+	switch kind {
+	case record.IPCRecord:
+		names = contentsOfIPC
+	case record.RunDAG:
+		names = contentsOfRun
+	case record.PathFingerprint:
+		names = contentsOfPath
+	case record.CitationSet:
 		number, isText := bytes.CutSuffix(name, []byte("/text"))
 		number, isCitation := bytes.CutPrefix(number, []byte("citations/"))
 		n, err := strconv.Atoi(string(number))
 		return string(name), isText && isCitation && err == nil && n >= 0 && strconv.Itoa(n) == string(number)
 	}
-	for _, known := range contentNames[kind] {
+	for _, known := range names {
 		if known == string(name) {
 			return known, true
 		}
 	}
 	return "", false
-}
-
-// checkNames are the names of the checks that most events have.
-var checkNames = func() map[string]string {
-	names := make(map[string]string)
-	for _, name := range [...]string{
-		"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
-		"root", "cache_key", "path_id", "content_fingerprint", "raw_content_fingerprint",
-	} {
-		names[name] = name
-	}
-	return names
-}()
-
-// checkName spares the allocation for them.
-func checkName(text []byte) string {
-	if known, ok := checkNames[string(text)]; ok {
-		return known
-	}
-	return string(text)
 }
 
 // readCheck reads the check of one hash.
@@ -232,14 +233,20 @@ func (b *Body) Check() error {
 
 // CheckOf returns the check of that name; nil if the event has none.
 func (b *Body) CheckOf(name string) *record.CheckField {
-	i := slices.IndexFunc(b.Checks, func(c record.NamedCheck) bool { return c.Name == name })
-	if i < 0 {
-		return nil
+	for i := range b.Checks {
+		if b.Checks[i].Name == name {
+			return &b.Checks[i].CheckField
+		}
 	}
-	return &b.Checks[i].CheckField
+	return nil
 }
 
 // HasContent reports whether the record names a piece of content of that name.
 func (b *Body) HasContent(name string) bool {
-	return slices.ContainsFunc(b.Common.Contents, func(c record.ContentField) bool { return c.Name == name })
+	for i := range b.Common.Contents {
+		if b.Common.Contents[i].Name == name {
+			return true
+		}
+	}
+	return false
 }

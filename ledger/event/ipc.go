@@ -9,12 +9,17 @@ import (
 type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.
-func (e *Event) IPC() IPC {
-	var r IPC
+func (e *Event) IPC() (r IPC) {
+	e.readIPC(&r)
+	return r
+}
+
+// readIPC reads into a zero IPC.
+func (e *Event) readIPC(r *IPC) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
 		case "hashes":
-			ipcHashes(&r, value)
+			ipcHashes(r, value)
 		case "environment":
 			r.OllamaBuildHash = text(value.Member("ollama_build_hash"))
 			r.ModelDigest = text(value.Member("model_digest"))
@@ -33,7 +38,6 @@ func (e *Event) IPC() IPC {
 			r.Usage = value
 		}
 	}
-	return r
 }
 
 func ipcHashes(r *IPC, object pyjson.Value) {

@@ -83,17 +83,15 @@ func (r *Record) writer(dst []byte) *pyjson.Builder {
 	return &r.builder
 }
 
-// appendEvent writes the members that every event has around those of its kind.
+// appendEvent writes the members that every event has around the record, which is what members writes.
 func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*pyjson.Builder)) []byte {
-	w.Open()
+	w.OpenOrdered()
 	w.Text("actor", []byte(e.Actor))
 	checks(w)
 	w.Text("kind", []byte(kind))
 	w.Text("ledger", []byte(e.Ledger))
 	w.Name("record")
-	w.Open()
 	members(w)
-	w.Close()
 	w.Integer("rules", Rules)
 	w.Close()
 	w.B[len(w.B)-1] = ','
@@ -134,7 +132,7 @@ func checkSize(body []byte, pointer, advice string) error {
 // appendMembers writes the event's record object.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 	r.common.Key = key
-	r.fields.appendMembers(w, &r.common)
+	r.fields.append(w, &r.common)
 }
 
 // serialise writes what the event and its receipt have in common, once for both.
@@ -148,7 +146,7 @@ func (r *Record) serialise() {
 	}
 	w.Close()
 	middle := len(w.B)
-	w.Open()
+	w.OpenOrdered()
 	r.fields.appendHashes(w)
 	w.Close()
 	r.arena = w.B
@@ -156,7 +154,7 @@ func (r *Record) serialise() {
 	c := &r.common
 	c.Digest, c.hashes, c.Contents = r.Digest, r.hashesJSON, c.Contents[:0]
 	for _, content := range r.Contents {
-		c.Contents = append(c.Contents, ContentField{content.Name, content.Digest, uint64(len(content.Bytes))})
+		c.Contents = append(c.Contents, ContentField{content.Name, r.hex(content.Digest), uint64(len(content.Bytes))})
 	}
 }
 
@@ -178,7 +176,7 @@ func (c *Check) append(w *pyjson.Builder) {
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
 		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
-		created.appendMembers(w, nil)
+		created.append(w, nil)
 	})
 }
 
@@ -214,7 +212,7 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 	}
 	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
 	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.appendMembers(w, &common) })
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
 }
 
 // eventText is text that is hashed as WTF-8 but may enter an event only when it
@@ -230,14 +228,12 @@ func eventText(text []byte) []byte {
 // {"checks", "hashes", "kind", "record"}.
 func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
-	w.Open()
+	w.OpenOrdered()
 	r.checksMember(w)
 	w.Raw("hashes", r.hashesJSON)
 	w.Text("kind", []byte(r.Kind))
 	w.Name("record")
-	w.Open()
 	r.appendMembers(w, nil)
-	w.Close()
 	w.Close()
 	return w.B
 }

@@ -14,13 +14,13 @@ type Fields interface {
 	// Check reports what no event of the kind can say: a member that is missing, too long,
 	// or of the wrong form. What has a wrong type is not in the fields.
 	Check() error
-	appendMembers(w *pyjson.Builder, c *CommonFields)
+	append(w *pyjson.Builder, c *CommonFields)
 }
 
 // hashFields are fields that have effective hashes (2.4).
 type hashFields interface {
 	Fields
-	appendHashes(w *pyjson.Builder)
+	appendHashes(w *pyjson.Builder) // in their order
 }
 
 // CommonFields is what the record of an event has that the records of other kinds have too.
@@ -40,26 +40,18 @@ type CommonFields struct {
 // ContentField names a piece of content (2.3).
 type ContentField struct {
 	Name   string
-	Digest Hash   // SHA-256 of its bytes
+	Digest []byte // SHA-256 of its bytes, in hexadecimal digits
 	Size   uint64 // in bytes
-}
-
-func (c *CommonFields) append(w *pyjson.Builder) {
-	c.appendContents(w)
-	c.appendIdentity(w)
-	w.Value("labels", c.Labels)
-	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Text("timestamp", c.Timestamp)
 }
 
 func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	if len(c.Contents) > 0 {
 		w.Name("content")
 		w.Open()
-		for _, named := range c.Contents {
+		for i := range c.Contents {
+			named := &c.Contents[i]
 			w.Name(named.Name)
-			w.B = rules.AppendHex(append(w.B, `{"sha256":"`...), named.Digest)
+			w.B = append(append(w.B, `{"sha256":"`...), named.Digest...)
 			w.B = append(strconv.AppendUint(append(w.B, `","size":`...), named.Size, 10), '}')
 		}
 		w.Close()
@@ -84,7 +76,7 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f hashFields) {
 		w.B = append(w.B, c.hashes...)
 		return
 	}
-	w.Open()
+	w.OpenOrdered()
 	f.appendHashes(w)
 	w.Close()
 }
@@ -102,7 +94,7 @@ func (c *CheckField) append(w *pyjson.Builder) {
 		w.B = append(w.B, '}')
 		return
 	}
-	w.Open()
+	w.OpenOrdered()
 	if c.Result == Mismatch {
 		w.Nullable("claimed", c.Claimed)
 		w.Nullable("computed", c.Computed)
@@ -131,7 +123,7 @@ func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f 
 		}
 		w.Close()
 	}
-	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.appendMembers(w, c) })
+	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.append(w, c) })
 }
 
 // IPCFields is what an ipc_record event says (1.3). Texts are as the event has them, numbers
@@ -154,14 +146,13 @@ type IPCFields struct {
 // (4.1).
 func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
 
-// The members stand in their order, so that the builder need not sort the most frequent
-// kind of record (BenchmarkEventBody).
-func (f *IPCFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)
 	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
 		w.Name("environment")
-		w.Open()
+		w.OpenOrdered()
 		w.Text("host_platform", f.HostPlatform)
 		w.Text("model_digest", f.ModelDigest)
 		w.Text("ollama_build_hash", f.OllamaBuildHash)
@@ -179,16 +170,17 @@ func (f *IPCFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
 	w.Raw("temperature", f.Temperature)
 	w.Text("timestamp", c.Timestamp)
 	w.Value("usage", f.Usage)
+	w.Close()
 }
 
 func (f *IPCFields) appendHashes(w *pyjson.Builder) {
-	w.Nullable("input_hash", f.InputHash)
-	w.Nullable("ipc_id", f.IPCID)
+	w.Plain("input_hash", f.InputHash)
+	w.Plain("ipc_id", f.IPCID)
 	if f.HasAdvanced {
-		w.Nullable("ipc_id_advanced", f.IPCIDAdvanced)
+		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
 	}
-	w.Nullable("output_hash", f.OutputHash)
-	w.Nullable("system_prompt_hash", f.SystemPromptHash)
+	w.Plain("output_hash", f.OutputHash)
+	w.Plain("system_prompt_hash", f.SystemPromptHash)
 }
 
 // StageField is one node of a run-DAG, name and hash, or one dimension of its cache key,
@@ -268,30 +260,42 @@ func (f *RunFields) StageNames() []string {
 	return names
 }
 
-func (f *RunFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
-	c.append(w)
+func (f *RunFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	w.Text("answer_mode", f.AnswerMode)
+	w.Text("audit_mode", f.AuditMode)
+	f.appendDimensions(w)
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	w.Nullable("failure_stage", f.FailureStage)
 	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	w.Text("lookup_path", f.LookupPath)
+	w.Raw("n_quotes", f.Quotes)
+	w.Raw("n_sources", f.Sources)
+	w.Raw("n_verified", f.Verified)
 	w.Name("nodes")
 	w.B = append(w.B, '[')
 	for i, n := range f.Stages {
 		w.Comma(i)
-		w.Open()
+		w.OpenOrdered()
 		w.Text("hash", n.Hash)
 		w.Text("stage", n.Name)
 		w.Close()
 	}
 	w.B = append(w.B, ']')
-	w.Text("shape", f.Shape)
-	w.Nullable("failure_stage", f.FailureStage)
 	w.Text("preflight", f.Preflight)
-	w.Text("audit_mode", f.AuditMode)
-	w.Text("verifier_method", f.VerifierMethod)
-	w.Text("lookup_path", f.LookupPath)
-	w.Text("answer_mode", f.AnswerMode)
-	w.Raw("n_quotes", f.Quotes)
-	w.Raw("n_verified", f.Verified)
-	w.Raw("n_sources", f.Sources)
+	c.Producer.append(w)
 	w.Text("question_mode", f.QuestionMode)
+	w.Text("run_id", c.RunID)
+	w.Text("shape", f.Shape)
+	w.Text("timestamp", c.Timestamp)
+	w.Text("verifier_method", f.VerifierMethod)
+	w.Close()
+}
+
+func (f *RunFields) appendDimensions(w *pyjson.Builder) {
 	if len(f.Dimensions) == 0 {
 		return
 	}
@@ -321,14 +325,13 @@ type SetFields struct {
 	Citations []CitationField
 }
 
-func (f *SetFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
-	c.append(w)
-	w.Text("subject", f.Subject)
+func (f *SetFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
 	w.Name("citations")
 	w.B = append(w.B, '[')
 	for i, c := range f.Citations {
 		w.Comma(i)
-		w.Open()
+		w.OpenOrdered()
 		w.Text("chunk_hash", c.ChunkHash)
 		w.Nullable("section", c.Section)
 		w.Text("source_id", c.SourceID)
@@ -336,6 +339,14 @@ func (f *SetFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
 		w.Close()
 	}
 	w.B = append(w.B, ']')
+	c.appendContents(w)
+	c.appendIdentity(w)
+	w.Value("labels", c.Labels)
+	c.Producer.append(w)
+	w.Text("run_id", c.RunID)
+	w.Text("subject", f.Subject)
+	w.Text("timestamp", c.Timestamp)
+	w.Close()
 }
 
 func (f *SetFields) appendHashes(*pyjson.Builder) {}
@@ -347,12 +358,17 @@ type PathFields struct {
 	Passages                                          [][]byte // of the route
 }
 
-func (f *PathFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
-	c.append(w)
-	c.appendHashes(w, f)
-	w.Text("hash_version", []byte(rules.FingerprintVersion))
-	w.Text("project", f.Project)
+func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
 	w.Text("build", f.Build)
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	w.Text("hash_version", []byte(rules.FingerprintVersion))
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	c.Producer.append(w)
+	w.Text("project", f.Project)
 	w.Name("route")
 	w.B = append(w.B, '[')
 	for i, passage := range f.Passages {
@@ -360,6 +376,9 @@ func (f *PathFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
 		w.B = pyjson.AppendString(w.B, passage)
 	}
 	w.B = append(w.B, ']')
+	w.Text("run_id", c.RunID)
+	w.Text("timestamp", c.Timestamp)
+	w.Close()
 }
 
 func (f *PathFields) appendHashes(w *pyjson.Builder) {

@@ -76,8 +76,11 @@ func (f *forms) count(name string, raw []byte) {
 // Check reports what records of no kind can say.
 func (c *CommonFields) Check() error {
 	for i := range c.Contents {
-		if named := &c.Contents[i]; (named.Size == 0) != (named.Digest == emptyDigest) {
-			return fmt.Errorf("its content %.100q has the size %d, which is not that of its digest %x", named.Name, named.Size, named.Digest)
+		switch named := &c.Contents[i]; {
+		case !rules.IsDigest(named.Digest):
+			return fmt.Errorf("its content %.100q has as sha256 %.100q, which is no SHA-256 in hexadecimal digits", named.Name, named.Digest)
+		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
+			return fmt.Errorf("its content %.100q has the size %d, which is not that of its digest %s", named.Name, named.Size, named.Digest)
 		}
 	}
 	if c.Timestamp != nil {
@@ -285,5 +288,5 @@ func (f *RefusalFields) Check() error {
 	return nil
 }
 
-// emptyDigest is the SHA-256 of nothing.
-var emptyDigest = sha256.Sum256(nil)
+// emptyDigest is the SHA-256 of nothing, in hexadecimal digits.
+var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))

@@ -39,9 +39,11 @@ func (f *StateFields) appendAsked(w *pyjson.Builder) {
 	w.Text("state", f.State)
 }
 
-func (f *StateFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *StateFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
 	c.appendIdentity(w)
 	f.appendAsked(w)
+	w.Close()
 }
 
 // ValidationFields is what a path_validated event says: which fingerprint of which path was
@@ -63,11 +65,13 @@ func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
 
 // The fingerprint and the record are what the ledger knew at the time of the request: the
 // digest does not cover them.
-func (f *ValidationFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *ValidationFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
 	c.appendIdentity(w)
 	f.appendAsked(w)
 	w.Nullable("content_fingerprint", f.ContentFingerprint)
 	appendNumber(w, "record_seq", f.RecordSeq)
+	w.Close()
 }
 
 // SourceFields is what a source_registered or source_revoked event says.
@@ -93,9 +97,11 @@ func (f *SourceFields) appendAsked(w *pyjson.Builder) {
 	w.Text("title", f.Title)
 }
 
-func (f *SourceFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *SourceFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
 	c.appendIdentity(w)
 	f.appendAsked(w)
+	w.Close()
 }
 
 // RedactionFields is what a content_redacted event says (2.3).
@@ -112,9 +118,11 @@ func (f *RedactionFields) appendAsked(w *pyjson.Builder) {
 	}
 }
 
-func (f *RedactionFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *RedactionFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
 	c.appendIdentity(w)
 	f.appendAsked(w)
+	w.Close()
 }
 
 // RotationFields is what a key_rotated event says (2.9).
@@ -130,17 +138,21 @@ func (f *RotationFields) appendAsked(w *pyjson.Builder) {
 	w.Text("verifier_key", f.VerifierKey)
 }
 
-func (f *RotationFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *RotationFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
 	c.appendIdentity(w)
 	f.appendAsked(w)
+	w.Close()
 }
 
 // CreatedFields is what the ledger_created event says.
 type CreatedFields struct{ Origin, VerifierKey []byte }
 
-func (f *CreatedFields) appendMembers(w *pyjson.Builder, _ *CommonFields) {
+func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
+	w.OpenOrdered()
 	w.Text("origin", f.Origin)
 	w.Text("verifier_key", f.VerifierKey)
+	w.Close()
 }
 
 // RefusalFields is what a record_refused event says of whatever was refused. The key that it
@@ -152,7 +164,8 @@ type RefusalFields struct {
 	FirstSeq   uint64 // for RefusedKey only
 }
 
-func (f *RefusalFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
+func (f *RefusalFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
 	w.Digest("digest", c.Digest)
 	if f.Reason == RefusedKey {
 		appendNumber(w, "first_seq", f.FirstSeq)
@@ -164,4 +177,5 @@ func (f *RefusalFields) appendMembers(w *pyjson.Builder, c *CommonFields) {
 	appendNumber(w, "mismatches", f.Mismatches)
 	w.Text("reason", []byte(f.Reason))
 	w.Text("run_id", c.RunID)
+	w.Close()
 }

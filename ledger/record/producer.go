@@ -45,7 +45,7 @@ func (p *Producer) append(w *pyjson.Builder) {
 		return
 	}
 	w.Name("producer")
-	w.Open()
+	w.OpenOrdered()
 	w.Text("id", p.ID)
 	w.Raw("seq", p.Seq)
 	w.Close()

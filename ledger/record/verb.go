@@ -42,7 +42,7 @@ func parseVerb(kind Kind, f VerbFields, body []byte, read func(o object), known 
 // in, as that of a Record does.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
-		v.fields.appendMembers(w, &CommonFields{Digest: v.Digest, Key: e.Key})
+		v.fields.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
@@ -57,6 +57,6 @@ func (v *Verb) CheckSize(body []byte) error {
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
-		refused.appendMembers(w, &CommonFields{Digest: v.Digest, Key: e.Key})
+		refused.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }

@@ -25,12 +25,16 @@ func (w *walk) checkStored(e *decoded, body []byte) error {
 	}
 	w.digests = w.digests[:0]
 	for _, named := range e.Common.Contents {
+		digest, err := proofs.ParseHash(string(named.Digest))
+		if err != nil {
+			return e.damaged("its content %.100q: %v", named.Name, err)
+		}
 		good, wrong := &w.report.Contents, ""
 		if redacted {
 			good = &w.report.Redacted
-			wrong, err = w.notErased(named.Digest)
+			wrong, err = w.notErased(digest)
 		} else {
-			wrong, err = w.wrongContent(e.seq, named.Digest, named.Size)
+			wrong, err = w.wrongContent(e.seq, digest, named.Size)
 		}
 		if err != nil {
 			return err
@@ -39,7 +43,7 @@ func (w *walk) checkStored(e *decoded, body []byte) error {
 			return &Damage{Kind: KindContent, Seq: e.seq, Name: named.Name, Message: wrong}
 		}
 		*good++
-		w.digests = append(w.digests, named.Digest)
+		w.digests = append(w.digests, digest)
 	}
 	if !redacted {
 		w.report.Needs += distinct(w.digests)

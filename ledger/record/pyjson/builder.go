@@ -12,7 +12,7 @@ import (
 type Builder struct {
 	B       []byte // what is written so far; the caller may append values to it
 	members []span // of all open objects, innermost last
-	opened  []int  // index into members where each open object begins
+	opened  []int  // index into members where each open object begins; ordered for some
 	scratch []byte
 }
 
@@ -28,10 +28,24 @@ func (w *Builder) Open() {
 	w.opened = append(w.opened, len(w.members))
 }
 
+// ordered stands in Builder.opened for an object whose members come in order.
+const ordered = -1
+
+// OpenOrdered begins an object whose members the caller adds in order, each once. That is not
+// checked: it spares the work of Close (BenchmarkEventBody).
+func (w *Builder) OpenOrdered() {
+	w.B = append(w.B, '{')
+	w.opened = append(w.opened, ordered)
+}
+
 // Name begins a member; its value is appended to w.B before the next call.
 func (w *Builder) Name(name string) {
-	w.endMember()
-	w.members = append(w.members, span{name: name, start: len(w.B)})
+	if w.opened[len(w.opened)-1] != ordered {
+		w.endMember()
+		w.members = append(w.members, span{name: name, start: len(w.B)})
+	} else if w.B[len(w.B)-1] != '{' {
+		w.B = append(w.B, ',')
+	}
 	if isPlain(name) {
 		w.B = append(append(append(w.B, '"'), name...), '"', ':')
 		return
@@ -60,8 +74,13 @@ func (w *Builder) endMember() {
 
 // Close ends the object that was opened last. It panics if two members have one name.
 func (w *Builder) Close() {
-	w.endMember()
 	first := w.opened[len(w.opened)-1]
+	if first == ordered {
+		w.B = append(w.B, '}')
+		w.opened = w.opened[:len(w.opened)-1]
+		return
+	}
+	w.endMember()
 	members := w.members[first:]
 	byName := func(a, b span) int { return strings.Compare(a.name, b.name) }
 	if !slices.IsSortedFunc(members, byName) {
@@ -101,6 +120,16 @@ func (w *Builder) Nullable(name string, value []byte) {
 		return
 	}
 	w.Text(name, value)
+}
+
+// Plain adds a string that has nothing to escape, such as a hash, or null for nil.
+func (w *Builder) Plain(name string, value []byte) {
+	w.Name(name)
+	if value == nil {
+		w.B = append(w.B, "null"...)
+		return
+	}
+	w.B = append(append(append(w.B, '"'), value...), '"')
 }
 
 // Raw adds a value that is canonical JSON already; nil adds nothing.
