@@ -40,13 +40,18 @@ type Body struct {
 func (b *Body) Read(body pyjson.Value) {
 	b.Event = Event{}
 	b.Event.read(body)
-	b.readCommon()
 	b.readChecks()
+	b.Common = record.CommonFields{Contents: b.Common.Contents[:0]}
 	e := &b.Event
+	if e.Kind != record.IPCRecord { // which is read in one pass: most events are such (BenchmarkExtend)
+		for name, value := range e.Detail.Members() {
+			b.readCommon(name.Text(), value)
+		}
+	}
 	switch e.Kind {
 	case record.IPCRecord:
 		b.IPC = IPC{}
-		e.readIPC(&b.IPC)
+		e.readIPC(&b.IPC, b)
 		b.Fields = &b.IPC
 	case record.RunDAG:
 		b.DAG = e.DAG()
@@ -99,29 +104,27 @@ func (b *Body) readChecks() {
 	}
 }
 
-func (b *Body) readCommon() {
+// readCommon reads a member that the records of several kinds have.
+func (b *Body) readCommon(name []byte, value pyjson.Value) {
 	c := &b.Common
-	*c = record.CommonFields{Contents: c.Contents[:0]}
-	for name, value := range b.Detail.Members() {
-		switch string(name.Text()) {
-		case "content":
-			b.readContents(value)
-		case "digest":
-			c.Digest = digest(value)
-		case "idempotency_key":
-			b.key = digest(value)
-			c.Key = &b.key
-		case "labels":
-			if value.Kind() == pyjson.Object {
-				c.Labels = value
-			}
-		case "producer":
-			c.Producer = record.Producer{ID: text(value.Member("id")), Seq: raw(value.Member("seq"))}
-		case "run_id":
-			c.RunID = text(value)
-		case "timestamp":
-			c.Timestamp = text(value)
+	switch string(name) {
+	case "content":
+		b.readContents(value)
+	case "digest":
+		c.Digest = digest(value)
+	case "idempotency_key":
+		b.key = digest(value)
+		c.Key = &b.key
+	case "labels":
+		if value.Kind() == pyjson.Object {
+			c.Labels = value
 		}
+	case "producer":
+		c.Producer = record.Producer{ID: text(value.Member("id")), Seq: raw(value.Member("seq"))}
+	case "run_id":
+		c.RunID = text(value)
+	case "timestamp":
+		c.Timestamp = text(value)
 	}
 }
 

@@ -10,12 +10,13 @@ type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.
 func (e *Event) IPC() (r IPC) {
-	e.readIPC(&r)
+	e.readIPC(&r, nil)
 	return r
 }
 
-// readIPC reads into a zero IPC.
-func (e *Event) readIPC(r *IPC) {
+// readIPC reads into a zero IPC. other, if set, gets the members that records of other kinds
+// have too.
+func (e *Event) readIPC(r *IPC, other *Body) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
 		case "hashes":
@@ -36,6 +37,10 @@ func (e *Event) readIPC(r *IPC) {
 			r.Seed = raw(value)
 		case "usage":
 			r.Usage = value
+		default:
+			if other != nil {
+				other.readCommon(name.Text(), value)
+			}
 		}
 	}
 }
