@@ -44,7 +44,7 @@ func (s *Server) citationsOfChunk(c echo.Context) error {
 	if err := chunkForm.check("hash", hash); err != nil {
 		return err
 	}
-	found, next, err := q.view.CitationsOfChunk(q.ctx, hash, q.page)
+	found, next, err := index.CitationsOfChunk(q.ctx, q.view, hash, q.page)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Server) citationsOfSource(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.CitationsOfSource(q.ctx, id, q.page)
+	found, next, err := index.CitationsOfSource(q.ctx, q.view, id, q.page)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Server) citationDrift(c echo.Context) error {
 	if subject == nil {
 		return invalid("subject", "is required: the subject of citation sets")
 	}
-	found, next, err := q.view.CitationDrifts(q.ctx, *subject, q.page)
+	found, next, err := index.CitationDrifts(q.ctx, q.view, *subject, q.page)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Server) conflicts(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := q.view.Conflicts(q.page)
+	found, next, err := index.Conflicts(q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (s *Server) stale(c echo.Context) error {
 	if source == nil {
 		return invalid("source_id", "is required: a source that sets cite")
 	}
-	found, next, err := q.view.Stale(q.ctx, *source, q.page)
+	found, next, err := index.StaleList(q.ctx, q.view, *source, q.page)
 	if err != nil {
 		return err
 	}

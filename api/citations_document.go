@@ -64,7 +64,7 @@ func citationSetNamed(c echo.Context, q *question) (index.CitationSet, error) {
 	if err != nil {
 		return index.CitationSet{}, err
 	}
-	set, err := q.view.CitationSet(q.ctx, seq)
+	set, err := index.CitationsGet(q.ctx, q.view, seq)
 	return set, missing(err, "no citation set has that seq")
 }
 

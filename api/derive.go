@@ -97,13 +97,13 @@ func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind
 	case record.IPCRecord:
 		return facts, facts.drifted(ctx, view, seq)
 	case record.RunDAG:
-		d, err := view.DivergenceOf(ctx, seq)
+		d, err := index.RunDAGsDivergenceOf(ctx, view, seq)
 		if err != nil || d.Against == 0 {
 			return facts, err
 		}
 		facts.Divergence = &dagDivergence{d.Against, d.Stage}
 	case record.PathFingerprint:
-		change, err := view.ChangeOf(ctx, seq)
+		change, err := index.PathsChangeOf(ctx, view, seq)
 		if err != nil {
 			return facts, err
 		}
@@ -116,7 +116,7 @@ func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind
 
 // drifted adds what follows for an IPC record.
 func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64) error {
-	r, err := view.IPCRecord(ctx, seq)
+	r, err := index.ReadIPCRecord(ctx, view, seq)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64
 		d.Incomplete = lacking(&r.IPC)
 		return nil
 	}
-	found, ok, err := view.DriftOf(ctx, seq)
+	found, ok, err := index.RunsDriftOf(ctx, view, seq)
 	if err != nil || !ok {
 		return err
 	}
@@ -151,7 +151,7 @@ func lacking(r *event.IPC) (names []string) {
 
 // cited adds what follows for a citation set.
 func (d *derivedFacts) cited(ctx context.Context, view *index.View, seq uint64) error {
-	found, err := view.ConflictsOf(ctx, seq)
+	found, err := index.ConflictsOf(ctx, view, seq)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (d *derivedFacts) cited(ctx context.Context, view *index.View, seq uint64) 
 		}
 	}
 	d.Conflicts = &conflicts
-	unregistered, err := view.UnregisteredSources(ctx, seq)
+	unregistered, err := index.UnregisteredSources(ctx, view, seq)
 	if err == nil && unregistered != nil {
 		d.UnregisteredSources = &unregistered
 	}

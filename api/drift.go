@@ -80,7 +80,7 @@ type attributedRow struct {
 // read makes the row of a record.
 func (r *attributedRow) read(q *question, of *index.IPCRecord) (err error) {
 	r.generationRow = generationRowOf(of)
-	if r.State, err = q.view.State(of.Seq); err != nil {
+	if r.State, err = index.StateOf(q.view, of.Seq); err != nil {
 		return err
 	}
 	if r.Mismatches, err = mismatchesOf(q, of.Seq); err != nil {
@@ -129,7 +129,7 @@ type attributed struct {
 
 // attribute answers what caused the change from one IPC record to another.
 func (s *Server) attribute(c echo.Context) error {
-	q, recordA, recordB, err := askedToCompare(s, c, "an", "IPC record", (*index.View).IPCRecord)
+	q, recordA, recordB, err := askedToCompare(s, c, "an", "IPC record", index.ReadIPCRecord)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Server) timeline(c echo.Context) error {
 		return invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>: the runs that are wanted")
 	}
 	group.Any = q.any
-	found, next, err := q.view.Timeline(q.ctx, group, q.page)
+	found, next, err := index.RunsTimeline(q.ctx, q.view, group, q.page)
 	if err != nil {
 		return err
 	}

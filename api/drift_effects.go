@@ -56,7 +56,7 @@ func (s *Server) effects(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.Effects(q.ctx, e, q.page)
+	found, next, err := index.EffectsList(q.ctx, q.view, e, q.page)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (t *effectTotals) of(q *question, query index.EffectQuery) (index.EffectTot
 	if known != nil && known.AsOf == q.view.Size() {
 		return *known, nil
 	}
-	totals, err := q.view.EffectTotals(q.ctx, query, known)
+	totals, err := index.EffectsCount(q.ctx, q.view, query, known)
 	if err == nil {
 		t.keep(key, totals)
 	}

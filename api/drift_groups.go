@@ -108,7 +108,7 @@ func impliedSort(c echo.Context) string {
 
 func listGroups(q *question, g index.GroupQuery, sort string) ([]index.Group, []byte, error) {
 	if sort == "" {
-		return q.view.Groups(q.ctx, g, q.page)
+		return index.GroupsList(q.ctx, q.view, g, q.page)
 	}
 	ranking, known := rankingNames[sort]
 	if !known {
@@ -117,7 +117,7 @@ func listGroups(q *question, g index.GroupQuery, sort string) ([]index.Group, []
 	if q.any {
 		return nil, nil, invalid("state", "must be live with sort: only live runs are ranked")
 	}
-	return q.view.RankedGroups(q.ctx, ranking, g, q.page)
+	return index.GroupsListRanked(q.ctx, q.view, ranking, g, q.page)
 }
 
 // checkGrouping is nil for a name that runs are grouped by.
@@ -164,7 +164,7 @@ func (s *Server) group(c echo.Context) error {
 		return err
 	}
 	group.Any, outputs.Limit = q.any, q.page.Limit
-	found, ok, err := q.view.Group(q.ctx, group)
+	found, ok, err := index.GroupsGet(q.ctx, q.view, group)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Server) group(c echo.Context) error {
 // noRuns says why a group is not there.
 func noRuns(q *question, group index.RunQuery) error {
 	group.Any = true
-	if _, found, err := q.view.Group(q.ctx, group); err != nil {
+	if _, found, err := index.GroupsGet(q.ctx, q.view, group); err != nil {
 		return err
 	} else if found {
 		return fault(http.StatusNotFound, "no live runs have that value; state=any asks for those that are not live too")
@@ -201,7 +201,7 @@ func groupInPath(c echo.Context) (group index.RunQuery, err error) {
 }
 
 func (a *groupAnswer) outputs(q *question, group index.RunQuery, page index.Page) error {
-	found, next, err := q.view.Outputs(q.ctx, group, page)
+	found, next, err := index.GroupsOutputs(q.ctx, q.view, group, page)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (a *groupAnswer) outputs(q *question, group index.RunQuery, page index.Page
 }
 
 func (a *groupAnswer) runs(q *question, group index.RunQuery) error {
-	found, next, err := q.view.Runs(q.ctx, group, q.page)
+	found, next, err := index.RunsList(q.ctx, q.view, group, q.page)
 	if err != nil {
 		return err
 	}

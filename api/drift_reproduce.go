@@ -59,7 +59,7 @@ func (s *Server) reproduce(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	recorded, err := q.view.IPCRecord(q.ctx, seq)
+	recorded, err := index.ReadIPCRecord(q.ctx, q.view, seq)
 	if errors.Is(err, storage.ErrNotFound) {
 		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is no IPC record of the first %d events", seq, q.view.Size()))
 	}

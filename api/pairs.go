@@ -15,7 +15,7 @@ import (
 // askedToCompare opens the query that compares the two records which the parameters a and
 // b name, and reads both. article and kind say what they must be, in messages. The
 // caller closes the question.
-func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read func(*index.View, context.Context, uint64) (R, error)) (q *question, a, b R, err error) {
+func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read func(context.Context, *index.View, uint64) (R, error)) (q *question, a, b R, err error) {
 	var seqs [2]uint64
 	var given [2]bool
 	if q, err = s.askedAbout(c, []string{c.QueryParam("a"), c.QueryParam("b")}, provable, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
@@ -29,7 +29,7 @@ func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read
 		if seqs[i] >= q.view.Size() {
 			return none, invalid(name, "there is no event %d: the answer is as of size %d", seqs[i], q.view.Size())
 		}
-		found, err := read(q.view, q.ctx, seqs[i])
+		found, err := read(q.ctx, q.view, seqs[i])
 		if errors.Is(err, storage.ErrNotFound) {
 			err = atPointer(http.StatusUnprocessableEntity, "/"+name, fmt.Sprintf("event %d is no %s", seqs[i], kind))
 		}

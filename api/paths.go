@@ -62,7 +62,7 @@ func (s *Server) paths(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.Paths(q.ctx, project, filter, q.page)
+	found, next, err := index.PathsList(q.ctx, q.view, project, filter, q.page)
 	if err != nil {
 		return pathsMissing(err, "no project of that name has paths, or it has no such build")
 	}
@@ -80,7 +80,7 @@ func (s *Server) pathHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.PathHistory(q.ctx, project, pathID, q.page)
+	found, next, err := index.PathsHistory(q.ctx, q.view, project, pathID, q.page)
 	if err != nil {
 		return pathsMissing(err, "no path of that project has that path_id")
 	}
@@ -107,7 +107,7 @@ func (s *Server) goneFromBuild(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.Gone(q.ctx, project, build, q.page)
+	found, next, err := index.PathsGone(q.ctx, q.view, project, build, q.page)
 	if err != nil {
 		return pathsMissing(err, "that project has no such build")
 	}
@@ -152,7 +152,7 @@ func (s *Server) projects(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := q.view.Projects(q.page)
+	found, next, err := index.PathsProjects(q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *Server) builds(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.Builds(q.ctx, project, q.page)
+	found, next, err := index.PathsBuilds(q.ctx, q.view, project, q.page)
 	if err != nil {
 		return pathsMissing(err, "no project of that name has paths")
 	}
@@ -222,7 +222,7 @@ func (s *Server) collisions(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := q.view.Collisions(q.ctx, project, q.page)
+	found, next, err := index.PathsCollisions(q.ctx, q.view, project, q.page)
 	if err != nil {
 		return pathsMissing(err, "no project of that name has paths")
 	}

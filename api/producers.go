@@ -29,7 +29,7 @@ func (s *Server) producers(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := q.view.Producers(q.page)
+	found, next, err := index.ProducersList(q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Server) producer(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, gaps, duplicates, next, err := q.view.Producer(id, q.page)
+	found, gaps, duplicates, next, err := index.ProducersGet(q.view, id, q.page)
 	if err != nil {
 		return missing(err, "no record names that producer")
 	}

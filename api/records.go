@@ -42,11 +42,11 @@ func (s *Server) records(c echo.Context) error {
 		return err
 	}
 	f.Bodies = f.events
-	list := q.view.Records
+	list := index.RecordsList
 	if f.byOccurrence {
-		list = q.view.RecordsByOccurrence
+		list = index.RecordsByOccurrence
 	}
-	found, next, err := list(q.ctx, f.Filter, q.page)
+	found, next, err := list(q.ctx, q.view, f.Filter, q.page)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *Server) run(c echo.Context) error {
 	if err := f.complete(); err != nil {
 		return err
 	}
-	found, next, err := q.view.Records(q.ctx, f.Filter, q.page)
+	found, next, err := index.RecordsList(q.ctx, q.view, f.Filter, q.page)
 	if err != nil {
 		return err
 	}

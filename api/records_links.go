@@ -70,7 +70,7 @@ func (row *recordRow) follow(q *question, r *index.Record) error {
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
 		// Where two routes have one path_id, the later goes by a longer one.
-		change, err := q.view.ChangeOf(q.ctx, r.Seq)
+		change, err := index.PathsChangeOf(q.ctx, q.view, r.Seq)
 		if err != nil {
 			return err
 		}

@@ -188,12 +188,12 @@ const findPage = 1000
 
 // find puts all records that a filter chooses into a set.
 func find(ctx context.Context, view *index.View, f *recordFilter, set *ledger.SeqSet) error {
-	list := view.Records
+	list := index.RecordsList
 	if f.byOccurrence {
-		list = view.RecordsByOccurrence
+		list = index.RecordsByOccurrence
 	}
 	for page := (index.Page{Limit: findPage}); ; {
-		found, next, err := list(ctx, f.Filter, page)
+		found, next, err := list(ctx, view, f.Filter, page)
 		if err != nil {
 			return err
 		}

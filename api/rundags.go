@@ -46,7 +46,7 @@ type comparison struct {
 
 // compareRuns answers which stages and cache dimensions of two run-DAGs differ.
 func (s *Server) compareRuns(c echo.Context) error {
-	q, runA, runB, err := askedToCompare(s, c, "a", "run-DAG", (*index.View).RunDAG)
+	q, runA, runB, err := askedToCompare(s, c, "a", "run-DAG", index.RunDAGsGet)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Server) divergence(c echo.Context) error {
 	if err := hashForm.check("question_hash", question); err != nil {
 		return err
 	}
-	found, next, err := q.view.QuestionRuns(q.ctx, question, q.any, q.page)
+	found, next, err := index.RunDAGsOfQuestion(q.ctx, q.view, question, q.any, q.page)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *Server) runByCacheKey(c echo.Context) error {
 	if err := hashForm.check("key", key); err != nil {
 		return err
 	}
-	run, others, err := q.view.CachedRun(q.ctx, key)
+	run, others, err := index.RunDAGsCached(q.ctx, q.view, key)
 	if err != nil {
 		return missing(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
 	}
@@ -179,7 +179,7 @@ func (s *Server) stageProof(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	run, err := q.view.RunDAG(q.ctx, seq)
+	run, err := index.RunDAGsGet(q.ctx, q.view, seq)
 	if err != nil {
 		return missing(err, "no run-DAG has that seq")
 	}
@@ -255,7 +255,7 @@ func (s *Server) failures(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := q.view.Failures(q.ctx, bounds, q.any)
+	found, err := index.RunDAGsCountFailures(q.ctx, q.view, bounds, q.any)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (s *Server) sources(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := q.view.Sources(q.ctx, q.page)
+	found, next, err := index.Sources(q.ctx, q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *Server) source(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := q.view.SourceDetail(q.ctx, id)
+	found, err := index.ReadSource(q.ctx, q.view, id)
 	if err != nil {
 		return missing(err, "no source of that id was ever registered")
 	}

@@ -224,7 +224,7 @@ func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.Curr
 	if err != nil {
 		return path, err
 	}
-	p, known, err := view.Path(path.Project, path.PathID)
+	p, known, err := index.PathsGet(view, path.Project, path.PathID)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return path, fmt.Errorf("looking up a path: %w", err)
 	}
@@ -244,7 +244,7 @@ func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key strin
 	if err != nil {
 		return err
 	}
-	source, _, err := view.Source(id)
+	source, _, err := index.SourceByID(view, id)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return fmt.Errorf("looking up a source: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
-	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -41,44 +40,46 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
 	q := queries{all: make(map[string]string)}
-	ask(&q, "records", func(p rowstore.Page) ([]index.Record, []byte, error) { return v.Records(ctx, index.Filter{}, p) })
-	ask(&q, "records with bodies", func(p rowstore.Page) ([]index.Record, []byte, error) {
-		return v.Records(ctx, index.Filter{Bodies: true}, p)
+	ask(&q, "records", func(p index.Page) ([]index.Record, []byte, error) {
+		return index.RecordsList(ctx, v, index.Filter{}, p)
 	})
-	ask(&q, "records by occurrence", func(p rowstore.Page) ([]index.Record, []byte, error) {
-		return v.RecordsByOccurrence(ctx, index.Filter{Kind: record.IPCRecord}, p)
+	ask(&q, "records with bodies", func(p index.Page) ([]index.Record, []byte, error) {
+		return index.RecordsList(ctx, v, index.Filter{Bodies: true}, p)
 	})
-	ask(&q, "redactions", func(p rowstore.Page) ([]index.Record, []byte, error) {
-		return v.Records(ctx, index.Filter{Kind: record.ContentRedacted}, p)
+	ask(&q, "records by occurrence", func(p index.Page) ([]index.Record, []byte, error) {
+		return index.RecordsByOccurrence(ctx, v, index.Filter{Kind: record.IPCRecord}, p)
+	})
+	ask(&q, "redactions", func(p index.Page) ([]index.Record, []byte, error) {
+		return index.RecordsList(ctx, v, index.Filter{Kind: record.ContentRedacted}, p)
 	})
 	for _, by := range []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
 		group := index.GroupQuery{By: by}
-		ask(&q, "groups by "+by, func(p rowstore.Page) ([]index.Group, []byte, error) { return v.Groups(ctx, group, p) })
-		ask(&q, "ranked by "+by, func(p rowstore.Page) ([]index.Group, []byte, error) {
-			return v.RankedGroups(ctx, index.RankedFlips, group, p)
+		ask(&q, "groups by "+by, func(p index.Page) ([]index.Group, []byte, error) { return index.GroupsList(ctx, v, group, p) })
+		ask(&q, "ranked by "+by, func(p index.Page) ([]index.Group, []byte, error) {
+			return index.GroupsListRanked(ctx, v, index.RankedFlips, group, p)
 		})
 	}
 	of := index.RunQuery{Value: index.Value{Name: "model", Text: "model-0"}}
-	ask(&q, "timeline", func(p rowstore.Page) ([]index.Step, []byte, error) { return v.Timeline(ctx, of, p) })
-	ask(&q, "effects", func(p rowstore.Page) ([]index.EffectPair, []byte, error) {
-		return v.Effects(ctx, index.EffectQuery{Variable: "model", A: "model-0", B: "model-1"}, p)
+	ask(&q, "timeline", func(p index.Page) ([]index.Step, []byte, error) { return index.RunsTimeline(ctx, v, of, p) })
+	ask(&q, "effects", func(p index.Page) ([]index.EffectPair, []byte, error) {
+		return index.EffectsList(ctx, v, index.EffectQuery{Variable: "model", A: "model-0", B: "model-1"}, p)
 	})
 	for n := range subjects {
-		ask(&q, fmt.Sprint("citation drift ", n), func(p rowstore.Page) ([]index.CitationDrift, []byte, error) {
-			return v.CitationDrifts(ctx, fmt.Sprintf("subject-%d", n), p)
+		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]index.CitationDrift, []byte, error) {
+			return index.CitationDrifts(ctx, v, fmt.Sprintf("subject-%d", n), p)
 		})
 	}
-	ask(&q, "conflicts", v.Conflicts)
-	ask(&q, "sources", func(p rowstore.Page) ([]index.SourceDetail, []byte, error) { return v.Sources(ctx, p) })
-	ask(&q, "projects", v.Projects)
+	ask(&q, "conflicts", func(p index.Page) ([]index.Conflict, []byte, error) { return index.Conflicts(v, p) })
+	ask(&q, "sources", func(p index.Page) ([]index.SourceDetail, []byte, error) { return index.Sources(ctx, v, p) })
+	ask(&q, "projects", func(p index.Page) ([]index.Project, []byte, error) { return index.PathsProjects(v, p) })
 	for n := range projects {
 		project := fmt.Sprintf("project-%d", n)
-		ask(&q, "paths of "+project, func(p rowstore.Page) ([]index.PathRow, []byte, error) {
-			return v.Paths(ctx, project, index.PathFilter{}, p)
+		ask(&q, "paths of "+project, func(p index.Page) ([]index.PathRow, []byte, error) {
+			return index.PathsList(ctx, v, project, index.PathFilter{}, p)
 		})
-		ask(&q, "builds of "+project, func(p rowstore.Page) ([]index.Build, []byte, error) { return v.Builds(ctx, project, p) })
+		ask(&q, "builds of "+project, func(p index.Page) ([]index.Build, []byte, error) { return index.PathsBuilds(ctx, v, project, p) })
 	}
-	failures, err := v.Failures(ctx, index.Bounds{}, false)
+	failures, err := index.RunDAGsCountFailures(ctx, v, index.Bounds{}, false)
 	q.note("failures", failures, err)
 	q.note("counters", f.Tally(), nil)
 	return q.all, q.err
@@ -105,9 +106,9 @@ func (q *queries) note(name string, answer any, err error) {
 }
 
 // ask goes through all pages of a query.
-func ask[T any](q *queries, name string, query func(rowstore.Page) ([]T, []byte, error)) {
+func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, error)) {
 	var all []T
-	for page := (rowstore.Page{Limit: 100}); ; {
+	for page := (index.Page{Limit: 100}); ; {
 		rows, next, err := query(page)
 		all = append(all, rows...)
 		if err != nil || next == nil {
@@ -162,7 +163,7 @@ func sameCounts(a, b map[string]uint64) bool {
 
 func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 	for model, n := range runs {
-		group, _, err := v.Group(o.ctx, index.RunQuery{Value: index.Value{Name: "model", Text: model}})
+		group, _, err := index.GroupsGet(o.ctx, v, index.RunQuery{Value: index.Value{Name: "model", Text: model}})
 		if err != nil || group.Runs != n {
 			return fmt.Errorf("%s has %d runs, the log has %d: %w", model, group.Runs, n, err)
 		}
@@ -172,7 +173,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 			continue
 		}
 		filter := index.Filter{Values: []index.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
-		rows, _, err := v.Records(o.ctx, filter, rowstore.Page{Limit: 10})
+		rows, _, err := index.RecordsList(o.ctx, v, filter, index.Page{Limit: 10})
 		if err != nil || len(rows) != len(o.found[a.id]) {
 			return fmt.Errorf("attempt %d is listed %d times, the log has %d: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}

@@ -2,11 +2,9 @@ package index
 
 import (
 	"context"
-
-	"colophon/ledger/record"
 )
 
-// How far the log is read and drawn from ahead of the fold, which is the one thing
+// How far the log is read and decoded ahead of the fold, which is the one thing
 // that cannot be done by two. A chunk ends with the event that brings it to so many
 // bytes, if it does not end before.
 const (
@@ -21,9 +19,9 @@ const largeEntry = 8 << 10
 // chunk is some events that follow one another.
 type chunk struct {
 	entries []byte // their bytes
-	events  [chunkEvents]drawn
+	events  [chunkEvents]Event
 	count   int   // events that there are
-	large   bool  // some event was drawn from a large entry
+	large   bool  // some event has a large entry
 	err     error // what ended the chunk: that of the event behind the last
 }
 
@@ -45,13 +43,13 @@ func newChunks() chan *chunk {
 	return free
 }
 
-// ahead reads the log from where the fold is to its head and draws from it in a goroutine
-// of its own, which has what identities are known to itself. Each chunk that was received
+// ahead reads the log from where the fold is to its head and decodes it in a goroutine of
+// its own. Each chunk that was received
 // is given back when it is done with; the goroutine ends with the log, after an error, or
 // when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
-	r := drawer{ctx: ctx, free: f.fold.chunks, ready: ready, known: &f.fold.drawn, records: f.store.records, log: f.number, seq: f.fold.state.size}
+	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.state.size}
 	go func() {
 		defer close(ready)
 		for entry, err := range f.log.Entries(ctx, r.seq) {
@@ -64,22 +62,19 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	return ready
 }
 
-// drawer fills chunks. It belongs to its goroutine.
-type drawer struct {
+// aheadReader fills chunks. It belongs to its goroutine.
+type aheadReader struct {
 	ctx   context.Context // of the goroutine
 	free  <-chan *chunk
 	ready chan<- *chunk
 	chunk *chunk // being filled; nil when there is none
-	known *identities
 
-	records *keptRecords // IPC records come to
-	log     uint64       // which is the number of the log there
-	seq     uint64       // of the next event
-	kept    []byte       // scratch
+	preparers []Preparer
+	seq       uint64 // of the next event
 }
 
 // take adds an event, and reports whether more are wanted.
-func (r *drawer) take(entry []byte, err error) bool {
+func (r *aheadReader) take(entry []byte, err error) bool {
 	if r.chunk == nil {
 		if r.ctx.Err() != nil {
 			return false
@@ -99,8 +94,8 @@ func (r *drawer) take(entry []byte, err error) bool {
 		start := len(c.entries)
 		c.large = c.large || len(entry) > largeEntry
 		c.entries = append(c.entries, entry...)
-		if err = c.events[c.count].draw(c.entries[start:len(c.entries):len(c.entries)], r.known); err == nil {
-			r.keep(&c.events[c.count], len(entry))
+		if err = c.events[c.count].decode(c.entries[start:len(c.entries):len(c.entries)]); err == nil {
+			r.prepare(&c.events[c.count])
 		}
 	}
 	if err != nil {
@@ -114,18 +109,17 @@ func (r *drawer) take(entry []byte, err error) bool {
 	return true
 }
 
-// keep keeps the next event if it is an IPC record: who asks about runs mostly asks about
-// late ones.
-func (r *drawer) keep(e *drawn, size int) {
-	if r.records != nil && e.Kind == record.IPCRecord {
-		said, listed := ipcRecordOf(&e.Event, e.ipc), recordOf(&e.Event)
-		r.kept = r.records.keep(r.kept[:0], r.log, r.seq, size, &said, &listed)
+// prepare has derivers prepare the next event.
+func (r *aheadReader) prepare(e *Event) {
+	e.Seq = r.seq
+	for _, p := range r.preparers {
+		p.Prepare(e)
 	}
 	r.seq++
 }
 
 // send hands the chunk over. It never waits: there is room for all chunks.
-func (r *drawer) send() {
+func (r *aheadReader) send() {
 	if r.chunk != nil {
 		r.ready <- r.chunk
 		r.chunk = nil

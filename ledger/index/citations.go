@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
 )
 
 // Names of values that citation sets are found by, beside that of a chunk_hash.
@@ -24,21 +25,37 @@ const (
 // in a ledger that has registered any before (2.8).
 const unregisteredSource = "unregistered_source"
 
-// citationSet folds a citation set.
-func (f *fold) citationSet(_ context.Context, e *drawn) error {
-	set := &e.set
-	if f.citesUnregistered(set) {
-		e.values.add(flagName, []byte(unregisteredSource))
+// citationsDeriver keeps what sets cite, which sources are registered, and what became
+// stale.
+type citationsDeriver struct {
+	*Fold
+	value []byte // scratch
+}
+
+// Derive implements Deriver.
+func (f *citationsDeriver) Derive(_ context.Context, e *Event) error {
+	switch e.Kind {
+	case record.CitationSet:
+		f.citationSet(e)
+	case record.SourceRegistered, record.SourceRevoked:
+		return f.sourceChanged(&e.Event)
 	}
-	f.writePostings(e, nil)
-	s := superseding{fold: f, seq: e.Seq}
-	s.recite(set)
-	f.cite(e.Seq, set, &s)
 	return nil
 }
 
+// citationSet folds a citation set.
+func (f *citationsDeriver) citationSet(e *Event) {
+	set := &e.Set
+	if f.citesUnregistered(set) {
+		post(f.Fold, rowstore.Identify([]byte(flagName), []byte(unregisteredSource)), e.Seq)
+	}
+	s := superseding{fold: f, seq: e.Seq}
+	s.recite(set)
+	f.cite(e.Seq, set, &s)
+}
+
 // cite folds what a set cites, each chunk of each source once.
-func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
+func (f *citationsDeriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
 	brought := broughtSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*broughtChunk)}
 	for i := range set.Citations {
@@ -51,17 +68,17 @@ func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		source, chunk := rowstore.Identify(c.SourceID), rowstore.Identify(c.ChunkHash)
 		p := pairOf(source, chunk)
 		state := citedState{chunk: c.ChunkHash}
-		_, value, cited := f.rows.Newest(citedChunks, p[:])
+		_, value, cited := f.Rows.Newest(citedChunks, p[:])
 		if cited {
-			state = decodeRow(f, value, decodeCitedState)
+			state = rowstore.Decode(&f.Rows, value, decodeCitedState)
 		} else {
 			brought.add(chunk, c)
 		}
 		if state.fresh == 0 {
 			state.fresh = 1
 			f.value = state.append(f.value[:0])
-			f.rows.Put(citedChunks, p[:], seq, f.value)
-			f.rows.Set(freshChunkKey(f.rows.Keys, nil, p), nil)
+			f.Rows.Put(citedChunks, p[:], seq, f.value)
+			f.Rows.Set(freshChunkKey(f.Rows.Keys, nil, p), nil)
 		}
 		if f.unlisted(source, chunk) {
 			s.supersede(p, byList, seq+1)
@@ -72,20 +89,20 @@ func (f *fold) cite(seq uint64, set *event.CitationSet, s *superseding) {
 
 // postOnce has the event found by a value of some parts, and says whether it was not
 // before. Sets may have hundreds of values.
-func (f *fold) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
+func (f *citationsDeriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
 		return false
 	}
 	posted[id] = true
-	f.rows.Write(postings, id[:], seq, []byte{isRecord})
+	post(f.Fold, id, seq)
 	return true
 }
 
 // citesUnregistered reports whether a set cites a source that is not registered, and
 // any source was before.
-func (f *fold) citesUnregistered(set *event.CitationSet) bool {
-	if _, _, any := f.rows.Newest(sourceList, onlyRow); !any {
+func (f *citationsDeriver) citesUnregistered(set *event.CitationSet) bool {
+	if _, _, any := f.Rows.Newest(sourceList, onlyRow); !any {
 		return false
 	}
 	for i := range set.Citations {
@@ -99,7 +116,7 @@ func (f *fold) citesUnregistered(set *event.CitationSet) bool {
 
 // broughtSources are the sources that a set is the first to cite chunks under.
 type broughtSources struct {
-	fold      *fold
+	fold      *citationsDeriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*broughtChunk
 	order     []rowstore.Identity // of chunks
@@ -119,10 +136,10 @@ func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
 	one, known := b.chunks[chunk]
 	if !known {
 		one = new(broughtChunk)
-		if _, value, found := f.rows.Newest(chunkSources, chunk[:]); found {
+		if _, value, found := f.Rows.Newest(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
 			if r.Numbers(&one.sources); r.Bad {
-				f.rows.Fail("%w: the sources of a chunk as %x", rowstore.ErrDamaged, value)
+				f.Rows.Fail("%w: the sources of a chunk as %x", rowstore.ErrDamaged, value)
 			}
 		}
 		b.chunks[chunk] = one
@@ -131,8 +148,8 @@ func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
 	one.sources++
 	one.ids = rowstore.AppendTexts(one.ids, c.SourceID)
 	if one.sources == 2 {
-		f.rows.Set(conflictKey(f.rows.Keys, nil, b.seq, b.conflicts), c.ChunkHash)
-		f.count(seriesOf(conflictsTotal), 1)
+		f.Rows.Set(conflictKey(f.Rows.Keys, nil, b.seq, b.conflicts), c.ChunkHash)
+		f.Counters.add(seriesOf(conflictsTotal), 1)
 		b.conflicts++
 	}
 }
@@ -142,7 +159,7 @@ func (b *broughtSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]
 		b.fold.value = append(rowstore.AppendNumbers(b.fold.value[:0], one.sources), one.ids...)
-		b.fold.rows.Put(chunkSources, chunk[:], b.seq, b.fold.value)
+		b.fold.Rows.Put(chunkSources, chunk[:], b.seq, b.fold.value)
 	}
 }
 

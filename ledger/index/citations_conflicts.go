@@ -32,13 +32,13 @@ const tailBytes = rowstore.SeqBytes + 4
 
 // Conflicts are the chunks that are cited under several sources, those that came to be
 // so last first.
-func (v *View) Conflicts(page Page) (rows []Conflict, next []byte, err error) {
+func Conflicts(v *View, page Page) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
 	keys := v.Keys
 	prefix := keys.Key(nil, conflictList)
-	from, err := v.tailFrom(prefix, page)
+	from, err := tailFrom(v, prefix, page)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +50,7 @@ func (v *View) Conflicts(page Page) (rows []Conflict, next []byte, err error) {
 		if len(rows) == page.Limit {
 			return rows, last, nil
 		}
-		one, err := v.conflict(string(kv.Value), v.Size())
+		one, err := conflictAt(v, string(kv.Value), v.Size())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -61,7 +61,7 @@ func (v *View) Conflicts(page Page) (rows []Conflict, next []byte, err error) {
 
 // tailFrom is the first key that a page begins with: that behind its position, or the
 // newest that the view sees.
-func (v *View) tailFrom(prefix []byte, page Page) ([]byte, error) {
+func tailFrom(v *View, prefix []byte, page Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
 		return rowstore.AppendVersion(from, v.Size()-1), nil
@@ -72,8 +72,8 @@ func (v *View) tailFrom(prefix []byte, page Page) ([]byte, error) {
 	return append(append(from, page.After...), 0), nil
 }
 
-// conflict is a chunk with its sources as they were below a size.
-func (v *View) conflict(chunkHash string, below uint64) (Conflict, error) {
+// conflictAt is a chunk with its sources as they were below a size.
+func conflictAt(v *View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
 	chunk := rowstore.Identify([]byte(chunkHash))
 	_, value, found, err := v.NewestBelow(chunkSources, chunk[:], below)
@@ -120,8 +120,8 @@ func (c *Conflict) add(r rowstore.Version) error {
 // ConflictsOf are the chunks of the citation set at seq that are cited under several
 // sources by that set and those before it, in the order of the set. storage.ErrNotFound
 // if it is another kind of event.
-func (v *View) ConflictsOf(ctx context.Context, seq uint64) ([]Conflict, error) {
-	set, err := v.CitationSet(ctx, seq)
+func ConflictsOf(ctx context.Context, v *View, seq uint64) ([]Conflict, error) {
+	set, err := CitationsGet(ctx, v, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (v *View) ConflictsOf(ctx context.Context, seq uint64) ([]Conflict, error) 
 			continue
 		}
 		seen[citation.ChunkHash] = true
-		c, err := v.conflict(citation.ChunkHash, seq+1)
+		c, err := conflictAt(v, citation.ChunkHash, seq+1)
 		if err != nil {
 			return nil, err
 		}

@@ -29,22 +29,22 @@ type Citation struct {
 	Weight              string  // JSON number
 }
 
-// CitationSet is the citation set at seq; storage.ErrNotFound if it is another kind of
+// CitationsGet is the citation set at seq; storage.ErrNotFound if it is another kind of
 // event, or one that the view does not see.
-func (v *View) CitationSet(ctx context.Context, seq uint64) (CitationSet, error) {
-	e, err := v.citing(ctx, seq)
+func CitationsGet(ctx context.Context, v *View, seq uint64) (CitationSet, error) {
+	e, err := readSet(ctx, v, seq)
 	if err != nil {
 		return CitationSet{}, err
 	}
 	return *citationSetOf(&e, func(*event.Citation) bool { return true }), nil
 }
 
-// citing is the event at seq, which is a citation set.
-func (v *View) citing(ctx context.Context, seq uint64) (event.Event, error) {
+// readSet is the event at seq, which is a citation set.
+func readSet(ctx context.Context, v *View, seq uint64) (event.Event, error) {
 	if seq >= v.Size() {
 		return event.Event{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	e, err := v.event(ctx, seq)
+	e, err := v.Event(ctx, seq)
 	if err == nil && e.Kind != record.CitationSet {
 		err = fmt.Errorf("event %d as a citation set: %w", seq, storage.ErrNotFound)
 	}
@@ -69,20 +69,20 @@ func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *CitationS
 
 // CitationsOfChunk are the sets that cite a chunk, newest first, each with the
 // citations that do.
-func (v *View) CitationsOfChunk(ctx context.Context, hash string, page Page) ([]CitationSet, []byte, error) {
-	return v.citationSets(ctx, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
+func CitationsOfChunk(ctx context.Context, v *View, hash string, page Page) ([]CitationSet, []byte, error) {
+	return setsWith(ctx, v, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
 }
 
 // CitationsOfSource are the sets that cite a source, newest first, each with the
 // citations that do.
-func (v *View) CitationsOfSource(ctx context.Context, id string, page Page) ([]CitationSet, []byte, error) {
-	return v.citationSets(ctx, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
+func CitationsOfSource(ctx context.Context, v *View, id string, page Page) ([]CitationSet, []byte, error) {
+	return setsWith(ctx, v, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
 }
 
-func (v *View) citationSets(ctx context.Context, name, value string, page Page, wanted func(*event.Citation) bool) ([]CitationSet, []byte, error) {
+func setsWith(ctx context.Context, v *View, name, value string, page Page, wanted func(*event.Citation) bool) ([]CitationSet, []byte, error) {
 	id := rowstore.Identify([]byte(name), []byte(value))
 	return rowstore.FillBackwards(v.Reader, postings, id[:], page, func(r rowstore.Version) (*CitationSet, error) {
-		e, err := v.citing(ctx, r.Seq)
+		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
 		}
@@ -102,11 +102,11 @@ type CitationDrift struct {
 
 // CitationDrifts are the sets of a subject, oldest first, each against the one before
 // it.
-func (v *View) CitationDrifts(ctx context.Context, subject string, page Page) ([]CitationDrift, []byte, error) {
+func CitationDrifts(ctx context.Context, v *View, subject string, page Page) ([]CitationDrift, []byte, error) {
 	var before CitationSet
 	last, given, err := page.Position()
 	if err == nil && given {
-		if before, err = v.CitationSet(ctx, last); errors.Is(err, storage.ErrNotFound) {
+		if before, err = CitationsGet(ctx, v, last); errors.Is(err, storage.ErrNotFound) {
 			err = ErrPosition
 		}
 	}
@@ -115,7 +115,7 @@ func (v *View) CitationDrifts(ctx context.Context, subject string, page Page) ([
 	}
 	id := rowstore.Identify([]byte(subjectName), []byte(subject))
 	return rowstore.FillForwards(v.Reader, postings, id[:], page, func(r rowstore.Version) (*CitationDrift, error) {
-		set, err := v.CitationSet(ctx, r.Seq)
+		set, err := CitationsGet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
 		}

@@ -25,8 +25,8 @@ func TestCitationsEqualModel(t *testing.T) {
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 		log.append(rapid.SliceOfN(rapid.Custom(drawCiting), 1, 25).Draw(t, "events")...)
 		c := testConfig(vfs.NewMem())
-		c.batchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
-		c.batchSteps = rapid.IntRange(1, 3).Draw(t, "steps")
+		c.BatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
+		c.BatchSteps = rapid.IntRange(1, 3).Draw(t, "steps")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -39,7 +39,7 @@ func TestCitationsEqualModel(t *testing.T) {
 			requireCitations(t, v, log.citedEvents(size), limit)
 			require.NoError(t, v.Close())
 		}
-		events, counted := log.citedEvents(log.head.Size), f.published.Load().counts()
+		events, counted := log.citedEvents(log.head.Size), countsOf(f)
 		require.Equal(t, uint64(len(naiveConflicts(events))), counted[seriesOf(conflictsTotal)])
 		require.Equal(t, naiveStale(events).count, counted[seriesOf(staleChunksTotal)])
 	})
@@ -48,39 +48,39 @@ func TestCitationsEqualModel(t *testing.T) {
 func requireCitations(t *rapid.T, v *View, events []citedEvent, limit int) {
 	for _, chunk := range someChunks {
 		require.Equal(t, naiveSets(events, func(c Citation) bool { return c.ChunkHash == chunk }),
-			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) { return v.CitationsOfChunk(background, chunk, p) }))
+			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) { return CitationsOfChunk(background, v, chunk, p) }))
 	}
 	for _, subject := range someSubjects {
 		require.Equal(t, naiveDrifts(events, subject),
 			pages(t, limit, func(p Page) ([]CitationDrift, []byte, error) {
-				return v.CitationDrifts(background, subject, p)
+				return CitationDrifts(background, v, subject, p)
 			}))
 	}
 	conflicts := naiveConflicts(events)
 	slices.SortStableFunc(conflicts, func(a, b Conflict) int { return int(b.Seq) - int(a.Seq) })
-	require.Equal(t, conflicts, pages(t, limit, v.Conflicts))
+	require.Equal(t, conflicts, pages(t, limit, func(p Page) ([]Conflict, []byte, error) { return Conflicts(v, p) }))
 	listed := naiveSources(events)
 	stale := naiveStale(events)
 	for _, source := range someSources {
 		require.Equal(t, naiveSets(events, func(c Citation) bool { return c.SourceID == source }),
 			pages(t, limit, func(p Page) ([]CitationSet, []byte, error) {
-				return v.CitationsOfSource(background, source, p)
+				return CitationsOfSource(background, v, source, p)
 			}))
 		i := slices.IndexFunc(listed, func(s SourceDetail) bool { return s.ID == source })
-		detail, err := v.SourceDetail(background, source)
+		detail, err := ReadSource(background, v, source)
 		if i < 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 		} else {
 			require.NoError(t, err)
 			require.Equal(t, listed[i], detail)
 		}
-		requireStale(t, stale.stale[source], pages(t, limit, func(p Page) ([]StaleCitation, []byte, error) { return v.Stale(background, source, p) }))
+		requireStale(t, stale.stale[source], pages(t, limit, func(p Page) ([]StaleCitation, []byte, error) { return StaleList(background, v, source, p) }))
 	}
 	for i := range listed {
 		listed[i].ChunkHashes = nil
 	}
 	slices.Reverse(listed)
-	require.Equal(t, listed, pages(t, limit, func(p Page) ([]SourceDetail, []byte, error) { return v.Sources(background, p) }))
+	require.Equal(t, listed, pages(t, limit, func(p Page) ([]SourceDetail, []byte, error) { return Sources(background, v, p) }))
 	requireDerived(t, v, events)
 }
 
@@ -103,7 +103,7 @@ func requireStale(t *rapid.T, want, got []StaleCitation) {
 func requireDerived(t *rapid.T, v *View, events []citedEvent) {
 	for i, e := range events {
 		seq := uint64(i)
-		conflicts, err := v.ConflictsOf(background, seq)
+		conflicts, err := ConflictsOf(background, v, seq)
 		if e.Kind != "citation_set" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -119,7 +119,7 @@ func requireDerived(t *rapid.T, v *View, events []citedEvent) {
 			}
 		}
 		require.Equal(t, want, conflicts)
-		unregistered, err := v.UnregisteredSources(background, seq)
+		unregistered, err := UnregisteredSources(background, v, seq)
 		require.NoError(t, err)
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
 		flag := rowstore.Identify([]byte(flagName), []byte(unregisteredSource))
@@ -152,7 +152,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	)
 	v := viewed(t, f, 8)
 	stale := func(v *View) []StaleCitation {
-		return pages(t, 2, func(p Page) ([]StaleCitation, []byte, error) { return v.Stale(t.Context(), "s", p) })
+		return pages(t, 2, func(p Page) ([]StaleCitation, []byte, error) { return StaleList(t.Context(), v, "s", p) })
 	}
 	run := "r"
 	row := func(seq uint64, subject, chunk string, by uint64) StaleCitation {
@@ -164,9 +164,9 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Equal(t, []StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
 	require.Empty(t, stale(viewed(t, f, 4)))
 	require.Empty(t, stale(viewed(t, f, 0)))
-	require.Equal(t, uint64(3), f.published.Load().counts()[seriesOf(staleChunksTotal)])
+	require.Equal(t, uint64(3), countsOf(f)[seriesOf(staleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
-		_, _, err := v.Stale(t.Context(), "s", Page{Limit: 1, After: []byte(position)})
+		_, _, err := StaleList(t.Context(), v, "s", Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, ErrPosition)
 	}
 }
@@ -188,10 +188,10 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	run := "r"
 	require.Equal(t, []StaleCitation{{4, &run, "y", one, 4, notListed}, {1, &run, "x", one, 3, registered}},
 		pages(t, 1, func(p Page) ([]StaleCitation, []byte, error) {
-			return viewed(t, f, 8).Stale(t.Context(), "s", p)
+			return StaleList(t.Context(), viewed(t, f, 8), "s", p)
 		}))
 	unregistered := func(seq uint64) []string {
-		ids, err := viewed(t, f, 8).UnregisteredSources(t.Context(), seq)
+		ids, err := UnregisteredSources(t.Context(), viewed(t, f, 8), seq)
 		require.NoError(t, err)
 		return ids
 	}
@@ -212,26 +212,24 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	}
 	log.append(citing("x", cited...), registering("s", `,"chunk_hashes":[]`), citing("y", cites("s", chunkOf("0"), noSection)))
 	c := testConfig(vfs.NewMem())
-	c.batchSteps = 7
+	c.BatchSteps = 7
 	s := openTest(t, c)
 	stale := func(f *Follower) int {
 		v, err := f.Latest()
 		require.NoError(t, err)
-		rows, _, err := v.Stale(t.Context(), "s", Page{Limit: 2 * chunks})
+		rows, _, err := StaleList(t.Context(), v, "s", Page{Limit: 2 * chunks})
 		require.NoError(t, err)
 		require.NoError(t, v.Close())
 		return len(rows)
 	}
 	for part := 0; ; part++ {
-		f, err := s.addStopped(log.name, log.store)
+		f, err := s.Stopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
-		require.NoError(t, f.begin(t.Context()))
-		more, err := f.foldBatch(t.Context())
+		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, f.land())
 		if f.Size() == log.head.Size {
 			require.Equal(t, chunks+1, stale(f))
-			require.Equal(t, chunks/c.batchSteps, part-1)
+			require.Equal(t, chunks/c.BatchSteps, part-1)
 			f.Close()
 			break
 		}
@@ -253,12 +251,12 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	}
 	list := fmt.Sprintf(`,"chunk_hashes":[%q,%q]`, chunkOf("1"), chunkOf("2"))
 	f, log := folded(t, append(bodies, registering("s", list))...)
-	before := f.fold.touched
+	before := f.Fold().Touched
 	for range 100 {
 		log.append(registering("s", list))
 	}
 	log.catchUp(f)
-	require.LessOrEqual(t, f.fold.touched-before, 100*3)
+	require.LessOrEqual(t, f.Fold().Touched-before, 100*3)
 }
 
 // Many sets under one source and one chunk, many sources of one chunk: a row costs what
@@ -278,21 +276,21 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 		require.Equal(t, limit, rows, name)
 		require.LessOrEqual(t, v.Touched()-before, 20*rows, name)
 	}
-	touched("stale", func(p Page) (int, error) { r, _, err := v.Stale(t.Context(), "s", p); return len(r), err })
+	touched("stale", func(p Page) (int, error) { r, _, err := StaleList(t.Context(), v, "s", p); return len(r), err })
 	touched("chunk", func(p Page) (int, error) {
-		r, _, err := v.CitationsOfChunk(t.Context(), chunkOf("all"), p)
+		r, _, err := CitationsOfChunk(t.Context(), v, chunkOf("all"), p)
 		return len(r), err
 	})
 	touched("source", func(p Page) (int, error) {
-		r, _, err := v.CitationsOfSource(t.Context(), "s", p)
+		r, _, err := CitationsOfSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
 	touched("drift", func(p Page) (int, error) {
-		r, _, err := v.CitationDrifts(t.Context(), "x", p)
+		r, _, err := CitationDrifts(t.Context(), v, "x", p)
 		return len(r), err
 	})
 	before := v.Touched()
-	conflicts, _, err := v.Conflicts(Page{Limit: limit})
+	conflicts, _, err := Conflicts(v, Page{Limit: limit})
 	require.NoError(t, err)
 	require.Len(t, conflicts, 1)
 	require.Equal(t, uint64(300), conflicts[0].Count)
@@ -304,13 +302,13 @@ func TestCitationPositionsAreChecked(t *testing.T) {
 	f, _ := folded(t, citing("x"), registering("s", ""), citing("x"))
 	v := viewed(t, f, 3)
 	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
-		_, _, err := v.CitationDrifts(t.Context(), "x", Page{Limit: 1, After: position})
+		_, _, err := CitationDrifts(t.Context(), v, "x", Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, ErrPosition)
-		_, _, err = v.Conflicts(Page{Limit: 1, After: position})
+		_, _, err = Conflicts(v, Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, ErrPosition)
 	}
-	_, err := v.CitationSet(t.Context(), 2)
+	_, err := CitationsGet(t.Context(), v, 2)
 	require.ErrorIs(t, err, storage.ErrNotFound, "it is a registration")
-	_, err = v.CitationSet(t.Context(), 3)
+	_, err = CitationsGet(t.Context(), v, 3)
 	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"time"
-	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -19,6 +18,9 @@ type Config struct {
 	Dir string
 	// FS is the file system that Dir is on; nil means the operating system's.
 	FS vfs.FS
+	// Families are the families of questions that are answered, each behind those that it
+	// builds on.
+	Families []Family
 	// Log takes what happens to the index; it must not be nil.
 	Log *slog.Logger
 	// Memory is what the index of all ledgers takes, in bytes, beside what requests
@@ -38,6 +40,9 @@ const (
 	LeastMemory   = 16 << 20
 )
 
+// deferredBytes is about what a deriver keeps of a piece of work that it defers.
+const deferredBytes = 72
+
 // ampleMemory is from where on records are kept too, in bytes: with less, blocks are of
 // more use.
 const ampleMemory = 512 << 20
@@ -46,42 +51,44 @@ const ampleMemory = 512 << 20
 // use.
 const mostTable = 64 << 20
 
-// config is a Config with its memory shared out, in bytes.
-type config struct {
-	rows rowstore.Config
-	// One batch covers at most batchEvents events, and takes no further one when
-	// it has batchBytes; two are in the making at once.
-	batchEvents, batchBytes int
+// Settings is a Config with its memory shared out, in bytes.
+type Settings struct {
+	Rows     rowstore.Config
+	Families []Family
+	// One batch covers at most BatchEvents events, and takes no further one when
+	// it has BatchBytes; two are in the making at once.
+	BatchEvents, BatchBytes int
 	// An event whose effects are without bound has so many of them in a batch.
-	batchSteps int
-	// keptBytes bounds the rows that the folds of all ledgers keep.
-	keptBytes int
-	// knownBytes bounds the filters of groups of all ledgers.
-	knownBytes int
-	// recordsBytes bounds the IPC records of all ledgers that are kept for queries; none
-	// are with less than leastKept.
-	recordsBytes int
-	// mostChanged is how many groups change before they are ranked, in a fold that ranks
+	BatchSteps int
+	// KeptBytes bounds the rows that the folds of all ledgers keep.
+	KeptBytes int
+	// FilterBytes bounds the filters of groups of all ledgers.
+	FilterBytes int
+	// EventCacheBytes bounds the IPC records of all ledgers that are kept for queries; none
+	// are with less than leastCache.
+	EventCacheBytes int
+	// MostDeferred is how many groups change before they are ranked, in a fold that ranks
 	// them late.
-	mostChanged int
-	// pause is how long a follower gathers events that nobody waits for: from one fold
+	MostDeferred int
+	// Pause is how long a follower gathers events that nobody waits for: from one fold
 	// to the next.
-	pause time.Duration
+	Pause time.Duration
 }
 
 // KeptBytes is how much of an index's memory is beside the runtime's, and not in what
 // GOMEMLIMIT bounds.
 func KeptBytes(memory int64) int64 {
-	c, err := Config{Dir: "any", Memory: memory}.internal()
-	if err != nil || c.recordsBytes < leastKept {
+	c, err := Config{Dir: "any", Memory: memory}.Settings()
+	if err != nil || c.EventCacheBytes < LeastEventCache {
 		return 0
 	}
-	return int64(c.recordsBytes)
+	return int64(c.EventCacheBytes)
 }
 
-func (c Config) internal() (config, error) {
+// Settings shares the memory out.
+func (c Config) Settings() (Settings, error) {
 	if c.Dir == "" {
-		return config{}, errors.New("no folder given for the index")
+		return Settings{}, errors.New("no folder given for the index")
 	}
 	if c.FS == nil {
 		c.FS = vfs.Default
@@ -91,7 +98,7 @@ func (c Config) internal() (config, error) {
 		memory = DefaultMemory
 	}
 	if memory < LeastMemory {
-		return config{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
+		return Settings{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
 	}
 	cache, kept, known, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
@@ -100,22 +107,23 @@ func (c Config) internal() (config, error) {
 	case memory >= ampleMemory:
 		cache, known, records = memory/32*11, memory/32*3, memory/4
 	}
-	return config{
-		rows: rowstore.Config{
-			Files: c.FS, Dir: c.Dir, Layout: layout, Schema: &rowBytes, ReadOnly: c.ReadOnly, Anew: c.Anew,
+	return Settings{
+		Rows: rowstore.Config{
+			Files: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Anew: c.Anew,
 			CacheBytes: cache, MemTableBytes: min(cache/4, mostTable), Log: c.Log, Exit: os.Exit,
 		},
-		batchEvents:  1 << 16,
-		batchSteps:   1 << 14,
-		batchBytes:   min(memory/20, mostTable),
-		keptBytes:    kept,
-		knownBytes:   known,
-		recordsBytes: records,
-		mostChanged:  memory / 40 / int(unsafe.Sizeof(change{})),
-		pause:        50 * time.Millisecond,
+		Families:        c.Families,
+		BatchEvents:     1 << 16,
+		BatchSteps:      1 << 14,
+		BatchBytes:      min(memory/20, mostTable),
+		KeptBytes:       kept,
+		FilterBytes:     known,
+		EventCacheBytes: records,
+		MostDeferred:    memory / 40 / deferredBytes,
+		Pause:           50 * time.Millisecond,
 	}, nil
 }
 
-// layout names what the keys and values of this build look like and what is
+// Layout names what the keys and values of this build look like and what is
 // counted. It changes with either: an index of another layout is emptied.
-const layout = "colophon index, layout 9\n"
+const Layout = "colophon index, layout 9\n"

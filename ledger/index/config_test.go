@@ -13,16 +13,16 @@ import (
 func TestMemoryIsSharedOut(t *testing.T) {
 	for _, memory := range []int64{0, LeastMemory, 1 << 30, 64 << 30} {
 		for _, anew := range []bool{false, true} {
-			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Anew: anew}.internal()
+			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Anew: anew}.Settings()
 			require.NoError(t, err)
-			require.LessOrEqual(t, c.rows.CacheBytes+2*c.batchBytes+c.keptBytes+c.knownBytes+c.recordsBytes+c.mostChanged*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
-			require.GreaterOrEqual(t, c.rows.MemTableBytes, 256<<10)
-			require.Less(t, 2*c.rows.MemTableBytes, c.rows.CacheBytes, "two memtables wait to be written")
+			require.LessOrEqual(t, c.Rows.CacheBytes+2*c.BatchBytes+c.KeptBytes+c.FilterBytes+c.EventCacheBytes+c.MostDeferred*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
+			require.GreaterOrEqual(t, c.Rows.MemTableBytes, 256<<10)
+			require.Less(t, 2*c.Rows.MemTableBytes, c.Rows.CacheBytes, "two memtables wait to be written")
 		}
 	}
-	_, err := Config{Dir: "x", Memory: LeastMemory - 1}.internal()
+	_, err := Config{Dir: "x", Memory: LeastMemory - 1}.Settings()
 	require.ErrorContains(t, err, "it needs 16777216")
-	_, err = Config{}.internal()
+	_, err = Config{}.Settings()
 	require.ErrorContains(t, err, "no folder")
 }
 

@@ -14,6 +14,8 @@ type counters struct {
 	own    []counter // what else there is to each
 	// changed are those that the batch has changed.
 	changed []int
+	alike   alike  // what the batch has not counted yet
+	key     []byte // scratch
 }
 
 // counter is one counter beside its series and value.
@@ -32,13 +34,13 @@ type readings struct {
 func newCounters(of counts) counters {
 	c := counters{places: make(map[series]int, len(of))}
 	for s, n := range of {
-		c.values[c.add(s)] = n
+		c.values[c.addSeries(s)] = n
 	}
 	return c
 }
 
-// add adds a counter that begins with 0.
-func (c *counters) add(s series) (at int) {
+// addSeries adds a counter that begins with 0.
+func (c *counters) addSeries(s series) (at int) {
 	at = len(c.series)
 	c.places[s] = at
 	c.series, c.values = append(c.series, s), append(c.values, 0)
@@ -50,14 +52,14 @@ func (c *counters) add(s series) (at int) {
 func (c *counters) place(s series) int {
 	at, known := c.places[s]
 	if !known {
-		at = c.add(s)
-		c.set(at, 0)
+		at = c.addSeries(s)
+		c.setAt(at, 0)
 	}
 	return at
 }
 
-// set sets a counter.
-func (c *counters) set(at int, n uint64) {
+// setAt sets a counter.
+func (c *counters) setAt(at int, n uint64) {
 	c.values[at] = n
 	if !c.own[at].changed {
 		c.own[at].changed = true
@@ -79,20 +81,23 @@ func (r *readings) counts() counts {
 	return all
 }
 
-// count adds to a counter.
-func (f *fold) count(s series, n uint64) {
-	at := f.counters.place(s)
-	f.counters.set(at, f.counters.values[at]+n)
+// add adds to a counter.
+func (c *counters) add(s series, n uint64) {
+	at := c.place(s)
+	c.setAt(at, c.values[at]+n)
 }
 
-// writeCounters writes those that the batch has changed.
-func (f *fold) writeCounters() {
-	c := &f.counters
+// set sets a counter.
+func (c *counters) set(s series, n uint64) { c.setAt(c.place(s), n) }
+
+// write writes those that the batch has changed.
+func (c *counters) write(rows *rowstore.Rows) {
+	c.countAlike()
 	for _, at := range c.changed {
 		c.own[at].changed = false
-		f.value = append(f.rows.Keys.Key(f.value[:0], counterDimension), c.own[at].name...)
+		c.key = append(rows.Keys.Key(c.key[:0], counterDimension), c.own[at].name...)
 		var value [rowstore.SeqBytes]byte
-		f.rows.Set(f.value, rowstore.AppendSeq(value[:0], c.values[at]))
+		rows.Set(c.key, rowstore.AppendSeq(value[:0], c.values[at]))
 	}
 	c.changed = c.changed[:0]
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 
-	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 )
@@ -87,8 +86,9 @@ type series struct {
 type counts map[series]uint64
 
 // newCounts are those of an empty log. Where the labels are known beforehand a
-// series begins with 0, so that a rate shows its first increment.
-func newCounts() counts {
+// series begins with 0, so that a rate shows its first increment: beside those of records
+// and of metrics without labels, what begin lists.
+func newCounts(begin []series) counts {
 	c := make(counts)
 	for _, kind := range record.Kinds {
 		c[seriesOf(recordsTotal, string(kind))] = 0
@@ -96,19 +96,8 @@ func newCounts() counts {
 	for _, reason := range refusals {
 		c[seriesOf(refusalsTotal, string(reason))] = 0
 	}
-	for _, state := range record.States {
-		c[seriesOf(stateChangesTotal, string(state))] = 0
-	}
-	for _, cause := range drift.Causes {
-		c[seriesOf(driftTotal, string(cause))] = 0
-	}
-	for _, category := range Categories {
-		c[seriesOf(pathChangesTotal, string(category))] = 0
-	}
-	for _, stage := range failureStages {
-		for _, mode := range auditModes {
-			c[seriesOf(failuresTotal, stage, mode)] = 0
-		}
+	for _, s := range begin {
+		c[s] = 0
 	}
 	for m := conflictsTotal; m < metricCount; m++ {
 		if len(metrics[m].labels) == 0 {
@@ -136,44 +125,44 @@ type alike struct {
 
 // countEvent counts an event by its kind and checks, or notes that it is like the one
 // before.
-func (f *fold) countEvent(e *event.Event) {
-	if e.Kind == f.alike.kind && bytes.Equal(e.Checks.Raw(), f.alike.checks) {
-		f.alike.events++
+func (c *counters) countEvent(e *event.Event) {
+	if e.Kind == c.alike.kind && bytes.Equal(e.Checks.Raw(), c.alike.checks) {
+		c.alike.events++
 		return
 	}
 	if e.Kind == record.RecordRefused {
-		f.count(seriesOf(refusalsTotal, label([]byte(e.Refusal().Reason), refusals[:])), 1)
+		c.add(seriesOf(refusalsTotal, label([]byte(e.Refusal().Reason), refusals[:])), 1)
 		return
 	}
 	kind := label([]byte(e.Kind), record.Kinds[:])
 	if kind == other && label([]byte(e.Kind), ledgerKinds[:]) != other {
 		return
 	}
-	f.countAlike()
-	a := &f.alike
+	c.countAlike()
+	a := &c.alike
 	a.kind, a.events = e.Kind, 1
 	a.checks = append(a.checks[:0], e.Checks.Raw()...)
-	a.places = append(a.places[:0], f.counters.place(seriesOf(recordsTotal, kind)))
+	a.places = append(a.places[:0], c.place(seriesOf(recordsTotal, kind)))
 	for name, check := range e.Checks.Members() {
 		field := fieldLabel(name.Text())
 		// All results begin with 0 when the first of them is met: the first mismatch is
 		// what nobody must miss.
 		for _, r := range results {
-			f.counters.place(seriesOf(checksTotal, kind, field, string(r)))
+			c.place(seriesOf(checksTotal, kind, field, string(r)))
 		}
 		result := label(check.Member("result").Text(), results[:])
-		a.places = append(a.places, f.counters.place(seriesOf(checksTotal, kind, field, result)))
+		a.places = append(a.places, c.place(seriesOf(checksTotal, kind, field, result)))
 	}
 }
 
 // countAlike counts the events that are alike.
-func (f *fold) countAlike() {
-	a := &f.alike
+func (c *counters) countAlike() {
+	a := &c.alike
 	if a.events == 0 {
 		return
 	}
 	for _, at := range a.places {
-		f.counters.set(at, f.counters.values[at]+a.events)
+		c.setAt(at, c.values[at]+a.events)
 	}
 	a.events = 0
 }

@@ -107,7 +107,7 @@ func TestRealInputTampered(t *testing.T) {
 	log.catchUp(f)
 	log.check(f)
 	got := make(map[string]uint64)
-	for series, n := range f.published.Load().counts() {
+	for series, n := range countsOf(f) {
 		if n > 0 && series.labels[2] == string(record.Mismatch) {
 			got[series.labels[1]] = n
 		}
@@ -118,7 +118,7 @@ func TestRealInputTampered(t *testing.T) {
 	v, err := f.Latest()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {
-		for _, row := range allRecords(t, v, (*View).Records, Filter{Values: []Value{{name, text}}}, 30) {
+		for _, row := range allRecords(t, v, RecordsList, Filter{Values: []Value{{name, text}}}, 30) {
 			runs = append(runs, *row.RunID)
 		}
 		return runs

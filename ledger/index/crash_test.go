@@ -30,7 +30,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 		cuts = append(cuts, cut)
 	})
 	c := testConfig(files.FS())
-	c.batchEvents = 2
+	c.BatchEvents = 2
 	s := openTest(t, c)
 	growing := newJournal(t, "default") // so that the fold takes its time
 	f := follow(t, s, growing)
@@ -45,10 +45,10 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 
 	middle, whole := 0, log.refold()
 	for _, cut := range cuts {
-		c.rows.Files = cut.FS()
+		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
-		f := newFollower(s, log.name, log.store)
-		require.NoError(t, f.begin(t.Context()))
+		f, err := s.Stopped(t.Context(), log.name, log.store)
+		require.NoError(t, err)
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++
 		}
@@ -56,6 +56,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 		log.check(f)
 		requireEvents(t, s, f.Size())
 
+		f.Close()
 		f = follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)

@@ -1,11 +1,15 @@
 package index
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 
+	"colophon/internal/bloom"
 	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
 )
 
 // Names of the variables of an ipc_id that runs are not grouped by.
@@ -33,23 +37,52 @@ func appendIPCID(dst []byte, ipc *event.IPC) []byte {
 	return hex.AppendEncode(dst, sum[:])
 }
 
+// effectsDeriver keeps which ipc_ids have which values.
+type effectsDeriver struct {
+	*Fold
+	groups     *groupsDeriver
+	identities identities
+	value      []byte // scratch
+}
+
+// Derive implements Deriver.
+func (f *effectsDeriver) Derive(_ context.Context, e *Event) error {
+	if e.Kind == record.IPCRecord && f.groups.showsFirst(e) {
+		f.writeConditions(e.Seq, &e.IPC)
+	}
+	return nil
+}
+
 // writeConditions lists the first run that shows what an ipc_id stands for under
 // those of the id's variables that runs are not grouped by: groups have that list
 // in their own rows.
-func (f *fold) writeConditions(seq uint64, ipc *event.IPC) {
+func (f *effectsDeriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
-		id := f.conditions.posting(at, variable.name, variable.value).id
-		if !f.known().MayHave(id) { // most seeds are new
-			f.known().Add(id)
-			f.rows.Start(conditions, id[:], seq, []byte{1})
+		id := f.identities.posting(at, variable.name, variable.value).id
+		if !f.groups.known().MayHave(id) { // most seeds are new
+			f.groups.known().Add(id)
+			f.Rows.Start(conditions, id[:], seq, []byte{1})
 			continue
 		}
-		_, value, _ := f.rows.Newest(conditions, id[:])
+		_, value, _ := f.Rows.Newest(conditions, id[:])
 		members, _ := binary.Uvarint(value) // 0 of nothing
 		f.value = binary.AppendUvarint(f.value[:0], members+1)
-		f.rows.Put(conditions, id[:], seq, f.value)
+		f.Rows.Put(conditions, id[:], seq, f.value)
 	}
+}
+
+// loadConditions adds the conditions, each of which is a row.
+func (f *effectsDeriver) loadConditions(known *bloom.Filter) error {
+	var last rowstore.Identity
+	return f.Rows.Each(conditions, func(it *rowstore.Iterator) error {
+		key := it.Key()
+		if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
+			known.Add(id)
+			last = id
+		}
+		return nil
+	})
 }

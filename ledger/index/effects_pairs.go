@@ -21,7 +21,7 @@ type ipcPair struct {
 
 // pair is the ipc_id that the run at condition shows first, and its partner.
 func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
-	run, err := e.view.IPCRecord(ctx, condition)
+	run, err := ReadIPCRecord(ctx, e.view, condition)
 	if err != nil {
 		return ipcPair{}, err
 	}
@@ -44,12 +44,12 @@ func (e *effects) ids(ipc event.IPC) (ids ipcIDs) {
 // pairOf is two ipc_ids, of which either may have no run.
 func (e *effects) pairOf(ids ipcIDs) (ipcPair, error) {
 	p := ipcPair{view: e.view, leading: ids.leading, other: ids.other}
-	other, err := e.view.group(p.other)
+	other, err := GroupAtSize(e.view, p.other)
 	if err != nil || other.conditions == 0 {
 		p.none = true
 		return p, err
 	}
-	leading, err := e.view.group(p.leading)
+	leading, err := GroupAtSize(e.view, p.leading)
 	if !e.query.Any {
 		p.none = leading.live.runs == 0 || other.live.runs == 0
 		p.leadingSelects, p.otherSelects = leading.parted(), other.parted()
@@ -147,7 +147,7 @@ func (s *side) step(v *View, next func() (rowstore.Version, error, bool), select
 		return false, err
 	}
 	if selects {
-		state, err := v.State(version.Seq)
+		state, err := StateOf(v, version.Seq)
 		if err != nil || state != string(record.Live) {
 			return true, err
 		}

@@ -26,11 +26,11 @@ type EffectPair struct {
 	Changed bool // the output
 }
 
-// Effects lists pairs. Runs take part whose ipc_id is the hash of what they say
+// EffectsList lists pairs. Runs take part whose ipc_id is the hash of what they say
 // they were made of: that is how its partner is found. A page may have fewer
 // pairs than there are, even none, where few ipc_ids have a partner.
-func (v *View) Effects(ctx context.Context, q EffectQuery, p Page) (rows []EffectPair, next []byte, err error) {
-	e, err := v.effects(q)
+func EffectsList(ctx context.Context, v *View, q EffectQuery, p Page) (rows []EffectPair, next []byte, err error) {
+	e, err := newWalk(v, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,14 +84,14 @@ type effects struct {
 	reversed bool              // the leading side is B
 }
 
-func (v *View) effects(q EffectQuery) (*effects, error) {
+func newWalk(v *View, q EffectQuery) (*effects, error) {
 	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
 	e := &effects{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
-	fewer, last, err := v.conditions(q.Variable, a)
+	fewer, last, err := conditionsOf(v, q.Variable, a)
 	if err != nil {
 		return nil, err
 	}
-	more, lastB, err := v.conditions(q.Variable, b)
+	more, lastB, err := conditionsOf(v, q.Variable, b)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +101,11 @@ func (v *View) effects(q EffectQuery) (*effects, error) {
 	return e, nil
 }
 
-// conditions is the number of ipc_ids with a value, and the newest of their first
+// conditionsOf is the number of ipc_ids with a value, and the newest of their first
 // runs.
-func (v *View) conditions(variable string, id rowstore.Identity) (count, last uint64, err error) {
+func conditionsOf(v *View, variable string, id rowstore.Identity) (count, last uint64, err error) {
 	if grouping(variable) {
-		g, err := v.group(id)
+		g, err := GroupAtSize(v, id)
 		return g.conditions, g.lastCondition(), err
 	}
 	last, value, found, err := v.Newest(conditions, id[:])
@@ -120,7 +120,7 @@ func (v *View) conditions(variable string, id rowstore.Identity) (count, last ui
 // there is no such other.
 func (e *effects) before(condition uint64) (effectPosition, error) {
 	if grouping(e.query.Variable) {
-		g, err := e.view.groupAt(e.id, condition, bringsCondition)
+		g, err := groupAt(e.view, e.id, condition, bringsCondition)
 		return effectPosition{condition: g.conditionBefore}, err
 	}
 	at, _, found, err := e.view.NewestBelow(conditions, e.id[:], condition+1)
@@ -136,11 +136,11 @@ func (e *effects) before(condition uint64) (effectPosition, error) {
 
 // appendPair reads the two runs.
 func (e *effects) appendPair(ctx context.Context, rows []EffectPair, one paired) ([]EffectPair, error) {
-	leading, err := e.view.IPCRecord(ctx, one.leading.seq)
+	leading, err := ReadIPCRecord(ctx, e.view, one.leading.seq)
 	if err != nil {
 		return nil, err
 	}
-	other, err := e.view.IPCRecord(ctx, one.other.seq)
+	other, err := ReadIPCRecord(ctx, e.view, one.other.seq)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestEffectTotalsPassOverStatesOfNothing(t *testing.T) {
 	)...)
 	q := EffectQuery{Variable: modelName, A: "m", B: "n"}
 	counted := func(size uint64, known *EffectTotals) EffectTotals {
-		totals, err := viewed(t, f, size).EffectTotals(t.Context(), q, known)
+		totals, err := EffectsCount(t.Context(), viewed(t, f, size), q, known)
 		require.NoError(t, err, "as of %d", size)
 		return totals
 	}

@@ -16,12 +16,12 @@ type EffectTotals struct {
 	AsOf                      uint64
 }
 
-// EffectTotals counts all pairs. That reads about as much as all pages together, but for
+// EffectsCount counts all pairs. That reads about as much as all pages together, but for
 // the log. Where known, the totals of the same query as of another size, is not nil, and
 // fewer events lie between than there are ipc_ids to look at, only those are looked at
 // which had an event since: by both sizes, and the difference counts.
-func (v *View) EffectTotals(ctx context.Context, q EffectQuery, known *EffectTotals) (EffectTotals, error) {
-	e, err := v.effects(q)
+func EffectsCount(ctx context.Context, v *View, q EffectQuery, known *EffectTotals) (EffectTotals, error) {
+	e, err := newWalk(v, q)
 	if err != nil {
 		return EffectTotals{}, err
 	}
@@ -91,7 +91,7 @@ func (e *effects) countFrom(ctx context.Context, known EffectTotals) (EffectTota
 func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
 	touched := make(map[ipcIDs]bool)
 	var decoder event.Decoder
-	for entry, err := range e.view.follower.log.Entries(ctx, from) {
+	for entry, err := range e.view.Entries(ctx, from) {
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 		case record.RecordStateChanged:
 			// What is not found is no run, or not there (the fold passes over it too), or
 			// one from the view's size on: that is between the sizes itself.
-			run, err := e.view.IPCRecord(ctx, said.StateChange().RecordSeq)
+			run, err := ReadIPCRecord(ctx, e.view, said.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}

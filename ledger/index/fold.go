@@ -4,60 +4,64 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
-	"colophon/ledger/record"
-	"colophon/storage"
 )
 
-// fold takes events into the index, one after the other. It belongs to its
+// Fold takes events into the index, one after the other. It belongs to its
 // follower's goroutine.
-type fold struct {
-	log  storage.Reader
-	rows rowstore.Rows
+type Fold struct {
+	Log  Log
+	Rows rowstore.Rows
 	// state and counters, with what the batch in the making brings.
 	state    cursor
-	counters counters
-	alike    alike // what the batch has not counted yet
+	Counters counters
 	recorded recorded
 
 	// The batch covers at most batchEvents events, and so many of the effects of its last
 	// one, if these are without bound.
 	batchEvents uint64
-	batchSteps  int
+	BatchSteps  int
 
-	starved bool // the disk was too full the last time
+	waitsForSpace bool // the disk was too full the last time
 
-	chunks chan *chunk  // for reading ahead, and
-	drawn  identities   // of what was read last: of the goroutine that does, while there is one
-	land   func() error // that of the follower
-	runs   runsFold
-	// touched counts the keys that were read beside rows.
-	touched int
+	chunks       chan *chunk  // for reading ahead
+	flushPending func() error // that of the follower
 
-	// Scratch of one event.
-	others      values     // of another record
-	othersKnown identities // of them
-	conditions  identities // of the variables of an ipc_id
-	value       []byte
+	derivers  []Deriver
+	preparers []Preparer
+	deferring []Deferring
+	// late: deferring derivers do their work when they are told to, not in every batch.
+	late bool
+
+	// Touched counts the keys that were read beside rows.
+	Touched int
+	// Cache keeps what was encoded of events for queries.
+	Cache EventCache
+	// FilterBytes is what filters of all ledgers may still take.
+	FilterBytes *atomic.Int64
+
+	decoder event.Decoder
+	value   []byte // scratch
 }
 
-// errUnsettled: the event must be the first of its batch.
-var errUnsettled = errors.New("index: the event wants what precedes it to be stored")
+// ErrBatchNotEmpty: the event must be the first of its batch.
+var ErrBatchNotEmpty = errors.New("index: the event wants what precedes it to be stored")
 
-// errUnfinished: the event has only partly been folded. What was done is stored, and
+// ErrUnfinished: the event has only partly been folded. What was done is stored, and
 // counted, and the event comes again for the rest; views do not see it until then.
-var errUnfinished = errors.New("index: the event has more to it than a batch takes")
+var ErrUnfinished = errors.New("index: the event has more to it than a batch takes")
 
-// settled is errUnsettled unless all that precedes the event is stored, so that
+// RequireEmptyBatch is errUnsettled unless all that precedes the event is stored, so that
 // whoever folds it can range over rows. It is called before anything of the event
 // is written; the event then comes again, alone.
-func (f *fold) settled() error {
-	if !f.rows.Empty() {
-		return errUnsettled
+func (f *Fold) RequireEmptyBatch() error {
+	if !f.Rows.Empty() {
+		return ErrBatchNotEmpty
 	}
-	return f.land()
+	return f.flushPending()
 }
 
 // catchUp folds all events up to the head, or as long as there is room on the
@@ -70,7 +74,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 	defer f.store.rows.Release()
 	f.replaced = replaced
-	if !f.store.rows.Owns(&f.fold.rows) {
+	if !f.store.rows.Owns(&f.fold.Rows) {
 		f.store.mu.Lock()
 		err := f.begin(ctx)
 		f.store.mu.Unlock()
@@ -78,7 +82,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	defer func() { err = errors.Join(err, f.land()) }()
+	defer func() { err = errors.Join(err, f.flushPending()) }()
 	for {
 		if err := noSpace(f.store.rows.Refused()); err != nil {
 			return err
@@ -88,10 +92,10 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 		}
 		room, err := f.store.rows.Roomy()
 		if err != nil || !room {
-			f.starve(err == nil)
+			f.noteSpace(err == nil)
 			return err
 		}
-		f.starve(false)
+		f.noteSpace(false)
 		more, err := f.foldBatch(ctx)
 		if err != nil || !more {
 			return err
@@ -99,13 +103,13 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 }
 
-// starve notes whether the fold waits for room, and logs it when that begins.
-func (f *Follower) starve(starved bool) {
-	if starved && !f.fold.starved {
-		f.store.config.rows.Log.Warn("the disk is nearly full, the index waits for room",
+// noteSpace notes whether the fold waits for room, and logs it when that begins.
+func (f *Follower) noteSpace(starved bool) {
+	if starved && !f.fold.waitsForSpace {
+		f.store.config.Rows.Log.Warn("the disk is nearly full, the index waits for room",
 			"ledger", f.name, "size", f.Size(), "needed_bytes", rowstore.MinFreeBytes)
 	}
-	f.fold.starved = starved
+	f.fold.waitsForSpace = starved
 }
 
 // foldBatch folds the events that one batch takes, says whether there were any, and has
@@ -113,26 +117,23 @@ func (f *Follower) starve(starved bool) {
 // Before an event that cannot be folded those that precede it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	f.beginBatch()
-	runs := &f.fold.runs
-	if !runs.rankedLate {
-		runs.since = f.fold.state.size
-	}
+	f.fold.beginDeferring()
 	more, err = f.gather(ctx)
-	if more && f.fold.rows.Err == nil {
-		if !runs.rankedLate {
-			f.fold.rank(len(runs.changed))
+	if more && f.fold.Rows.Err == nil {
+		if !f.fold.late {
+			f.fold.flushDeferred(f.fold.pending())
 		}
 		err = errors.Join(err, f.commit())
 	}
-	return more, errors.Join(err, f.fold.rows.End())
+	return more, errors.Join(err, f.fold.Rows.End())
 }
 
 // beginBatch begins a batch, which has the ledger's share of bytes.
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
-	f.fold.batchEvents = min(uint64(c.batchEvents), f.limit-f.fold.state.size)
-	f.fold.batchSteps = c.batchSteps
-	f.fold.rows.Begin(rowstore.Limits{Batch: c.batchBytes / share, Kept: c.keptBytes / share})
+	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
+	f.fold.BatchSteps = c.BatchSteps
+	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, Kept: c.KeptBytes / share})
 }
 
 // gather folds events into the batch until it is full or the log ends, and reports
@@ -151,7 +152,7 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 		full, err := f.fold.chunk(ctx, c, from)
 		f.fold.chunks <- c
 		if full || err != nil {
-			return f.fold.state.size > from || !f.fold.rows.Empty(), err
+			return f.fold.state.size > from || !f.fold.Rows.Empty(), err
 		}
 	}
 	return f.fold.state.size > from, nil
@@ -159,16 +160,16 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 
 // chunk folds the events of a chunk, and reports whether the batch, which began at an
 // event, ends with them.
-func (f *fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
+func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
-		if errors.Is(err, errUnsettled) || errors.Is(err, errUnfinished) {
+		if errors.Is(err, ErrBatchNotEmpty) || errors.Is(err, ErrUnfinished) {
 			return true, nil
 		}
 		if err != nil {
 			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
 		}
-		if f.state.size-from >= f.batchEvents || f.rows.Full() {
+		if f.state.size-from >= f.batchEvents || f.Rows.Full() {
 			return true, nil
 		}
 	}
@@ -189,12 +190,11 @@ type flight struct {
 // commit has the batch stored, together with the cursor that it leads to. One batch
 // is in flight at a time.
 func (f *Follower) commit() error {
-	rows := &f.fold.rows
+	rows := &f.fold.Rows
 	f.fold.writeRecorded()
-	f.fold.countAlike()
-	f.fold.writeCounters()
-	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.runs.rankedLate))
-	if err := errors.Join(f.land(), rows.Err); err != nil {
+	f.fold.Counters.write(&f.fold.Rows)
+	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.late))
+	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
 	}
 	batch := rows.Take()
@@ -203,15 +203,15 @@ func (f *Follower) commit() error {
 	return nil
 }
 
-// land waits until the batch in flight is stored, and publishes what it leads to.
-func (f *Follower) land() error {
+// flushPending waits until the batch in flight is stored, and publishes what it leads to.
+func (f *Follower) flushPending() error {
 	if f.flight == nil {
 		return nil
 	}
 	landed := f.flight
 	f.flight = nil
 	err := <-landed.done
-	f.fold.rows.Reuse(landed.batch)
+	f.fold.Rows.Reuse(landed.batch)
 	if err != nil {
 		return fmt.Errorf("storing the index up to event %d: %w", landed.leads.size, err)
 	}
@@ -221,52 +221,46 @@ func (f *Follower) land() error {
 
 // event folds the next event of the log. After an error nothing of it is folded,
 // or, if the error came in the midst of it, rows says so and the batch is lost.
-func (f *fold) event(ctx context.Context, e *drawn) error {
+func (f *Fold) event(ctx context.Context, e *Event) error {
 	if e.Prev != f.state.tip {
 		return fmt.Errorf("it follows %x, the event before it is %x", e.Prev, f.state.tip)
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
-		if !errors.Is(err, errUnsettled) && !errors.Is(err, errUnfinished) {
-			f.rows.Fail("%w", err)
+		if !errors.Is(err, ErrBatchNotEmpty) && !errors.Is(err, ErrUnfinished) {
+			f.Rows.Fail("%w", err)
 		}
 		return err
 	}
-	f.value = rowstore.AppendSeq(eventHashKey(f.rows.Keys, f.value[:0], e.Hash), e.Seq)
-	f.rows.Set(f.value, nil)
+	f.value = rowstore.AppendSeq(eventHashKey(f.Rows.Keys, f.value[:0], e.Hash), e.Seq)
+	f.Rows.Set(f.value, nil)
 	f.mark(&e.Event)
-	f.countEvent(&e.Event)
+	f.Counters.countEvent(&e.Event)
 	f.state.size++
 	f.state.tip = e.Hash
-	return f.rows.Err
+	return f.Rows.Err
 }
 
-// derive writes the rows that an event brings, by its kind.
-func (f *fold) derive(ctx context.Context, e *drawn) error {
-	switch e.Kind {
-	case record.IPCRecord:
-		return f.ipcRecord(ctx, e)
-	case record.RunDAG:
-		return f.runDAG(ctx, e)
-	case record.CitationSet:
-		return f.citationSet(ctx, e)
-	case record.PathFingerprint:
-		return f.pathFingerprint(ctx, e)
-	case record.RecordStateChanged:
-		return f.stateChanged(ctx, &e.Event)
-	case record.PathValidated:
-		return f.pathValidated(ctx, &e.Event)
-	case record.SourceRegistered, record.SourceRevoked:
-		return f.sourceChanged(ctx, &e.Event)
-	case record.ContentRedacted:
-		f.redacted(&e.Event)
+// derive writes the rows that an event brings.
+func (f *Fold) derive(ctx context.Context, e *Event) error {
+	for _, d := range f.derivers {
+		if err := d.Derive(ctx, e); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// redacted makes a redaction one that lists find by its kind. Nothing else follows
-// from it: answers are derived from entries alone (2.6).
-func (f *fold) redacted(e *event.Event) {
-	id := rowstore.Identify([]byte(kindName), []byte(e.Kind))
-	f.rows.Write(postings, id[:], e.Seq, []byte{isRecord})
+// ReadEvent reads an event of the log. It is valid until the next one is read.
+func (f *Fold) ReadEvent(ctx context.Context, seq uint64) (*event.Event, error) {
+	entry, err := f.Log.Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	e, err := f.decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	e.Seq = seq
+	return &e, nil
 }

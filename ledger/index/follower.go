@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"colophon/ledger/index/rowstore"
-	"colophon/storage"
 )
 
 // Follower keeps one ledger's part of the index up with its log. Its methods
@@ -17,7 +16,7 @@ import (
 type Follower struct {
 	store  *Store
 	name   string
-	log    storage.Reader
+	log    Log
 	number uint64 // of the log, in this process
 
 	wake   chan struct{} // holds a token when the head may have moved
@@ -33,7 +32,7 @@ type Follower struct {
 	published atomic.Pointer[snapshot]
 
 	// Of start, then of the goroutine.
-	fold   fold
+	fold   Fold
 	flight *flight // nil if there is none
 	// replaced is how many engines were replaced before the one that it met last.
 	replaced int
@@ -47,7 +46,7 @@ type snapshot struct {
 	superseded chan struct{}     // closed when there is a later one
 }
 
-func newFollower(s *Store, name string, log storage.Reader) *Follower {
+func newFollower(s *Store, name string, log Log) *Follower {
 	f := &Follower{
 		store:  s,
 		name:   name,
@@ -57,7 +56,7 @@ func newFollower(s *Store, name string, log storage.Reader) *Follower {
 		hurry:  make(chan struct{}, 1),
 		done:   make(chan struct{}),
 		limit:  noLimit,
-		fold:   fold{counters: newCounters(newCounts())},
+		fold:   Fold{Counters: newCounters(newCounts(s.begin))},
 	}
 	f.publish(f.snapshot())
 	return f
@@ -97,7 +96,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		return // closed: what a reader says of that is no news
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
-	f.store.config.rows.Log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
+	f.store.config.Rows.Log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
 // rest returns when the head may have moved, and the last fold is a while ago or somebody
@@ -108,7 +107,7 @@ func (f *Follower) rest(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if left := f.store.config.pause - time.Since(f.folded); left > 0 {
+	if left := f.store.config.Pause - time.Since(f.folded); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {
@@ -141,36 +140,43 @@ func (f *Follower) renew() error {
 	if err != nil {
 		return noSpace(err)
 	}
-	f.forgetKnown()
+	f.release()
 	f.flight = nil
-	f.fold = fold{
-		log:      f.log,
-		rows:     f.store.rows.NewRows(keys),
-		counters: newCounters(newCounts()),
-		chunks:   newChunks(),
-		runs:     runsFold{spare: &f.store.known},
-		land:     f.land,
+	f.fold = Fold{
+		Log:          f.log,
+		Rows:         f.store.rows.NewRows(keys),
+		Counters:     newCounters(newCounts(f.store.begin)),
+		Cache:        f.cache(),
+		FilterBytes:  &f.store.known,
+		chunks:       newChunks(),
+		flushPending: f.flushPending,
 	}
+	f.fold.addDerivers(f.store.config.Families)
 	return nil
 }
 
-// forgetKnown gives back the memory of a filter that is not needed any more.
-func (f *Follower) forgetKnown() {
-	if f.fold.runs.known != nil {
-		f.fold.runs.known.Release()
+// cache is what is kept of the log's events.
+func (f *Follower) cache() EventCache { return EventCache{f.store.events, f.number} }
+
+// release gives back what derivers hold that are not needed any more.
+func (f *Follower) release() {
+	for _, d := range f.fold.derivers {
+		if d, ok := d.(Releaser); ok {
+			d.Release()
+		}
 	}
 }
 
 // restore loads the stored state. Where it is not one of this log, because the
 // store was restored from elsewhere, the ledger's part of the index is emptied.
 func (f *Follower) restore(ctx context.Context) error {
-	stored, err := readCursor(&f.fold.rows, f.fold.rows.Keys)
+	stored, err := readCursor(&f.fold.Rows, f.fold.Rows.Keys)
 	if err == nil && stored.size == 0 {
 		return nil
 	}
 	var kept counts
 	if err == nil {
-		kept, err = readCounts(&f.fold.rows)
+		kept, err = readCounts(&f.fold.Rows, f.store.begin)
 	}
 	var why string // it cannot be used; empty if it can
 	switch {
@@ -184,10 +190,10 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.rows.Log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
+		f.store.config.Rows.Log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
-	f.fold.state, f.fold.counters = stored, newCounters(kept)
+	f.fold.state, f.fold.Counters = stored, newCounters(kept)
 	return nil
 }
 
@@ -214,17 +220,17 @@ func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) 
 // empty deletes the ledger's part of the index. The caller holds the store's mu, and
 // nothing of the ledger has been read yet.
 func (f *Follower) empty() error {
-	keys, err := f.store.rows.Empty(f.name, f.fold.rows.Keys)
+	keys, err := f.store.rows.Empty(f.name, f.fold.Rows.Keys)
 	if err != nil {
 		return fmt.Errorf("emptying the index: %w", noSpace(err))
 	}
-	f.fold.rows.Keys = keys
+	f.fold.Rows.Keys = keys
 	return nil
 }
 
 // snapshot is the state as it is now, to be published.
 func (f *Follower) snapshot() *snapshot {
-	return &snapshot{f.fold.state, f.fold.counters.published(), f.fold.rows.Keys, make(chan struct{})}
+	return &snapshot{f.fold.state, f.fold.Counters.published(), f.fold.Rows.Keys, make(chan struct{})}
 }
 
 // publish shows a state that has been stored, and wakes who waits for it.
@@ -253,6 +259,12 @@ func notify(c chan<- struct{}) {
 // Size is the number of events folded: queries can be answered as of any size
 // up to it.
 func (f *Follower) Size() uint64 { return f.published.Load().size }
+
+// Counted is the ledger's counters, and the size that they are as of.
+func (f *Follower) Counted() (counts, uint64) {
+	now := f.published.Load()
+	return now.counts(), now.size
+}
 
 // Wait returns when that many events are folded. It fails when ctx is done,
 // with Err when the follower has stopped before, and with ErrClosed when it was
@@ -300,6 +312,6 @@ func (f *Follower) Close() {
 	f.cancel()
 	<-f.done
 	if f.store.forget(f) {
-		f.forgetKnown()
+		f.release()
 	}
 }

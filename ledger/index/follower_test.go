@@ -119,7 +119,7 @@ func TestUnreadableEvent(t *testing.T) {
 			}
 			var messages bytes.Buffer
 			c := testConfig(vfs.NewMem())
-			c.rows.Log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
+			c.Rows.Log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
 			s := openTest(t, c)
 			f := follow(t, s, damaged)
 			err = f.Wait(t.Context(), 8)
@@ -207,7 +207,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		{100, 1, []uint64{0, 1, 2, 3, 4, 5, 6}},
 	} {
 		c := testConfig(vfs.NewMem())
-		c.batchEvents, c.batchBytes, c.keptBytes = bounds.events, bounds.bytes, 1<<20
+		c.BatchEvents, c.BatchBytes, c.KeptBytes = bounds.events, bounds.bytes, 1<<20
 		s := openTest(t, c)
 		w := &watched{Reader: log.store}
 		f, err := s.Follow(log.name, w)
@@ -248,7 +248,7 @@ func TestWaitEnds(t *testing.T) {
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())
-	c.batchEvents = 3
+	c.BatchEvents = 3
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)
@@ -263,8 +263,8 @@ func TestWaitersAndWakers(t *testing.T) {
 				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
-				if now := f.published.Load(); now.counts()[seriesOf(recordsTotal, string(record.IPCRecord))] != now.size {
-					t.Errorf("counted %v at size %d", now.counts(), now.size)
+				if counted, size := f.Counted(); counted[seriesOf(recordsTotal, string(record.IPCRecord))] != size {
+					t.Errorf("counted %v at size %d", counted, size)
 				}
 			}
 		})
@@ -289,7 +289,7 @@ func hashesOf(t *testing.T, events int) []storage.Hash {
 // waiting, and neither is who closes it.
 func TestPause(t *testing.T) {
 	c := testConfig(vfs.NewMem())
-	c.pause = time.Hour
+	c.Pause = time.Hour
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)
@@ -319,7 +319,7 @@ func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 2000)...)
 	c := testConfig(vfs.NewMem())
-	c.batchEvents = 10
+	c.BatchEvents = 10
 	s := openTest(t, c)
 	for size := uint64(1); size < log.head.Size; size += 300 {
 		f := follow(t, s, log)

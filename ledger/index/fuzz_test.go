@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -84,25 +85,21 @@ func FuzzEvent(f *testing.F) {
 	f.Add(foreign("source_registered", `{}`, `{"source_id":"s","chunk_hashes":["sha256:`+zeros+`"]}`))
 	f.Add(foreign("source_revoked", `{}`, `{"source_id":"s"}`))
 	f.Add(foreign("ipc_record", `{}`, `{"producer":{"id":"p","seq":18446744073709551615},"labels":{"":""},"timestamp":"0000-01-01T00:00:00Z"}`))
-	s, err := open(testConfig(vfs.NewMem()))
+	s, err := OpenWith(testConfig(vfs.NewMem()))
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
 	log, known := newJournal(f, "default"), knownLabels()
 	f.Fuzz(func(t *testing.T, body string) {
-		var e drawn
-		if e.draw(append(make([]byte, 32), body...), new(identities)) != nil {
+		folded, err := s.Stopped(t.Context(), log.name, log.store)
+		require.NoError(t, err)
+		defer folded.Close()
+		folded.Fold().BatchSteps = 1
+		err = folded.Fold().Take(t.Context(), append(make([]byte, 32), body...))
+		if errors.Is(err, errNotAnEvent) {
 			return
 		}
-		f := newFollower(s, log.name, log.store)
-		require.NoError(t, f.begin(t.Context()))
-		folded := &f.fold
-		folded.batchSteps = 1
-		folded.rows.Begin(rowstore.Limits{})
-		defer func() { require.NoError(t, folded.rows.End()) }()
-		require.NoError(t, folded.event(t.Context(), &e))
-		require.Equal(t, uint64(1), folded.state.size)
-		folded.countAlike()
-		for series := range folded.counters.counts() {
+		require.NoError(t, err)
+		for series := range folded.Fold().Counters.counts() {
 			for _, l := range series.labels {
 				require.True(t, known[l] || naiveField(l) == l || naiveField("stage:"+l) == "stage:"+l, l)
 			}

@@ -46,8 +46,8 @@ type choice struct {
 	from, below uint64
 }
 
-func (v *View) choice(q GroupQuery) (choice, error) {
-	from, below, err := v.seqs(q.Bounds)
+func choiceOf(v *View, q GroupQuery) (choice, error) {
+	from, below, err := v.SeqsIn(q.Bounds)
 	return choice{q, from, below}, err
 }
 
@@ -63,13 +63,13 @@ func (c *choice) of(g *group) *tally {
 	return t
 }
 
-// group is what the view knows of a group; nothing if there is none.
-func (v *View) group(id rowstore.Identity) (group, error) {
-	return v.groupBelow(id, v.Size())
+// GroupAtSize is what the view knows of a group; nothing if there is none.
+func GroupAtSize(v *View, id rowstore.Identity) (group, error) {
+	return groupBelow(v, id, v.Size())
 }
 
 // groupBelow is group for a smaller size. Its facts are valid until the next row is read.
-func (v *View) groupBelow(id rowstore.Identity, size uint64) (group, error) {
+func groupBelow(v *View, id rowstore.Identity, size uint64) (group, error) {
 	seq, value, found, err := v.NewestBelow(postings, id[:], size)
 	if err != nil || !found {
 		return group{}, err
@@ -77,9 +77,9 @@ func (v *View) groupBelow(id rowstore.Identity, size uint64) (group, error) {
 	return decodeGroup(seq, value)
 }
 
-// Group is one group; not found if it has no runs. It touches three keys.
-func (v *View) Group(_ context.Context, q RunQuery) (row Group, found bool, err error) {
-	g, err := v.group(q.id())
+// GroupsGet is one group; not found if it has no runs. It touches three keys.
+func GroupsGet(_ context.Context, v *View, q RunQuery) (row Group, found bool, err error) {
+	g, err := GroupAtSize(v, q.id())
 	if err != nil {
 		return Group{}, false, err
 	}
@@ -88,54 +88,54 @@ func (v *View) Group(_ context.Context, q RunQuery) (row Group, found bool, err 
 	if t == nil {
 		return Group{}, false, nil
 	}
-	row, err = v.describe(t, q.Text)
+	row, err = describe(v, t, q.Text)
 	return row, err == nil, err
 }
 
 // describe is a group of those runs.
-func (v *View) describe(t *tally, value string) (Group, error) {
+func describe(v *View, t *tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
 		Entropy: t.entropy(), First: Moment{Seq: t.first}, Last: Moment{Seq: t.last},
 	}
 	var err error
-	if row.First.Time, err = v.recordedAt(t.first); err != nil {
+	if row.First.Time, err = v.RecordedAt(t.first); err != nil {
 		return Group{}, err
 	}
-	row.Last.Time, err = v.recordedAt(t.last)
+	row.Last.Time, err = v.RecordedAt(t.last)
 	return row, err
 }
 
 // appendGroup appends a group if it is wanted. It touches at most four keys, one of them
 // of the log.
-func (v *View) appendGroup(ctx context.Context, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
-	g, err := v.group(id)
+func appendGroup(ctx context.Context, v *View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
+	g, err := GroupAtSize(v, id)
 	if err != nil {
 		return nil, err
 	}
-	return v.appendKnown(ctx, rows, &g, q)
+	return appendKnown(ctx, v, rows, &g, q)
 }
 
 // appendKnown is appendGroup for a group that was read already.
-func (v *View) appendKnown(ctx context.Context, rows []Group, g *group, q *choice) ([]Group, error) {
+func appendKnown(ctx context.Context, v *View, rows []Group, g *group, q *choice) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {
 		return rows, nil
 	}
-	value, err := v.valueOf(ctx, t.last, q.By)
+	value, err := valueOf(ctx, v, t.last, q.By)
 	if err != nil {
 		return nil, err
 	}
-	row, err := v.describe(t, value)
+	row, err := describe(v, t, value)
 	return append(rows, row), err
 }
 
 // valueOf is what a run has under a name that runs are grouped by.
-func (v *View) valueOf(ctx context.Context, seq uint64, by string) (string, error) {
+func valueOf(ctx context.Context, v *View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, labelPrefix); ok {
-		return v.labelOf(ctx, seq, label)
+		return labelOf(ctx, v, seq, label)
 	}
-	r, err := v.readIPCRecord(ctx, seq) // few groups have the same last run
+	r, err := readIPCRecord(ctx, v, seq) // few groups have the same last run
 	switch by {
 	case ipcIDName:
 		return string(r.IPCID), err
@@ -151,8 +151,8 @@ func (v *View) valueOf(ctx context.Context, seq uint64, by string) (string, erro
 }
 
 // labelOf is a label of a record; empty if it has none of that name.
-func (v *View) labelOf(ctx context.Context, seq uint64, name string) (string, error) {
-	e, err := v.event(ctx, seq)
+func labelOf(ctx context.Context, v *View, seq uint64, name string) (string, error) {
+	e, err := v.Event(ctx, seq)
 	if err != nil {
 		return "", err
 	}
@@ -164,16 +164,16 @@ func (v *View) labelOf(ctx context.Context, seq uint64, name string) (string, er
 	return "", nil
 }
 
-// Groups lists groups by their first run of any state, the newest first. A page
+// GroupsList lists groups by their first run of any state, the newest first. A page
 // may have fewer rows than there are, even none, where few groups pass the filter.
-func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
+func GroupsList(ctx context.Context, v *View, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
 			return nil, nil, ErrPosition
 		}
 	}
-	c, err := v.choice(q)
+	c, err := choiceOf(v, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,7 +191,7 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 		if err != nil {
 			return nil, nil, err
 		}
-		if rows, err = v.appendGroup(ctx, rows, id, &c); err != nil {
+		if rows, err = appendGroup(ctx, v, rows, id, &c); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -199,7 +199,7 @@ func (v *View) Groups(ctx context.Context, q GroupQuery, p Page) (rows []Group, 
 }
 
 // memberAt is the group of a family whose first run is an event.
-func (v *View) memberAt(family rowstore.Identity, first uint64) (rowstore.Identity, error) {
+func memberAt(v *View, family rowstore.Identity, first uint64) (rowstore.Identity, error) {
 	at, value, found, err := v.NewestBelow(families, family[:], first+1)
 	if err == nil && (!found || at != first) {
 		err = fmt.Errorf("%w: a ranked group that no list has", rowstore.ErrDamaged)

@@ -24,25 +24,26 @@ type tester interface {
 	Helper()
 }
 
-func testConfig(files vfs.FS) config {
-	return config{
-		rows: rowstore.Config{
-			Files: files, Dir: "index", Layout: layout, Schema: &rowBytes, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+func testConfig(files vfs.FS) Settings {
+	return Settings{
+		Families: allFamilies(),
+		Rows: rowstore.Config{
+			Files: files, Dir: "index", Layout: Layout, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
 			Log: slog.New(slog.DiscardHandler), Exit: os.Exit,
 		},
-		batchEvents:  8192,
-		batchSteps:   100,
-		batchBytes:   1 << 20,
-		keptBytes:    8 << 10,
-		knownBytes:   1 << 20,
-		recordsBytes: leastKept,
-		mostChanged:  20,
+		BatchEvents:     8192,
+		BatchSteps:      100,
+		BatchBytes:      1 << 20,
+		KeptBytes:       8 << 10,
+		FilterBytes:     1 << 20,
+		EventCacheBytes: LeastEventCache,
+		MostDeferred:    20,
 	}
 }
 
-func openTest(t tester, c config) *Store {
+func openTest(t tester, c Settings) *Store {
 	t.Helper()
-	s, err := open(c)
+	s, err := OpenWith(c)
 	require.NoError(t, err)
 	return s
 }
@@ -112,25 +113,31 @@ func (j *journal) append(bodies ...string) {
 // log's first Size events. The follower may be at work.
 func (j *journal) check(f *Follower) {
 	j.t.Helper()
-	now := f.published.Load()
-	require.LessOrEqual(j.t, now.size, j.head.Size)
+	counted, size := f.Counted()
+	require.LessOrEqual(j.t, size, j.head.Size)
 	for seq, hash := range j.hashes {
 		found, err := f.Find(context.Background(), hash, 0)
 		if err != nil {
 			require.ErrorIs(j.t, err, storage.ErrNotFound)
-			require.GreaterOrEqual(j.t, uint64(seq), now.size)
+			require.GreaterOrEqual(j.t, uint64(seq), size)
 			continue
 		}
 		require.Equal(j.t, uint64(seq), found)
 		require.Less(j.t, uint64(seq), f.Size())
 	}
 	want := make(map[string]uint64)
-	for _, names := range j.counted[:now.size] {
+	for _, names := range j.counted[:size] {
 		for _, name := range names {
 			want[name]++
 		}
 	}
-	require.Equal(j.t, want, named(now.counts()))
+	require.Equal(j.t, want, named(counted))
+}
+
+// countsOf are the counters of a follower.
+func countsOf(f *Follower) counts {
+	counted, _ := f.Counted()
+	return counted
 }
 
 // testKeys is the keyspace of the only ledger of an index.

@@ -58,11 +58,11 @@ type Record struct {
 	Body           []byte   // of the event; nil unless it is wanted
 }
 
-// Records lists records in the order of the log, newest first. A page may have
+// RecordsList lists records in the order of the log, newest first. A page may have
 // fewer rows than there are, even none, where few events pass the filter: it ends
 // when it has touched its share of keys, and next says where to go on.
-func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
-	from, below, err := v.seqs(q.Bounds)
+func RecordsList(ctx context.Context, v *View, q Filter, p Page) (rows []Record, next []byte, err error) {
+	from, below, err := v.SeqsIn(q.Bounds)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +80,7 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 	if q.State != "" && q.State != record.Live {
 		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
 	}
-	search := v.search(ids)
+	search := newSearch(v, ids)
 	defer func() { err = errors.Join(err, search.close()) }()
 	for b := v.Budget(p); below > from; {
 		var found bool
@@ -88,7 +88,7 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 			return nil, nil, err
 		}
 		if found && below >= from {
-			if rows, err = v.appendRecord(ctx, rows, &q, below); err != nil {
+			if rows, err = appendRecord(ctx, v, rows, &q, below); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -101,20 +101,20 @@ func (v *View) Records(ctx context.Context, q Filter, p Page) (rows []Record, ne
 
 // appendRecord appends the record that is event seq, if it is one, or is of the kind
 // that is wanted, and has the state that is.
-func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq uint64) ([]Record, error) {
+func appendRecord(ctx context.Context, v *View, rows []Record, q *Filter, seq uint64) ([]Record, error) {
 	var state string
 	if q.State != "" {
 		var err error
-		if state, err = v.State(seq); err != nil || state != string(q.State) {
+		if state, err = StateOf(v, seq); err != nil || state != string(q.State) {
 			return rows, err
 		}
 	}
-	one, err := v.record(ctx, q, seq)
+	one, err := readRecord(ctx, v, q, seq)
 	if err != nil || !one.Kind.IsRecord() && one.Kind != q.Kind || q.State != "" && !one.Kind.HasState() {
 		return rows, err
 	}
 	if state == "" && one.Kind.HasState() {
-		if state, err = v.State(seq); err != nil {
+		if state, err = StateOf(v, seq); err != nil {
 			return rows, err
 		}
 	}
@@ -122,14 +122,14 @@ func (v *View) appendRecord(ctx context.Context, rows []Record, q *Filter, seq u
 	return append(rows, one), nil
 }
 
-// record is what the event at seq says, without its state.
-func (v *View) record(ctx context.Context, q *Filter, seq uint64) (Record, error) {
+// readRecord is what the event at seq says, without its state.
+func readRecord(ctx context.Context, v *View, q *Filter, seq uint64) (Record, error) {
 	if !q.Bodies {
-		if r, rest, found := v.remembered(seq); found {
+		if r, rest, found := remembered(v, seq); found {
 			return r.listed(rest), ctx.Err()
 		}
 	}
-	entry, e, err := v.entry(ctx, seq)
+	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {
 		return Record{}, err
 	}
@@ -137,9 +137,9 @@ func (v *View) record(ctx context.Context, q *Filter, seq uint64) (Record, error
 	switch {
 	case q.Bodies:
 		one.Body = entry[len(e.Prev):]
-	case e.Kind == record.IPCRecord && v.follower.store.records != nil:
+	case e.Kind == record.IPCRecord && v.Cache().Enabled():
 		said := ipcRecordOf(&e, e.IPC())
-		v.remember(seq, len(entry), &said, &one)
+		remember(v, seq, len(entry), &said, &one)
 	}
 	return one, nil
 }

@@ -14,7 +14,7 @@ type search struct {
 	at       uint64 // where the first of them is
 }
 
-func (v *View) search(ids []rowstore.Identity) *search {
+func newSearch(v *View, ids []rowstore.Identity) *search {
 	s := new(search)
 	for _, id := range ids {
 		s.postings = append(s.postings, v.Descent(postings, id[:]))

@@ -15,9 +15,9 @@ import (
 )
 
 // lister is one of the two lists of records.
-type lister func(v *View, ctx context.Context, q Filter, p Page) ([]Record, []byte, error)
+type lister func(ctx context.Context, v *View, q Filter, p Page) ([]Record, []byte, error)
 
-var listers = map[bool]lister{false: (*View).Records, true: (*View).RecordsByOccurrence}
+var listers = map[bool]lister{false: RecordsList, true: RecordsByOccurrence}
 
 // allRecords goes through all pages of a list.
 func allRecords(t tester, v *View, list lister, q Filter, limit int) []Record {
@@ -25,7 +25,7 @@ func allRecords(t tester, v *View, list lister, q Filter, limit int) []Record {
 	var all []Record
 	for p := (Page{Limit: limit}); ; {
 		before := v.Touched()
-		rows, next, err := list(v, context.Background(), q, p)
+		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
 		// What follows the last key of a page's share is what one record takes,
@@ -80,7 +80,7 @@ func TestListsEqualModel(t *testing.T) {
 		log.sameTime = 3
 		log.drawEvents(t, 40)
 		c := testConfig(vfs.NewMem())
-		c.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -148,7 +148,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 		for _, limit := range []int{1, 3, 100} {
 			v, err := f.Latest()
 			require.NoError(t, err)
-			rows, _, err := listers[test.byOccurrence](v, t.Context(), test.filter, Page{Limit: limit})
+			rows, _, err := listers[test.byOccurrence](t.Context(), v, test.filter, Page{Limit: limit})
 			require.NoError(t, err)
 			require.Len(t, rows, min(limit, test.rows), name)
 			require.LessOrEqual(t, v.Touched(), 20*max(1, len(rows)), "%s, limit %d", name, limit)
@@ -158,7 +158,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	// As of long ago, what later records say costs next to nothing.
 	v, err := f.View(100)
 	require.NoError(t, err)
-	rows, _, err := v.RecordsByOccurrence(t.Context(), Filter{}, Page{Limit: 3})
+	rows, _, err := RecordsByOccurrence(t.Context(), v, Filter{}, Page{Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
 	require.LessOrEqual(t, v.Touched(), 20*len(rows))
@@ -183,7 +183,7 @@ func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log.catchUp(f)
 	v, err := f.View(2)
 	require.NoError(t, err)
-	rows, _, err := v.RecordsByOccurrence(t.Context(), Filter{}, Page{Limit: 1})
+	rows, _, err := RecordsByOccurrence(t.Context(), v, Filter{}, Page{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	require.NoError(t, v.Close())

@@ -24,9 +24,9 @@ func appendTime(dst []byte, at time.Time) []byte {
 // Bounds are a time: from Since on and before Until, of which nil is no bound.
 type Bounds struct{ Since, Until *time.Time }
 
-// seqs are the events that were recorded in a time: from is the first, below the one
+// SeqsIn are the events that were recorded in a time: from is the first, below the one
 // behind the last.
-func (v *View) seqs(b Bounds) (from, below uint64, err error) {
+func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {
 		if from, err = v.recordedFrom(*b.Since); err != nil {

@@ -42,7 +42,7 @@ func TestFollowsALiveLedger(t *testing.T) {
 	}
 	group.Wait()
 	require.Equal(t, l.Head().Size, f.Size())
-	require.Equal(t, uint64(writers*each), f.published.Load().counts()[seriesOf(recordsTotal, string(record.IPCRecord))])
+	require.Equal(t, uint64(writers*each), countsOf(f)[seriesOf(recordsTotal, string(record.IPCRecord))])
 	require.NoError(t, l.Close())
 	require.NoError(t, s.Close())
 }

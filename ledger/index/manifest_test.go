@@ -60,7 +60,7 @@ func TestOneBitOfTheManifest(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 
-		c.rows.Files = damaged
+		c.Rows.Files = damaged
 		s := openTest(t, c)
 		follower := follow(t, s, log)
 		log.catchUp(follower)

@@ -151,8 +151,8 @@ func TestFoldEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := vfs.NewCrashableMem()
 		c := testConfig(files)
-		c.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
-		c.batchBytes = rapid.IntRange(1, 4000).Draw(t, "bytes")
+		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.BatchBytes = rapid.IntRange(1, 4000).Draw(t, "bytes")
 		log := newJournal(t, "default")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
@@ -174,7 +174,7 @@ func TestFoldEqualsModel(t *testing.T) {
 					RNG:                 rand.New(rand.NewPCG(seed, seed)),
 				})
 				require.NoError(t, s.Close())
-				files, c.rows.Files = left, left
+				files, c.Rows.Files = left, left
 				s = openTest(t, c)
 				f = follow(t, s, log)
 			},

@@ -44,20 +44,20 @@ func appendInverted(dst, b []byte) []byte {
 var horizonRow = [1]byte{}
 
 // occurred writes when a record says that it occurred, if it does.
-func (f *fold) occurred(e *event.Event) {
+func (f *recordsDeriver) occurred(e *event.Event) {
 	at, ok := e.Occurred()
 	if !ok {
 		return
 	}
 	for _, kind := range [...]byte{everyKind, kindNumber(e.Kind)} {
-		f.value = occurrenceKey(f.rows.Keys, f.value[:0], kind, at, e.Seq)
-		f.rows.Set(f.value, nil)
+		f.value = occurrenceKey(f.Rows.Keys, f.value[:0], kind, at, e.Seq)
+		f.Rows.Set(f.value, nil)
 	}
-	_, until, found := f.rows.Newest(occurredUntil, horizonRow[:])
+	_, until, found := f.Rows.Newest(occurredUntil, horizonRow[:])
 	var scratch [timeBytes]byte
 	if !found || bytes.Compare(appendTime(scratch[:0], at), until) >= 0 {
 		// Whole seconds spare most records of a busy ledger the row.
-		f.rows.Put(occurredUntil, horizonRow[:], e.Seq, appendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
+		f.Rows.Put(occurredUntil, horizonRow[:], e.Seq, appendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
 	}
 }
 
@@ -65,8 +65,8 @@ func (f *fold) occurred(e *event.Event) {
 // occurred at, newest first; those that do not say are left out. A page may have
 // fewer rows than there are, as that of Records: every record of the time that is
 // wanted is looked at.
-func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows []Record, next []byte, err error) {
-	lower, upper, err := v.occurrenceBounds(&q, p)
+func RecordsByOccurrence(ctx context.Context, v *View, q Filter, p Page) (rows []Record, next []byte, err error) {
+	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
 		return nil, nil, err
 	}
@@ -92,12 +92,12 @@ func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows 
 		}
 		v.Count(1, 0)
 		last = append(last[:0], position...)
-		wanted, err := v.seen(seq, ids)
+		wanted, err := seesWith(v, seq, ids)
 		if err != nil {
 			return nil, nil, err
 		}
 		if wanted {
-			if rows, err = v.appendRecord(ctx, rows, &q, seq); err != nil {
+			if rows, err = appendRecord(ctx, v, rows, &q, seq); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -106,7 +106,7 @@ func (v *View) RecordsByOccurrence(ctx context.Context, q Filter, p Page) (rows 
 }
 
 // occurrenceBounds are where the records of a page can be; nil if there are none.
-func (v *View) occurrenceBounds(q *Filter, p Page) (first, behind []byte, err error) {
+func occurrenceBounds(v *View, q *Filter, p Page) (first, behind []byte, err error) {
 	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
 	if err != nil || !found {
 		return nil, nil, err
@@ -136,8 +136,8 @@ func (v *View) occurrenceBounds(q *Filter, p Page) (first, behind []byte, err er
 	return slices.MaxFunc(lower, bytes.Compare), upper, nil
 }
 
-// seen reports whether the view sees an event and it has all of some values.
-func (v *View) seen(seq uint64, ids []rowstore.Identity) (bool, error) {
+// seesWith reports whether the view sees an event and it has all of some values.
+func seesWith(v *View, seq uint64, ids []rowstore.Identity) (bool, error) {
 	if seq >= v.Size() {
 		return false, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 
-	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -45,7 +44,7 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 // joinOutput counts the output of a new run in one of its groups, and says what
 // the count was before. While a single run of the ledger has an output, it has no
 // rows; in the group of the output itself it never has one.
-func (f *fold) joinOutput(g *group, p posting, r *run) outputCount {
+func (f *groupsDeriver) joinOutput(g *group, p posting, r *run) outputCount {
 	if p.family == outputFamily {
 		return outputCount{g.live.runs, g.all.runs}
 	}
@@ -78,46 +77,46 @@ func (row outputRow) key() (key rowstore.Identity) {
 }
 
 // countOutput reads the row of an output; 0 if there is none.
-func (f *fold) countOutput(row outputRow) (same outputCount, found bool) {
+func (f *groupsDeriver) countOutput(row outputRow) (same outputCount, found bool) {
 	if known := f.known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
 		return outputCount{}, false
 	}
-	_, value, found := f.rows.Newest(outputs, row[:])
+	_, value, found := f.Rows.Newest(outputs, row[:])
 	if !found {
 		return outputCount{}, false
 	}
 	same, err := decodeOutputCount(value)
 	if err != nil {
-		f.rows.Fail("%w", err)
+		f.Rows.Fail("%w", err)
 	}
 	return same, true
 }
 
 // knowOutput notes that an output comes to have a row: whoever writes the first version of
 // one must, or later ones do not find it.
-func (f *fold) knowOutput(row outputRow) {
+func (f *groupsDeriver) knowOutput(row outputRow) {
 	if known := f.known(); f.runs.knowsOutputs {
 		known.Add(row.key())
 	}
 }
 
 // startOutput writes that one run has an output: the first version of its row.
-func (f *fold) startOutput(row outputRow, seq uint64) {
+func (f *groupsDeriver) startOutput(row outputRow, seq uint64) {
 	f.knowOutput(row)
 	f.value = onlyOne.append(f.value[:0])
-	f.rows.Start(outputs, row[:], seq, f.value)
+	f.Rows.Start(outputs, row[:], seq, f.value)
 }
 
 // putOutput writes another version of the row of an output.
-func (f *fold) putOutput(row outputRow, seq uint64, c outputCount) {
+func (f *groupsDeriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
-	f.rows.Put(outputs, row[:], seq, f.value)
+	f.Rows.Put(outputs, row[:], seq, f.value)
 }
 
 // spellOutput writes the rows of an output that a second run comes to have: those
 // of its first run.
-func (f *fold) spellOutput(ctx context.Context, first uint64) error {
-	e, err := f.read(ctx, first)
+func (f *groupsDeriver) spellOutput(ctx context.Context, first uint64) error {
+	e, err := f.ReadEvent(ctx, first)
 	if err != nil {
 		return err
 	}
@@ -129,18 +128,4 @@ func (f *fold) spellOutput(ctx context.Context, first uint64) error {
 		}
 	}
 	return nil
-}
-
-// read reads an event of the log. It is valid until the next one is read.
-func (f *fold) read(ctx context.Context, seq uint64) (*event.Event, error) {
-	entry, err := f.log.Entry(ctx, seq)
-	if err != nil {
-		return nil, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	e, err := f.runs.decoder.Decode(entry)
-	if err != nil {
-		return nil, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	e.Seq = seq
-	return &e, nil
 }

@@ -22,23 +22,23 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 }
 
 // level is how many outputs of a group that has levels have so many live runs.
-func (f *fold) level(id rowstore.Identity, live uint64) uint64 {
+func (f *groupsDeriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
-	_, value, found := f.rows.Newest(outputLevels, row[:])
+	_, value, found := f.Rows.Newest(outputLevels, row[:])
 	if !found {
 		return 0
 	}
-	return decodeRow(f, value, rowstore.DecodeNumber)
+	return rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
 }
 
-func (f *fold) putLevel(seq uint64, id rowstore.Identity, live, outputs uint64) {
+func (f *groupsDeriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint64) {
 	row := levelRowOf(id, live)
 	f.value = rowstore.AppendNumbers(f.value[:0], outputs)
-	f.rows.Put(outputLevels, row[:], seq, f.value)
+	f.Rows.Put(outputLevels, row[:], seq, f.value)
 }
 
 // moveOutput notes that an output of a group comes to have another number of live runs.
-func (f *fold) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
+func (f *groupsDeriver) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
 	if g.flags&isMarked == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (f *fold) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
 // tied counts the outputs of a group beside one that have so many live runs, two or
 // more, as that one had before the event. It gives the group levels if it has none, for
 // which it goes through all outputs: this once.
-func (f *fold) tied(ctx context.Context, g *group, id rowstore.Identity, beside, live uint64) (uint64, error) {
+func (f *groupsDeriver) tied(ctx context.Context, g *group, id rowstore.Identity, beside, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, beside)
 		if err != nil {
@@ -67,14 +67,14 @@ func (f *fold) tied(ctx context.Context, g *group, id rowstore.Identity, beside,
 		}
 		g.flags |= isMarked
 	}
-	return f.level(id, live), f.rows.Err
+	return f.level(id, live), f.Rows.Err
 }
 
 // countLevels counts the stored outputs of a group beside one by their live runs: all
 // that have two are in rows.
-func (f *fold) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
-	prefix := append(f.rows.Keys.Key(nil, outputs), id[:]...)
-	it, err := f.rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+func (f *groupsDeriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
+	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
+	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (f *fold) countLevels(ctx context.Context, id rowstore.Identity, beside uin
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		f.touched++
+		f.Touched++
 		row := append([]byte(nil), it.Key()[:len(it.Key())-rowstore.VersionBytes]...)
 		newest, err := it.NewestUpTo(math.MaxUint64)
 		if err != nil {

@@ -14,11 +14,11 @@ type Output struct {
 	Runs uint64 // of the group
 }
 
-// Outputs lists the distinct outputs of a group's runs, the newest first. A page
+// GroupsOutputs lists the distinct outputs of a group's runs, the newest first. A page
 // may have fewer rows than there are where few are of live runs, even none.
-func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, next []byte, err error) {
+func GroupsOutputs(ctx context.Context, v *View, q RunQuery, p Page) (rows []Output, next []byte, err error) {
 	id := q.id()
-	g, err := v.group(id)
+	g, err := GroupAtSize(v, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,7 +48,7 @@ func (v *View) Outputs(ctx context.Context, q RunQuery, p Page) (rows []Output, 
 			runs = count.all
 		}
 		if runs > 0 {
-			first, err := v.IPCRecord(ctx, at)
+			first, err := ReadIPCRecord(ctx, v, at)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -71,7 +71,7 @@ func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (group, error) 
 
 // groupAt is the version of a group that event seq made; ErrPosition if it made
 // none with those flags.
-func (v *View) groupAt(id rowstore.Identity, seq uint64, flags byte) (group, error) {
+func groupAt(v *View, id rowstore.Identity, seq uint64, flags byte) (group, error) {
 	at, value, found, err := v.NewestBelow(postings, id[:], seq+1)
 	if err != nil {
 		return group{}, err

@@ -23,15 +23,15 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	f, log := folded(t, bodies...)
 	lists := map[string]func(v *View, p Page) (int, []byte, error){
 		"records": func(v *View, p Page) (int, []byte, error) {
-			rows, next, err := v.Records(t.Context(), Filter{Values: []Value{{sourceName, "s"}}}, p)
+			rows, next, err := RecordsList(t.Context(), v, Filter{Values: []Value{{sourceName, "s"}}}, p)
 			return len(rows), next, err
 		},
 		"by source": func(v *View, p Page) (int, []byte, error) {
-			rows, next, err := v.CitationsOfSource(t.Context(), "s", p)
+			rows, next, err := CitationsOfSource(t.Context(), v, "s", p)
 			return len(rows), next, err
 		},
 		"drift": func(v *View, p Page) (int, []byte, error) {
-			rows, next, err := v.CitationDrifts(t.Context(), "x", p)
+			rows, next, err := CitationDrifts(t.Context(), v, "x", p)
 			return len(rows), next, err
 		},
 	}

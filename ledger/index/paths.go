@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
 )
 
 // projectName, buildName and pathIDName are names of values that paths are found
@@ -16,10 +17,27 @@ const (
 	pathIDName  = "path_id"
 )
 
+// pathsDeriver keeps what follows for paths, projects and builds.
+type pathsDeriver struct {
+	*Fold
+	value []byte // scratch
+}
+
+// Derive implements Deriver.
+func (f *pathsDeriver) Derive(_ context.Context, e *Event) error {
+	switch e.Kind {
+	case record.PathFingerprint:
+		f.pathFingerprint(e)
+	case record.PathValidated:
+		f.pathValidated(&e.Event)
+	}
+	return nil
+}
+
 // pathFingerprint folds a path fingerprint: what it says of its path, of the path's
 // project and of its build (1.6, 4.4).
-func (f *fold) pathFingerprint(_ context.Context, e *drawn) error {
-	p := &e.path
+func (f *pathsDeriver) pathFingerprint(e *Event) {
+	p := &e.Path
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
 	if before, known := f.pathState(path); known {
@@ -30,13 +48,11 @@ func (f *fold) pathFingerprint(_ context.Context, e *drawn) error {
 	if p.Build != nil {
 		next.build = f.joinBuild(&e.Event, p, project, path, next.category)
 	}
-	e.values.add(pathIDName, next.id) // the event has the one that the route alone gives
-	f.writePostings(e, nil)
-
+	// The event has the one that the route alone gives.
+	post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
 	f.value = next.append(f.value[:0])
-	f.rows.Put(pathStates, path[:], e.Seq, f.value)
-	f.count(seriesOf(pathChangesTotal, string(Categories[next.category])), 1)
-	return nil
+	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
+	f.Counters.add(seriesOf(pathChangesTotal, string(Categories[next.category])), 1)
 }
 
 // Places in Categories.
@@ -64,14 +80,14 @@ func (s *pathState) succeed(before *pathState) {
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // newPath takes a path into its project and returns the path_id that it is assigned.
-func (f *fold) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
+func (f *pathsDeriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
 		return held
 	})
 	all := f.pathsState(project)
 	if all.paths == 0 {
-		f.rows.Write(projects, []byte{0}, e.Seq, p.Project)
+		f.Rows.Write(projects, []byte{0}, e.Seq, p.Project)
 	}
 	all.path = path
 	all.paths++
@@ -79,18 +95,18 @@ func (f *fold) newPath(e *event.Event, p *event.Path, project, path rowstore.Ide
 		all.collisions++
 		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
 		f.value = rowstore.AppendNumbers(f.value[:0], first)
-		f.rows.Write(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
-		f.count(seriesOf(collisionsTotal), 1)
+		f.Rows.Write(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
+		f.Counters.add(seriesOf(collisionsTotal), 1)
 	}
 	holder := rowstore.Identify(p.Project, id)
-	f.rows.Put(pathHolders, holder[:], e.Seq, path[:])
+	f.Rows.Put(pathHolders, holder[:], e.Seq, path[:])
 	f.value = all.append(f.value[:0])
-	f.rows.Put(projectPaths, project[:], e.Seq, f.value)
+	f.Rows.Put(projectPaths, project[:], e.Seq, f.value)
 	return id
 }
 
 // joinBuild counts a record in its build and returns the build's number.
-func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path rowstore.Identity, category uint64) uint64 {
+func (f *pathsDeriver) joinBuild(e *event.Event, p *event.Path, project, path rowstore.Identity, category uint64) uint64 {
 	number, last := f.buildNumber(e, p, project)
 	build := f.buildState(project, number)
 	if build.first == 0 {
@@ -100,7 +116,7 @@ func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path rowstore.I
 	if build.joined = !f.inBuild(path, number); build.joined {
 		build.path = path
 		build.paths++
-		f.rows.Put(buildPaths, buildRow(path, number), e.Seq, nil)
+		f.Rows.Put(buildPaths, buildRow(path, number), e.Seq, nil)
 		if number > 1 && f.inBuild(path, number-1) {
 			build.kept++
 		}
@@ -109,22 +125,22 @@ func (f *fold) joinBuild(e *event.Event, p *event.Path, project, path rowstore.I
 		}
 	}
 	f.value = build.append(f.value[:0])
-	f.rows.Put(builds, buildRow(project, number), e.Seq, f.value)
+	f.Rows.Put(builds, buildRow(project, number), e.Seq, f.value)
 	return number
 }
 
 // keep counts a path that a build has, and that has now come late to the one before.
-func (f *fold) keep(e *event.Event, project rowstore.Identity, number uint64) {
+func (f *pathsDeriver) keep(e *event.Event, project rowstore.Identity, number uint64) {
 	build := f.buildState(project, number)
 	build.joined = false
 	build.kept++
 	f.value = build.append(f.value[:0])
-	f.rows.Put(builds, buildRow(project, number), e.Seq, f.value)
+	f.Rows.Put(builds, buildRow(project, number), e.Seq, f.value)
 }
 
 // buildNumber is the number of a record's build, given to a new one, and that of
 // the last build of the project.
-func (f *fold) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
+func (f *pathsDeriver) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
 	build := rowstore.Identify(p.Project, p.Build)
 	last = f.number(projectBuilds, project)
 	if number = f.number(buildNumbers, build); number > 0 {
@@ -132,25 +148,24 @@ func (f *fold) buildNumber(e *event.Event, p *event.Path, project rowstore.Ident
 	}
 	last++
 	f.value = rowstore.AppendNumbers(f.value[:0], last)
-	f.rows.Put(projectBuilds, project[:], e.Seq, f.value)
-	f.rows.Put(buildNumbers, build[:], e.Seq, f.value)
+	f.Rows.Put(projectBuilds, project[:], e.Seq, f.value)
+	f.Rows.Put(buildNumbers, build[:], e.Seq, f.value)
 	return last, last
 }
 
 // pathValidated folds the validation of a path. It is of one fingerprint: where the
 // path has another by now, or none has that path_id, it changes nothing.
-func (f *fold) pathValidated(_ context.Context, e *event.Event) error {
+func (f *pathsDeriver) pathValidated(e *event.Event) {
 	v := e.Validation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
 	if !found {
-		return nil
+		return
 	}
 	state, _ := f.pathState(path)
 	if !sameText(state.content, v.ContentFingerprint) {
-		return nil
+		return
 	}
 	state.validated = v.Validated
 	f.value = state.append(f.value[:0])
-	f.rows.Put(pathStates, path[:], e.Seq, f.value)
-	return nil
+	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
 }

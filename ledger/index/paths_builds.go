@@ -17,9 +17,9 @@ type Project struct {
 	Collisions uint64 // paths that found their path_id held
 }
 
-// Projects are the projects of the ledger, in the reverse order of first
+// PathsProjects are the projects of the ledger, in the reverse order of first
 // appearance.
-func (v *View) Projects(page Page) ([]Project, []byte, error) {
+func PathsProjects(v *View, page Page) ([]Project, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
 		id := rowstore.Identify(r.Value)
@@ -32,7 +32,7 @@ func (v *View) Projects(page Page) ([]Project, []byte, error) {
 			return nil, err
 		}
 		p.Paths, p.Collisions = paths.paths, paths.collisions
-		p.Builds, err = v.number(projectBuilds, id)
+		p.Builds, err = numberAt(v, projectBuilds, id)
 		return p, err
 	})
 }
@@ -49,10 +49,10 @@ type Collision struct {
 	HolderRoute []string
 }
 
-// Collisions are those of a project, the newest first. ErrNoPath if
+// PathsCollisions are those of a project, the newest first. ErrNoPath if
 // there is no such project.
-func (v *View) Collisions(ctx context.Context, project string, page Page) ([]Collision, []byte, error) {
-	if err := v.hasProject(project); err != nil {
+func PathsCollisions(ctx context.Context, v *View, project string, page Page) ([]Collision, []byte, error) {
+	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
 	id := rowstore.Identify([]byte(project))
@@ -67,10 +67,10 @@ func (v *View) Collisions(ctx context.Context, project string, page Page) ([]Col
 		}
 		c.PathID, c.Held = string(id), string(id[:min(pathIDStep, len(id))])
 		var err error
-		if c.Route, err = v.routeOf(ctx, c.Seq); err != nil {
+		if c.Route, err = routeOf(ctx, v, c.Seq); err != nil {
 			return nil, err
 		}
-		c.HolderRoute, err = v.routeOf(ctx, c.HolderSeq)
+		c.HolderRoute, err = routeOf(ctx, v, c.HolderSeq)
 		return c, err
 	})
 }
@@ -86,10 +86,10 @@ type Build struct {
 	Gone                     uint64 // paths of the build before that this one has not
 }
 
-// Builds are the builds of a project in the order of first appearance.
+// PathsBuilds are the builds of a project in the order of first appearance.
 // ErrNoPath if there is no such project.
-func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, []byte, error) {
-	if err := v.hasProject(project); err != nil {
+func PathsBuilds(ctx context.Context, v *View, project string, page Page) ([]Build, []byte, error) {
+	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
 	last, _, err := page.Position()
@@ -97,7 +97,7 @@ func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, 
 		return nil, nil, err
 	}
 	id := rowstore.Identify([]byte(project))
-	count, err := v.number(projectBuilds, id)
+	count, err := numberAt(v, projectBuilds, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,18 +106,18 @@ func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, 
 	}
 	var before buildState
 	if last > 0 {
-		if before, err = v.buildState(id, last); err != nil {
+		if before, err = buildAt(v, id, last); err != nil {
 			return nil, nil, err
 		}
 	}
 	var list []Build
 	for last < count && len(list) < page.Limit {
 		last++
-		state, err := v.buildState(id, last)
+		state, err := buildAt(v, id, last)
 		if err != nil {
 			return nil, nil, err
 		}
-		e, err := v.event(ctx, state.first)
+		e, err := v.Event(ctx, state.first)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,12 +135,12 @@ func (v *View) Builds(ctx context.Context, project string, page Page) ([]Build, 
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// Gone are the paths of the build before a build that the build has not, as their
+// PathsGone are the paths of the build before a build that the build has not, as their
 // first records there have them; the newest first. A page may have fewer rows than
 // its limit, even none, before the end: it stops after 20 keys for each row of the
 // limit. ErrNoPath if there is no such build.
-func (v *View) Gone(ctx context.Context, project, build string, page Page) ([]PathRow, []byte, error) {
-	number, err := v.buildNumber(project, build)
+func PathsGone(ctx context.Context, v *View, project, build string, page Page) ([]PathRow, []byte, error) {
+	number, err := buildNumberOf(v, project, build)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,16 +154,16 @@ func (v *View) Gone(ctx context.Context, project, build string, page Page) ([]Pa
 		if err != nil || kept {
 			return nil, err
 		}
-		path, err := v.pathState(state.path, r.Seq+1)
+		path, err := pathAt(v, state.path, r.Seq+1)
 		if err != nil {
 			return nil, err
 		}
-		return v.pathRow(ctx, &path)
+		return readRow(ctx, v, &path)
 	})
 }
 
-// hasProject is ErrNoPath if there is no such project.
-func (v *View) hasProject(project string) error {
+// requireProject is ErrNoPath if there is no such project.
+func requireProject(v *View, project string) error {
 	id := rowstore.Identify([]byte(project))
 	_, _, found, err := v.Newest(projectPaths, id[:])
 	if err == nil && !found {
@@ -172,17 +172,17 @@ func (v *View) hasProject(project string) error {
 	return err
 }
 
-// buildNumber is the number of a build; ErrNoPath if there is none.
-func (v *View) buildNumber(project, build string) (uint64, error) {
-	number, err := v.number(buildNumbers, rowstore.Identify([]byte(project), []byte(build)))
+// buildNumberOf is the number of a build; ErrNoPath if there is none.
+func buildNumberOf(v *View, project, build string) (uint64, error) {
+	number, err := numberAt(v, buildNumbers, rowstore.Identify([]byte(project), []byte(build)))
 	if err == nil && number == 0 {
 		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNoPath)
 	}
 	return number, err
 }
 
-// number is a row that is one number; 0 if there is none.
-func (v *View) number(d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
+// numberAt is a row that is one number; 0 if there is none.
+func numberAt(v *View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
 	_, value, found, err := v.Newest(d, row[:])
 	if err != nil || !found {
 		return 0, err
@@ -190,8 +190,8 @@ func (v *View) number(d rowstore.Dimension, row rowstore.Identity) (uint64, erro
 	return rowstore.DecodeNumber(value)
 }
 
-// buildState is a build that is there.
-func (v *View) buildState(project rowstore.Identity, number uint64) (buildState, error) {
+// buildAt is a build that is there.
+func buildAt(v *View, project rowstore.Identity, number uint64) (buildState, error) {
 	_, value, _, err := v.Newest(builds, buildRow(project, number))
 	if err != nil {
 		return buildState{}, err
@@ -200,8 +200,8 @@ func (v *View) buildState(project rowstore.Identity, number uint64) (buildState,
 }
 
 // routeOf is the route that a record has.
-func (v *View) routeOf(ctx context.Context, seq uint64) ([]string, error) {
-	e, err := v.event(ctx, seq)
+func routeOf(ctx context.Context, v *View, seq uint64) ([]string, error) {
+	e, err := v.Event(ctx, seq)
 	if err != nil {
 		return nil, err
 	}

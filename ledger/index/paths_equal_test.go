@@ -47,8 +47,8 @@ func drawPathEvent(t *rapid.T) string {
 func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())
-		c.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
-		c.keptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 		s := openTest(t, c)
@@ -72,31 +72,31 @@ func TestPathsEqualModel(t *testing.T) {
 
 func comparePaths(t *rapid.T, v *View, all []*naiveProject, limit int) {
 	ctx := context.Background()
-	require.Equal(t, naiveProjectList(all), pages(t, limit, v.Projects))
+	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p Page) ([]Project, []byte, error) { return PathsProjects(v, p) }))
 	for _, p := range all {
 		filter := drawFilter(t, p)
 		require.Equal(t, p.current(filter),
-			pages(t, limit, func(page Page) ([]PathRow, []byte, error) { return v.Paths(ctx, p.name, filter, page) }))
+			pages(t, limit, func(page Page) ([]PathRow, []byte, error) { return PathsList(ctx, v, p.name, filter, page) }))
 		require.Equal(t, p.buildList(),
-			pages(t, limit, func(page Page) ([]Build, []byte, error) { return v.Builds(ctx, p.name, page) }))
+			pages(t, limit, func(page Page) ([]Build, []byte, error) { return PathsBuilds(ctx, v, p.name, page) }))
 		require.Equal(t, p.collisions(),
-			pages(t, limit, func(page Page) ([]Collision, []byte, error) { return v.Collisions(ctx, p.name, page) }))
+			pages(t, limit, func(page Page) ([]Collision, []byte, error) { return PathsCollisions(ctx, v, p.name, page) }))
 		for _, build := range p.builds {
 			require.Equal(t, p.gone(build),
-				pages(t, limit, func(page Page) ([]PathRow, []byte, error) { return v.Gone(ctx, p.name, build, page) }))
+				pages(t, limit, func(page Page) ([]PathRow, []byte, error) { return PathsGone(ctx, v, p.name, build, page) }))
 		}
 		for _, path := range p.paths {
 			require.Equal(t, path.versions,
 				pages(t, limit, func(page Page) ([]PathVersion, []byte, error) {
-					return v.PathHistory(ctx, p.name, path.id, page)
+					return PathsHistory(ctx, v, p.name, path.id, page)
 				}))
-			now, found, err := v.Path(p.name, path.id)
+			now, found, err := PathsGet(v, p.name, path.id)
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, path.current().Path, now)
 			for _, version := range path.versions {
 				if version.Kind == record.PathFingerprint {
-					change, err := v.ChangeOf(ctx, version.Event)
+					change, err := PathsChangeOf(ctx, v, version.Event)
 					require.NoError(t, err)
 					require.Equal(t, version.PathChange, change)
 				}
@@ -130,7 +130,7 @@ func comparePathCounts(t *rapid.T, f *Follower, all []*naiveProject) {
 			}
 		}
 	}
-	counted := f.published.Load().counts()
+	counted := countsOf(f)
 	for _, category := range Categories {
 		require.Equal(t, want[category], counted[seriesOf(pathChangesTotal, string(category))], category)
 	}
@@ -168,7 +168,7 @@ func TestRealPathsByBuild(t *testing.T) {
 	f, log := folded(t, bodies...)
 	var got []build
 	for _, b := range pages(t, 3, func(p Page) ([]Build, []byte, error) {
-		return viewed(t, f, log.head.Size).Builds(t.Context(), "NaNoWriMo2025", p)
+		return PathsBuilds(t.Context(), viewed(t, f, log.head.Size), "NaNoWriMo2025", p)
 	}) {
 		got = append(got, build{b.Name, b.New, b.Modified, b.Unchanged})
 	}

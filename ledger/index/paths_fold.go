@@ -8,58 +8,50 @@ import (
 // the rows, after which nothing is stored.
 
 // pathState is the present state of a path; false if it has none.
-func (f *fold) pathState(path rowstore.Identity) (pathState, bool) {
-	_, value, found := f.rows.Newest(pathStates, path[:])
+func (f *pathsDeriver) pathState(path rowstore.Identity) (pathState, bool) {
+	_, value, found := f.Rows.Newest(pathStates, path[:])
 	if !found {
 		return pathState{}, false
 	}
-	return decodeRow(f, value, decodePathState), true
+	return rowstore.Decode(&f.Rows, value, decodePathState), true
 }
 
 // pathHolder is the path that holds a path_id, and its first record.
-func (f *fold) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
+func (f *pathsDeriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
 	row := rowstore.Identify(project, id)
-	first, value, held := f.rows.Newest(pathHolders, row[:])
+	first, value, held := f.Rows.Newest(pathHolders, row[:])
 	copy(path[:], value)
 	return first, path, held
 }
 
-func (f *fold) pathsState(project rowstore.Identity) pathsState {
-	_, value, found := f.rows.Newest(projectPaths, project[:])
+func (f *pathsDeriver) pathsState(project rowstore.Identity) pathsState {
+	_, value, found := f.Rows.Newest(projectPaths, project[:])
 	if !found {
 		return pathsState{}
 	}
-	return decodeRow(f, value, decodePathsState)
+	return rowstore.Decode(&f.Rows, value, decodePathsState)
 }
 
 // buildState is the present state of a build, a new one if it has none.
-func (f *fold) buildState(project rowstore.Identity, number uint64) buildState {
-	_, value, found := f.rows.Newest(builds, buildRow(project, number))
+func (f *pathsDeriver) buildState(project rowstore.Identity, number uint64) buildState {
+	_, value, found := f.Rows.Newest(builds, buildRow(project, number))
 	if !found {
 		return buildState{}
 	}
-	return decodeRow(f, value, decodeBuildState)
+	return rowstore.Decode(&f.Rows, value, decodeBuildState)
 }
 
 // inBuild reports whether a build has a path.
-func (f *fold) inBuild(path rowstore.Identity, number uint64) bool {
-	_, _, found := f.rows.Newest(buildPaths, buildRow(path, number))
+func (f *pathsDeriver) inBuild(path rowstore.Identity, number uint64) bool {
+	_, _, found := f.Rows.Newest(buildPaths, buildRow(path, number))
 	return found
 }
 
 // number is a row that is one number; 0 if there is none.
-func (f *fold) number(d rowstore.Dimension, row rowstore.Identity) uint64 {
-	_, value, found := f.rows.Newest(d, row[:])
+func (f *pathsDeriver) number(d rowstore.Dimension, row rowstore.Identity) uint64 {
+	_, value, found := f.Rows.Newest(d, row[:])
 	if !found {
 		return 0
 	}
-	return decodeRow(f, value, rowstore.DecodeNumber)
-}
-
-func decodeRow[S any](f *fold, value []byte, decode func([]byte) (S, error)) S {
-	s, err := decode(value)
-	if err != nil {
-		f.rows.Fail("%w", err)
-	}
-	return s
+	return rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
 }

@@ -58,19 +58,19 @@ type PathFilter struct {
 	Build     *string // that of the path's latest record
 }
 
-// Path is the path of a project that has that path_id; false if none has.
-func (v *View) Path(project, pathID string) (Path, bool, error) {
-	_, state, err := v.pathByID(project, pathID)
+// PathsGet is the path of a project that has that path_id; false if none has.
+func PathsGet(v *View, project, pathID string) (Path, bool, error) {
+	_, state, err := pathByID(v, project, pathID)
 	if err != nil || state == nil {
 		return Path{}, false, err
 	}
 	return state.path(), true, nil
 }
 
-// ChangeOf is what follows from all that came before event seq, which is a path
+// PathsChangeOf is what follows from all that came before event seq, which is a path
 // fingerprint; ErrNoPath if it is another kind of event.
-func (v *View) ChangeOf(ctx context.Context, seq uint64) (PathChange, error) {
-	e, err := v.event(ctx, seq)
+func PathsChangeOf(ctx context.Context, v *View, seq uint64) (PathChange, error) {
+	e, err := v.Event(ctx, seq)
 	if err != nil {
 		return PathChange{}, err
 	}
@@ -78,22 +78,22 @@ func (v *View) ChangeOf(ctx context.Context, seq uint64) (PathChange, error) {
 		return PathChange{}, fmt.Errorf("event %d as a path fingerprint: %w", seq, ErrNoPath)
 	}
 	p := e.Path()
-	state, err := v.pathState(rowstore.Identify(p.Project, p.Route), seq+1)
+	state, err := pathAt(v, rowstore.Identify(p.Project, p.Route), seq+1)
 	return state.path().PathChange, err
 }
 
-// Paths are the paths of a project as their latest records say, in the reverse
+// PathsList are the paths of a project as their latest records say, in the reverse
 // order of first appearance. A page may have fewer rows than its limit, even none,
 // before the end: it stops after 20 keys for each row of the limit.
 // ErrNoPath if there is no such project, or no such build of it.
-func (v *View) Paths(ctx context.Context, project string, filter PathFilter, page Page) ([]PathRow, []byte, error) {
-	if err := v.hasProject(project); err != nil {
+func PathsList(ctx context.Context, v *View, project string, filter PathFilter, page Page) ([]PathRow, []byte, error) {
+	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
 	var build uint64
 	if filter.Build != nil {
 		var err error
-		if build, err = v.buildNumber(project, *filter.Build); err != nil {
+		if build, err = buildNumberOf(v, project, *filter.Build); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -103,11 +103,11 @@ func (v *View) Paths(ctx context.Context, project string, filter PathFilter, pag
 		if err != nil {
 			return nil, err
 		}
-		state, err := v.pathState(paths.path, v.Size())
+		state, err := pathAt(v, paths.path, v.Size())
 		if err != nil || !filter.has(&state) || filter.Build != nil && state.build != build {
 			return nil, err
 		}
-		return v.pathRow(ctx, &state)
+		return readRow(ctx, v, &state)
 	})
 }
 
@@ -116,10 +116,10 @@ func (f *PathFilter) has(s *pathState) bool {
 		(f.Validated == nil || *f.Validated == s.validated)
 }
 
-// PathHistory is what the records and validations of a path made of it, the oldest
+// PathsHistory is what the records and validations of a path made of it, the oldest
 // first. ErrNoPath if no path of the project has that path_id.
-func (v *View) PathHistory(ctx context.Context, project, pathID string, page Page) ([]PathVersion, []byte, error) {
-	path, state, err := v.pathByID(project, pathID)
+func PathsHistory(ctx context.Context, v *View, project, pathID string, page Page) ([]PathVersion, []byte, error) {
+	path, state, err := pathByID(v, project, pathID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,14 +132,14 @@ func (v *View) PathHistory(ctx context.Context, project, pathID string, page Pag
 			return nil, err
 		}
 		if r.Seq == state.record {
-			recorded, err := v.pathRow(ctx, &state)
+			recorded, err := readRow(ctx, v, &state)
 			if err != nil {
 				return nil, err
 			}
 			return &PathVersion{PathRow: *recorded, Event: r.Seq, Kind: record.PathFingerprint}, nil
 		}
 		version := &PathVersion{PathRow: PathRow{Path: state.path()}, Event: r.Seq, Kind: record.PathValidated}
-		e, err := v.event(ctx, r.Seq)
+		e, err := v.Event(ctx, r.Seq)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (v *View) PathHistory(ctx context.Context, project, pathID string, page Pag
 }
 
 // pathByID is the path that holds a path_id, and its state; nil if none does.
-func (v *View) pathByID(project, pathID string) (rowstore.Identity, *pathState, error) {
+func pathByID(v *View, project, pathID string) (rowstore.Identity, *pathState, error) {
 	id := rowstore.Identify([]byte(project), []byte(pathID))
 	_, value, found, err := v.Newest(pathHolders, id[:])
 	if err != nil || !found {
@@ -160,12 +160,12 @@ func (v *View) pathByID(project, pathID string) (rowstore.Identity, *pathState, 
 	if r.Identity(&path); r.Bad {
 		return rowstore.Identity{}, nil, r.Err("a path_id", value)
 	}
-	state, err := v.pathState(path, v.Size())
+	state, err := pathAt(v, path, v.Size())
 	return path, &state, err
 }
 
-// pathState is the state of a path that has one at a size, for the caller to keep.
-func (v *View) pathState(path rowstore.Identity, size uint64) (pathState, error) {
+// pathAt is the state of a path that has one at a size, for the caller to keep.
+func pathAt(v *View, path rowstore.Identity, size uint64) (pathState, error) {
 	_, value, found, err := v.NewestBelow(pathStates, path[:], size)
 	if err != nil {
 		return pathState{}, err
@@ -186,9 +186,9 @@ func (s *pathState) path() Path {
 	}
 }
 
-// pathRow completes a state from the event of its record.
-func (v *View) pathRow(ctx context.Context, s *pathState) (*PathRow, error) {
-	e, err := v.event(ctx, s.record)
+// readRow completes a state from the event of its record.
+func readRow(ctx context.Context, v *View, s *pathState) (*PathRow, error) {
+	e, err := v.Event(ctx, s.record)
 	if err != nil {
 		return nil, err
 	}

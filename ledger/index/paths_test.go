@@ -104,24 +104,24 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 		1: change(New, false, false), 3: change(Unchanged, true, true), 4: change(New, false, false),
 		5: change(Modified, false, false), 7: change(Modified, false, false), 9: change(Unchanged, true, false),
 	} {
-		got, err := viewed(t, f, 12).ChangeOf(t.Context(), seq)
+		got, err := PathsChangeOf(t.Context(), viewed(t, f, 12), seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
 	v := viewed(t, f, 9)
 	for _, seq := range []uint64{0, 2, 9} {
-		_, err := v.ChangeOf(t.Context(), seq)
+		_, err := PathsChangeOf(t.Context(), v, seq)
 		require.ErrorIs(t, err, ErrNoPath, "event %d", seq)
 	}
-	path, found, err := v.Path("p", id)
+	path, found, err := PathsGet(v, "p", id)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, Path{PathChange: change(Modified, true, false), Seq: 7}, path)
-	_, found, err = v.Path("r", id)
+	_, found, err = PathsGet(v, "r", id)
 	require.NoError(t, err)
 	require.False(t, found)
 
-	counted := f.published.Load().counts()
+	counted := countsOf(f)
 	for _, category := range Categories {
 		require.Equal(t, uint64(2), counted[seriesOf(pathChangesTotal, string(category))])
 	}
@@ -138,12 +138,12 @@ func TestPathIDsCollide(t *testing.T) {
 		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // 5: another one
 	)
 	v := viewed(t, f, log.head.Size)
-	collisions := pages(t, 1, func(p Page) ([]Collision, []byte, error) { return v.Collisions(t.Context(), "p", p) })
+	collisions := pages(t, 1, func(p Page) ([]Collision, []byte, error) { return PathsCollisions(t.Context(), v, "p", p) })
 	require.Equal(t, []Collision{{
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
 		Held: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
 	}}, collisions)
-	require.Equal(t, uint64(1), f.published.Load().counts()[seriesOf(collisionsTotal)])
+	require.Equal(t, uint64(1), countsOf(f)[seriesOf(collisionsTotal)])
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := postingOf(pathIDName, []byte(id))
@@ -195,14 +195,14 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
 		v := viewed(t, f, size)
 		var gone []uint64
-		for _, build := range pages(t, 1, func(p Page) ([]Build, []byte, error) { return v.Builds(t.Context(), "p", p) }) {
+		for _, build := range pages(t, 1, func(p Page) ([]Build, []byte, error) { return PathsBuilds(t.Context(), v, "p", p) }) {
 			gone = append(gone, build.Gone)
-			lost := pages(t, 1, func(p Page) ([]PathRow, []byte, error) { return v.Gone(t.Context(), "p", build.Name, p) })
+			lost := pages(t, 1, func(p Page) ([]PathRow, []byte, error) { return PathsGone(t.Context(), v, "p", build.Name, p) })
 			require.Len(t, lost, int(build.Gone))
 		}
 		require.Equal(t, want, gone, "size %d", size)
 	}
-	builds, next, err := viewed(t, f, log.head.Size).Builds(t.Context(), "p", Page{Limit: 3})
+	builds, next, err := PathsBuilds(t.Context(), viewed(t, f, log.head.Size), "p", Page{Limit: 3})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
@@ -214,22 +214,22 @@ func TestPathsThatAreNotThere(t *testing.T) {
 	v, ctx, p := viewed(t, f, 2), t.Context(), Page{Limit: 1}
 	other := "2"
 	for name, query := range map[string]func() error{
-		"project":             func() error { _, _, err := v.Paths(ctx, "q", PathFilter{}, p); return err },
-		"build":               func() error { _, _, err := v.Paths(ctx, "p", PathFilter{Build: &other}, p); return err },
-		"project's builds":    func() error { _, _, err := v.Builds(ctx, "q", p); return err },
-		"project's conflicts": func() error { _, _, err := v.Collisions(ctx, "q", p); return err },
-		"build's":             func() error { _, _, err := v.Gone(ctx, "p", "2", p); return err },
-		"history":             func() error { _, _, err := v.PathHistory(ctx, "p", "00000000", p); return err },
+		"project":             func() error { _, _, err := PathsList(ctx, v, "q", PathFilter{}, p); return err },
+		"build":               func() error { _, _, err := PathsList(ctx, v, "p", PathFilter{Build: &other}, p); return err },
+		"project's builds":    func() error { _, _, err := PathsBuilds(ctx, v, "q", p); return err },
+		"project's conflicts": func() error { _, _, err := PathsCollisions(ctx, v, "q", p); return err },
+		"build's":             func() error { _, _, err := PathsGone(ctx, v, "p", "2", p); return err },
+		"history":             func() error { _, _, err := PathsHistory(ctx, v, "p", "00000000", p); return err },
 	} {
 		require.ErrorIs(t, query(), ErrNoPath, name)
 	}
 	for _, after := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 1<<63)} {
 		p := Page{Limit: 1, After: after}
-		_, _, err := v.Paths(ctx, "p", PathFilter{}, p)
+		_, _, err := PathsList(ctx, v, "p", PathFilter{}, p)
 		require.ErrorIs(t, err, ErrPosition)
-		_, _, err = v.Builds(ctx, "p", p)
+		_, _, err = PathsBuilds(ctx, v, "p", p)
 		require.ErrorIs(t, err, ErrPosition)
-		_, _, err = v.PathHistory(ctx, "p", "0cc175b9", p)
+		_, _, err = PathsHistory(ctx, v, "p", "0cc175b9", p)
 		require.ErrorIs(t, err, ErrPosition)
 	}
 }
@@ -242,16 +242,16 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	}
 	f, log := folded(t, bodies...)
 	v := viewed(t, f, log.head.Size)
-	rows, next, err := v.Paths(t.Context(), "p", PathFilter{Category: Modified}, Page{Limit: 1})
+	rows, next, err := PathsList(t.Context(), v, "p", PathFilter{Category: Modified}, Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NotNil(t, next)
 	require.Less(t, v.Touched(), 30)
 	require.Empty(t, pages(t, 1, func(p Page) ([]PathRow, []byte, error) {
-		return v.Paths(t.Context(), "p", PathFilter{Category: Modified}, p)
+		return PathsList(t.Context(), v, "p", PathFilter{Category: Modified}, p)
 	}))
 	v = viewed(t, f, log.head.Size)
-	rows, next, err = v.Paths(t.Context(), "p", PathFilter{}, Page{Limit: 400})
+	rows, next, err = PathsList(t.Context(), v, "p", PathFilter{}, Page{Limit: 400})
 	require.NoError(t, err)
 	require.Len(t, rows, 400)
 	require.Nil(t, next)

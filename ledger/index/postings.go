@@ -2,12 +2,14 @@ package index
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"slices"
 	"strings"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
 )
 
 // posting is one value that an event is found by.
@@ -156,21 +158,118 @@ func (v *values) collectIPC(known *identities, e *event.Event, ipc *event.IPC) {
 	v.add(modelName, ipc.Model)
 }
 
-// writePostings writes a row for every value collected, once, what the record is
-// to its producer, and when it occurred. run is nil unless the record is an IPC run.
-func (f *fold) writePostings(e *drawn, run *run) {
-	f.producer(&e.Event)
+// recordsDeriver keeps the values that records are found by, when they occurred, and their
+// states.
+type recordsDeriver struct {
+	*Fold
+	grouping  grouper
+	restaters []restater
+
+	known identities // of the goroutine that prepares
+	kept  []byte     // scratch of that one
+	value []byte     // scratch
+}
+
+// grouper writes the postings whose runs are groups: they are versions of these.
+type grouper interface {
+	// begin is called before any posting of a record is written.
+	begin(ctx context.Context, e *Event) error
+	// group writes the version that the record makes of one of its groups.
+	group(e *Event, p posting)
+}
+
+// restater changes what follows from the state of a record.
+type restater interface {
+	// restate is called before anything of the change is written.
+	restate(ctx context.Context, c restatement) error
+}
+
+// restatement is a change of a record's state to another.
+type restatement struct {
+	event, target *event.Event
+	from, to      string
+}
+
+// groupBy has the versions of groups written by another deriver.
+func (f *recordsDeriver) groupBy(g grouper) { f.grouping = g }
+
+// onRestate has a deriver hear of changes of state.
+func (f *recordsDeriver) onRestate(r restater) { f.restaters = append(f.restaters, r) }
+
+// Derive implements Deriver.
+func (f *recordsDeriver) Derive(ctx context.Context, e *Event) error {
+	switch {
+	case e.Kind.IsRecord():
+		return f.writePostings(ctx, e)
+	case e.Kind == record.RecordStateChanged:
+		return f.stateChanged(ctx, &e.Event)
+	case e.Kind == record.ContentRedacted:
+		f.redacted(&e.Event)
+	}
+	return nil
+}
+
+// Prepare implements Preparer: it finds what a record is found by, but for what depends on
+// other events, and keeps what an IPC record says: mostly late ones are asked for.
+func (f *recordsDeriver) Prepare(e *Event) {
+	v := Prepared[values](e)
+	switch e.Kind {
+	case record.IPCRecord:
+		v.collectIPC(&f.known, &e.Event, &e.IPC)
+	case record.RunDAG:
+		v.collect(&f.known, &e.Event)
+		for _, stage := range e.DAG.Stages {
+			v.add(stagePrefix+string(stage.Name), stage.Hash)
+		}
+	case record.CitationSet:
+		v.collect(&f.known, &e.Event)
+		v.add(subjectName, e.Set.Subject)
+	case record.PathFingerprint:
+		v.collect(&f.known, &e.Event)
+		v.addRecurring(projectName, e.Path.Project)
+		v.addRecurring(buildName, e.Path.Build)
+	default: // no record
+		return
+	}
+	v.addProducer(&e.Event)
+	v.addMismatches(&e.Event)
+	v.settle()
+	if e.Kind == record.IPCRecord && f.Cache.Enabled() {
+		said, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
+		f.kept = listed.appendKept(said.appendKept(f.kept[:0], e.EntryBytes), &said)
+		f.Cache.Keep(e.Seq, f.kept)
+	}
+}
+
+// writePostings writes a row for every value of a record, once, and when it occurred.
+func (f *recordsDeriver) writePostings(ctx context.Context, e *Event) error {
+	if err := f.grouping.begin(ctx, e); err != nil {
+		return err
+	}
 	f.occurred(&e.Event)
 	flags := []byte{isRecord}
-	for i, p := range e.values.postings {
+	all := Prepared[values](e).postings
+	for i, p := range all {
 		switch {
-		case slices.Contains(e.values.postings[:i], p):
+		case slices.Contains(all[:i], p):
 		case p.family != (rowstore.Identity{}):
-			f.group(e.Seq, p, run)
+			f.grouping.group(e, p)
 		case p.recurs:
-			f.rows.Put(postings, p.id[:], e.Seq, flags)
+			f.Rows.Put(postings, p.id[:], e.Seq, flags)
 		default:
-			f.rows.Write(postings, p.id[:], e.Seq, flags)
+			f.Rows.Write(postings, p.id[:], e.Seq, flags)
 		}
 	}
+	return nil
+}
+
+// Post has an event found by a value beside those that every event of its kind has.
+func post(f *Fold, id rowstore.Identity, seq uint64) {
+	f.Rows.Write(postings, id[:], seq, []byte{isRecord})
+}
+
+// redacted makes a redaction one that lists find by its kind. Nothing else follows
+// from it: answers are derived from entries alone (2.6).
+func (f *recordsDeriver) redacted(e *event.Event) {
+	post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"math"
 	"math/bits"
 
@@ -44,34 +45,48 @@ func (v *values) addProducer(e *event.Event) {
 	}
 }
 
+// producersDeriver keeps which of their numbers producers have delivered.
+type producersDeriver struct {
+	*Fold
+	value []byte // scratch
+}
+
+// Derive implements Deriver.
+func (f *producersDeriver) Derive(_ context.Context, e *Event) error {
+	if e.Kind.IsRecord() {
+		f.producer(&e.Event)
+	}
+	return nil
+}
+
 // producer folds which of its producer's numbers a record delivers.
-func (f *fold) producer(e *event.Event) {
+func (f *producersDeriver) producer(e *event.Event) {
 	id, number := e.Producer()
 	if id == nil {
 		return
 	}
 	producer := rowstore.Identify(id)
 	state := producerState{next: 1}
-	if _, value, found := f.rows.Newest(producerStates, producer[:]); found {
-		state = decodeRow(f, value, decodeProducerState)
+	if _, value, found := f.Rows.Newest(producerStates, producer[:]); found {
+		state = rowstore.Decode(&f.Rows, value, decodeProducerState)
 	} else {
-		f.rows.Write(producerList, onlyRow, e.Seq, id)
+		f.Rows.Write(producerList, onlyRow, e.Seq, id)
 	}
 	before := state.missing()
 	if !f.deliver(e.Seq, producer, &state, number) {
 		state.repeats++
 		f.value = rowstore.AppendNumbers(f.value[:0], number)
-		f.rows.Write(producerRepeats, producer[:], e.Seq, f.value)
-		f.count(seriesOf(producerDuplicatesTotal), 1)
+		f.Rows.Write(producerRepeats, producer[:], e.Seq, f.value)
+		f.Counters.add(seriesOf(producerDuplicatesTotal), 1)
 	}
 	f.value = state.append(f.value[:0])
-	f.rows.Put(producerStates, producer[:], e.Seq, f.value)
+	f.Rows.Put(producerStates, producer[:], e.Seq, f.value)
 	f.missing(e.Seq, before, state.missing())
 }
 
 // deliver notes that event seq delivers a number, and says whether it is the first
 // that does. Only numbers above the lowest that is missing go into the set.
-func (f *fold) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
+func (f *producersDeriver) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
 	switch {
 	case number == 0:
 		first := s.zero == 0
@@ -94,18 +109,18 @@ func (f *fold) deliver(seq uint64, producer rowstore.Identity, s *producerState,
 }
 
 // addNumber adds to the set of a producer, and says whether that is new in it.
-func (f *fold) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
+func (f *producersDeriver) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	return addNumber(number, func(level byte, n uint64) block {
 		return f.numberBlock(blockRow(row[:0], producer, level, n))
 	}, func(level byte, n uint64, b *block) {
 		f.value = b.append(f.value[:0])
-		f.rows.Put(producerNumbers, blockRow(row[:0], producer, level, n), seq, f.value)
+		f.Rows.Put(producerNumbers, blockRow(row[:0], producer, level, n), seq, f.value)
 	})
 }
 
 // missingFrom is the lowest number from another on that is not in a producer's set.
-func (f *fold) missingFrom(producer rowstore.Identity, number uint64) uint64 {
+func (f *producersDeriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
 		return f.numberBlock(blockRow(row[:0], producer, level, n)), nil
@@ -113,36 +128,36 @@ func (f *fold) missingFrom(producer rowstore.Identity, number uint64) uint64 {
 	return number
 }
 
-func (f *fold) numberBlock(row []byte) block {
-	_, value, found := f.rows.Newest(producerNumbers, row)
+func (f *producersDeriver) numberBlock(row []byte) block {
+	_, value, found := f.Rows.Newest(producerNumbers, row)
 	if !found {
 		return block{}
 	}
-	return decodeRow(f, value, decodeBlock)
+	return rowstore.Decode(&f.Rows, value, decodeBlock)
 }
 
 // missing has what is missing of one producer go from one count to another in the
 // sum over all, which has 128 bits: a single record can skip nearly 2^63 numbers. The
 // gauge shows 2^64-1 for a sum beyond it.
-func (f *fold) missing(seq, before, after uint64) {
+func (f *producersDeriver) missing(seq, before, after uint64) {
 	if before == after {
 		return
 	}
 	var high, low uint64
-	if _, value, found := f.rows.Newest(producersMissing, onlyRow); found {
+	if _, value, found := f.Rows.Newest(producersMissing, onlyRow); found {
 		r := rowstore.ValueReader{Rest: value}
 		r.Numbers(&high, &low)
 		if err := r.Err("what producers miss", value); err != nil {
-			f.rows.Fail("%w", err)
+			f.Rows.Fail("%w", err)
 		}
 	}
 	low, borrow := bits.Sub64(low, before, 0)
 	low, carry := bits.Add64(low, after, 0)
 	high += carry - borrow
 	f.value = rowstore.AppendNumbers(f.value[:0], high, low)
-	f.rows.Put(producersMissing, onlyRow, seq, f.value)
+	f.Rows.Put(producersMissing, onlyRow, seq, f.value)
 	if high > 0 {
 		low = math.MaxUint64
 	}
-	f.counters.set(f.counters.place(seriesOf(producerMissing)), low)
+	f.Counters.set(seriesOf(producerMissing), low)
 }

@@ -29,20 +29,20 @@ type Duplicate struct {
 	FirstSeq uint64 // of the first record of that number
 }
 
-// Producers lists those who number their records, in the reverse order of first
+// ProducersList lists those who number their records, in the reverse order of first
 // appearance.
-func (v *View) Producers(page Page) ([]Producer, []byte, error) {
+func ProducersList(v *View, page Page) ([]Producer, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
-		p, _, err := v.producer(string(r.Value))
+		p, _, err := readProducer(v, string(r.Value))
 		return &p, err
 	})
 }
 
-// Producer is what a producer has delivered, its gaps in the order of numbers and its
+// ProducersGet is what a producer has delivered, its gaps in the order of numbers and its
 // duplicates newest first, both from a page's position on and as many as its limit
 // each. storage.ErrNotFound if no record names it.
-func (v *View) Producer(id string, page Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
-	p, first, err := v.producer(id)
+func ProducersGet(v *View, id string, page Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
+	p, first, err := readProducer(v, id)
 	if err != nil {
 		return p, nil, nil, nil, err
 	}
@@ -55,19 +55,19 @@ func (v *View) Producer(id string, page Page) (p Producer, gaps []Gap, duplicate
 		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	}
-	gaps, first, err = v.gaps(&p, first, page.Limit)
+	gaps, first, err = gapsOf(v, &p, first, page.Limit)
 	if err != nil {
 		return p, nil, nil, nil, err
 	}
-	duplicates, below, err = v.duplicates(id, min(below, v.Size()), page.Limit)
+	duplicates, below, err = duplicatesOf(v, id, min(below, v.Size()), page.Limit)
 	if first > 0 || below > 0 {
 		next = rowstore.AppendSeq(rowstore.AppendSeq(nil, first), below)
 	}
 	return p, gaps, duplicates, next, err
 }
 
-// producer is a producer, and the lowest number that it has not delivered.
-func (v *View) producer(id string) (Producer, uint64, error) {
+// readProducer is a producer, and the lowest number that it has not delivered.
+func readProducer(v *View, id string) (Producer, uint64, error) {
 	row := rowstore.Identify([]byte(id))
 	seq, value, found, err := v.Newest(producerStates, row[:])
 	if err == nil && !found {
@@ -83,13 +83,13 @@ func (v *View) producer(id string) (Producer, uint64, error) {
 	}, s.next, err
 }
 
-// gaps are those of a producer from a number on, which is not below the lowest that
+// gapsOf are those of a producer from a number on, which is not below the lowest that
 // is missing. next is where to go on; 0 at the end, and to begin at 0 is the end.
-func (v *View) gaps(p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
+func gapsOf(v *View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
 	if from == 0 {
 		return nil, 0, nil
 	}
-	read := v.numberBlocks(rowstore.Identify([]byte(p.ID)))
+	read := numberBlocks(v, rowstore.Identify([]byte(p.ID)))
 	for from = max(from, p.CompleteTo+1); from < p.Highest; {
 		if len(gaps) == limit {
 			return gaps, from, nil
@@ -114,7 +114,7 @@ func (v *View) gaps(p *Producer, from uint64, limit int) (gaps []Gap, next uint6
 }
 
 // numberBlocks reads the blocks of a producer's numbers, each of them once.
-func (v *View) numberBlocks(producer rowstore.Identity) func(level byte, n uint64) (block, error) {
+func numberBlocks(v *View, producer rowstore.Identity) func(level byte, n uint64) (block, error) {
 	blocks := make(map[string]block)
 	return func(level byte, n uint64) (block, error) {
 		row := blockRow(nil, producer, level, n)
@@ -131,9 +131,9 @@ func (v *View) numberBlocks(producer rowstore.Identity) func(level byte, n uint6
 	}
 }
 
-// duplicates are those of a producer below an event, newest first; next is 0 at the
+// duplicatesOf are those of a producer below an event, newest first; next is 0 at the
 // end, and to begin at 0 is the end.
-func (v *View) duplicates(id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
+func duplicatesOf(v *View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
 	producer := rowstore.Identify([]byte(id))
 	for r, err := range v.Descend(producerRepeats, producer[:], below) {
 		if err != nil {
@@ -146,7 +146,7 @@ func (v *View) duplicates(id string, below uint64, limit int) (duplicates []Dupl
 		if err != nil {
 			return nil, 0, err
 		}
-		first, err := v.firstOf(producerSeqName, producerSeqText([]byte(id), number))
+		first, err := firstOf(v, producerSeqName, producerSeqText([]byte(id), number))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -156,7 +156,7 @@ func (v *View) duplicates(id string, below uint64, limit int) (duplicates []Dupl
 }
 
 // firstOf is the first event that is found by a value; 0 if there is none.
-func (v *View) firstOf(name string, value []byte) (uint64, error) {
+func firstOf(v *View, name string, value []byte) (uint64, error) {
 	id := rowstore.Identify([]byte(name), value)
 	for r, err := range v.Ascend(postings, id[:], 0) {
 		return r.Seq, err

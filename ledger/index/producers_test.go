@@ -33,7 +33,7 @@ func delivered(t tester, v *View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery
 	for p := (Page{Limit: limit}); ; {
-		producer, gaps, duplicates, next, err := v.Producer(id, p)
+		producer, gaps, duplicates, next, err := ProducersGet(v, id, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(gaps), limit)
 		require.LessOrEqual(t, len(duplicates), limit)
@@ -131,7 +131,7 @@ func TestProducersEqualModel(t *testing.T) {
 			log.append(produced(few(t, "id", "a", "b", ""), drawNumber(t)))
 		}
 		c := testConfig(vfs.NewMem())
-		c.batchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
+		c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -149,10 +149,10 @@ func TestProducersEqualModel(t *testing.T) {
 				missing, repeated = addTo(missing, d.Missing), repeated+d.Duplicates
 			}
 			slices.Reverse(list)
-			require.Equal(t, list, pages(t, limit, v.Producers))
+			require.Equal(t, list, pages(t, limit, func(p Page) ([]Producer, []byte, error) { return ProducersList(v, p) }))
 			if size == log.head.Size {
-				require.Equal(t, missing, f.published.Load().counts()[seriesOf(producerMissing)])
-				require.Equal(t, repeated, f.published.Load().counts()[seriesOf(producerDuplicatesTotal)])
+				require.Equal(t, missing, countsOf(f)[seriesOf(producerMissing)])
+				require.Equal(t, repeated, countsOf(f)[seriesOf(producerDuplicatesTotal)])
 			}
 			require.NoError(t, v.Close())
 		}
@@ -222,7 +222,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	f := follow(t, s, log)
 	gauge := func() uint64 {
 		log.catchUp(f)
-		return f.published.Load().counts()[seriesOf(producerMissing)]
+		return countsOf(f)[seriesOf(producerMissing)]
 	}
 	for i, want := range []uint64{math.MaxInt64 - 1, math.MaxUint64 - 3, math.MaxUint64, math.MaxUint64} {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
@@ -251,15 +251,15 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 func TestUnknownProducers(t *testing.T) {
 	f, _ := folded(t, produced("a", 1), produced("a", 2), produced("a", 2))
 	v := viewed(t, f, 1)
-	_, _, _, _, err := v.Producer("a", Page{Limit: 1})
+	_, _, _, _, err := ProducersGet(v, "a", Page{Limit: 1})
 	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
-	list, next, err := v.Producers(Page{Limit: 1})
+	list, next, err := ProducersList(v, Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.Nil(t, next)
 	v = viewed(t, f, 4)
 	for _, position := range []string{"", "0123456789"} {
-		_, _, _, _, err = v.Producer("a", Page{Limit: 1, After: []byte(position)})
+		_, _, _, _, err = ProducersGet(v, "a", Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, ErrPosition)
 	}
 }

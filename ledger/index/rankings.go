@@ -4,10 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
-	"sync/atomic"
 
 	"colophon/internal/bloom"
-	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -60,15 +58,12 @@ func (g *group) scores() scores {
 type runsFold struct {
 	// changed are the groups that have changed since an event, and are not ranked yet: by
 	// the batch, which begins there, or by many, if they are ranked later.
-	changed    []change
-	since      uint64
-	rankedLate bool
-	known      *bloom.Filter // nil until it is first wanted
+	changed []change
+	since   uint64
+	known   *bloom.Filter // nil until it is first wanted
 	// knowsOutputs: the rows of outputs are among what is known, for there was no group when
 	// the fold began. They are too many to be read.
 	knowsOutputs bool
-	spare        *atomic.Int64 // of the store: bytes that known may take
-	decoder      event.Decoder
 	run          run // scratch
 }
 
@@ -88,8 +83,22 @@ func (r *runsFold) changes(p posting, g *group, joins bool) {
 	}
 }
 
-// rank brings so many of the groups that have changed to where they stand now.
-func (f *fold) rank(count int) {
+// BeginBatch implements Deferring.
+func (f *groupsDeriver) BeginBatch(from uint64) { f.runs.since = from }
+
+// Pending implements Deferring: it is the number of groups that are not ranked.
+func (f *groupsDeriver) Pending() int { return len(f.runs.changed) }
+
+// Release implements Releaser.
+func (f *groupsDeriver) Release() {
+	if f.runs.known != nil {
+		f.runs.known.Release()
+	}
+}
+
+// FlushPending implements Deferring: it brings so many of the groups that have changed to
+// where they stand now.
+func (f *groupsDeriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {
 		g := f.newestGroup(c.id)
@@ -98,12 +107,12 @@ func (f *fold) rank(count int) {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = rankKey(f.rows.Keys, f.value[:0], c.family, Ranking(i), c.before[i], g.all.first)
-				f.rows.Undo(f.value)
+				f.value = rankKey(f.Rows.Keys, f.value[:0], c.family, Ranking(i), c.before[i], g.all.first)
+				f.Rows.Undo(f.value)
 			}
 			if score != notRanked {
-				f.value = rankKey(f.rows.Keys, f.value[:0], c.family, Ranking(i), score, g.all.first)
-				f.rows.Set(f.value, nil)
+				f.value = rankKey(f.Rows.Keys, f.value[:0], c.family, Ranking(i), score, g.all.first)
+				f.Rows.Set(f.value, nil)
 			}
 		}
 	}

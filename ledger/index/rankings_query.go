@@ -12,21 +12,21 @@ import (
 // ErrNotRanked: rankings are of the live runs at the latest size only.
 var ErrNotRanked = errors.New("index: rankings are of the live runs at the latest size only")
 
-// RankedGroups lists groups in the order of a ranking: those that are in it, then all
+// GroupsListRanked lists groups in the order of a ranking: those that are in it, then all
 // others, those of several runs by the number of these, those of one by their first run
 // of any state, the newest first. The view must be the latest, and the filter be of live
 // runs: ErrNotRanked otherwise. A page may have fewer rows than there are, even none,
 // where few groups pass the filter; from one page to the next groups may have moved.
-func (v *View) RankedGroups(ctx context.Context, r Ranking, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
-	if v.Size() != v.latest || q.Any {
+func GroupsListRanked(ctx context.Context, v *View, r Ranking, q GroupQuery, p Page) (rows []Group, next []byte, err error) {
+	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotRanked
 	}
-	c, err := v.choice(q)
+	c, err := choiceOf(v, q)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r == RankedRecent {
-		return v.recentGroups(ctx, &c, p)
+		return listRecent(ctx, v, &c, p)
 	}
 	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), budget: v.Budget(p)}
 	at := 0
@@ -104,7 +104,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		w.view.Count(1, 0)
 		place := it.Key()[len(prefix):]
 		next = append(next[:1], place...)
-		id, err := w.view.memberAt(family, rowstore.VersionOf(place))
+		id, err := memberAt(w.view, family, rowstore.VersionOf(place))
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 
 // take appends a group if it is wanted and belongs to the list.
 func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) error {
-	g, err := w.view.group(id)
+	g, err := GroupAtSize(w.view, id)
 	if err != nil {
 		return err
 	}
@@ -154,14 +154,14 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 			return nil
 		}
 	}
-	w.rows, err = w.view.appendKnown(ctx, w.rows, &g, w.choice)
+	w.rows, err = appendKnown(ctx, w.view, w.rows, &g, w.choice)
 	return err
 }
 
-// recentGroups lists groups by their last live run, the latest first: those of
+// listRecent lists groups by their last live run, the latest first: those of
 // several runs out of their ranking, those of one, if they are wanted, out of the list
 // of all.
-func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Group, next []byte, err error) {
+func listRecent(ctx context.Context, v *View, q *choice, p Page) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
 	if p.After != nil {
@@ -171,7 +171,7 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Grou
 		}
 		below = min(below, after)
 	}
-	merged, err := v.recent(q, below)
+	merged, err := newRecent(v, q, below)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func (v *View) recentGroups(ctx context.Context, q *choice, p Page) (rows []Grou
 		}
 		below = seq
 		if id != (rowstore.Identity{}) {
-			if rows, err = v.appendGroup(ctx, rows, id, q); err != nil {
+			if rows, err = appendGroup(ctx, v, rows, id, q); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -206,7 +206,7 @@ type recent struct {
 	membersBelow uint64
 }
 
-func (v *View) recent(q *choice, below uint64) (*recent, error) {
+func newRecent(v *View, q *choice, below uint64) (*recent, error) {
 	keys, family := v.Keys, rowstore.Identify([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
 	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
@@ -239,7 +239,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	}
 	if rankedSeq >= member.Seq {
 		r.view.Count(1, 0)
-		id, err = r.view.memberAt(r.family, rowstore.VersionOf(r.ranked.Key()))
+		id, err = memberAt(r.view, r.family, rowstore.VersionOf(r.ranked.Key()))
 		r.ranked.Next()
 		return rankedSeq, id, true, err
 	}
@@ -247,7 +247,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 		return 0, id, false, err
 	}
 	r.membersBelow = member.Seq
-	g, err := r.view.group(id)
+	g, err := GroupAtSize(r.view, id)
 	if g.all.runs != 1 {
 		id = rowstore.Identity{}
 	}

@@ -28,7 +28,8 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	log, beside := newJournal(t, "default"), newJournal(t, "beside")
 	log.append(plains(t, 0, 50)...)
 	beside.append(plains(t, 50, 90)...)
-	s := openTest(t, testConfig(vfs.NewMem()))
+	files := vfs.NewMem()
+	s := openTest(t, testConfig(files))
 	f, other := follow(t, s, log), follow(t, s, beside)
 	log.catchUp(f)
 	beside.catchUp(other)
@@ -47,7 +48,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.ErrorIs(t, err, ErrRebuilding)
 	_, err = f.Find(t.Context(), log.hashes[0], 0)
 	require.ErrorIs(t, err, ErrRebuilding)
-	_, found, err := v.Group(t.Context(), RunQuery{Value{"model", "m"}, false})
+	_, found, err := GroupsGet(t.Context(), v, RunQuery{Value{"model", "m"}, false})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.NoError(t, v.Close())
@@ -62,7 +63,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	require.NoError(t, f.Err())
-	require.Equal(t, layout, string(read(t, s.config.rows.Files.(*vfs.MemFS), "index/LAYOUT")), "the next start need not build it anew")
+	require.Equal(t, Layout, string(read(t, files, "index/LAYOUT")), "the next start need not build it anew")
 	require.NoError(t, s.Close())
 }
 

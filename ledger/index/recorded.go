@@ -24,15 +24,15 @@ type recorded struct {
 }
 
 // mark notes when an event was recorded.
-func (f *fold) mark(e *event.Event) {
+func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%markedEvery
 	switch {
 	case at == 0:
-		f.rows.Set(recordedMarkKey(f.rows.Keys, nil, e.Time, e.Seq), nil)
+		f.Rows.Set(recordedMarkKey(f.Rows.Keys, nil, e.Time, e.Seq), nil)
 		*r = recorded{encoded: r.encoded[:0]}
 	case r.events != at: // the fold has just begun
-		if err := r.load(&f.rows, e.Seq); err != nil {
-			f.rows.Fail("%w", err)
+		if err := r.load(&f.Rows, e.Seq); err != nil {
+			f.Rows.Fail("%w", err)
 			return
 		}
 	}
@@ -62,10 +62,10 @@ func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 }
 
 // writeRecorded writes the times of the block, as far as it goes.
-func (f *fold) writeRecorded() {
+func (f *Fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
-		f.value = recordedBlockKey(f.rows.Keys, f.value[:0], (f.state.size)/markedEvery)
-		f.rows.Set(f.value, r.encoded)
+		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/markedEvery)
+		f.Rows.Set(f.value, r.encoded)
 		r.stored = r.events
 	}
 }
@@ -99,8 +99,8 @@ func (v *View) recordedIn(block uint64) (recordedTimesOf, error) {
 	return recordedTimesOf{rest: encoded}, err
 }
 
-// recordedAt is when an event was recorded that the view sees.
-func (v *View) recordedAt(seq uint64) (at time.Time, err error) {
+// RecordedAt is when an event was recorded that the view sees.
+func (v *View) RecordedAt(seq uint64) (at time.Time, err error) {
 	times, err := v.recordedIn(seq / markedEvery)
 	for n := uint64(0); err == nil && n <= seq%markedEvery; n++ {
 		at, err = times.next()

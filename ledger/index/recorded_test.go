@@ -20,7 +20,7 @@ func TestRecordedAt(t *testing.T) {
 		log.sameTime = rapid.Uint64Range(1, 3).Draw(t, "same time")
 		for range rapid.IntRange(1, 6).Draw(t, "starts") {
 			c := testConfig(files)
-			c.batchEvents = rapid.IntRange(1, 2*markedEvery).Draw(t, "events of a batch")
+			c.BatchEvents = rapid.IntRange(1, 2*markedEvery).Draw(t, "events of a batch")
 			s := openTest(t, c)
 			f := follow(t, s, log)
 			for range rapid.IntRange(1, 3).Draw(t, "commits") {
@@ -30,11 +30,11 @@ func TestRecordedAt(t *testing.T) {
 			v, err := f.Latest()
 			require.NoError(t, err)
 			for seq := range v.Size() {
-				at, err := v.recordedAt(seq)
+				at, err := v.RecordedAt(seq)
 				require.NoError(t, err)
 				require.Equal(t, time.UnixMicro(int64(seq/log.sameTime)).UTC(), at, "event %d of %d", seq, v.Size())
 			}
-			_, err = v.recordedAt(v.Size())
+			_, err = v.RecordedAt(v.Size())
 			require.ErrorIs(t, err, rowstore.ErrDamaged, "an event that is not folded has no time")
 			require.NoError(t, v.Close())
 			require.NoError(t, s.Close())

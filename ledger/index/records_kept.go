@@ -4,80 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"sync/atomic"
 	"time"
-
-	"github.com/VictoriaMetrics/fastcache"
 
 	"colophon/ledger/record"
 	"colophon/storage"
 )
-
-// keptRecords keeps what IPC records say, as their events have it: those that were folded
-// or read last. What a page of runs shows would else be read from all over the log. They
-// are in memory that is mapped apart from the runtime's (but on Windows). It is safe for
-// concurrent use; a nil one keeps none.
-type keptRecords struct{ cache *fastcache.Cache }
-
-// Of the memory, in bytes: it is used in parts of keptPart, beside which the cache takes up
-// to a fifth of that for where everything is.
-const (
-	keptPart  = 32 << 20
-	leastKept = keptPart / 5 * 6
-)
-
-// newKeptRecords takes so much memory, little by little; none if that is too little.
-func newKeptRecords(bytes int) *keptRecords {
-	if bytes < leastKept {
-		return nil
-	}
-	return &keptRecords{fastcache.New(bytes / leastKept * keptPart)}
-}
-
-// close gives the memory back. Nothing may be looked for any more.
-func (k *keptRecords) close() {
-	if k != nil {
-		k.cache.Reset()
-	}
-}
-
-// logs numbers the logs that are followed in this process.
-var logs atomic.Uint64
-
-// recordKey is that of an event of a log.
-type recordKey [16]byte
-
-func keyOfRecord(log, seq uint64) (key recordKey) {
-	binary.BigEndian.PutUint64(key[:8], log)
-	binary.BigEndian.PutUint64(key[8:], seq)
-	return key
-}
-
-// find appends the record at an event of a log, as keep encodes it, if it is kept.
-func (k *keptRecords) find(dst []byte, log, seq uint64) (encoded []byte, found bool) {
-	if k == nil {
-		return dst, false
-	}
-	key := keyOfRecord(log, seq)
-	return k.cache.HasGet(dst, key[:])
-}
-
-// keep keeps the record at an event of a log, the length of whose entry is size: as runs
-// and as lists show it. It encodes into dst, which it returns. Without memory to be had the
-// process ends, as it does where the runtime has none: the cache panics with its locks
-// held, and who recovered from that would leave all others waiting.
-func (k *keptRecords) keep(dst []byte, log, seq uint64, size int, r *IPCRecord, listed *Record) []byte {
-	dst = listed.appendKept(r.appendKept(dst, size), r)
-	defer func() {
-		if failed := recover(); failed != nil {
-			go panic(failed)
-			select {}
-		}
-	}()
-	key := keyOfRecord(log, seq)
-	k.cache.Set(key[:], dst)
-	return dst
-}
 
 // texts are all that a record says, but for its time.
 func (r *IPCRecord) texts() [13]*[]byte {

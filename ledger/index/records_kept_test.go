@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,15 +68,18 @@ func TestUsualHashes(t *testing.T) {
 	}
 }
 
-// unread is a log that nobody reads one entry of.
+// unread is a log of which single entries must not be read while that is forbidden.
 type unread struct {
 	storage.Reader
-	t tester
+	t         tester
+	forbidden *atomic.Bool
 }
 
-func (u unread) Entry(context.Context, uint64) ([]byte, error) {
-	require.Fail(u.t, "an entry was read")
-	return nil, nil
+func (u unread) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if u.forbidden.Load() {
+		require.Fail(u.t, "an entry was read")
+	}
+	return u.Reader.Entry(ctx, seq)
 }
 
 // Who asks about a run that was folded lately, or was asked about before, has it from
@@ -88,7 +92,7 @@ func TestRecordsAreKept(t *testing.T) {
 		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
 	c := testConfig(vfs.NewMem())
 	none := c
-	none.rows.Dir, none.recordsBytes = "another", leastKept-1
+	none.Rows.Dir, none.EventCacheBytes = "another", LeastEventCache-1
 
 	type answer struct {
 		IPCRecord
@@ -99,8 +103,8 @@ func TestRecordsAreKept(t *testing.T) {
 		v, err := f.View(log.head.Size)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, v.Close()) }()
-		if a.IPCRecord, err = v.IPCRecord(t.Context(), seq); err == nil {
-			a.listed, err = v.record(t.Context(), new(Filter), seq)
+		if a.IPCRecord, err = ReadIPCRecord(t.Context(), v, seq); err == nil {
+			a.listed, err = readRecord(t.Context(), v, new(Filter), seq)
 		}
 		a.touched, a.bytes = v.Touched(), v.EventBytes()
 		return a, err
@@ -109,7 +113,9 @@ func TestRecordsAreKept(t *testing.T) {
 	from := follow(t, plainly, log)
 	log.catchUp(from)
 	s := openTest(t, c)
-	f, err := s.Follow(log.name, unread{log.store, t})
+	forbidden := new(atomic.Bool)
+	forbidden.Store(true)
+	f, err := s.Follow(log.name, unread{log.store, t, forbidden})
 	require.NoError(t, err)
 	log.catchUp(f)
 	for seq := uint64(1); seq < log.head.Size; seq++ {
@@ -124,11 +130,13 @@ func TestRecordsAreKept(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c) // it has folded nothing, and so keeps nothing
-	f = follow(t, s, log)
+	forbidden.Store(false)
+	f, err = s.Follow(log.name, unread{log.store, t, forbidden})
+	require.NoError(t, err)
 	log.catchUp(f)
 	want, err := ask(f, 1)
 	require.NoError(t, err)
-	f.log = unread{log.store, t}
+	forbidden.Store(true)
 	got, err := ask(f, 1)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
@@ -136,12 +144,12 @@ func TestRecordsAreKept(t *testing.T) {
 	cancel()
 	v, err := f.Latest()
 	require.NoError(t, err)
-	_, err = v.IPCRecord(gone, 1)
+	_, err = ReadIPCRecord(gone, v, 1)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = v.record(gone, new(Filter), 1)
+	_, err = readRecord(gone, v, new(Filter), 1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, v.Close())
-	f.log = log.store
+	forbidden.Store(false)
 	_, err = ask(f, 0)
 	require.ErrorIs(t, err, storage.ErrNotFound, "no IPC record")
 	require.NoError(t, s.Close())
@@ -163,35 +171,10 @@ func TestRecordsAreOfALog(t *testing.T) {
 	for i, f := range followers {
 		v, err := f.Latest()
 		require.NoError(t, err)
-		r, err := v.IPCRecord(t.Context(), 0)
+		r, err := ReadIPCRecord(t.Context(), v, 0)
 		require.NoError(t, err)
 		require.Contains(t, string(logs[i].entries[0]), string(r.OutputHash))
 		require.NoError(t, v.Close())
 	}
 	require.NoError(t, s.Close())
-}
-
-// What there is no room for is forgotten, the oldest first, and read again.
-func TestKeptRecordsAreBounded(t *testing.T) {
-	k := newKeptRecords(leastKept)
-	defer k.close()
-	large := IPCRecord{RunID: make([]byte, 60_000)}
-	const count = 3 * keptPart / 60_000
-	for seq := range uint64(count) {
-		k.keep(nil, 1, seq, 7, &large, new(Record))
-	}
-	value := new(Record).appendKept(large.appendKept(nil, 7), &large)
-	found := 0
-	for seq := range uint64(count) {
-		if kept, ok := k.find(nil, 1, seq); ok {
-			require.Equal(t, value, kept)
-			found++
-		}
-	}
-	require.LessOrEqual(t, found*len(value), keptPart)
-	require.NotZero(t, found)
-	_, ok := k.find(nil, 1, count-1)
-	require.True(t, ok)
-	_, ok = k.find(nil, 2, count-1)
-	require.False(t, ok, "it is another log's")
 }

@@ -19,7 +19,7 @@ const noLimit = math.MaxUint64
 // is not running: it answers queries until it is closed or the store is, and the
 // ledger can be followed on from there when it is closed. Short of disk space it
 // fails with storage.ErrNoSpace. Cut short at any point, the next start begins again.
-func (s *Store) Refold(ctx context.Context, name string, log storage.Reader, size uint64, progress func(done uint64)) (*Follower, error) {
+func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
 		return nil, fmt.Errorf("folding ledger %q anew: %w", name, err)
@@ -33,7 +33,7 @@ func (s *Store) Refold(ctx context.Context, name string, log storage.Reader, siz
 }
 
 // addStopped makes a ledger's follower that never runs.
-func (s *Store) addStopped(name string, log storage.Reader) (*Follower, error) {
+func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.add(name, log)
@@ -74,8 +74,8 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.store.rows.Flush(); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.land()) }()
-	f.fold.runs.rankedLate = true
+	defer func() { err = errors.Join(err, f.flushPending()) }()
+	f.fold.late = true
 	for f.fold.state.size < f.limit {
 		if err := f.hasRoom(); err != nil {
 			return err
@@ -87,21 +87,21 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		if !more {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
-		if len(f.fold.runs.changed) >= f.store.config.mostChanged {
-			if err := f.rankChanged(ctx); err != nil {
+		if f.fold.pending() >= f.store.config.MostDeferred {
+			if err := f.storeDeferred(ctx); err != nil {
 				return err
 			}
 		}
 		progress(f.fold.state.size)
 	}
-	if err := f.rankChanged(ctx); err != nil {
+	if err := f.storeDeferred(ctx); err != nil {
 		return err
 	}
-	f.fold.runs.rankedLate = false
+	f.fold.late = false
 	if f.fold.state.size == 0 {
 		return nil
 	}
-	return f.storeRanked() // with the cursor of an index that is finished
+	return f.storeSome() // with the cursor of an index that is finished
 }
 
 // hasRoom is storage.ErrNoSpace if the disk is too full to go on.
@@ -113,27 +113,26 @@ func (f *Follower) hasRoom() error {
 	return err
 }
 
-// rankChanged ranks all groups that have changed. That is done seldom while an index is
-// built anew: most places in the rankings would be left again at once.
-func (f *Follower) rankChanged(ctx context.Context) error {
-	for len(f.fold.runs.changed) > 0 {
+// storeDeferred does all work that derivers have deferred. That is done seldom while an
+// index is built anew: most places of groups in rankings would be left again at once.
+func (f *Follower) storeDeferred(ctx context.Context) error {
+	for f.fold.pending() > 0 {
 		if err := errors.Join(ctx.Err(), f.hasRoom()); err != nil {
 			return err
 		}
-		if err := f.storeRanked(); err != nil {
+		if err := f.storeSome(); err != nil {
 			return err
 		}
 	}
-	f.fold.runs.since = f.fold.state.size
 	return nil
 }
 
-// storeRanked ranks an eighth of the groups that can have changed, or as many as there
-// are, and has them stored.
-func (f *Follower) storeRanked() error {
-	rows := &f.fold.rows
+// storeSome does an eighth of the work that can be deferred, or what there is, and has it
+// stored.
+func (f *Follower) storeSome() error {
+	rows := &f.fold.Rows
 	f.beginBatch()
-	f.fold.rank(min(1+f.store.config.mostChanged/8, len(f.fold.runs.changed)))
+	f.fold.flushDeferred(1 + f.store.config.MostDeferred/8)
 	err := rows.Err
 	if err == nil {
 		err = f.commit()

@@ -23,7 +23,7 @@ import (
 func poison(t tester, s *Store) {
 	t.Helper()
 	for d := range 256 {
-		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, rowBytes[d])...)
+		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, schemaOf(allFamilies())[d])...)
 		require.NoError(t, s.rows.DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	}
 	it, err := s.rows.DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
@@ -60,7 +60,7 @@ func TestRefold(t *testing.T) {
 		neighbour := newJournal(t, "neighbour")
 		neighbour.append(plains(t, 0, 3)...)
 		c := testConfig(vfs.NewMem())
-		c.batchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -89,7 +89,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 	files := pebbletest.NewCrashable()
 	c := testConfig(files.FS())
-	c.batchEvents = 7
+	c.BatchEvents = 7
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	poison(t, s)
@@ -118,7 +118,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	// Each takes as long as all of the above; some dozens, from the first to the last, do.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
-		c.rows.Files = cut.FS()
+		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
 		if started {
 			log.catchUp(follow(t, s, log)) // as a server does
@@ -139,7 +139,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.Key(nil, postings), make([]byte, rowBytes[postings])...)
+	row := append(testKeys.Key(nil, postings), make([]byte, schemaOf(allFamilies())[postings])...)
 	require.NoError(t, s.rows.DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 
@@ -149,7 +149,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	f.Close()
 	cut := files.PowerCut(0, 1)
 	require.NoError(t, s.Close())
-	c.rows.Files = cut.FS()
+	c.Rows.Files = cut.FS()
 	s = openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	requireSame(t, log.refold(), dump(t, s))
@@ -169,22 +169,20 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	defer func() { require.NoError(t, s.Close()) }()
-	f, err := s.addStopped(log.name, log.store)
+	f, err := s.Stopped(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, f.reset())
-	f.fold.runs.rankedLate = true
-	for f.fold.state.size < log.head.Size { // changes of state end batches
-		more, err := f.foldBatch(t.Context())
+	f.Fold().Defer()
+	for f.Size() < log.head.Size { // changes of state end batches
+		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 		require.True(t, more)
 	}
-	require.NoError(t, f.land())
 	changed := make(map[rowstore.Identity]int)
-	for _, c := range f.fold.runs.changed {
+	for _, c := range DeriverOf[*groupsDeriver](f.Fold()).runs.changed {
 		changed[c.id]++
 	}
-	require.Len(t, changed, len(f.fold.runs.changed))
+	require.Len(t, changed, len(DeriverOf[*groupsDeriver](f.Fold()).runs.changed))
 	require.Contains(t, changed, rowstore.Identify([]byte(modelName), []byte("m")))
 	require.Contains(t, changed, rowstore.Identify([]byte(modelName), []byte("n")))
 }
@@ -194,7 +192,7 @@ func TestRefoldUpToASize(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)
 	c := testConfig(vfs.NewMem())
-	c.batchEvents = 8
+	c.BatchEvents = 8
 	s := openTest(t, c)
 	for _, size := range []uint64{0, 1, 7, 8, 9, 64, 65, 99, 100} {
 		first := newJournal(t, "default")
@@ -223,7 +221,7 @@ func TestRefoldFails(t *testing.T) {
 	log.append(plains(t, 0, 100)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	c.batchEvents, c.keptBytes = 8, 1<<20 // no batch ends before
+	c.BatchEvents, c.KeptBytes = 8, 1<<20 // no batch ends before
 	s := openTest(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {

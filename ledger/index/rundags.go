@@ -16,17 +16,38 @@ const (
 	cacheKeyName = "cache_key"
 )
 
+// rundagsDeriver keeps the run-DAGs of questions and cache keys, and counts failures.
+type rundagsDeriver struct {
+	*Fold
+	value []byte // scratch
+}
+
+// Derive implements Deriver.
+func (f *rundagsDeriver) Derive(ctx context.Context, e *Event) error {
+	if e.Kind != record.RunDAG {
+		return nil
+	}
+	return f.runDAG(ctx, e)
+}
+
+// restate implements restater.
+func (f *rundagsDeriver) restate(ctx context.Context, c restatement) error {
+	if c.target.Kind != record.RunDAG {
+		return nil
+	}
+	return f.restateDAG(ctx, c.event, c.target, c.from, c.to)
+}
+
 // runDAG folds a run-DAG.
-func (f *fold) runDAG(ctx context.Context, e *drawn) error {
-	dag := &e.dag
+func (f *rundagsDeriver) runDAG(ctx context.Context, e *Event) error {
+	dag := &e.DAG
 	if err := f.diverge(ctx, e.Seq, dag); err != nil {
 		return err
 	}
-	f.writePostings(e, nil)
 	f.countRun(e.Seq, dag)
 	if row, served := cacheRowOf(dag); served {
 		runs := f.cachedSet(row)
-		f.rows.Set(liveDAGKey(f.rows.Keys, liveOfCacheKey, row[:], e.Seq), nil)
+		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfCacheKey, row[:], e.Seq), nil)
 		f.putCachedSet(e.Seq, row, cachedSet{runs.live + 1, e.Seq})
 	}
 	return nil
@@ -34,7 +55,7 @@ func (f *fold) runDAG(ctx context.Context, e *drawn) error {
 
 // diverge counts where a run-DAG begins to differ from the latest live one before it
 // with its question, and makes it the latest.
-func (f *fold) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
+func (f *rundagsDeriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
@@ -43,7 +64,7 @@ func (f *fold) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	before := f.latestRun(question)
 	if before.seq > 0 {
 		if !before.listed {
-			e, err := f.read(ctx, before.seq)
+			e, err := f.ReadEvent(ctx, before.seq)
 			if err != nil {
 				return err
 			}
@@ -51,9 +72,9 @@ func (f *fold) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 			before.stages = digested(earlier.Stages)
 		}
 		change := drift.CompareStages(before.stages, stages)
-		f.count(seriesOf(divergenceTotal, stageLabel(&change)), 1)
+		f.Counters.add(seriesOf(divergenceTotal, stageLabel(&change)), 1)
 	}
-	f.rows.Set(liveDAGKey(f.rows.Keys, liveOfQuestion, question[:], seq), nil)
+	f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfQuestion, question[:], seq), nil)
 	f.putLatestRun(seq, question, latestRunOf(seq, stages))
 	return nil
 }
@@ -71,13 +92,13 @@ func stageLabel(change *drift.StageChange) string {
 
 // restateDAG folds what a change of state does to a run-DAG: only whether it is live
 // matters.
-func (f *fold) restateDAG(ctx context.Context, e, target *event.Event, from, to string) error {
+func (f *rundagsDeriver) restateDAG(ctx context.Context, e, target *event.Event, from, to string) error {
 	live := to == string(record.Live)
 	if live == (from == string(record.Live)) {
 		return nil
 	}
 	// Those before the target may be looked for.
-	if err := f.settled(); err != nil {
+	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
 	dag := target.DAG()
@@ -89,7 +110,7 @@ func (f *fold) restateDAG(ctx context.Context, e, target *event.Event, from, to 
 }
 
 // restateQuestion finds the latest live run-DAG of a question anew.
-func (f *fold) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
+func (f *rundagsDeriver) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
@@ -100,7 +121,7 @@ func (f *fold) restateQuestion(ctx context.Context, seq, target uint64, dag *eve
 	}
 	next := latestRun{listed: true} // none
 	if latest > 0 {
-		e, err := f.read(ctx, latest)
+		e, err := f.ReadEvent(ctx, latest)
 		if err != nil {
 			return err
 		}
@@ -112,7 +133,7 @@ func (f *fold) restateQuestion(ctx context.Context, seq, target uint64, dag *eve
 }
 
 // restateCached counts the live run-DAGs of a cache key, and finds the latest anew.
-func (f *fold) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
+func (f *rundagsDeriver) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
 		return nil
@@ -131,17 +152,17 @@ func (f *fold) restateCached(seq, target uint64, dag *event.DAG, live bool) erro
 // restateLive notes that a run-DAG has become live, or not, among those that share
 // something, of which one is the latest, and says which is now; 0 for none. All that
 // precedes the event in the making is stored.
-func (f *fold) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
+func (f *rundagsDeriver) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
-		f.rows.Set(liveDAGKey(f.rows.Keys, d, shared, target), nil)
+		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
 		return max(latest, target), nil
 	}
-	f.rows.Undo(liveDAGKey(f.rows.Keys, d, shared, target))
+	f.Rows.Undo(liveDAGKey(f.Rows.Keys, d, shared, target))
 	if target != latest {
 		return latest, nil
 	}
-	prefix := append(f.rows.Keys.Key(nil, d), shared...)
-	it, err := f.rows.Iterate(liveDAGKey(f.rows.Keys, d, shared, target-1), rowstore.Behind(prefix, rowstore.VersionBytes))
+	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
+	it, err := f.Rows.Iterate(liveDAGKey(f.Rows.Keys, d, shared, target-1), rowstore.Behind(prefix, rowstore.VersionBytes))
 	if err != nil {
 		return 0, err
 	}

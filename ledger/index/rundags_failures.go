@@ -50,26 +50,26 @@ func decodeOutcome(row []byte) (outcome, error) {
 }
 
 // countRun counts a run-DAG by its outcome, in whatever state it will be.
-func (f *fold) countRun(seq uint64, dag *event.DAG) {
+func (f *rundagsDeriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
-	f.count(seriesOf(failuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
+	f.Counters.add(seriesOf(failuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
-	if _, value, found := f.rows.Newest(failureCounts, o[:]); found {
-		before = decodeRow(f, value, rowstore.DecodeNumber)
+	if _, value, found := f.Rows.Newest(failureCounts, o[:]); found {
+		before = rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
 	}
 	f.value = rowstore.AppendNumbers(f.value[:0], before+1)
-	f.rows.Put(failureCounts, o[:], seq, f.value)
+	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
 // withdraw notes that an event has made a run-DAG live or not. The value of
 // withdrawnRuns is 1 or 0 and its outcome.
-func (f *fold) withdraw(seq, target uint64, dag *event.DAG, live bool) {
+func (f *rundagsDeriver) withdraw(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {
 		value[0] = 1
 	}
 	o := outcomeOf(dag)
-	f.rows.Write(withdrawnRuns, rowstore.AppendSeq(nil, target), seq, append(value, o[:]...))
+	f.Rows.Write(withdrawnRuns, rowstore.AppendSeq(nil, target), seq, append(value, o[:]...))
 }
 
 // Failures is how many run-DAGs had one outcome.
@@ -78,13 +78,13 @@ type Failures struct {
 	Count                          uint64
 }
 
-// Failures counts the run-DAGs that were recorded in a time by their outcome; those that
+// RunDAGsCountFailures counts the run-DAGs that were recorded in a time by their outcome; those that
 // are not live only with any. They
 // are sorted by shape, audit_mode and failure_stage, in the order of the known ones.
 // It reads three keys for every outcome in the ledger, of which there are at most 150,
 // and one or two for each run-DAG of that time that is not live, or was not once.
-func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, error) {
-	from, below, err := v.seqs(b)
+func RunDAGsCountFailures(ctx context.Context, v *View, b Bounds, any bool) ([]Failures, error) {
+	from, below, err := v.SeqsIn(b)
 	if err != nil || from >= below {
 		return nil, err
 	}
@@ -101,14 +101,14 @@ func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, er
 		if counts[o], err = rowstore.DecodeNumber(r.Value); err != nil {
 			return nil, err
 		}
-		before, err := v.countBelow(o, from)
+		before, err := countBelow(v, o, from)
 		if err != nil {
 			return nil, err
 		}
 		counts[o] -= before
 	}
 	if !any {
-		if err := v.takeOff(ctx, counts, from, below); err != nil {
+		if err := subtractWithdrawn(ctx, v, counts, from, below); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +116,7 @@ func (v *View) Failures(ctx context.Context, b Bounds, any bool) ([]Failures, er
 }
 
 // countBelow is how many run-DAGs of an outcome there are before an event.
-func (v *View) countBelow(o outcome, below uint64) (uint64, error) {
+func countBelow(v *View, o outcome, below uint64) (uint64, error) {
 	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
 	if err != nil || !found {
 		return 0, err
@@ -124,8 +124,8 @@ func (v *View) countBelow(o outcome, below uint64) (uint64, error) {
 	return rowstore.DecodeNumber(value)
 }
 
-// takeOff takes the run-DAGs off that are not live.
-func (v *View) takeOff(ctx context.Context, counts map[outcome]uint64, from, below uint64) error {
+// subtractWithdrawn takes the run-DAGs off that are not live.
+func subtractWithdrawn(ctx context.Context, v *View, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err

@@ -22,10 +22,10 @@ type RunDAG struct {
 	event.DAG
 }
 
-// RunDAG is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
+// RunDAGsGet is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
 // one that the view does not see.
-func (v *View) RunDAG(ctx context.Context, seq uint64) (RunDAG, error) {
-	e, err := v.kept(ctx, seq, record.RunDAG)
+func RunDAGsGet(ctx context.Context, v *View, seq uint64) (RunDAG, error) {
+	e, err := v.EventOfKind(ctx, seq, record.RunDAG)
 	if err != nil {
 		return RunDAG{}, err
 	}
@@ -52,11 +52,11 @@ func divergenceOf(against uint64, before, after []event.Stage) RunDivergence {
 	return d
 }
 
-// DivergenceOf is where the run-DAG at seq begins to differ from the latest one of its
+// RunDAGsDivergenceOf is where the run-DAG at seq begins to differ from the latest one of its
 // question that was live when it came. storage.ErrNotFound if it is another kind of
 // event.
-func (v *View) DivergenceOf(ctx context.Context, seq uint64) (RunDivergence, error) {
-	run, err := v.RunDAG(ctx, seq)
+func RunDAGsDivergenceOf(ctx context.Context, v *View, seq uint64) (RunDivergence, error) {
+	run, err := RunDAGsGet(ctx, v, seq)
 	if err != nil || run.QuestionHash == nil {
 		return RunDivergence{}, err
 	}
@@ -72,7 +72,7 @@ func (v *View) DivergenceOf(ctx context.Context, seq uint64) (RunDivergence, err
 	if before.listed {
 		return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
 	}
-	earlier, err := v.RunDAG(ctx, before.seq)
+	earlier, err := RunDAGsGet(ctx, v, before.seq)
 	return divergenceOf(before.seq, earlier.Stages, run.Stages), err
 }
 
@@ -83,12 +83,12 @@ type QuestionRun struct {
 	RunDivergence
 }
 
-// QuestionRuns are the live run-DAGs of a question, oldest first, each against the one
+// RunDAGsOfQuestion are the live run-DAGs of a question, oldest first, each against the one
 // before it; with any those of every state, each against the live one before it. A page
 // may have fewer rows than its limit, even none, before the end: it stops after 20 keys
 // for each row of the limit.
-func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, page Page) (rows []QuestionRun, next []byte, err error) {
-	last, before, err := v.questionPosition(ctx, page)
+func RunDAGsOfQuestion(ctx context.Context, v *View, questionHash string, any bool, page Page) (rows []QuestionRun, next []byte, err error) {
+	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +101,7 @@ func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, 
 			return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, last), before.Seq), nil
 		}
 		last = r.Seq
-		state, err := v.State(r.Seq)
+		state, err := StateOf(v, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -109,7 +109,7 @@ func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, 
 		if !live && !any {
 			continue
 		}
-		run, err := v.RunDAG(ctx, r.Seq)
+		run, err := RunDAGsGet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,7 +123,7 @@ func (v *View) QuestionRuns(ctx context.Context, questionHash string, any bool, 
 
 // questionPosition is the event that the page before came to, and the live run-DAG that
 // the next one is compared with; zero at the beginning.
-func (v *View) questionPosition(ctx context.Context, page Page) (last uint64, before RunDAG, err error) {
+func questionPosition(ctx context.Context, v *View, page Page) (last uint64, before RunDAG, err error) {
 	if page.After == nil {
 		return 0, RunDAG{}, nil
 	}
@@ -138,16 +138,16 @@ func (v *View) questionPosition(ctx context.Context, page Page) (last uint64, be
 	if seq == 0 {
 		return last, RunDAG{}, nil
 	}
-	if before, err = v.RunDAG(ctx, seq); errors.Is(err, storage.ErrNotFound) {
+	if before, err = RunDAGsGet(ctx, v, seq); errors.Is(err, storage.ErrNotFound) {
 		err = ErrPosition
 	}
 	return last, before, err
 }
 
-// CachedRun is the latest live run-DAG of a cache key and the number of other live
+// RunDAGsCached is the latest live run-DAG of a cache key and the number of other live
 // ones. Only those count that have all dimensions of the key; where the dimensions of
 // several differ none is served. storage.ErrNotFound if none is.
-func (v *View) CachedRun(ctx context.Context, cacheKey string) (run RunDAG, others uint64, err error) {
+func RunDAGsCached(ctx context.Context, v *View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))
 	last := bytes.Repeat([]byte{0xff}, len(cacheRow{})-len(key))
@@ -170,6 +170,6 @@ func (v *View) CachedRun(ctx context.Context, cacheKey string) (run RunDAG, othe
 	if found.live == 0 {
 		return RunDAG{}, 0, fmt.Errorf("cache key %s: %w", cacheKey, storage.ErrNotFound)
 	}
-	run, err = v.RunDAG(ctx, found.latest)
+	run, err = RunDAGsGet(ctx, v, found.latest)
 	return run, found.live - 1, err
 }

@@ -70,17 +70,17 @@ func decodeLatestRun(value []byte) (latestRun, error) {
 	return l, r.Err("a question's latest run", value)
 }
 
-func (f *fold) latestRun(question rowstore.Identity) latestRun {
-	_, value, found := f.rows.Newest(questionRuns, question[:])
+func (f *rundagsDeriver) latestRun(question rowstore.Identity) latestRun {
+	_, value, found := f.Rows.Newest(questionRuns, question[:])
 	if !found {
 		return latestRun{}
 	}
-	return decodeRow(f, value, decodeLatestRun)
+	return rowstore.Decode(&f.Rows, value, decodeLatestRun)
 }
 
-func (f *fold) putLatestRun(seq uint64, question rowstore.Identity, l latestRun) {
+func (f *rundagsDeriver) putLatestRun(seq uint64, question rowstore.Identity, l latestRun) {
 	f.value = l.append(f.value[:0])
-	f.rows.Put(questionRuns, question[:], seq, f.value)
+	f.Rows.Put(questionRuns, question[:], seq, f.value)
 }
 
 // cachedSet is the live run-DAGs of one cache key and one list of dimensions: the value
@@ -119,15 +119,15 @@ func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 	return row, true
 }
 
-func (f *fold) cachedSet(row cacheRow) cachedSet {
-	_, value, found := f.rows.Newest(cachedRuns, row[:])
+func (f *rundagsDeriver) cachedSet(row cacheRow) cachedSet {
+	_, value, found := f.Rows.Newest(cachedRuns, row[:])
 	if !found {
 		return cachedSet{}
 	}
-	return decodeRow(f, value, decodeCachedSet)
+	return rowstore.Decode(&f.Rows, value, decodeCachedSet)
 }
 
-func (f *fold) putCachedSet(seq uint64, row cacheRow, s cachedSet) {
+func (f *rundagsDeriver) putCachedSet(seq uint64, row cacheRow, s cachedSet) {
 	f.value = s.append(f.value[:0])
-	f.rows.Put(cachedRuns, row[:], seq, f.value)
+	f.Rows.Put(cachedRuns, row[:], seq, f.value)
 }

@@ -25,7 +25,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 			log.append(drawRan(t, log.head.Size))
 		}
 		c := testConfig(vfs.NewMem())
-		c.batchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
+		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -38,7 +38,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 			requireRuns(t, v, log.ranEvents(size), limit)
 			require.NoError(t, v.Close())
 		}
-		requireRunCounts(t, f.published.Load().counts(), log.ranEvents(log.head.Size))
+		requireRunCounts(t, countsOf(f), log.ranEvents(log.head.Size))
 	})
 }
 
@@ -47,7 +47,7 @@ func requireRuns(t *rapid.T, v *View, events []ranEvent, limit int) {
 		for _, question := range someQuestions {
 			var got []naiveRun
 			for _, r := range pages(t, limit, func(p Page) ([]QuestionRun, []byte, error) {
-				return v.QuestionRuns(background, question, any, p)
+				return RunDAGsOfQuestion(background, v, question, any, p)
 			}) {
 				got = append(got, naiveRun{r.Seq, r.Against, r.State, r.Stage})
 			}
@@ -60,13 +60,13 @@ func requireRuns(t *rapid.T, v *View, events []ranEvent, limit int) {
 			return nil
 		}
 		bounds := Bounds{moment("since"), moment("until")}
-		failures, err := v.Failures(background, bounds, any)
+		failures, err := RunDAGsCountFailures(background, v, bounds, any)
 		require.NoError(t, err)
 		require.Equal(t, naiveFailures(events, bounds, any), failures)
 	}
 	for _, key := range someKeys {
 		seq, others := naiveCached(events, key)
-		run, more, err := v.CachedRun(background, key)
+		run, more, err := RunDAGsCached(background, v, key)
 		if seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -76,7 +76,7 @@ func requireRuns(t *rapid.T, v *View, events []ranEvent, limit int) {
 		require.Equal(t, others, more)
 	}
 	for i, e := range events {
-		d, err := v.DivergenceOf(background, e.seq)
+		d, err := RunDAGsDivergenceOf(background, v, e.seq)
 		if e.Kind != "run_dag" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -138,7 +138,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 		running("why", node("question", "1"), node("mine", "1")),   // 6
 	)
 	v := viewed(t, f, 7)
-	rows, next, err := v.QuestionRuns(t.Context(), "why", false, Page{Limit: 9})
+	rows, next, err := RunDAGsOfQuestion(t.Context(), v, "why", false, Page{Limit: 9})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 3)
@@ -146,19 +146,19 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Equal(t, RunDivergence{Against: 1}, rows[1].RunDivergence, "none differs")
 	answer, mine := "answer", "mine"
 	require.Equal(t, RunDivergence{4, &mine}, rows[2].RunDivergence)
-	d, err := v.DivergenceOf(t.Context(), 4)
+	d, err := RunDAGsDivergenceOf(t.Context(), v, 4)
 	require.NoError(t, err)
 	require.Equal(t, RunDivergence{3, &answer}, d, "as it was when event 4 came")
-	counted := f.published.Load().counts()
+	counted := countsOf(f)
 	require.Equal(t, uint64(2), counted[seriesOf(divergenceTotal, "answer")])
 	require.Equal(t, uint64(1), counted[seriesOf(divergenceTotal, other)])
 	require.Zero(t, counted[seriesOf(divergenceTotal, noStage)])
 	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
-		_, _, err := v.QuestionRuns(t.Context(), "why", false, Page{Limit: 1, After: position})
+		_, _, err := RunDAGsOfQuestion(t.Context(), v, "why", false, Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, ErrPosition)
 	}
 	for _, seq := range []uint64{0, 5, 7} {
-		_, err := v.RunDAG(t.Context(), seq)
+		_, err := RunDAGsGet(t.Context(), v, seq)
 		require.ErrorIs(t, err, storage.ErrNotFound)
 	}
 }
@@ -185,7 +185,7 @@ func TestCachedRuns(t *testing.T) {
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
 		v := viewed(t, f, size)
-		run, others, err := v.CachedRun(t.Context(), "k")
+		run, others, err := RunDAGsCached(t.Context(), v, "k")
 		if want.seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound, "as of %d", size)
 			continue
@@ -206,12 +206,12 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	}
 	f, log := folded(t, bodies...)
 	v := viewed(t, f, log.head.Size)
-	failures, err := v.Failures(t.Context(), Bounds{new(time.UnixMicro(600)), new(time.UnixMicro(1700))}, false)
+	failures, err := RunDAGsCountFailures(t.Context(), v, Bounds{new(time.UnixMicro(600)), new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
 	require.Equal(t, []Failures{{Count: 1100}}, failures)
 	require.LessOrEqual(t, v.Touched(), 25, "the times are searched for between marks")
 	before := v.Touched()
-	rows, _, err := v.QuestionRuns(t.Context(), "why", false, Page{Limit: 10})
+	rows, _, err := RunDAGsOfQuestion(t.Context(), v, "why", false, Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
 	require.LessOrEqual(t, v.Touched()-before, 50)

@@ -2,9 +2,12 @@ package index
 
 import (
 	"context"
+	"crypto/sha256"
 
+	"colophon/internal/bloom"
 	"colophon/ledger/drift"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
 )
 
 // run is what a run brings to each of its groups. The fold makes one for each
@@ -23,25 +26,73 @@ type run struct {
 	sameOutput, sameID group
 }
 
-// ipcRecord folds an IPC record.
-func (f *fold) ipcRecord(ctx context.Context, e *drawn) error {
-	var r *run
-	if e.ipc.IsRun() {
-		r = &f.runs.run
-		if err := f.prepare(ctx, r, e); err != nil {
-			return err
-		}
+// groupsDeriver keeps the groups of runs.
+type groupsDeriver struct {
+	*Fold
+	runs runsFold
+	// current is what the record brings that is being folded, if it is a run.
+	current *run
+	// loaders add what else the filter of groups must know.
+	loaders []func(known *bloom.Filter) error
+
+	// Scratch.
+	others      values     // of another record
+	othersKnown identities // of them
+	value       []byte
+}
+
+// onLoad has load add what else the filter of groups must know.
+func (f *groupsDeriver) onLoad(load func(known *bloom.Filter) error) {
+	f.loaders = append(f.loaders, load)
+}
+
+// preparedRun is what follows from an IPC record that is a run.
+type preparedRun struct {
+	// shows: it shows what its ipc_id stands for, for that is the hash of its other fields.
+	shows bool
+	facts []byte
+}
+
+// Prepare implements Preparer.
+func (f *groupsDeriver) Prepare(e *Event) {
+	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
+		return
 	}
-	f.writePostings(e, r)
-	if r != nil && r.showsFirst {
-		f.writeConditions(e.Seq, &e.ipc)
+	p := Prepared[preparedRun](e)
+	var scratch [2 * sha256.Size]byte
+	p.shows = string(appendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
+	p.facts = appendFacts(p.facts[:0], &e.IPC)
+}
+
+// Derive implements Deriver: records have their groups written with their postings.
+func (f *groupsDeriver) Derive(context.Context, *Event) error { return nil }
+
+// begin implements grouper.
+func (f *groupsDeriver) begin(ctx context.Context, e *Event) error {
+	f.current = nil
+	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
+		return nil
 	}
-	return nil
+	f.current = &f.runs.run
+	return f.prepare(ctx, f.current, e)
+}
+
+// showsFirst reports whether the record that is being folded is the first run that shows
+// what its ipc_id stands for.
+func (f *groupsDeriver) showsFirst(*Event) bool { return f.current != nil && f.current.showsFirst }
+
+// restate implements restater.
+func (f *groupsDeriver) restate(ctx context.Context, c restatement) error {
+	if c.target.Kind != record.IPCRecord {
+		return nil
+	}
+	return f.restateRun(ctx, c.event, c.target, c.from, c.to)
 }
 
 // prepare finds out what a run brings, before anything of it is written.
-func (f *fold) prepare(ctx context.Context, r *run, e *drawn) error {
-	r.sameOutput = f.newestGroup(e.values.of(outputFamily).id)
+func (f *groupsDeriver) prepare(ctx context.Context, r *run, e *Event) error {
+	all, own := Prepared[values](e), Prepared[preparedRun](e)
+	r.sameOutput = f.newestGroup(all.of(outputFamily).id)
 	same := &r.sameOutput
 	r.output, r.repeats = e.Seq, same.all.runs > 0
 	if r.repeats {
@@ -52,32 +103,32 @@ func (f *fold) prepare(ctx context.Context, r *run, e *drawn) error {
 			return err
 		}
 	}
-	r.sameID = f.newestGroup(e.values.of(ipcFamily).id)
-	r.shows, r.showsFirst = e.shows, e.shows && r.sameID.conditions == 0
-	r.facts = e.facts
-	return f.rows.Err
+	r.sameID = f.newestGroup(all.of(ipcFamily).id)
+	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.conditions == 0
+	r.facts = own.facts
+	return f.Rows.Err
 }
 
 // newestGroup is the newest version of a group; of one that has no runs it may be
 // nothing.
-func (f *fold) newestGroup(id rowstore.Identity) group {
+func (f *groupsDeriver) newestGroup(id rowstore.Identity) group {
 	if !f.known().MayHave(id) {
 		return group{}
 	}
-	seq, value, found := f.rows.Newest(postings, id[:])
+	seq, value, found := f.Rows.Newest(postings, id[:])
 	if !found {
 		return group{}
 	}
 	g, err := decodeGroup(seq, value)
 	if err != nil {
-		f.rows.Fail("%w", err)
+		f.Rows.Fail("%w", err)
 	}
 	return g
 }
 
-// group writes the version of a group that a record makes; r is nil unless it is
-// a run.
-func (f *fold) group(seq uint64, p posting, r *run) {
+// group implements grouper.
+func (f *groupsDeriver) group(e *Event, p posting) {
+	r := f.current // nil unless the record is a run
 	var g group
 	switch {
 	case r != nil && p.family == outputFamily:
@@ -88,7 +139,7 @@ func (f *fold) group(seq uint64, p posting, r *run) {
 		g = f.newestGroup(p.id)
 	}
 	f.runs.changes(p, &g, r != nil)
-	g.follow(seq, isRecord)
+	g.follow(e.Seq, isRecord)
 	if r != nil {
 		f.join(&g, p, r)
 	}
@@ -96,23 +147,23 @@ func (f *fold) group(seq uint64, p posting, r *run) {
 }
 
 // putGroup writes the version of a group that had runs before or has its first.
-func (f *fold) putGroup(p posting, g *group) {
+func (f *groupsDeriver) putGroup(p posting, g *group) {
 	f.value = g.append(f.value[:0])
 	if g.all.runs == 0 { // newestGroup does not look for it
-		f.rows.Write(postings, p.id[:], g.seq, f.value)
+		f.Rows.Write(postings, p.id[:], g.seq, f.value)
 		return
 	}
 	if g.all.first != g.seq {
-		f.rows.Put(postings, p.id[:], g.seq, f.value)
+		f.Rows.Put(postings, p.id[:], g.seq, f.value)
 		return
 	}
 	f.known().Add(p.id)
-	f.rows.Start(postings, p.id[:], g.seq, f.value)
-	f.rows.Put(families, p.family[:], g.seq, p.id[:])
+	f.Rows.Start(postings, p.id[:], g.seq, f.value)
+	f.Rows.Put(families, p.family[:], g.seq, p.id[:])
 }
 
 // join takes a new run into a version of one of its groups.
-func (f *fold) join(g *group, p posting, r *run) {
+func (f *groupsDeriver) join(g *group, p posting, r *run) {
 	g.flags |= isRun
 	g.output = r.output
 	same := f.joinOutput(g, p, r)
@@ -152,11 +203,11 @@ func (g *group) bring(condition bool) {
 
 // countDrift counts a run by its cause against the live run before it in the group
 // of its input_hash, if there is one (4.5).
-func (f *fold) countDrift(g *group, r *run) {
+func (f *groupsDeriver) countDrift(g *group, r *run) {
 	if g.live.runs == 0 {
 		return
 	}
 	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
 	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.live.output), rowstore.AppendSeq(nil, r.output)
-	f.count(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
+	f.Counters.add(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
 }

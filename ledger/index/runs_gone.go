@@ -27,18 +27,18 @@ type groupRuns struct {
 	touched          *int // counts the keys that are sought
 }
 
-func (f *fold) groupRuns(id rowstore.Identity) (*groupRuns, error) {
-	keys := f.rows.Keys
+func (f *groupsDeriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
+	keys := f.Rows.Keys
 	r := &groupRuns{
 		versionsOf: append(keys.Key(nil, postings), id[:]...), rangesOf: append(keys.Key(nil, goneRuns), id[:]...),
-		touched: &f.touched,
+		touched: &f.Touched,
 	}
 	var err error
-	r.versions, err = f.rows.Iterate(r.versionsOf, rowstore.Behind(r.versionsOf, rowstore.VersionBytes))
+	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.Behind(r.versionsOf, rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
-	r.ranges, err = f.rows.Iterate(r.rangesOf, rowstore.Behind(r.rangesOf, rowstore.SeqBytes))
+	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.Behind(r.rangesOf, rowstore.SeqBytes))
 	if err != nil {
 		return nil, errors.Join(err, r.versions.Close())
 	}
@@ -160,7 +160,7 @@ func (r *groupRuns) neighbours(around goneRange) (before, after neighbour, err e
 
 // goneWith makes a run part of what is gone, one range with those next to it, and
 // says which range that is.
-func (f *fold) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
+func (f *groupsDeriver) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
 	whole := goneRange{run, run}
 	before, err := runs.before(run)
 	if err != nil {
@@ -184,7 +184,7 @@ func (f *fold) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (gone
 		}
 		if found && upper.first == after {
 			whole.last = upper.last
-			f.rows.Delete(goneRunKey(f.rows.Keys, nil, id, after))
+			f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, after))
 		}
 	}
 	f.putGone(id, whole)
@@ -192,7 +192,7 @@ func (f *fold) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (gone
 }
 
 // goneWithout takes a run out of the range that it is in, and says which that was.
-func (f *fold) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
+func (f *groupsDeriver) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
 	whole, found, err := runs.gone(run)
 	if err != nil {
 		return whole, err
@@ -201,7 +201,7 @@ func (f *fold) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (g
 		return whole, rowstore.ErrDamaged
 	}
 	if whole.first == run {
-		f.rows.Delete(goneRunKey(f.rows.Keys, nil, id, run))
+		f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, run))
 	} else {
 		before, err := runs.before(run)
 		if err != nil {
@@ -219,6 +219,6 @@ func (f *fold) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (g
 	return whole, nil
 }
 
-func (f *fold) putGone(id rowstore.Identity, g goneRange) {
-	f.rows.Set(goneRunKey(f.rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
+func (f *groupsDeriver) putGone(id rowstore.Identity, g goneRange) {
+	f.Rows.Set(goneRunKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
 }

@@ -17,7 +17,7 @@ import (
 // goneOf reads the ranges of a group.
 func (f *Follower) goneOf(t tester, id rowstore.Identity) (found []goneRange) {
 	t.Helper()
-	runs, err := f.fold.groupRuns(id)
+	runs, err := DeriverOf[*groupsDeriver](f.Fold()).groupRuns(id)
 	require.NoError(t, err)
 	for ok := runs.ranges.First(); ok; ok = runs.ranges.Next() {
 		first := binary.BigEndian.Uint64(runs.ranges.Key()[len(runs.rangesOf):])
@@ -52,7 +52,7 @@ func TestGoneRangesEqualModel(t *testing.T) {
 			for _, by := range groupNames {
 				for _, value := range u.naive.groupsBy(by, u.log.head.Size) {
 					require.Equal(t, u.naive.naiveGone(by, value, u.log.head.Size),
-						u.view.follower.goneOf(t, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
+						u.follower.goneOf(t, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
 				}
 			}
 		})
@@ -101,7 +101,7 @@ func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
 			v, err := f.View(size)
 			require.NoError(t, err)
 			runs := g.naive.group("model", "m", false, size)
-			got, found, err := v.Group(t.Context(), RunQuery{Value{"model", "m"}, false})
+			got, found, err := GroupsGet(t.Context(), v, RunQuery{Value{"model", "m"}, false})
 			require.NoError(t, err)
 			require.Equal(t, len(runs) > 0, found)
 			if found {
@@ -142,8 +142,8 @@ func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
 						continue
 					}
 					log.catchUp(f)
-					require.LessOrEqual(t, f.fold.touched-before, 500*groups*10, "%s, run %d", state, n)
-					before = f.fold.touched
+					require.LessOrEqual(t, f.Fold().Touched-before, 500*groups*10, "%s, run %d", state, n)
+					before = f.Fold().Touched
 				}
 			}
 			require.Equal(t, uint64(runs), groupOfModel(t, viewed(t, f, log.head.Size), "m").Runs)
@@ -160,7 +160,7 @@ func TestNeighboursBeyondOtherRecords(t *testing.T) {
 		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
 	}
 	f, log := folded(t, append(bodies, ran(t, "m", "yes", ""), restating(2, "failed"))...) // 1003, 1004
-	require.Less(t, f.fold.touched, 200)
+	require.Less(t, f.Fold().Touched, 200)
 	g := groupOfModel(t, viewed(t, f, log.head.Size), "m")
 	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})
 }

@@ -1,8 +1,6 @@
 package index
 
 import (
-	"errors"
-
 	"colophon/internal/bloom"
 	"colophon/ledger/index/rowstore"
 )
@@ -10,20 +8,20 @@ import (
 // known are the groups that have runs, and the conditions, and the rows of outputs if
 // knowsOutputs. They are read from the index when they are first wanted: before anything
 // is folded. Most outputs and seeds are new.
-func (f *fold) known() *bloom.Filter {
+func (f *groupsDeriver) known() *bloom.Filter {
 	if f.runs.known == nil {
-		f.runs.known = bloom.New(bloom.Within(f.runs.spare))
+		f.runs.known = bloom.New(bloom.Within(f.FilterBytes))
 		f.runs.knowsOutputs = true // until there is a group
-		if err := errors.Join(f.loadGroups(), f.loadConditions()); err != nil {
-			f.rows.Fail("%w", err)
+		if err := f.load(); err != nil {
+			f.Rows.Fail("%w", err)
 		}
 	}
 	return f.runs.known
 }
 
 // loadGroups adds the groups that the lists of their families have.
-func (f *fold) loadGroups() error {
-	return f.each(families, func(it *rowstore.Iterator) error {
+func (f *groupsDeriver) loadGroups() error {
+	return f.Rows.Each(families, func(it *rowstore.Iterator) error {
 		for member, err := range it.Versions() {
 			if err != nil {
 				return err
@@ -39,30 +37,15 @@ func (f *fold) loadGroups() error {
 	})
 }
 
-// loadConditions adds the conditions, each of which is a row.
-func (f *fold) loadConditions() error {
-	var last rowstore.Identity
-	return f.each(conditions, func(it *rowstore.Iterator) error {
-		key := it.Key()
-		if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
-			f.runs.known.Add(id)
-			last = id
-		}
-		return nil
-	})
-}
-
-// each goes through the keys of a dimension that are stored.
-func (f *fold) each(d rowstore.Dimension, do func(it *rowstore.Iterator) error) (err error) {
-	it, err := f.rows.Iterate(f.rows.Keys.Key(nil, d), f.rows.Keys.Key(nil, d+1))
-	if err != nil {
+// load reads all that the filter must know.
+func (f *groupsDeriver) load() error {
+	if err := f.loadGroups(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; ok = it.Next() {
-		if err := do(it); err != nil {
+	for _, load := range f.loaders {
+		if err := load(f.runs.known); err != nil {
 			return err
 		}
 	}
-	return it.Error()
+	return nil
 }

@@ -76,39 +76,39 @@ func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows
 
 var longQueries = []longQuery{
 	{"groups", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.Groups(ctx, GroupQuery{By: inputName}, p))
+		return rowsOf(GroupsList(ctx, v, GroupQuery{By: inputName}, p))
 	}},
 	{"groups since", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.RankedGroups(ctx, RankedRecent, GroupQuery{By: inputName, Bounds: Bounds{Since: &about.Time}}, p))
+		return rowsOf(GroupsListRanked(ctx, v, RankedRecent, GroupQuery{By: inputName, Bounds: Bounds{Since: &about.Time}}, p))
 	}},
 	{"groups by runs", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.RankedGroups(ctx, RankedRuns, GroupQuery{By: inputName}, p))
+		return rowsOf(GroupsListRanked(ctx, v, RankedRuns, GroupQuery{By: inputName}, p))
 	}},
 	{"groups by flips", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.RankedGroups(ctx, RankedFlips, GroupQuery{By: ipcIDName}, p))
+		return rowsOf(GroupsListRanked(ctx, v, RankedFlips, GroupQuery{By: ipcIDName}, p))
 	}},
 	{"groups by stability", func(ctx context.Context, v *View, _ *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.RankedGroups(ctx, RankedStability, GroupQuery{By: inputName}, p))
+		return rowsOf(GroupsListRanked(ctx, v, RankedStability, GroupQuery{By: inputName}, p))
 	}},
 	{"group", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		_, _, err := v.Group(ctx, RunQuery{Value{inputName, string(about.InputHash)}, false})
+		_, _, err := GroupsGet(ctx, v, RunQuery{Value{inputName, string(about.InputHash)}, false})
 		return 1, err
 	}},
 	{"runs", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.Runs(ctx, RunQuery{Value{inputName, string(about.InputHash)}, false}, p))
+		return rowsOf(RunsList(ctx, v, RunQuery{Value{inputName, string(about.InputHash)}, false}, p))
 	}},
 	{"outputs", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.Outputs(ctx, RunQuery{Value{modelName, string(about.Model)}, false}, p))
+		return rowsOf(GroupsOutputs(ctx, v, RunQuery{Value{modelName, string(about.Model)}, false}, p))
 	}},
 	{"timeline", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.Timeline(ctx, RunQuery{Value{inputName, string(about.InputHash)}, false}, p))
+		return rowsOf(RunsTimeline(ctx, v, RunQuery{Value{inputName, string(about.InputHash)}, false}, p))
 	}},
 	{"drift", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		_, _, err := v.DriftOf(ctx, about.Seq)
+		_, _, err := RunsDriftOf(ctx, v, about.Seq)
 		return 1, err
 	}},
 	{"effects", func(ctx context.Context, v *View, about *IPCRecord, p Page) (int, error) {
-		return rowsOf(v.Effects(ctx, EffectQuery{Variable: temperatureName, A: "0.7", B: "0.2"}, p))
+		return rowsOf(EffectsList(ctx, v, EffectQuery{Variable: temperatureName, A: "0.7", B: "0.2"}, p))
 	}},
 }
 
@@ -163,10 +163,10 @@ func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
 func (s *longSide) open(t *testing.T, cached bool) {
 	t.Helper()
 	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
-	folded, err := Config{Dir: filepath.Join(s.dir, "index"), Log: log.Logger}.internal()
+	folded, err := Config{Dir: filepath.Join(s.dir, "index"), Log: log.Logger}.Settings()
 	require.NoError(t, err)
 	if !cached {
-		log.CacheBytes, log.MemTableBytes, folded.rows.CacheBytes = 1, 64<<10, 1
+		log.CacheBytes, log.MemTableBytes, folded.Rows.CacheBytes = 1, 64<<10, 1
 	}
 	s.database, err = pebble.Open(t.Context(), log)
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	t.Helper()
 	v, err := side.Latest()
 	require.NoError(t, err)
-	about, err := v.IPCRecord(t.Context(), 1+uint64(part*float64(side.runs-1)))
+	about, err := ReadIPCRecord(t.Context(), v, 1+uint64(part*float64(side.runs-1)))
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	begin := time.Now()

@@ -111,17 +111,18 @@ var groupNames = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_
 // runsUnderTest is a random log of runs and a view of the index of it.
 type runsUnderTest struct {
 	*generations
-	view  *View
-	size  uint64 // of the view
-	any   bool
-	limit int
+	view     *View
+	follower *Follower
+	size     uint64 // of the view
+	any      bool
+	limit    int
 }
 
 func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	u := &runsUnderTest{generations: newGenerations(t)}
 	c := testConfig(vfs.NewMem())
-	c.batchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
-	c.keptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+	c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
+	c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 	u.append(25)
 	s := openTest(t, c)
 	u.log.catchUp(follow(t, s, u.log))
@@ -136,7 +137,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	view, err := f.View(u.size)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, view.Close()) }()
-	u.view = view
+	u.view, u.follower = view, f
 	check(u)
 }
 
@@ -162,7 +163,7 @@ func TestGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			q, want := u.query()
-			requireGroups(t, want, pages(t, u.limit, func(p Page) ([]Group, []byte, error) { return u.view.Groups(t.Context(), q, p) }))
+			requireGroups(t, want, pages(t, u.limit, func(p Page) ([]Group, []byte, error) { return GroupsList(t.Context(), u.view, q, p) }))
 		})
 	})
 }
@@ -172,7 +173,7 @@ func TestRankedGroupsEqualModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			ranking := rapid.SampledFrom([]Ranking{RankedRecent, RankedRuns, RankedFlips, RankedStability}).Draw(t, "ranking")
 			q, want := u.query()
-			list := func(p Page) ([]Group, []byte, error) { return u.view.RankedGroups(t.Context(), ranking, q, p) }
+			list := func(p Page) ([]Group, []byte, error) { return GroupsListRanked(t.Context(), u.view, ranking, q, p) }
 			if q.Any || u.size < u.log.head.Size {
 				_, _, err := list(Page{Limit: 1})
 				require.ErrorIs(t, err, ErrNotRanked)
@@ -199,7 +200,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 			q := RunQuery{Value{by, value}, u.any}
 			runs := u.naive.group(by, value, u.any, u.size)
 
-			group, found, err := u.view.Group(t.Context(), q)
+			group, found, err := GroupsGet(t.Context(), u.view, q)
 			require.NoError(t, err)
 			require.Equal(t, len(runs) > 0, found)
 			if found {
@@ -213,7 +214,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 }
 
 func (u *runsUnderTest) checkRuns(q RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p Page) ([]Run, []byte, error) { return u.view.Runs(u.Context(), q, p) })
+	got := pages(u.T, u.limit, func(p Page) ([]Run, []byte, error) { return RunsList(u.Context(), u.view, q, p) })
 	require.Len(u.T, got, len(runs))
 	slices.Reverse(got)
 	for i, r := range runs {
@@ -247,11 +248,11 @@ func (u *runsUnderTest) checkOutputs(q RunQuery, runs, all []naiveGeneration) {
 			want = append([]Output{o}, want...)
 		}
 	}
-	require.Equal(u.T, want, pages(u.T, u.limit, func(p Page) ([]Output, []byte, error) { return u.view.Outputs(u.Context(), q, p) }))
+	require.Equal(u.T, want, pages(u.T, u.limit, func(p Page) ([]Output, []byte, error) { return GroupsOutputs(u.Context(), u.view, q, p) }))
 }
 
 func (u *runsUnderTest) checkTimeline(q RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p Page) ([]Step, []byte, error) { return u.view.Timeline(u.Context(), q, p) })
+	got := pages(u.T, u.limit, func(p Page) ([]Step, []byte, error) { return RunsTimeline(u.Context(), u.view, q, p) })
 	require.Len(u.T, got, len(runs))
 	for i, r := range runs {
 		u.checkRun(r, got[i].Run)
@@ -292,7 +293,7 @@ func TestDriftEqualsModel(t *testing.T) {
 				if r.seq >= u.size {
 					continue
 				}
-				d, found, err := u.view.DriftOf(t.Context(), r.seq)
+				d, found, err := RunsDriftOf(t.Context(), u.view, r.seq)
 				require.NoError(t, err)
 				before := u.naive.before(r, r.seq)
 				require.Equal(t, before != nil && r.isRun(), found)
@@ -302,7 +303,7 @@ func TestDriftEqualsModel(t *testing.T) {
 				}
 			}
 			got := make(map[string]uint64)
-			for s, n := range u.view.follower.published.Load().counts() {
+			for s, n := range countsOf(u.follower) {
 				if s.metric == driftTotal && n > 0 {
 					got[s.labels[0]] = n
 				}
@@ -332,7 +333,7 @@ func TestEffectsEqualModel(t *testing.T) {
 			q := EffectQuery{Variable: variable, Any: u.any, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
-			for _, pair := range pages(t, u.limit, func(p Page) ([]EffectPair, []byte, error) { return u.view.Effects(t.Context(), q, p) }) {
+			for _, pair := range pages(t, u.limit, func(p Page) ([]EffectPair, []byte, error) { return EffectsList(t.Context(), u.view, q, p) }) {
 				key := [2]uint64{pair.A.Seq, pair.B.Seq}
 				require.NotContains(t, got, key)
 				got[key] = pair.Changed
@@ -348,15 +349,15 @@ func TestEffectsEqualModel(t *testing.T) {
 					totals.Unchanged++
 				}
 			}
-			gotTotals, err := u.view.EffectTotals(t.Context(), q, nil)
+			gotTotals, err := EffectsCount(t.Context(), u.view, q, nil)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
-			other, err := u.view.follower.View(drawSize(t, u.log))
+			other, err := u.follower.View(drawSize(t, u.log))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, other.Close()) }()
-			known, err := other.EffectTotals(t.Context(), q, nil)
+			known, err := EffectsCount(t.Context(), other, q, nil)
 			require.NoError(t, err)
-			e, err := u.view.effects(q)
+			e, err := newWalk(u.view, q)
 			require.NoError(t, err)
 			gotTotals, err = e.countFrom(t.Context(), known)
 			require.NoError(t, err)
@@ -433,7 +434,7 @@ func (u *runsUnderTest) shown(id string) map[string]string {
 func TestRunsRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			requireSame(t, u.log.refold(), dump(t, u.view.follower.store))
+			requireSame(t, u.log.refold(), dump(t, u.follower.store))
 		})
 	})
 }

@@ -28,34 +28,43 @@ func ipcRecordOf(e *event.Event, said event.IPC) IPCRecord {
 	return IPCRecord{e.Seq, e.Time, e.RunID(), said, e.Detail.Member("payload_schema").Text()}
 }
 
+// recordsOfView is what questions about records keep with a view.
+type recordsOfView struct {
+	// records are the last that were read: outputs of a group are mostly those of its runs.
+	records  map[uint64]IPCRecord
+	restated *bool  // whether any record has another state than the first; nil: not known
+	encoded  []byte // scratch
+}
+
 // mostRecords is how many records a view keeps: more than most pages have.
 const mostRecords = 128
 
-// IPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
+// ReadIPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
 // event, or one that the view does not see. What it refers to must not be changed.
-func (v *View) IPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
-	if r, ok := v.records[seq]; ok {
+func ReadIPCRecord(ctx context.Context, v *View, seq uint64) (IPCRecord, error) {
+	kept := Kept[recordsOfView](v)
+	if r, ok := kept.records[seq]; ok {
 		return r, nil
 	}
-	r, err := v.readIPCRecord(ctx, seq)
+	r, err := readIPCRecord(ctx, v, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
-	if v.records == nil || len(v.records) == mostRecords {
-		v.records = make(map[uint64]IPCRecord)
+	if kept.records == nil || len(kept.records) == mostRecords {
+		kept.records = make(map[uint64]IPCRecord)
 	}
-	v.records[seq] = r
+	kept.records[seq] = r
 	return r, nil
 }
 
-func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error) {
+func readIPCRecord(ctx context.Context, v *View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	if r, _, found := v.remembered(seq); found {
+	if r, _, found := remembered(v, seq); found {
 		return r, ctx.Err() // which a read of the log minds, too
 	}
-	entry, e, err := v.entry(ctx, seq)
+	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
@@ -63,30 +72,34 @@ func (v *View) readIPCRecord(ctx context.Context, seq uint64) (IPCRecord, error)
 		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
 	said := ipcRecordOf(&e, e.IPC())
-	v.encoded = said.appendKept(v.encoded[:0], len(entry))
-	r, _, _ := decodeKept(seq, v.encoded) // in memory of its own
-	if v.follower.store.records != nil {
+	kept := Kept[recordsOfView](v)
+	kept.encoded = said.appendKept(kept.encoded[:0], len(entry))
+	r, _, _ := decodeKept(seq, kept.encoded) // in memory of its own
+	if v.Cache().Enabled() {
 		listed := recordOf(&e)
-		v.remember(seq, len(entry), &said, &listed)
+		remember(v, seq, len(entry), &said, &listed)
 	}
 	return r, nil
 }
 
 // remembered is the IPC record at seq if it is kept, and what it has for lists, which is
 // valid until the next call. It counts as one that was read.
-func (v *View) remembered(seq uint64) (r IPCRecord, rest kept, found bool) {
-	v.encoded, found = v.follower.store.records.find(v.encoded[:0], v.follower.number, seq)
+func remembered(v *View, seq uint64) (r IPCRecord, rest kept, found bool) {
+	kept := Kept[recordsOfView](v)
+	kept.encoded, found = v.Cache().Find(kept.encoded[:0], seq)
 	if found {
 		var size int
-		r, size, rest = decodeKept(seq, v.encoded)
+		r, size, rest = decodeKept(seq, kept.encoded)
 		v.Count(1, size)
 	}
 	return r, rest, found
 }
 
 // remember keeps the IPC record at seq, the length of whose entry is size.
-func (v *View) remember(seq uint64, size int, r *IPCRecord, listed *Record) {
-	v.encoded = v.follower.store.records.keep(v.encoded[:0], v.follower.number, seq, size, r, listed)
+func remember(v *View, seq uint64, size int, r *IPCRecord, listed *Record) {
+	kept := Kept[recordsOfView](v)
+	kept.encoded = listed.appendKept(r.appendKept(kept.encoded[:0], size), r)
+	v.Cache().Keep(seq, kept.encoded)
 }
 
 // PayloadSchema is the schema that the payload was read under (1.3); nil if none.
@@ -105,22 +118,22 @@ type Drift struct {
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the one before it that has its input_hash and
+// RunsDriftOf compares the run at seq with the one before it that has its input_hash and
 // was live when the run was recorded, as drift is counted (4.5); not found if there
 // was none, or if the record at seq is no run. It reads one event and two keys.
-func (v *View) DriftOf(ctx context.Context, seq uint64) (d Drift, found bool, err error) {
-	run, err := v.IPCRecord(ctx, seq)
+func RunsDriftOf(ctx context.Context, v *View, seq uint64) (d Drift, found bool, err error) {
+	run, err := ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
 	id := rowstore.Identify([]byte(inputName), run.InputHash)
-	before, err := v.groupBelow(id, seq)
+	before, err := groupBelow(v, id, seq)
 	if err != nil || before.live.runs == 0 {
 		return Drift{}, false, err
 	}
 	d.Against = before.live.last
 	before.facts = bytes.Clone(before.facts)
-	own, err := v.groupAt(id, seq, isRun)
+	own, err := groupAt(v, id, seq, isRun)
 	if err != nil {
 		return Drift{}, false, err
 	}
@@ -156,9 +169,9 @@ type RunQuery struct {
 // id is the identity of the group.
 func (q *RunQuery) id() rowstore.Identity { return rowstore.Identify([]byte(q.Name), []byte(q.Text)) }
 
-// Runs lists the runs of a group, newest first. A page may have fewer rows than
+// RunsList lists the runs of a group, newest first. A page may have fewer rows than
 // there are where few are live, even none.
-func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next []byte, err error) {
+func RunsList(ctx context.Context, v *View, q RunQuery, p Page) (rows []Run, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
@@ -166,7 +179,7 @@ func (v *View) Runs(ctx context.Context, q RunQuery, p Page) (rows []Run, next [
 		}
 	}
 	b := v.Budget(p)
-	members, err := v.members(&q)
+	members, err := membersOf(v, &q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,9 +206,9 @@ type members struct {
 	parted bool // not all of them are live
 }
 
-func (v *View) members(q *RunQuery) (members, error) {
+func membersOf(v *View, q *RunQuery) (members, error) {
 	id := q.id()
-	g, err := v.group(id)
+	g, err := GroupAtSize(v, id)
 	return members{v, id, q.Any, g.parted()}, err
 }
 
@@ -204,11 +217,11 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 	state := string(record.Live)
 	if m.parted {
 		var err error
-		if state, err = m.view.State(seq); err != nil || !m.any && state != string(record.Live) {
+		if state, err = StateOf(m.view, seq); err != nil || !m.any && state != string(record.Live) {
 			return rows, err
 		}
 	}
-	r, err := m.view.IPCRecord(ctx, seq)
+	r, err := ReadIPCRecord(ctx, m.view, seq)
 	return append(rows, Run{r, record.State(state)}), err
 }
 
@@ -220,16 +233,16 @@ type Step struct {
 	drift.Attribution
 }
 
-// Timeline lists the runs of a group in the order of the log, each against the one
+// RunsTimeline lists the runs of a group in the order of the log, each against the one
 // before it. A page may have fewer rows than there are where few are live, even
 // none.
-func (v *View) Timeline(ctx context.Context, q RunQuery, p Page) (rows []Step, next []byte, err error) {
-	from, before, err := v.timelinePosition(ctx, p.After)
+func RunsTimeline(ctx context.Context, v *View, q RunQuery, p Page) (rows []Step, next []byte, err error) {
+	from, before, err := timelinePosition(ctx, v, p.After)
 	if err != nil {
 		return nil, nil, err
 	}
 	b := v.Budget(p)
-	members, err := v.members(&q)
+	members, err := membersOf(v, &q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -268,7 +281,7 @@ func stepOf(run Run, before *IPCRecord) Step {
 
 // timelinePosition is where a page begins, and the run before it; nil if there is
 // none.
-func (v *View) timelinePosition(ctx context.Context, after []byte) (from uint64, before *IPCRecord, err error) {
+func timelinePosition(ctx context.Context, v *View, after []byte) (from uint64, before *IPCRecord, err error) {
 	switch len(after) {
 	case 0:
 		return 0, nil, nil
@@ -285,7 +298,7 @@ func (v *View) timelinePosition(ctx context.Context, after []byte) (from uint64,
 			from = seq
 			continue
 		}
-		run, err := v.IPCRecord(ctx, seq)
+		run, err := ReadIPCRecord(ctx, v, seq)
 		if err != nil {
 			return 0, nil, ErrPosition
 		}

@@ -45,7 +45,7 @@ func TestRealInputEffects(t *testing.T) {
 	view := viewed(t, f, log.head.Size)
 	first := make(map[string]IPCRecord) // of each series, that of the first input
 	for seq := uint64(1); seq < log.head.Size; seq++ {
-		r, err := view.IPCRecord(t.Context(), seq)
+		r, err := ReadIPCRecord(t.Context(), view, seq)
 		require.NoError(t, err)
 		series, name := filepath.Split(string(r.RunID))
 		if name == "0" {
@@ -62,11 +62,11 @@ func TestRealInputEffects(t *testing.T) {
 		{EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
 		{EffectQuery{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
 	} {
-		totals, err := view.EffectTotals(t.Context(), c.query, nil)
+		totals, err := EffectsCount(t.Context(), view, c.query, nil)
 		require.NoError(t, err)
 		require.Equal(t, EffectTotals{c.pairs, c.changed, c.pairs - c.changed, view.Size()}, totals, c.query)
 		c.query.A, c.query.B = c.query.B, c.query.A
-		pairs := pages(t, 100, func(p Page) ([]EffectPair, []byte, error) { return view.Effects(t.Context(), c.query, p) })
+		pairs := pages(t, 100, func(p Page) ([]EffectPair, []byte, error) { return EffectsList(t.Context(), view, c.query, p) })
 		require.Len(t, pairs, int(c.pairs))
 	}
 	alpaca, claude := first["alpaca-7b"], first["claude-2"]

@@ -11,20 +11,20 @@ import (
 
 // restateRun folds what a change of state does to the groups of an IPC record that
 // is a run: it leaves the live ones or comes back to its place among them.
-func (f *fold) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
+func (f *groupsDeriver) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
 	const live = string(record.Live)
 	ipc := target.IPC()
 	if (from == live) == (to == live) || !ipc.IsRun() {
 		return nil
 	}
-	if err := f.settled(); err != nil {
+	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
 	same := f.newestGroup(rowstore.Identify([]byte(outputName), ipc.OutputHash))
 	r := restated{seq: e.Seq, run: target.Seq, output: same.all.first, comes: to == live}
 	f.others.collectIPC(&f.othersKnown, target, &ipc)
 	for p := range f.others.grouped() {
-		if err := f.restate(ctx, p, r); err != nil {
+		if err := f.restateGroup(ctx, p, r); err != nil {
 			return err
 		}
 	}
@@ -39,8 +39,8 @@ type restated struct {
 	comes  bool // it is live now, and was not
 }
 
-// restate writes the version of one of the run's groups.
-func (f *fold) restate(ctx context.Context, p posting, r restated) error {
+// restateGroup writes the version of one of the run's groups.
+func (f *groupsDeriver) restateGroup(ctx context.Context, p posting, r restated) error {
 	g := f.newestGroup(p.id)
 	f.runs.changes(p, &g, false)
 	g.follow(r.seq, 0)
@@ -66,11 +66,11 @@ func (f *fold) restate(ctx context.Context, p posting, r restated) error {
 		}
 	}
 	f.putGroup(p, &g)
-	return f.rows.Err
+	return f.Rows.Err
 }
 
 // liveNeighbours are the live runs before and after one whose state has changed.
-func (f *fold) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
+func (f *groupsDeriver) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
 		return before, after, err
@@ -88,7 +88,7 @@ func (f *fold) liveNeighbours(id rowstore.Identity, r restated) (before, after n
 }
 
 // restateOutput counts the run's output anew, and says how many live runs had it.
-func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
+func (f *groupsDeriver) restateOutput(g *group, p posting, r restated) (live uint64) {
 	if p.family == outputFamily {
 		g.flags |= isMarked
 		return g.live.runs
@@ -109,11 +109,11 @@ func (f *fold) restateOutput(g *group, p posting, r restated) (live uint64) {
 }
 
 // factsOf are the facts of the last of some runs; none if there are no runs.
-func (f *fold) factsOf(ctx context.Context, t *tally) ([]byte, error) {
+func (f *groupsDeriver) factsOf(ctx context.Context, t *tally) ([]byte, error) {
 	if t.runs == 0 {
 		return nil, nil
 	}
-	e, err := f.read(ctx, t.last)
+	e, err := f.ReadEvent(ctx, t.last)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func ran(t tester, model, output, more string) string {
 // groupOfModel is the group of a model's live runs.
 func groupOfModel(t *testing.T, v *View, model string) Group {
 	t.Helper()
-	g, found, err := v.Group(t.Context(), RunQuery{Value{"model", model}, false})
+	g, found, err := GroupsGet(t.Context(), v, RunQuery{Value{"model", model}, false})
 	require.NoError(t, err)
 	require.True(t, found)
 	return g
@@ -89,10 +89,10 @@ func TestARunLeavesAndComesBack(t *testing.T) {
 		g := groupOfModel(t, viewed(t, f, size), "m")
 		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
 	}
-	_, found, err := viewed(t, f, 14).Group(t.Context(), RunQuery{Value{"model", "m"}, false})
+	_, found, err := GroupsGet(t.Context(), viewed(t, f, 14), RunQuery{Value{"model", "m"}, false})
 	require.NoError(t, err)
 	require.False(t, found)
-	g, found, err := viewed(t, f, 14).Group(t.Context(), RunQuery{Value{"model", "m"}, true})
+	g, found, err := GroupsGet(t.Context(), viewed(t, f, 14), RunQuery{Value{"model", "m"}, true})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
@@ -114,7 +114,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 		ran(t, "m", "z", ""),                                     // 11: stochastic_or_model_internal
 	)
 	got := make(map[string]uint64)
-	for s, n := range f.published.Load().counts() {
+	for s, n := range countsOf(f) {
 		if s.metric == driftTotal && n > 0 {
 			got[s.labels[0]] = n
 		}
@@ -122,7 +122,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	require.Equal(t, map[string]uint64{"identical": 1, "no_effect": 1, "model": 2, "stochastic": 1, "model_internal": 1,
 		"stochastic_or_model_internal": 1}, got)
 	for _, cause := range drift.Causes {
-		require.Contains(t, f.published.Load().counts(), seriesOf(driftTotal, string(cause)))
+		require.Contains(t, countsOf(f), seriesOf(driftTotal, string(cause)))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
 		f, _ := folded(t, ran(t, model, "yes", ""))
-		r, err := viewed(t, f, 2).IPCRecord(t.Context(), 1)
+		r, err := ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
 		require.NoError(t, err)
 		return string(r.IPCID)
 	}
@@ -149,7 +149,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 	)
 	effect := func(size uint64, a, b string) (found [][2]uint64) {
 		for _, pair := range pages(t, 1, func(p Page) ([]EffectPair, []byte, error) {
-			return viewed(t, f, size).Effects(t.Context(), EffectQuery{Variable: "model", A: a, B: b}, p)
+			return EffectsList(t.Context(), viewed(t, f, size), EffectQuery{Variable: "model", A: a, B: b}, p)
 		}) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
@@ -167,7 +167,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 func TestEffectsSkipMereClaims(t *testing.T) {
 	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
 	f, _ := folded(t, y)
-	of, err := viewed(t, f, 2).IPCRecord(t.Context(), 1)
+	of, err := ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
 	require.NoError(t, err)
 	claiming := fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"else"},"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"zzz","output":"other"}`, of.IPCID)
 	z := posted(t, record.IPCRecord, claiming)
@@ -175,13 +175,13 @@ func TestEffectsSkipMereClaims(t *testing.T) {
 	v := viewed(t, f, log.head.Size)
 	q := EffectQuery{Variable: "model", A: "m1", B: "m2"}
 	pairs := func() (found [][2]uint64) {
-		for _, pair := range pages(t, 1, func(p Page) ([]EffectPair, []byte, error) { return v.Effects(t.Context(), q, p) }) {
+		for _, pair := range pages(t, 1, func(p Page) ([]EffectPair, []byte, error) { return EffectsList(t.Context(), v, q, p) }) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
 		return found
 	}
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 8}}, pairs())
-	totals, err := v.EffectTotals(t.Context(), q, nil)
+	totals, err := EffectsCount(t.Context(), v, q, nil)
 	require.NoError(t, err)
 	require.Equal(t, EffectTotals{Pairs: 2, Changed: 1, Unchanged: 1, AsOf: v.Size()}, totals)
 	q.Any = true
@@ -208,7 +208,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		"recent":  {RankedRecent, GroupQuery{By: "model", MinRuns: 2, Bounds: Bounds{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
 		v := viewed(t, f, log.head.Size)
-		rows, next, err := v.RankedGroups(t.Context(), c.ranking, c.query, Page{Limit: 5})
+		rows, next, err := GroupsListRanked(t.Context(), v, c.ranking, c.query, Page{Limit: 5})
 		require.NoError(t, err, name)
 		require.Nil(t, next, name)
 		var got []string
@@ -222,7 +222,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	for _, ranking := range []Ranking{RankedRecent, RankedRuns, RankedFlips, RankedStability} {
 		all := pages(t, 7, func(p Page) ([]Group, []byte, error) {
 			before := v.Touched()
-			rows, next, err := v.RankedGroups(t.Context(), ranking, GroupQuery{By: "model"}, p)
+			rows, next, err := GroupsListRanked(t.Context(), v, ranking, GroupQuery{By: "model"}, p)
 			require.LessOrEqual(t, v.Touched()-before, 7*20+10)
 			return rows, next, err
 		})
@@ -238,26 +238,26 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 	one := RunQuery{Value{"model", "m"}, false}
 	for name, list := range map[string]func(Page) error{
 		"groups": func(p Page) error {
-			_, _, err := v.Groups(t.Context(), GroupQuery{By: "model"}, p)
+			_, _, err := GroupsList(t.Context(), v, GroupQuery{By: "model"}, p)
 			return err
 		},
 		"ranked": func(p Page) error {
-			_, _, err := v.RankedGroups(t.Context(), RankedRuns, GroupQuery{By: "model"}, p)
+			_, _, err := GroupsListRanked(t.Context(), v, RankedRuns, GroupQuery{By: "model"}, p)
 			return err
 		},
 		"recent": func(p Page) error {
-			_, _, err := v.RankedGroups(t.Context(), RankedRecent, GroupQuery{By: "model"}, p)
+			_, _, err := GroupsListRanked(t.Context(), v, RankedRecent, GroupQuery{By: "model"}, p)
 			return err
 		},
-		"runs":     func(p Page) error { _, _, err := v.Runs(t.Context(), one, p); return err },
-		"outputs":  func(p Page) error { _, _, err := v.Outputs(t.Context(), one, p); return err },
-		"timeline": func(p Page) error { _, _, err := v.Timeline(t.Context(), one, p); return err },
+		"runs":     func(p Page) error { _, _, err := RunsList(t.Context(), v, one, p); return err },
+		"outputs":  func(p Page) error { _, _, err := GroupsOutputs(t.Context(), v, one, p); return err },
+		"timeline": func(p Page) error { _, _, err := RunsTimeline(t.Context(), v, one, p); return err },
 		"effects": func(p Page) error {
-			_, _, err := v.Effects(t.Context(), EffectQuery{Variable: "model", A: "m", B: "n"}, p)
+			_, _, err := EffectsList(t.Context(), v, EffectQuery{Variable: "model", A: "m", B: "n"}, p)
 			return err
 		},
 		"effects of a number": func(p Page) error {
-			_, _, err := v.Effects(t.Context(), EffectQuery{Variable: "seed", A: "1", B: "2"}, p)
+			_, _, err := EffectsList(t.Context(), v, EffectQuery{Variable: "seed", A: "1", B: "2"}, p)
 			return err
 		},
 	} {
@@ -265,16 +265,16 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 		require.ErrorIs(t, list(Page{Limit: 9, After: []byte("x")}), ErrPosition, name)
 	}
 	for name, position := range map[string][]byte{"none": {}, "a list that is none": {3}, "half a place": {0, 1}} {
-		_, _, err := v.RankedGroups(t.Context(), RankedFlips, GroupQuery{By: "model"}, Page{Limit: 9, After: position})
+		_, _, err := GroupsListRanked(t.Context(), v, RankedFlips, GroupQuery{By: "model"}, Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, ErrPosition, name)
 	}
 	for name, position := range map[string][]byte{"beyond": rowstore.AppendSeq(nil, 9), "of another group": rowstore.AppendSeq(nil, 2)} {
-		_, _, err := v.Outputs(t.Context(), one, Page{Limit: 9, After: position})
+		_, _, err := GroupsOutputs(t.Context(), v, one, Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, ErrPosition, name)
 	}
 	at := effectPosition{condition: 3}
 	for _, variable := range []string{"model", "seed"} {
-		_, _, err := v.Effects(t.Context(), EffectQuery{Variable: variable, A: "m", B: "n"}, Page{Limit: 9, After: at.append(nil)})
+		_, _, err := EffectsList(t.Context(), v, EffectQuery{Variable: variable, A: "m", B: "n"}, Page{Limit: 9, After: at.append(nil)})
 		require.ErrorIs(t, err, ErrPosition, "run 3 is not the first of its ipc_id")
 	}
 }

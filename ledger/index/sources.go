@@ -1,8 +1,6 @@
 package index
 
 import (
-	"context"
-
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
@@ -38,19 +36,19 @@ func pairOf(source, chunk rowstore.Identity) pair {
 
 // sourceChanged folds the registration or revocation of a source. A registration
 // with a list supersedes what is cited of the source and not on the list.
-func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
+func (f *citationsDeriver) sourceChanged(e *event.Event) error {
 	change := e.Source()
 	if change.ID == nil {
 		return nil
 	}
 	if change.Listed {
 		// All that was ever cited of the source is ranged over.
-		if err := f.settled(); err != nil {
+		if err := f.RequireEmptyBatch(); err != nil {
 			return err
 		}
 	}
 	source := rowstore.Identify(change.ID)
-	_, _, known := f.rows.Newest(sourceStates, source[:])
+	_, _, known := f.Rows.Newest(sourceStates, source[:])
 	var state sourceState
 	switch {
 	case e.Kind == record.SourceRegistered:
@@ -59,13 +57,13 @@ func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
 			state.listed, state.chunks = 1, uint64(len(change.ChunkHashes))
 		}
 		if !known {
-			f.rows.Put(sourceList, onlyRow, e.Seq, change.ID)
+			f.Rows.Put(sourceList, onlyRow, e.Seq, change.ID)
 		}
 	case !known:
 		return nil // nothing to revoke
 	}
 	f.value = state.append(f.value[:0])
-	f.rows.Put(sourceStates, source[:], e.Seq, f.value)
+	f.Rows.Put(sourceStates, source[:], e.Seq, f.value)
 	if !change.Listed {
 		return nil
 	}
@@ -74,29 +72,29 @@ func (f *fold) sourceChanged(_ context.Context, e *event.Event) error {
 		chunk := rowstore.Identify(hash)
 		listed[chunk] = true
 		p := pairOf(source, chunk)
-		f.rows.Start(listedChunks, p[:], e.Seq, nil)
+		f.Rows.Start(listedChunks, p[:], e.Seq, nil)
 	}
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }
 
 // sourceState is the present state of a source, and the event that led to it; false
 // if it was never registered nor revoked.
-func (f *fold) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
-	seq, value, found := f.rows.Newest(sourceStates, source[:])
+func (f *citationsDeriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
+	seq, value, found := f.Rows.Newest(sourceStates, source[:])
 	if found {
-		s = decodeRow(f, value, decodeSourceState)
+		s = rowstore.Decode(&f.Rows, value, decodeSourceState)
 	}
 	return s, seq, found
 }
 
 // unlisted reports whether the current registration of a source has a list, and the
 // chunk is not on it.
-func (f *fold) unlisted(source, chunk rowstore.Identity) bool {
+func (f *citationsDeriver) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {
 		return false
 	}
 	p := pairOf(source, chunk)
-	seq, _, found := f.rows.Newest(listedChunks, p[:])
+	seq, _, found := f.Rows.Newest(listedChunks, p[:])
 	return !found || seq != registration
 }

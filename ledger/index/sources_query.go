@@ -28,14 +28,14 @@ type SourceDetail struct {
 	ChunkHashes   []string
 }
 
-// Source is a source by its id; false if it was never registered.
-func (v *View) Source(id string) (Source, bool, error) {
+// SourceByID is a source by its id; false if it was never registered.
+func SourceByID(v *View, id string) (Source, bool, error) {
 	row := rowstore.Identify([]byte(id))
-	return v.source(id, row, v.Size())
+	return sourceBelow(v, id, row, v.Size())
 }
 
-// source is a source as it was below a size.
-func (v *View) source(id string, row rowstore.Identity, below uint64) (Source, bool, error) {
+// sourceBelow is a source as it was below a size.
+func sourceBelow(v *View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, row[:], below)
 	if err != nil || !found {
 		return Source{ID: id}, false, err
@@ -44,25 +44,25 @@ func (v *View) source(id string, row rowstore.Identity, below uint64) (Source, b
 	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
 }
 
-// SourceDetail is a source by its id; storage.ErrNotFound if it was never registered.
-func (v *View) SourceDetail(ctx context.Context, id string) (SourceDetail, error) {
-	s, found, err := v.Source(id)
+// ReadSource is a source by its id; storage.ErrNotFound if it was never registered.
+func ReadSource(ctx context.Context, v *View, id string) (SourceDetail, error) {
+	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
 		err = fmt.Errorf("source %q: %w", id, storage.ErrNotFound)
 	}
 	if err != nil {
 		return SourceDetail{}, err
 	}
-	detail, said, err := v.sourceDetail(ctx, s)
+	detail, said, err := readSource(ctx, v, s)
 	for _, hash := range said.ChunkHashes {
 		detail.ChunkHashes = append(detail.ChunkHashes, string(hash))
 	}
 	return detail, err
 }
 
-// sourceDetail adds what the event says, without the chunks, and the event's own words.
-func (v *View) sourceDetail(ctx context.Context, s Source) (SourceDetail, event.Source, error) {
-	e, err := v.event(ctx, s.Seq)
+// readSource adds what the event says, without the chunks, and the event's own words.
+func readSource(ctx context.Context, v *View, s Source) (SourceDetail, event.Source, error) {
+	e, err := v.Event(ctx, s.Seq)
 	if err != nil {
 		return SourceDetail{}, event.Source{}, err
 	}
@@ -72,13 +72,13 @@ func (v *View) sourceDetail(ctx context.Context, s Source) (SourceDetail, event.
 
 // Sources lists the sources that are registered or were, in the reverse order of
 // their first registration, without their chunks.
-func (v *View) Sources(ctx context.Context, page Page) ([]SourceDetail, []byte, error) {
+func Sources(ctx context.Context, v *View, page Page) ([]SourceDetail, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, sourceList, onlyRow, page, func(r rowstore.Version) (*SourceDetail, error) {
-		s, _, err := v.Source(string(r.Value))
+		s, _, err := SourceByID(v, string(r.Value))
 		if err != nil {
 			return nil, err
 		}
-		detail, _, err := v.sourceDetail(ctx, s)
+		detail, _, err := readSource(ctx, v, s)
 		return &detail, err
 	})
 }
@@ -86,8 +86,8 @@ func (v *View) Sources(ctx context.Context, page Page) ([]SourceDetail, []byte, 
 // UnregisteredSources are the sources that the citation set at seq cites and that were
 // not registered at its position, in the order of the set; none where none had been
 // registered before it at all. storage.ErrNotFound if it is another kind of event.
-func (v *View) UnregisteredSources(ctx context.Context, seq uint64) ([]string, error) {
-	e, err := v.citing(ctx, seq)
+func UnregisteredSources(ctx context.Context, v *View, seq uint64) ([]string, error) {
+	e, err := readSet(ctx, v, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (v *View) UnregisteredSources(ctx context.Context, seq uint64) ([]string, e
 			continue
 		}
 		seen[id] = true
-		s, _, err := v.source(id, rowstore.Identify(c.SourceID), seq)
+		s, _, err := sourceBelow(v, id, rowstore.Identify(c.SourceID), seq)
 		if err != nil {
 			return nil, err
 		}

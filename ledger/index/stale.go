@@ -82,7 +82,7 @@ func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, se
 
 // superseding is the event that supersedes chunks, and how many it has.
 type superseding struct {
-	fold *fold
+	fold *citationsDeriver
 	seq  uint64
 	n    uint32
 }
@@ -91,48 +91,48 @@ type superseding struct {
 // that cite it are stale already.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
-	_, value, found := f.rows.Newest(citedChunks, p[:])
+	_, value, found := f.Rows.Newest(citedChunks, p[:])
 	if !found {
 		return
 	}
-	state := decodeRow(f, value, decodeCitedState)
+	state := rowstore.Decode(&f.Rows, value, decodeCitedState)
 	if state.fresh == 0 {
 		return
 	}
 	one := supersession{how: how, from: state.from, to: to, chunk: state.chunk}
 	f.value = one.append(f.value[:0])
-	f.rows.Set(supersededKey(f.rows.Keys, nil, rowstore.Identity(p[:len(rowstore.Identity{})]), s.seq, s.n), f.value)
+	f.Rows.Set(supersededKey(f.Rows.Keys, nil, rowstore.Identity(p[:len(rowstore.Identity{})]), s.seq, s.n), f.value)
 	s.n++
 	after := citedState{from: to, chunk: state.chunk}
 	f.value = after.append(f.value[:0])
-	f.rows.Put(citedChunks, p[:], s.seq, f.value)
-	f.rows.Delete(freshChunkKey(f.rows.Keys, nil, p))
-	f.count(seriesOf(staleChunksTotal), 1)
+	f.Rows.Put(citedChunks, p[:], s.seq, f.value)
+	f.Rows.Delete(freshChunkKey(f.Rows.Keys, nil, p))
+	f.Counters.add(seriesOf(staleChunksTotal), 1)
 }
 
 // supersedeUnlisted supersedes what is cited of a source and not listed, as much as a
 // batch takes: errUnfinished if something is left. All that precedes the event is
 // stored, and of the event what was done before.
-func (f *fold) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
+func (f *citationsDeriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.superseded(source, seq); err != nil {
 		return err
 	}
 	before := s.n
-	prefix := append(f.rows.Keys.Key(nil, freshChunks), source[:]...)
-	it, err := f.rows.Iterate(prefix, rowstore.Behind(prefix, len(rowstore.Identity{})))
+	prefix := append(f.Rows.Keys.Key(nil, freshChunks), source[:]...)
+	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, len(rowstore.Identity{})))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		f.touched++
+		f.Touched++
 		chunk := rowstore.Identity(it.Key()[len(prefix):])
 		if listed[chunk] {
 			continue
 		}
-		if int(s.n-before) == f.batchSteps {
-			return errUnfinished
+		if int(s.n-before) == f.BatchSteps {
+			return ErrUnfinished
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
 	}
@@ -140,9 +140,9 @@ func (f *fold) supersedeUnlisted(seq uint64, source rowstore.Identity, listed ma
 }
 
 // superseded is how many chunks of a source an event has superseded that is stored.
-func (f *fold) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
-	first := supersededKey(f.rows.Keys, nil, source, seq, 0)
-	it, err := f.rows.Iterate(first, supersededKey(f.rows.Keys, nil, source, seq, math.MaxUint32))
+func (f *citationsDeriver) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
+	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
+	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
 	if err != nil {
 		return 0, err
 	}
@@ -190,12 +190,12 @@ func (s *superseding) recite(set *event.CitationSet) {
 // that it held before and does not any more.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
-	_, value, found := f.rows.Newest(places, place[:])
+	_, value, found := f.Rows.Newest(places, place[:])
 	if found && bytes.Equal(value, chunks) {
 		return
 	}
 	before := bytes.Clone(value)
-	f.rows.Put(places, place[:], s.seq, chunks)
+	f.Rows.Put(places, place[:], s.seq, chunks)
 	for ; len(before) >= len(rowstore.Identity{}); before = before[len(rowstore.Identity{}):] {
 		chunk := rowstore.Identity(before[:len(rowstore.Identity{})])
 		if !hasChunk(chunks, chunk) {

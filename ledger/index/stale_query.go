@@ -19,10 +19,10 @@ type StaleCitation struct {
 	How          string
 }
 
-// Stale are the citations of a source that are stale: what was superseded last comes
+// StaleList are the citations of a source that are stale: what was superseded last comes
 // first, and of one chunk that was superseded the newest set. A set comes again for
 // every chunk of it that was superseded.
-func (v *View) Stale(ctx context.Context, source string, page Page) (rows []StaleCitation, next []byte, err error) {
+func StaleList(ctx context.Context, v *View, source string, page Page) (rows []StaleCitation, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
@@ -47,7 +47,7 @@ func (v *View) Stale(ctx context.Context, source string, page Page) (rows []Stal
 			return nil, nil, err
 		}
 		tail := kv.Key[len(prefix):]
-		rows, below, err = v.appendStale(ctx, rows, source, rowstore.VersionOf(tail[:rowstore.SeqBytes]), &one, min(below, one.to), &b)
+		rows, below, err = appendStale(ctx, v, rows, source, rowstore.VersionOf(tail[:rowstore.SeqBytes]), &one, min(below, one.to), &b)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -61,7 +61,7 @@ func (v *View) Stale(ctx context.Context, source string, page Page) (rows []Stal
 
 // appendStale appends the citations below an event that one supersession made stale,
 // as many as the budget allows; those below next are left, none if that is 0.
-func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
+func appendStale(ctx context.Context, v *View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.Descend(postings, id[:], below) {
 		if err != nil {
@@ -73,7 +73,7 @@ func (v *View) appendStale(ctx context.Context, rows []StaleCitation, source str
 		if b.Spent(len(rows)) {
 			return rows, r.Seq + 1, nil
 		}
-		e, err := v.citing(ctx, r.Seq)
+		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, 0, err
 		}

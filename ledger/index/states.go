@@ -15,16 +15,16 @@ const stateName = "state"
 
 // stateOf is the state of an IPC record or a run-DAG as the fold has it so far:
 // live until an event says otherwise (2.8).
-func (f *fold) stateOf(seq uint64) string {
+func (f *recordsDeriver) stateOf(seq uint64) string {
 	var row [8]byte
-	_, value, found := f.rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
+	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found)
 }
 
-// State is the state of the IPC record or run-DAG that is event seq, as the view
+// StateOf is the state of the IPC record or run-DAG that is event seq, as the view
 // sees it.
-func (v *View) State(seq uint64) (string, error) {
-	if restated, err := v.hasRestated(); err != nil || !restated {
+func StateOf(v *View, seq uint64) (string, error) {
+	if restated, err := hasRestated(v); err != nil || !restated {
 		return string(record.Live), err
 	}
 	var row [8]byte
@@ -34,15 +34,16 @@ func (v *View) State(seq uint64) (string, error) {
 
 // hasRestated reports whether the state of any record has changed. In most ledgers none
 // has, and looking for what is not there costs as much as the rest of a row.
-func (v *View) hasRestated() (bool, error) {
-	if v.restated == nil {
+func hasRestated(v *View) (bool, error) {
+	kept := Kept[recordsOfView](v)
+	if kept.restated == nil {
 		found, err := v.Any(v.Keys.Key(nil, recordStates))
 		if err != nil {
 			return false, err
 		}
-		v.restated = &found
+		kept.restated = &found
 	}
-	return *v.restated, nil
+	return *kept.restated, nil
 }
 
 func stateText(value []byte, found bool) string {
@@ -54,7 +55,7 @@ func stateText(value []byte, found bool) string {
 
 // stateChanged folds a change of state. What names no record that has a state,
 // or a state that this build does not know, changes nothing.
-func (f *fold) stateChanged(ctx context.Context, e *event.Event) error {
+func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
 	to := label(change.State, record.States[:])
 	target, err := f.target(ctx, e.Seq, change.RecordSeq)
@@ -63,31 +64,27 @@ func (f *fold) stateChanged(ctx context.Context, e *event.Event) error {
 	}
 	from := f.stateOf(target.Seq)
 	if from != to {
-		switch target.Kind {
-		case record.IPCRecord:
-			err = f.restateRun(ctx, e, target, from, to)
-		case record.RunDAG:
-			err = f.restateDAG(ctx, e, target, from, to)
-		}
-		if err != nil {
-			return err
+		for _, r := range f.restaters {
+			if err := r.restate(ctx, restatement{e, target, from, to}); err != nil {
+				return err
+			}
 		}
 		row := rowstore.AppendSeq(nil, target.Seq)
-		f.rows.Put(recordStates, row, e.Seq, []byte(to))
+		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
 		id := rowstore.Identify([]byte(stateName), []byte(to))
-		f.rows.Write(postings, id[:], target.Seq, []byte{isRecord})
+		f.Rows.Write(postings, id[:], target.Seq, []byte{isRecord})
 	}
-	f.count(seriesOf(stateChangesTotal, to), 1)
+	f.Counters.add(seriesOf(stateChangesTotal, to), 1)
 	return nil
 }
 
 // target is the record that a change of state names; nil if there is none before
 // event seq, or one that has no state.
-func (f *fold) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
+func (f *recordsDeriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
 	if named >= seq {
 		return nil, nil
 	}
-	entry, err := f.log.Entry(ctx, named)
+	entry, err := f.Log.Entry(ctx, named)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)
 	}

@@ -43,19 +43,19 @@ func TestStates(t *testing.T) {
 		require.NoError(t, err)
 		listed := make(map[uint64]record.State)
 		for _, state := range record.States {
-			for _, r := range allRecords(t, v, (*View).Records, Filter{State: state}, 10) {
+			for _, r := range allRecords(t, v, RecordsList, Filter{State: state}, 10) {
 				listed[r.Seq] = state
 			}
 		}
 		require.Equal(t, map[uint64]record.State{1: want[0], 2: want[1]}, listed, "as of %d", size)
 		for i, state := range want {
-			got, err := v.State(uint64(i) + 1)
+			got, err := StateOf(v, uint64(i)+1)
 			require.NoError(t, err)
 			require.Equal(t, string(state), got, "record %d as of %d", i+1, size)
 		}
 		require.NoError(t, v.Close())
 	}
-	counts := f.published.Load().counts()
+	counts := countsOf(f)
 	require.Equal(t, uint64(3), counts[seriesOf(stateChangesTotal, "failed")], "the same state again is counted too")
 	require.Equal(t, uint64(1), counts[seriesOf(stateChangesTotal, "live")])
 	require.Equal(t, uint64(1), counts[seriesOf(stateChangesTotal, "quarantined")])
@@ -81,11 +81,11 @@ func TestStatesOfNothing(t *testing.T) {
 	v, err := f.Latest()
 	require.NoError(t, err)
 	for seq := range log.head.Size {
-		state, err := v.State(seq)
+		state, err := StateOf(v, seq)
 		require.NoError(t, err)
 		require.Equal(t, "live", state)
 	}
-	for series, n := range f.published.Load().counts() {
+	for series, n := range countsOf(f) {
 		require.False(t, series.metric == stateChangesTotal && n > 0, series)
 	}
 	require.NoError(t, v.Close())

@@ -26,12 +26,13 @@ var ErrClosed = errors.New("index: closed")
 // Store is the index of all ledgers of a server. Its methods are safe for
 // concurrent use, except that Close waits for no query.
 type Store struct {
-	config config
+	config Settings
 	rows   *rowstore.Store
 	closed atomic.Bool
 	known  atomic.Int64 // bytes that the followers' filters may still take
 
-	records *keptRecords // of all ledgers
+	events *eventCache // of all ledgers
+	begin  []series    // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
 	followers map[string]*Follower // running or stopped by an error; under mu
@@ -41,22 +42,27 @@ type Store struct {
 // that is damaged beyond opening, is emptied. An error means that the folder holds
 // something else, is in use, or cannot be worked with.
 func Open(c Config) (*Store, error) {
-	internal, err := c.internal()
+	c.Families = allFamilies()
+	internal, err := c.Settings()
 	if err != nil {
 		return nil, err
 	}
-	return open(internal)
+	return OpenWith(internal)
 }
 
-func open(c config) (*Store, error) {
+// OpenWith is Open with the memory shared out otherwise, for tests.
+func OpenWith(c Settings) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
-	s.known.Store(int64(c.knownBytes))
-	c.rows.Replaced = s.replaced
+	s.known.Store(int64(c.FilterBytes))
+	for _, family := range c.Families {
+		s.begin = append(s.begin, family.Counters...)
+	}
+	c.Rows.Schema, c.Rows.Replaced = schemaOf(c.Families), s.replaced
 	var err error
-	if s.rows, err = rowstore.Open(c.rows); err != nil {
+	if s.rows, err = rowstore.Open(c.Rows); err != nil {
 		return nil, err
 	}
-	s.records = newKeptRecords(c.recordsBytes)
+	s.events = newEventCache(c.EventCacheBytes)
 	return s, nil
 }
 
@@ -64,7 +70,7 @@ func open(c config) (*Store, error) {
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {
-		empty := newCounters(newCounts())
+		empty := newCounters(newCounts(s.begin))
 		f.publish(&snapshot{readings: empty.published(), superseded: make(chan struct{})})
 	}
 	resume()
@@ -104,7 +110,7 @@ const maxName = 255
 // that name is emptied first. An error means misuse: no possible name, a ledger
 // that is followed already, a closed store. All other trouble is the
 // follower's: see Follower.Err.
-func (s *Store) Follow(name string, log storage.Reader) (*Follower, error) {
+func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.add(name, log)
@@ -117,7 +123,7 @@ func (s *Store) Follow(name string, log storage.Reader) (*Follower, error) {
 
 // add makes a ledger's follower, which does not run yet. The caller holds mu until
 // it does or never will.
-func (s *Store) add(name string, log storage.Reader) (*Follower, error) {
+func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return nil, errors.New("not a name")
 	}
@@ -181,6 +187,6 @@ func (s *Store) Close() error {
 		f.Close()
 	}
 	err := s.rows.Close(ErrClosed)
-	s.records.close()
+	s.events.close()
 	return err
 }

@@ -80,7 +80,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 
 	overwrite(t, files, "index/LAYOUT", []byte("colophon index, layout 0\n"))
 	var messages bytes.Buffer
-	c.rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
+	c.Rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
 	s = openTest(t, c)
 	require.Contains(t, messages.String(), "built anew")
 	requireEvents(t, s, 0)
@@ -90,7 +90,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	require.False(t, holds(t, s, poison))
 	requireEvents(t, s, 20)
 	require.NoError(t, s.Close())
-	require.Equal(t, layout, string(read(t, files, "index/LAYOUT")))
+	require.Equal(t, Layout, string(read(t, files, "index/LAYOUT")))
 }
 
 // holds reports whether a key is stored.
@@ -107,14 +107,14 @@ func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
 	c := testConfig(files)
-	precious, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.rows.Log, "", func(string) {})})
+	precious, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
 	require.NoError(t, err)
 	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
 	require.NoError(t, precious.Close())
 	before, err := files.List("index")
 	require.NoError(t, err)
 
-	_, err = open(c)
+	_, err = OpenWith(c)
 	require.ErrorContains(t, err, "holds no index")
 	after, err := files.List("index")
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
 	files := filled(t, log)
-	_, err := open(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	_, err := OpenWith(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpOpen && strings.Contains(op.Path, "MANIFEST") {
 			return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
 		}
@@ -238,7 +238,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	}))
 	ended := make(chan int, 1)
 	c := testConfig(files)
-	c.rows.Exit = func(status int) {
+	c.Rows.Exit = func(status int) {
 		ended <- status
 		runtime.Goexit()
 	}
@@ -268,16 +268,18 @@ func TestFullDisk(t *testing.T) {
 	log.append(plains(t, 0, 5)...)
 	warned := make(lines, 10)
 	c := testConfig(files)
-	c.rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c.Rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
-	f := newFollower(s, log.name, log.store)
+	f, err := s.Stopped(t.Context(), log.name, log.store)
+	require.NoError(t, err)
 	for range 3 {
-		require.NoError(t, f.catchUp(t.Context()))
+		require.NoError(t, f.CatchUp(t.Context()))
 		require.Zero(t, f.Size())
 	}
 	require.Contains(t, <-warned, "nearly full")
 	require.Empty(t, warned, "warned once")
+	f.Close()
 
 	f = follow(t, s, log)
 	require.Contains(t, <-warned, "nearly full")

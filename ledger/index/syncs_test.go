@@ -15,7 +15,7 @@ func TestFoldsDoNotSync(t *testing.T) {
 	// A pause of nothing changes nothing, but is counted.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})
 	c := testConfig(faulty.NewFiles(vfs.NewMem(), syncs))
-	c.rows.MemTableBytes, c.batchEvents = 8<<20, 10
+	c.Rows.MemTableBytes, c.BatchEvents = 8<<20, 10
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
@@ -30,13 +31,10 @@ type View struct {
 	*rowstore.Reader
 	follower *Follower
 	// latest is the size that the rows are read at. Rankings are kept for it alone.
-	latest  uint64
-	encoded []byte // scratch, as is
-	block   []byte // this
-	events  event.Decoder
-	// records are the last that were read: outputs of a group are mostly those of its runs.
-	records  map[uint64]IPCRecord
-	restated *bool // nil: not known
+	latest uint64
+	block  []byte // scratch
+	events event.Decoder
+	kept   []any
 }
 
 // Latest is the view of all that is folded.
@@ -67,6 +65,17 @@ func (f *Follower) View(size uint64) (*View, error) {
 	return v, nil
 }
 
+// IsLatest reports whether the view is of all that was folded when it was made.
+func (v *View) IsLatest() bool { return v.Size() == v.latest }
+
+// Cache is what is kept of the log's events.
+func (v *View) Cache() EventCache { return v.follower.cache() }
+
+// Entries are the entries of the log from one on. They are not counted.
+func (v *View) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return v.follower.log.Entries(ctx, from)
+}
+
 // Close releases the view.
 func (v *View) Close() error {
 	defer v.follower.store.rows.Release()
@@ -83,14 +92,14 @@ func (v *View) read(ctx context.Context, seq uint64) ([]byte, error) {
 	return entry, nil
 }
 
-// event reads an event of the log. It is valid until the next one is read.
-func (v *View) event(ctx context.Context, seq uint64) (event.Event, error) {
-	_, e, err := v.entry(ctx, seq)
+// Event reads an event of the log. It is valid until the next one is read.
+func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
+	_, e, err := v.Entry(ctx, seq)
 	return e, err
 }
 
-// entry is event with the bytes that the event is made of, which are the caller's.
-func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
+// Entry is event with the bytes that the event is made of, which are the caller's.
+func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
 	entry, err := v.read(ctx, seq)
 	if err != nil {
 		return nil, event.Event{}, err
@@ -102,9 +111,9 @@ func (v *View) entry(ctx context.Context, seq uint64) ([]byte, event.Event, erro
 	return entry, e, nil
 }
 
-// kept is the event at seq, which stays as it is when others are read;
+// EventOfKind is the event at seq, which stays as it is when others are read;
 // storage.ErrNotFound if it is of another kind, or one that the view does not see.
-func (v *View) kept(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
+func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}

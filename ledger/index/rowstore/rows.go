@@ -84,6 +84,22 @@ func (r *Rows) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.engine, lower, upper)
 }
 
+// Each calls do with an iterator that stands on each key of a dimension that was stored
+// before the batch, in their order.
+func (r *Rows) Each(d Dimension, do func(it *Iterator) error) (err error) {
+	it, err := r.Iterate(r.Keys.Key(nil, d), r.Keys.Key(nil, d+1))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := do(it); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
 // End drops the batch if it was not taken, and says whether all went well.
 func (r *Rows) End() error {
 	err := r.Err

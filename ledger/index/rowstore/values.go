@@ -79,3 +79,13 @@ func DecodeNumber(value []byte) (uint64, error) {
 	r.Numbers(&n)
 	return n, r.Err("a number", value)
 }
+
+// Decode is a value of a row that a fold reads. One that cannot be decoded is an error of
+// the rows, after which nothing is stored.
+func Decode[S any](r *Rows, value []byte, decode func([]byte) (S, error)) S {
+	s, err := decode(value)
+	if err != nil {
+		r.Fail("%w", err)
+	}
+	return s
+}

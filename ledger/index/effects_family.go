@@ -1,0 +1,19 @@
+package index
+
+import "colophon/ledger/index/rowstore"
+
+// conditions: identity of a variable and its value; a version for every ipc_id with that
+// value, by the first run that shows it.
+const conditions rowstore.Dimension = 0x83
+
+// effectsFamily is which ipc_ids have which values.
+func effectsFamily() Family {
+	return Family{
+		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},
+		New: func(f *Fold) Deriver {
+			d := &effectsDeriver{Fold: f, groups: DeriverOf[*groupsDeriver](f)}
+			d.groups.onLoad(d.loadConditions)
+			return d
+		},
+	}
+}

@@ -1,0 +1,31 @@
+package index
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What there is no room for is forgotten, the oldest first.
+func TestEventCacheIsBounded(t *testing.T) {
+	k := newEventCache(LeastEventCache)
+	defer k.close()
+	value := make([]byte, 60_000)
+	const count = 3 * cachePart / 60_000
+	for seq := range uint64(count) {
+		EventCache{k, 1}.Keep(seq, value)
+	}
+	found := 0
+	for seq := range uint64(count) {
+		if kept, ok := (EventCache{k, 1}).Find(nil, seq); ok {
+			require.Equal(t, value, kept)
+			found++
+		}
+	}
+	require.LessOrEqual(t, found*len(value), cachePart)
+	require.NotZero(t, found)
+	_, ok := EventCache{k, 1}.Find(nil, count-1)
+	require.True(t, ok)
+	_, ok = EventCache{k, 2}.Find(nil, count-1)
+	require.False(t, ok, "it is another log's")
+}

@@ -1,0 +1,30 @@
+package index
+
+import "colophon/ledger/index/rowstore"
+
+// Dimensions of producers. A producer is identity of its id.
+const (
+	// producerStates: a producer; what it has delivered so far.
+	producerStates rowstore.Dimension = 0x98
+	// producerNumbers: a producer, a level (1) and an index (8); which of a block of
+	// its numbers, or of lower blocks, are delivered.
+	producerNumbers rowstore.Dimension = 0x99
+	// producerRepeats: a producer; a version for every record that repeats a number.
+	producerRepeats rowstore.Dimension = 0x9a
+	// producerList: a byte 0; a version for every new producer.
+	producerList rowstore.Dimension = 0x9b
+	// producersMissing: a byte 0; the numbers that are missing of all producers.
+	producersMissing rowstore.Dimension = 0x9c
+)
+
+// producersFamily is which of their numbers producers have delivered.
+func producersFamily() Family {
+	const identity = len(rowstore.Identity{})
+	return Family{
+		Rows: map[rowstore.Dimension]int{
+			producerStates: identity, producerNumbers: identity + 1 + rowstore.SeqBytes, producerRepeats: identity,
+			producerList: 1, producersMissing: 1,
+		},
+		New: func(f *Fold) Deriver { return &producersDeriver{Fold: f} },
+	}
+}

@@ -1,0 +1,35 @@
+package index
+
+import (
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// Dimensions of records.
+const (
+	// occurrences: the number of a kind or 0, the time that a record occurred at and
+	// its seq, both inverted.
+	occurrences rowstore.Dimension = 0x21
+	// postings: identity of a name and a value; one version for every event that
+	// has that value.
+	postings rowstore.Dimension = 0x80
+	// recordStates: a record's seq (8); its state, by the change that led to it.
+	recordStates rowstore.Dimension = 0x90
+	// occurredUntil: a byte 0; a time that no record so far has occurred at or
+	// after.
+	occurredUntil rowstore.Dimension = 0x91
+)
+
+// recordsFamily is what lists of records are made of: the values that records are found by,
+// when they occurred, and their states.
+func recordsFamily() Family {
+	var states []series
+	for _, state := range record.States {
+		states = append(states, seriesOf(stateChangesTotal, string(state)))
+	}
+	return Family{
+		Rows:     map[rowstore.Dimension]int{postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
+		Counters: states,
+		New:      func(f *Fold) Deriver { return &recordsDeriver{Fold: f} },
+	}
+}

@@ -1,0 +1,41 @@
+package index
+
+import "colophon/ledger/index/rowstore"
+
+// Dimensions of run-DAGs.
+const (
+	// liveOfQuestion: identity of a question_hash and the seq (8, inverted) of a
+	// run-DAG that is live. liveOfCacheKey: the same of a row of cachedRuns.
+	liveOfQuestion rowstore.Dimension = 0x28
+	liveOfCacheKey rowstore.Dimension = 0x29
+
+	// questionRuns: identity of a question_hash; its latest live run-DAG.
+	questionRuns rowstore.Dimension = 0xa8
+	// cachedRuns: identities of a cache_key and of dimensions; the live run-DAGs.
+	cachedRuns rowstore.Dimension = 0xa9
+	// failureCounts: numbers of a failure_stage, an audit_mode and a shape (1 each);
+	// how many run-DAGs there were.
+	failureCounts rowstore.Dimension = 0xaa
+	// withdrawnRuns: the seq (8) of a run-DAG that is not live, or was not.
+	withdrawnRuns rowstore.Dimension = 0xab
+)
+
+// rundagsFamily is the run-DAGs of questions and cache keys, and how many failed.
+func rundagsFamily() Family {
+	const identity = len(rowstore.Identity{})
+	var failures []series
+	for _, stage := range failureStages {
+		for _, mode := range auditModes {
+			failures = append(failures, seriesOf(failuresTotal, stage, mode))
+		}
+	}
+	return Family{
+		Rows:     map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes},
+		Counters: failures,
+		New: func(f *Fold) Deriver {
+			d := &rundagsDeriver{Fold: f}
+			DeriverOf[*recordsDeriver](f).onRestate(d)
+			return d
+		},
+	}
+}
