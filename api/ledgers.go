@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
@@ -204,7 +205,7 @@ func (s *Server) stats(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	t := follower.Tally() // before the size: the index never leads
+	t := counters.TallyOf(follower) // before the size: the index never leads
 	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
 	for _, n := range t.Checks {
 		answer.Checks = append(answer.Checks, checkCount(n))

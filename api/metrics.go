@@ -13,6 +13,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
 )
 
 // Metrics is the process's own family of metrics (4.5) and the registry that
@@ -102,7 +103,7 @@ const maxScrapes = 32
 
 // watch adds what can be read off the ledgers and the index at any time.
 func (m *Metrics) watch(host *ledger.Host, store *index.Store) {
-	m.registry.MustRegister(hostCollector{host, store}, index.NewCollector(store.Followers))
+	m.registry.MustRegister(hostCollector{host, store}, counters.NewCollector(store.Followers))
 }
 
 // Register adds another collector.

@@ -16,6 +16,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
 	"colophon/storage"
 )
 
@@ -106,7 +107,7 @@ func writeMetrics(w io.Writer, f *index.Follower) error {
 	}, []string{"ledger"})
 	treeSize.WithLabelValues(f.Name()).Set(float64(f.Size()))
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(treeSize, index.NewCollector(func() []*index.Follower { return []*index.Follower{f} }))
+	registry.MustRegister(treeSize, counters.NewCollector(func() []*index.Follower { return []*index.Follower{f} }))
 	families, err := registry.Gather()
 	if err != nil {
 		return fmt.Errorf("gathering the metrics: %w", err)

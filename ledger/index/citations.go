@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -149,7 +150,7 @@ func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
 	one.ids = rowstore.AppendTexts(one.ids, c.SourceID)
 	if one.sources == 2 {
 		f.Rows.Set(conflictKey(f.Rows.Keys, nil, b.seq, b.conflicts), c.ChunkHash)
-		f.Counters.add(seriesOf(conflictsTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.ConflictsTotal), 1)
 		b.conflicts++
 	}
 }

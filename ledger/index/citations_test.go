@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -40,8 +41,8 @@ func TestCitationsEqualModel(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 		events, counted := log.citedEvents(log.head.Size), countsOf(f)
-		require.Equal(t, uint64(len(naiveConflicts(events))), counted[seriesOf(conflictsTotal)])
-		require.Equal(t, naiveStale(events).count, counted[seriesOf(staleChunksTotal)])
+		require.Equal(t, uint64(len(naiveConflicts(events))), counted[counters.SeriesOf(counters.ConflictsTotal)])
+		require.Equal(t, naiveStale(events).count, counted[counters.SeriesOf(counters.StaleChunksTotal)])
 	})
 }
 
@@ -164,7 +165,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Equal(t, []StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
 	require.Empty(t, stale(viewed(t, f, 4)))
 	require.Empty(t, stale(viewed(t, f, 0)))
-	require.Equal(t, uint64(3), countsOf(f)[seriesOf(staleChunksTotal)])
+	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
 		_, _, err := StaleList(t.Context(), v, "s", Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, ErrPosition)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/drift"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -98,19 +99,19 @@ colophon_ledger_refusals_total{ledger="default",reason="mismatch"} 1
 colophon_ledger_refusals_total{ledger="quiet",reason="idempotency_key_conflict"} 0
 colophon_ledger_refusals_total{ledger="quiet",reason="mismatch"} 0
 `
-	samples, comments := exposed(t, NewCollector(s.Followers))
+	samples, comments := exposed(t, counters.NewCollector(s.Followers))
 	require.Equal(t, want, counted(samples, "hash_checks_total", "index_size", "records_total", "refusals_total"))
 	require.Equal(t, 2*len(record.States), strings.Count(counted(samples, "state_changes_total"), "} 0\n"))
 	require.Equal(t, 2*len(drift.Causes), strings.Count(samples, "colophon_ledger_drift_total{"))
-	for i, m := range metrics {
-		if !strings.Contains(samples, m.name+"{") {
+	for i, m := range counters.Metrics {
+		if !strings.Contains(samples, m.Name+"{") {
 			continue // its labels are not known before there is something to count
 		}
 		kind := "counter"
-		if metric(i).isGauge() {
+		if counters.Metric(i).IsGauge() {
 			kind = "gauge"
 		}
-		require.Contains(t, comments, "# HELP "+m.name+" "+m.help+"\n# TYPE "+m.name+" "+kind+"\n")
+		require.Contains(t, comments, "# HELP "+m.Name+" "+m.Help+"\n# TYPE "+m.Name+" "+kind+"\n")
 	}
 	require.Contains(t, comments, "# TYPE colophon_ledger_index_size gauge\n")
 	require.NoError(t, s.Close())
@@ -118,7 +119,7 @@ colophon_ledger_refusals_total{ledger="quiet",reason="mismatch"} 0
 	s = openTest(t, testConfig(files))
 	follow(t, s, log)
 	follow(t, s, quiet)
-	again, _ := exposed(t, NewCollector(s.Followers))
+	again, _ := exposed(t, counters.NewCollector(s.Followers))
 	require.Equal(t, samples, again, "a restart restores every number")
 	require.NoError(t, s.Close())
 }

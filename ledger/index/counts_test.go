@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -46,14 +47,14 @@ func TestFieldLabels(t *testing.T) {
 		r, err := record.Parse(full.kind, []byte(full.text))
 		require.NoError(t, err)
 		for _, c := range r.Checks {
-			bounded := fieldLabel([]byte(c.Field))
-			require.NotEqual(t, other, bounded, c.Field)
+			bounded := counters.FieldLabel([]byte(c.Field))
+			require.NotEqual(t, counters.Other, bounded, c.Field)
 			require.Equal(t, c.MetricField(), bounded)
 			seen[bounded] = true
 		}
 		r.Release()
 	}
-	for _, f := range fields {
+	for _, f := range counters.Fields {
 		// A repeated dimension is checked only where the hash is claimed twice.
 		if !strings.HasPrefix(f, "cache_dimensions.") {
 			require.True(t, seen[f], f)
@@ -62,7 +63,7 @@ func TestFieldLabels(t *testing.T) {
 	require.True(t, seen["stage:question"])
 	require.True(t, seen["stage:other"])
 	for _, strange := range []string{"", "other", "stage", "citation/1", "input_hash ", "ipc_id\n"} {
-		require.Equal(t, other, fieldLabel([]byte(strange)))
+		require.Equal(t, counters.Other, counters.FieldLabel([]byte(strange)))
 	}
 }
 
@@ -108,8 +109,8 @@ func TestRealInputTampered(t *testing.T) {
 	log.check(f)
 	got := make(map[string]uint64)
 	for series, n := range countsOf(f) {
-		if n > 0 && series.labels[2] == string(record.Mismatch) {
-			got[series.labels[1]] = n
+		if n > 0 && series.Labels[2] == string(record.Mismatch) {
+			got[series.Labels[1]] = n
 		}
 	}
 	require.Equal(t, want, got)

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -13,7 +14,7 @@ type Family struct {
 	Rows map[rowstore.Dimension]int
 	// Counters are those of the family that begin with 0, so that a rate shows their first
 	// increment. All others begin when they are first added to.
-	Counters []series
+	Counters []counters.Series
 	// New makes the deriver of one ledger for a fold that begins. The derivers of the
 	// families that are listed before are there: DeriverOf finds them.
 	New func(f *Fold) Deriver

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -17,7 +18,7 @@ type Fold struct {
 	Rows rowstore.Rows
 	// state and counters, with what the batch in the making brings.
 	state    cursor
-	Counters counters
+	Counters counters.Counters
 	recorded recorded
 
 	// The batch covers at most batchEvents events, and so many of the effects of its last
@@ -192,7 +193,7 @@ type flight struct {
 func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
-	f.fold.Counters.write(&f.fold.Rows)
+	f.fold.Counters.Write(&f.fold.Rows)
 	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.late))
 	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
@@ -235,7 +236,7 @@ func (f *Fold) event(ctx context.Context, e *Event) error {
 	f.value = rowstore.AppendSeq(eventHashKey(f.Rows.Keys, f.value[:0], e.Hash), e.Seq)
 	f.Rows.Set(f.value, nil)
 	f.mark(&e.Event)
-	f.Counters.countEvent(&e.Event)
+	f.Counters.CountEvent(&e.Event)
 	f.state.size++
 	f.state.tip = e.Hash
 	return f.Rows.Err

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -41,7 +42,7 @@ type Follower struct {
 // snapshot is a state that has been stored. It never changes.
 type snapshot struct {
 	cursor
-	readings
+	counters.Readings
 	keys       rowstore.Keyspace // of the ledger
 	superseded chan struct{}     // closed when there is a later one
 }
@@ -56,7 +57,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 		hurry:  make(chan struct{}, 1),
 		done:   make(chan struct{}),
 		limit:  noLimit,
-		fold:   Fold{Counters: newCounters(newCounts(s.begin))},
+		fold:   Fold{Counters: counters.New(counters.NewCounts(s.begin))},
 	}
 	f.publish(f.snapshot())
 	return f
@@ -145,7 +146,7 @@ func (f *Follower) renew() error {
 	f.fold = Fold{
 		Log:          f.log,
 		Rows:         f.store.rows.NewRows(keys),
-		Counters:     newCounters(newCounts(f.store.begin)),
+		Counters:     counters.New(counters.NewCounts(f.store.begin)),
 		Cache:        f.cache(),
 		FilterBytes:  &f.store.known,
 		chunks:       newChunks(),
@@ -174,9 +175,9 @@ func (f *Follower) restore(ctx context.Context) error {
 	if err == nil && stored.size == 0 {
 		return nil
 	}
-	var kept counts
+	var kept counters.Counts
 	if err == nil {
-		kept, err = readCounts(&f.fold.Rows, f.store.begin)
+		kept, err = counters.Read(&f.fold.Rows, f.store.begin)
 	}
 	var why string // it cannot be used; empty if it can
 	switch {
@@ -193,7 +194,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		f.store.config.Rows.Log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
-	f.fold.state, f.fold.Counters = stored, newCounters(kept)
+	f.fold.state, f.fold.Counters = stored, counters.New(kept)
 	return nil
 }
 
@@ -230,7 +231,7 @@ func (f *Follower) empty() error {
 
 // snapshot is the state as it is now, to be published.
 func (f *Follower) snapshot() *snapshot {
-	return &snapshot{f.fold.state, f.fold.Counters.published(), f.fold.Rows.Keys, make(chan struct{})}
+	return &snapshot{f.fold.state, f.fold.Counters.Published(), f.fold.Rows.Keys, make(chan struct{})}
 }
 
 // publish shows a state that has been stored, and wakes who waits for it.
@@ -261,9 +262,9 @@ func notify(c chan<- struct{}) {
 func (f *Follower) Size() uint64 { return f.published.Load().size }
 
 // Counted is the ledger's counters, and the size that they are as of.
-func (f *Follower) Counted() (counts, uint64) {
+func (f *Follower) Counted() (counters.Counts, uint64) {
 	now := f.published.Load()
-	return now.counts(), now.size
+	return now.Counts(), now.size
 }
 
 // Wait returns when that many events are folded. It fails when ctx is done,

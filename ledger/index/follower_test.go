@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -263,7 +264,7 @@ func TestWaitersAndWakers(t *testing.T) {
 				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
-				if counted, size := f.Counted(); counted[seriesOf(recordsTotal, string(record.IPCRecord))] != size {
+				if counted, size := f.Counted(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))] != size {
 					t.Errorf("counted %v at size %d", counted, size)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/drift"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -28,16 +29,16 @@ func FuzzDecodeCursor(f *testing.F) {
 }
 
 func FuzzDecodeSeries(f *testing.F) {
-	f.Add(seriesOf(checksTotal, "ipc_record", "ipc_id", "match").appendName(nil))
-	f.Add(seriesOf(conflictsTotal).appendName(nil))
+	f.Add(counters.SeriesOf(counters.ChecksTotal, "ipc_record", "ipc_id", "match").AppendName(nil))
+	f.Add(counters.SeriesOf(counters.ConflictsTotal).AppendName(nil))
 	f.Add([]byte("nonsense"))
 	f.Fuzz(func(t *testing.T, name []byte) {
-		decoded, err := decodeSeries(name)
+		decoded, err := counters.DecodeSeries(name)
 		if err != nil {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		again, err := decodeSeries(decoded.appendName(nil))
+		again, err := counters.DecodeSeries(decoded.AppendName(nil))
 		require.NoError(t, err)
 		require.Equal(t, decoded, again)
 	})
@@ -46,14 +47,14 @@ func FuzzDecodeSeries(f *testing.F) {
 // knownLabels are the values that labels of counters can have, beside names of
 // fields.
 func knownLabels() map[string]bool {
-	known := map[string]bool{"": true, other: true}
+	known := map[string]bool{"": true, counters.Other: true}
 	for _, k := range record.Kinds {
 		known[string(k)] = true
 	}
-	for _, r := range results {
+	for _, r := range counters.Results {
 		known[string(r)] = true
 	}
-	for _, r := range refusals {
+	for _, r := range counters.Refusals {
 		known[string(r)] = true
 	}
 	for _, s := range record.States {
@@ -65,7 +66,7 @@ func knownLabels() map[string]bool {
 	for _, c := range Categories {
 		known[string(c)] = true
 	}
-	for _, name := range slices.Concat(fields[:], failureStages[:], auditModes[:]) {
+	for _, name := range slices.Concat(counters.Fields[:], failureStages[:], auditModes[:]) {
 		known[name] = true
 	}
 	return known
@@ -99,8 +100,8 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		require.NoError(t, err)
-		for series := range folded.Fold().Counters.counts() {
-			for _, l := range series.labels {
+		for series := range folded.Fold().Counters.Counts() {
+			for _, l := range series.Labels {
 				require.True(t, known[l] || naiveField(l) == l || naiveField("stage:"+l) == "stage:"+l, l)
 			}
 		}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"colophon/ledger/drift"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -27,9 +28,9 @@ const (
 
 // groupsFamily is the groups of runs, their outputs and rankings.
 func groupsFamily() Family {
-	var causes []series
+	var causes []counters.Series
 	for _, cause := range drift.Causes {
-		causes = append(causes, seriesOf(driftTotal, string(cause)))
+		causes = append(causes, counters.SeriesOf(counters.DriftTotal, string(cause)))
 	}
 	return Family{
 		Rows:     map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{})},

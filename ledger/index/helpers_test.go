@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -135,7 +136,7 @@ func (j *journal) check(f *Follower) {
 }
 
 // countsOf are the counters of a follower.
-func countsOf(f *Follower) counts {
+func countsOf(f *Follower) counters.Counts {
 	counted, _ := f.Counted()
 	return counted
 }

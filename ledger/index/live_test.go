@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/storage"
@@ -42,7 +43,7 @@ func TestFollowsALiveLedger(t *testing.T) {
 	}
 	group.Wait()
 	require.Equal(t, l.Head().Size, f.Size())
-	require.Equal(t, uint64(writers*each), countsOf(f)[seriesOf(recordsTotal, string(record.IPCRecord))])
+	require.Equal(t, uint64(writers*each), countsOf(f)[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))])
 	require.NoError(t, l.Close())
 	require.NoError(t, s.Close())
 }

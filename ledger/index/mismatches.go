@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -19,7 +20,7 @@ const (
 // CheckedField reports whether a text is the name of a checked field, as values of
 // mismatchName and the metric of checks have it.
 func CheckedField(name string) bool {
-	return name == other || fieldLabel([]byte(name)) == name
+	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
 }
 
 // addMismatches adds the flag and the fields of a record with claims that do not hold,
@@ -34,7 +35,7 @@ func (v *values) addMismatches(e *event.Event) {
 			continue
 		}
 		// A set has the field of its chunks hundreds of times.
-		if p := postingOf(mismatchName, []byte(fieldLabel(name.Text()))); !slices.Contains(v.postings[first:], p) {
+		if p := postingOf(mismatchName, []byte(counters.FieldLabel(name.Text()))); !slices.Contains(v.postings[first:], p) {
 			v.postings = append(v.postings, p)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -67,11 +68,11 @@ func naiveField(name string) string {
 
 // named writes counters that are not 0 and of the metrics that countNaively knows,
 // as it does.
-func named(c counts) map[string]uint64 {
+func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
-		if n > 0 && s.metric <= refusalsTotal {
-			counted[strings.TrimSpace(metrics[s.metric].name+" "+strings.Join(s.labels[:], " "))] = n
+		if n > 0 && s.Metric <= counters.RefusalsTotal {
+			counted[strings.TrimSpace(counters.Metrics[s.Metric].Name+" "+strings.Join(s.Labels[:], " "))] = n
 		}
 	}
 	return counted

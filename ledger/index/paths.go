@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -52,7 +53,7 @@ func (f *pathsDeriver) pathFingerprint(e *Event) {
 	post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
-	f.Counters.add(seriesOf(pathChangesTotal, string(Categories[next.category])), 1)
+	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
 }
 
 // Places in Categories.
@@ -96,7 +97,7 @@ func (f *pathsDeriver) newPath(e *event.Event, p *event.Path, project, path rows
 		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
 		f.value = rowstore.AppendNumbers(f.value[:0], first)
 		f.Rows.Write(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
-		f.Counters.add(seriesOf(collisionsTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.CollisionsTotal), 1)
 	}
 	holder := rowstore.Identify(p.Project, id)
 	f.Rows.Put(pathHolders, holder[:], e.Seq, path[:])

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -132,9 +133,9 @@ func comparePathCounts(t *rapid.T, f *Follower, all []*naiveProject) {
 	}
 	counted := countsOf(f)
 	for _, category := range Categories {
-		require.Equal(t, want[category], counted[seriesOf(pathChangesTotal, string(category))], category)
+		require.Equal(t, want[category], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))], category)
 	}
-	require.Equal(t, collisions, counted[seriesOf(collisionsTotal)])
+	require.Equal(t, collisions, counted[counters.SeriesOf(counters.CollisionsTotal)])
 }
 
 func TestRealPathsByBuild(t *testing.T) {

@@ -1,6 +1,9 @@
 package index
 
-import "colophon/ledger/index/rowstore"
+import (
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+)
 
 // Dimensions of the paths of part 1.6. A path is identity of its project and its joined
 // route; a project is identity of its name.
@@ -28,9 +31,9 @@ const (
 // pathsFamily is what follows for paths, their projects and builds.
 func pathsFamily() Family {
 	const identity = len(rowstore.Identity{})
-	var categories []series
+	var categories []counters.Series
 	for _, category := range Categories {
-		categories = append(categories, seriesOf(pathChangesTotal, string(category)))
+		categories = append(categories, counters.SeriesOf(counters.PathChangesTotal, string(category)))
 	}
 	return Family{
 		Rows: map[rowstore.Dimension]int{

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -123,7 +124,7 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 
 	counted := countsOf(f)
 	for _, category := range Categories {
-		require.Equal(t, uint64(2), counted[seriesOf(pathChangesTotal, string(category))])
+		require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
 	}
 }
 
@@ -143,7 +144,7 @@ func TestPathIDsCollide(t *testing.T) {
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
 		Held: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
 	}}, collisions)
-	require.Equal(t, uint64(1), countsOf(f)[seriesOf(collisionsTotal)])
+	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.CollisionsTotal)])
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := postingOf(pathIDName, []byte(id))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -219,7 +220,7 @@ func (f *recordsDeriver) Prepare(e *Event) {
 	case record.RunDAG:
 		v.collect(&f.known, &e.Event)
 		for _, stage := range e.DAG.Stages {
-			v.add(stagePrefix+string(stage.Name), stage.Hash)
+			v.add(counters.StagePrefix+string(stage.Name), stage.Hash)
 		}
 	case record.CitationSet:
 		v.collect(&f.known, &e.Event)

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -77,7 +78,7 @@ func (f *producersDeriver) producer(e *event.Event) {
 		state.repeats++
 		f.value = rowstore.AppendNumbers(f.value[:0], number)
 		f.Rows.Write(producerRepeats, producer[:], e.Seq, f.value)
-		f.Counters.add(seriesOf(producerDuplicatesTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.ProducerDuplicatesTotal), 1)
 	}
 	f.value = state.append(f.value[:0])
 	f.Rows.Put(producerStates, producer[:], e.Seq, f.value)
@@ -159,5 +160,5 @@ func (f *producersDeriver) missing(seq, before, after uint64) {
 	if high > 0 {
 		low = math.MaxUint64
 	}
-	f.Counters.set(seriesOf(producerMissing), low)
+	f.Counters.Set(counters.SeriesOf(counters.ProducerMissing), low)
 }

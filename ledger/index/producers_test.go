@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -151,8 +152,8 @@ func TestProducersEqualModel(t *testing.T) {
 			slices.Reverse(list)
 			require.Equal(t, list, pages(t, limit, func(p Page) ([]Producer, []byte, error) { return ProducersList(v, p) }))
 			if size == log.head.Size {
-				require.Equal(t, missing, countsOf(f)[seriesOf(producerMissing)])
-				require.Equal(t, repeated, countsOf(f)[seriesOf(producerDuplicatesTotal)])
+				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.ProducerMissing)])
+				require.Equal(t, repeated, countsOf(f)[counters.SeriesOf(counters.ProducerDuplicatesTotal)])
 			}
 			require.NoError(t, v.Close())
 		}
@@ -222,7 +223,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	f := follow(t, s, log)
 	gauge := func() uint64 {
 		log.catchUp(f)
-		return countsOf(f)[seriesOf(producerMissing)]
+		return countsOf(f)[counters.SeriesOf(counters.ProducerMissing)]
 	}
 	for i, want := range []uint64{math.MaxInt64 - 1, math.MaxUint64 - 3, math.MaxUint64, math.MaxUint64} {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -23,9 +24,9 @@ const (
 // recordsFamily is what lists of records are made of: the values that records are found by,
 // when they occurred, and their states.
 func recordsFamily() Family {
-	var states []series
+	var states []counters.Series
 	for _, state := range record.States {
-		states = append(states, seriesOf(stateChangesTotal, string(state)))
+		states = append(states, counters.SeriesOf(counters.StateChangesTotal, string(state)))
 	}
 	return Family{
 		Rows:     map[rowstore.Dimension]int{postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},

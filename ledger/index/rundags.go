@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -72,7 +73,7 @@ func (f *rundagsDeriver) diverge(ctx context.Context, seq uint64, dag *event.DAG
 			before.stages = digested(earlier.Stages)
 		}
 		change := drift.CompareStages(before.stages, stages)
-		f.Counters.add(seriesOf(divergenceTotal, stageLabel(&change)), 1)
+		f.Counters.Add(counters.SeriesOf(counters.DivergenceTotal, stageLabel(&change)), 1)
 	}
 	f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfQuestion, question[:], seq), nil)
 	f.putLatestRun(seq, question, latestRunOf(seq, stages))
@@ -87,7 +88,7 @@ func stageLabel(change *drift.StageChange) string {
 	if len(change.Differing) == 0 {
 		return noStage
 	}
-	return fieldLabel([]byte(stagePrefix + change.First()))[len(stagePrefix):]
+	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
 }
 
 // restateDAG folds what a change of state does to a run-DAG: only whether it is live

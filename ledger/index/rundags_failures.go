@@ -8,15 +8,16 @@ import (
 	"slices"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
 // What failures are counted by. Every text that this build does not know is other, the
 // last of each; the first stands for null.
 var (
-	failureStages = [...]string{noStage, "retrieval", "context", "answer", other}
-	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", other}
-	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", other}
+	failureStages = [...]string{noStage, "retrieval", "context", "answer", counters.Other}
+	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
+	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.Other}
 )
 
 // outcome is a failure_stage, an audit_mode and a shape, by their numbers: a row of
@@ -52,7 +53,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 // countRun counts a run-DAG by its outcome, in whatever state it will be.
 func (f *rundagsDeriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
-	f.Counters.add(seriesOf(failuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
+	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
 	if _, value, found := f.Rows.Newest(failureCounts, o[:]); found {
 		before = rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)

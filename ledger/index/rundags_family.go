@@ -1,6 +1,9 @@
 package index
 
-import "colophon/ledger/index/rowstore"
+import (
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+)
 
 // Dimensions of run-DAGs.
 const (
@@ -23,10 +26,10 @@ const (
 // rundagsFamily is the run-DAGs of questions and cache keys, and how many failed.
 func rundagsFamily() Family {
 	const identity = len(rowstore.Identity{})
-	var failures []series
+	var failures []counters.Series
 	for _, stage := range failureStages {
 		for _, mode := range auditModes {
-			failures = append(failures, seriesOf(failuresTotal, stage, mode))
+			failures = append(failures, counters.SeriesOf(counters.FailuresTotal, stage, mode))
 		}
 	}
 	return Family{

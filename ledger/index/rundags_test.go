@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -97,7 +98,7 @@ func naiveDivergence(events []ranEvent) RunDivergence {
 	return RunDivergence{r.against, r.stage}
 }
 
-func requireRunCounts(t *rapid.T, counted counts, events []ranEvent) {
+func requireRunCounts(t *rapid.T, counted counters.Counts, events []ranEvent) {
 	want := make(map[string]uint64)
 	for i, e := range events {
 		if e.Kind != "run_dag" {
@@ -117,10 +118,10 @@ func requireRunCounts(t *rapid.T, counted counts, events []ranEvent) {
 	got := make(map[string]uint64)
 	for s, n := range counted {
 		switch {
-		case s.metric == divergenceTotal && n > 0:
-			got["diverged "+s.labels[0]] = n
-		case s.metric == failuresTotal && n > 0:
-			got["failed "+s.labels[0]+" "+s.labels[1]] = n
+		case s.Metric == counters.DivergenceTotal && n > 0:
+			got["diverged "+s.Labels[0]] = n
+		case s.Metric == counters.FailuresTotal && n > 0:
+			got["failed "+s.Labels[0]+" "+s.Labels[1]] = n
 		}
 	}
 	require.Equal(t, want, got)
@@ -150,9 +151,9 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, RunDivergence{3, &answer}, d, "as it was when event 4 came")
 	counted := countsOf(f)
-	require.Equal(t, uint64(2), counted[seriesOf(divergenceTotal, "answer")])
-	require.Equal(t, uint64(1), counted[seriesOf(divergenceTotal, other)])
-	require.Zero(t, counted[seriesOf(divergenceTotal, noStage)])
+	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.Other)])
+	require.Zero(t, counted[counters.SeriesOf(counters.DivergenceTotal, noStage)])
 	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
 		_, _, err := RunDAGsOfQuestion(t.Context(), v, "why", false, Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, ErrPosition)

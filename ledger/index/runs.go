@@ -6,6 +6,7 @@ import (
 
 	"colophon/internal/bloom"
 	"colophon/ledger/drift"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -209,5 +210,5 @@ func (f *groupsDeriver) countDrift(g *group, r *run) {
 	}
 	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
 	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.live.output), rowstore.AppendSeq(nil, r.output)
-	f.Counters.add(seriesOf(driftTotal, string(drift.CauseOf(&before, &after))), 1)
+	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(drift.CauseOf(&before, &after))), 1)
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/drift"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -304,8 +305,8 @@ func TestDriftEqualsModel(t *testing.T) {
 			}
 			got := make(map[string]uint64)
 			for s, n := range countsOf(u.follower) {
-				if s.metric == driftTotal && n > 0 {
-					got[s.labels[0]] = n
+				if s.Metric == counters.DriftTotal && n > 0 {
+					got[s.Labels[0]] = n
 				}
 			}
 			require.Equal(t, want, got)

@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -115,14 +116,14 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	)
 	got := make(map[string]uint64)
 	for s, n := range countsOf(f) {
-		if s.metric == driftTotal && n > 0 {
-			got[s.labels[0]] = n
+		if s.Metric == counters.DriftTotal && n > 0 {
+			got[s.Labels[0]] = n
 		}
 	}
 	require.Equal(t, map[string]uint64{"identical": 1, "no_effect": 1, "model": 2, "stochastic": 1, "model_internal": 1,
 		"stochastic_or_model_internal": 1}, got)
 	for _, cause := range drift.Causes {
-		require.Contains(t, countsOf(f), seriesOf(driftTotal, string(cause)))
+		require.Contains(t, countsOf(f), counters.SeriesOf(counters.DriftTotal, string(cause)))
 	}
 }
 

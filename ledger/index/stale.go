@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -107,7 +108,7 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.value = after.append(f.value[:0])
 	f.Rows.Put(citedChunks, p[:], s.seq, f.value)
 	f.Rows.Delete(freshChunkKey(f.Rows.Keys, nil, p))
-	f.Counters.add(seriesOf(staleChunksTotal), 1)
+	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
 // supersedeUnlisted supersedes what is cited of a source and not listed, as much as a

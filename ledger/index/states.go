@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -50,16 +51,16 @@ func stateText(value []byte, found bool) string {
 	if !found {
 		return string(record.Live)
 	}
-	return label(value, record.States[:])
+	return counters.Label(value, record.States[:])
 }
 
 // stateChanged folds a change of state. What names no record that has a state,
 // or a state that this build does not know, changes nothing.
 func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
-	to := label(change.State, record.States[:])
+	to := counters.Label(change.State, record.States[:])
 	target, err := f.target(ctx, e.Seq, change.RecordSeq)
-	if err != nil || target == nil || to == other {
+	if err != nil || target == nil || to == counters.Other {
 		return err
 	}
 	from := f.stateOf(target.Seq)
@@ -74,7 +75,7 @@ func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error
 		id := rowstore.Identify([]byte(stateName), []byte(to))
 		f.Rows.Write(postings, id[:], target.Seq, []byte{isRecord})
 	}
-	f.Counters.add(seriesOf(stateChangesTotal, to), 1)
+	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
 	return nil
 }
 

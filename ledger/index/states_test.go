@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -56,9 +57,9 @@ func TestStates(t *testing.T) {
 		require.NoError(t, v.Close())
 	}
 	counts := countsOf(f)
-	require.Equal(t, uint64(3), counts[seriesOf(stateChangesTotal, "failed")], "the same state again is counted too")
-	require.Equal(t, uint64(1), counts[seriesOf(stateChangesTotal, "live")])
-	require.Equal(t, uint64(1), counts[seriesOf(stateChangesTotal, "quarantined")])
+	require.Equal(t, uint64(3), counts[counters.SeriesOf(counters.StateChangesTotal, "failed")], "the same state again is counted too")
+	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "live")])
+	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "quarantined")])
 	require.NoError(t, s.Close())
 }
 
@@ -86,7 +87,7 @@ func TestStatesOfNothing(t *testing.T) {
 		require.Equal(t, "live", state)
 	}
 	for series, n := range countsOf(f) {
-		require.False(t, series.metric == stateChangesTotal && n > 0, series)
+		require.False(t, series.Metric == counters.StateChangesTotal && n > 0, series)
 	}
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())

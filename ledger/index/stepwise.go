@@ -1,10 +1,11 @@
 package index
 
 import (
-	"colophon/ledger/index/rowstore"
 	"context"
 	"errors"
 	"fmt"
+
+	"colophon/ledger/index/rowstore"
 )
 
 // Stopped adds a follower that does not run, where its ledger's index ends: FoldBatch and
@@ -44,7 +45,7 @@ func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {
 	(&aheadReader{preparers: f.preparers, seq: f.state.size}).prepare(&e)
 	f.Rows.Begin(rowstore.Limits{})
 	err = f.event(ctx, &e)
-	f.Counters.countAlike()
+	f.Counters.CountPending()
 	return errors.Join(err, f.Rows.End())
 }
 

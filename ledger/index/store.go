@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
@@ -31,8 +32,8 @@ type Store struct {
 	closed atomic.Bool
 	known  atomic.Int64 // bytes that the followers' filters may still take
 
-	events *eventCache // of all ledgers
-	begin  []series    // counters that begin with 0
+	events *eventCache       // of all ledgers
+	begin  []counters.Series // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
 	followers map[string]*Follower // running or stopped by an error; under mu
@@ -70,8 +71,8 @@ func OpenWith(c Settings) (*Store, error) {
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {
-		empty := newCounters(newCounts(s.begin))
-		f.publish(&snapshot{readings: empty.published(), superseded: make(chan struct{})})
+		empty := counters.New(counters.NewCounts(s.begin))
+		f.publish(&snapshot{Readings: empty.Published(), superseded: make(chan struct{})})
 	}
 	resume()
 	for _, f := range followers {

@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
 )
 
@@ -18,16 +19,16 @@ func TestTally(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	require.Equal(t, Tally{
+	require.Equal(t, counters.Tally{
 		Size:     2,
 		Records:  map[string]uint64{"citation_set": 0, "ipc_record": 0, "path_fingerprint": 1, "run_dag": 0},
 		Refusals: map[string]uint64{"idempotency_key_conflict": 1, "mismatch": 0},
-		Checks: []CheckCount{
-			{"path_fingerprint", "path_id", "claimed", 0},
-			{"path_fingerprint", "path_id", "computed", 0},
-			{"path_fingerprint", "path_id", "match", 1},
-			{"path_fingerprint", "path_id", "mismatch", 0},
+		Checks: []counters.CheckCount{
+			{Kind: "path_fingerprint", Field: "path_id", Result: "claimed", Count: 0},
+			{Kind: "path_fingerprint", Field: "path_id", Result: "computed", Count: 0},
+			{Kind: "path_fingerprint", Field: "path_id", Result: "match", Count: 1},
+			{Kind: "path_fingerprint", Field: "path_id", Result: "mismatch", Count: 0},
 		},
-	}, f.Tally())
+	}, counters.TallyOf(f))
 	require.NoError(t, s.Close())
 }

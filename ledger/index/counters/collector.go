@@ -1,26 +1,32 @@
-package index
+package counters
 
 import "github.com/prometheus/client_golang/prometheus"
 
 // collector exports what followers have counted.
 type collector struct {
-	followers func() []*Follower
-	counters  [metricCount]*prometheus.Desc
-	size      *prometheus.Desc
+	sources  func(yield func(Source) bool)
+	counters [metricCount]*prometheus.Desc
+	size     *prometheus.Desc
 }
 
 // NewCollector exports the metrics of 4.5 that are derived from the log, of
 // those followers that the function names at each scrape, one for each ledger.
 // All numbers of one ledger belong to one size, which is exported with them.
-func NewCollector(followers func() []*Follower) prometheus.Collector {
+func NewCollector[S Source](followers func() []S) prometheus.Collector {
 	c := &collector{
-		followers: followers,
+		sources: func(yield func(Source) bool) {
+			for _, f := range followers() {
+				if !yield(f) {
+					return
+				}
+			}
+		},
 		size: prometheus.NewDesc("colophon_ledger_index_size",
 			"Events of the log that the index covers; all other metrics derived from the log are as of this size.",
 			[]string{"ledger"}, nil),
 	}
-	for i, m := range metrics {
-		c.counters[i] = prometheus.NewDesc(m.name, m.help, append([]string{"ledger"}, m.labels...), nil)
+	for i, m := range Metrics {
+		c.counters[i] = prometheus.NewDesc(m.Name, m.Help, append([]string{"ledger"}, m.Labels...), nil)
 	}
 	return c
 }
@@ -35,16 +41,16 @@ func (c *collector) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(collected chan<- prometheus.Metric) {
-	for _, f := range c.followers() {
-		now := f.published.Load()
-		collected <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(now.size), f.name)
-		for s, count := range now.counts() {
+	for f := range c.sources {
+		counted, size := f.Counted()
+		collected <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(size), f.Name())
+		for s, count := range counted {
 			kind := prometheus.CounterValue
-			if s.metric.isGauge() {
+			if s.Metric.IsGauge() {
 				kind = prometheus.GaugeValue
 			}
-			values := append([]string{f.name}, s.labels[:len(metrics[s.metric].labels)]...)
-			collected <- prometheus.MustNewConstMetric(c.counters[s.metric], kind, float64(count), values...)
+			values := append([]string{f.Name()}, s.Labels[:len(Metrics[s.Metric].Labels)]...)
+			collected <- prometheus.MustNewConstMetric(c.counters[s.Metric], kind, float64(count), values...)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package index
+package counters
 
 import "colophon/ledger/index/rowstore"
 

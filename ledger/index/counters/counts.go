@@ -1,0 +1,219 @@
+package counters
+
+import (
+	"bytes"
+	"strings"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// Metric is the number of a log-derived counter. Numbers are stored.
+type Metric uint8
+
+const (
+	RecordsTotal Metric = iota
+	ChecksTotal
+	RefusalsTotal
+	DriftTotal
+	DivergenceTotal
+	FailuresTotal
+	ConflictsTotal
+	PathChangesTotal
+	CollisionsTotal
+	StateChangesTotal
+	StaleChunksTotal
+	ProducerDuplicatesTotal
+	ProducerMissing
+	metricCount
+)
+
+// maxLabels bounds the labels of a counter beside ledger.
+const maxLabels = 3
+
+// Metrics describes the counters, by number (4.5). Each has the label ledger
+// before its own.
+var Metrics = [metricCount]struct {
+	Name, Help string
+	Labels     []string
+}{
+	RecordsTotal: {"colophon_ledger_records_total",
+		"Records in the log, by kind. Refused ones are not among them.",
+		[]string{"kind"}},
+	ChecksTotal: {"colophon_ledger_hash_checks_total",
+		"Hash checks of the records in the log, by kind, field and result (match, mismatch, computed, claimed). " +
+			"Checks of refused records are not among them: see colophon_ledger_refusals_total.",
+		[]string{"kind", "field", "result"}},
+	RefusalsTotal: {"colophon_ledger_refusals_total",
+		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
+		[]string{"reason"}},
+	DriftTotal: {"colophon_ledger_drift_total",
+		"IPC runs by cause: each against the live run before it with its input_hash.",
+		[]string{"cause"}},
+	DivergenceTotal: {"colophon_ledger_dag_divergence_total",
+		"Run-DAGs by the first stage that differs from the live one before with its question_hash; none where no stage does.",
+		[]string{"stage"}},
+	FailuresTotal: {"colophon_ledger_dag_failures_total",
+		"Run-DAGs by failure_stage and audit_mode; none where there is none.",
+		[]string{"failure_stage", "audit_mode"}},
+	ConflictsTotal: {"colophon_ledger_citation_conflicts_total",
+		"Chunk hashes that came to be cited under more than one source.", nil},
+	PathChangesTotal: {"colophon_ledger_path_changes_total",
+		"Path fingerprints by category.", []string{"category"}},
+	CollisionsTotal: {"colophon_ledger_path_id_collisions_total",
+		"Routes that found their path_id held by another route of their project.", nil},
+	StateChangesTotal: {"colophon_ledger_state_changes_total",
+		"Changes of a record's state, by the state that they lead to.", []string{"state"}},
+	StaleChunksTotal: {"colophon_ledger_stale_chunks_total",
+		"Chunks of a source that were superseded.", nil},
+	ProducerDuplicatesTotal: {"colophon_ledger_producer_duplicates_total",
+		"Records that repeat a sequence number of their producer.", nil},
+	ProducerMissing: {"colophon_ledger_producer_missing",
+		"Sequence numbers that producers have skipped and not delivered yet.", nil},
+}
+
+// IsGauge reports whether a metric may also fall.
+func (m Metric) IsGauge() bool { return m == ProducerMissing }
+
+// Series is one counter with its labels; those that the metric lacks are empty.
+type Series struct {
+	Metric Metric
+	Labels [maxLabels]string
+}
+
+// Counts are the counters of one ledger. Every label value is one of a fixed
+// set, whatever clients send.
+type Counts map[Series]uint64
+
+// NewCounts are those of an empty log. Where the labels are known beforehand a
+// series begins with 0, so that a rate shows its first increment: beside those of records
+// and of metrics without labels, what begin lists.
+func NewCounts(begin []Series) Counts {
+	c := make(Counts)
+	for _, kind := range record.Kinds {
+		c[SeriesOf(RecordsTotal, string(kind))] = 0
+	}
+	for _, reason := range Refusals {
+		c[SeriesOf(RefusalsTotal, string(reason))] = 0
+	}
+	for _, s := range begin {
+		c[s] = 0
+	}
+	for m := ConflictsTotal; m < metricCount; m++ {
+		if len(Metrics[m].Labels) == 0 {
+			c[SeriesOf(m)] = 0
+		}
+	}
+	return c
+}
+
+// SeriesOf names one counter of a metric.
+func SeriesOf(m Metric, labels ...string) Series {
+	s := Series{Metric: m}
+	copy(s.Labels[:], labels)
+	return s
+}
+
+// pending are events of one kind with the same checks, as most that follow one another
+// have: they add to the same counters.
+type pending struct {
+	kind   record.Kind
+	checks []byte
+	places []int  // of the counters
+	events uint64 // that are not counted yet
+}
+
+// CountEvent counts an event by its kind and checks, or notes that it is like the one
+// before.
+func (c *Counters) CountEvent(e *event.Event) {
+	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
+		c.pending.events++
+		return
+	}
+	if e.Kind == record.RecordRefused {
+		c.Add(SeriesOf(RefusalsTotal, Label([]byte(e.Refusal().Reason), Refusals[:])), 1)
+		return
+	}
+	kind := Label([]byte(e.Kind), record.Kinds[:])
+	if kind == Other && Label([]byte(e.Kind), ledgerKinds[:]) != Other {
+		return
+	}
+	c.CountPending()
+	a := &c.pending
+	a.kind, a.events = e.Kind, 1
+	a.checks = append(a.checks[:0], e.Checks.Raw()...)
+	a.places = append(a.places[:0], c.place(SeriesOf(RecordsTotal, kind)))
+	for name, check := range e.Checks.Members() {
+		field := FieldLabel(name.Text())
+		// All results begin with 0 when the first of them is met: the first mismatch is
+		// what nobody must miss.
+		for _, r := range Results {
+			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
+		}
+		result := Label(check.Member("result").Text(), Results[:])
+		a.places = append(a.places, c.place(SeriesOf(ChecksTotal, kind, field, result)))
+	}
+}
+
+// CountPending counts the events that are alike.
+func (c *Counters) CountPending() {
+	a := &c.pending
+	if a.events == 0 {
+		return
+	}
+	for _, at := range a.places {
+		c.setAt(at, c.values[at]+a.events)
+	}
+	a.events = 0
+}
+
+// Other stands for every label value that this build does not know.
+const Other = "other"
+
+// ledgerKinds are the kinds that the ledger writes itself (2.2): their events
+// are not records.
+var ledgerKinds = [...]record.Kind{
+	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,
+	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, "key_rotated",
+}
+
+var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}
+
+var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
+
+// StagePrefix begins the fields of run-DAG stages, which MetricField bounds.
+const StagePrefix = "stage:"
+
+// Fields are the other hash fields, as MetricField names them.
+var Fields = [...]string{
+	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
+	"chunk_hash",
+	"path_id", "content_fingerprint", "raw_content_fingerprint",
+	"root", "cache_key", "source_root", "model_profile_hash", "dag.preflight_payload",
+	"question_hash", "preflight_hash", "context_root", "evidence_map_root", "conversation_hash",
+	"governance_policy_hash", "verifier_policy_hash",
+	"cache_dimensions.question_hash", "cache_dimensions.conversation_hash",
+	"cache_dimensions.governance_policy_hash", "cache_dimensions.verifier_policy_hash",
+}
+
+// Label is text where it is one of the known values, other where it is not.
+func Label[S ~string](text []byte, known []S) string {
+	for _, k := range known {
+		if string(text) == string(k) {
+			return string(k)
+		}
+	}
+	return Other
+}
+
+// FieldLabel bounds the name of a checked field.
+func FieldLabel(name []byte) string {
+	if known := Label(name, Fields[:]); known != Other {
+		return known
+	}
+	bounded := record.Check{Field: string(name)}.MetricField()
+	if strings.HasPrefix(bounded, StagePrefix) {
+		return bounded
+	}
+	return Label([]byte(bounded), Fields[:])
+}

@@ -1,0 +1,64 @@
+package counters
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"colophon/ledger/index/rowstore"
+)
+
+// AppendName encodes a counter's name: its metric, and each label behind its
+// length.
+func (s Series) AppendName(dst []byte) []byte {
+	dst = append(dst, byte(s.Metric))
+	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {
+		dst = binary.AppendUvarint(dst, uint64(len(l)))
+		dst = append(dst, l...)
+	}
+	return dst
+}
+
+// DecodeSeries decodes what appendName wrote.
+func DecodeSeries(name []byte) (Series, error) {
+	if len(name) == 0 || Metric(name[0]) >= metricCount {
+		return Series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
+	}
+	s, rest := Series{Metric: Metric(name[0])}, name[1:]
+	for i := range Metrics[s.Metric].Labels {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return Series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
+		}
+		s.Labels[i] = string(rest[n : n+int(size)])
+		rest = rest[n+int(size):]
+	}
+	return s, nil
+}
+
+// Read are the counters of a ledger as they are stored.
+func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
+	prefix := from.Keys.Key(nil, counterDimension)
+	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))
+	if err != nil {
+		return nil, err
+	}
+	c := NewCounts(begin)
+	for it.First(); it.Valid(); it.Next() {
+		s, err := DecodeSeries(slices.Clone(it.Key()[len(prefix):]))
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		encoded, err := it.Value()
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		value, err := rowstore.DecodeSeq(encoded)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", rowstore.ErrDamaged, err), it.Close())
+		}
+		c[s] = value
+	}
+	return c, errors.Join(it.Error(), it.Close())
+}
