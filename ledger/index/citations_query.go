@@ -81,7 +81,7 @@ func CitationsOfSource(ctx context.Context, v *View, id string, page Page) ([]Ci
 
 func setsWith(ctx context.Context, v *View, name, value string, page Page, wanted func(*event.Citation) bool) ([]CitationSet, []byte, error) {
 	id := rowstore.Identify([]byte(name), []byte(value))
-	return rowstore.FillBackwards(v.Reader, postings, id[:], page, func(r rowstore.Version) (*CitationSet, error) {
+	return rowstore.FillBackwards(v.Reader, Postings, id[:], page, func(r rowstore.Version) (*CitationSet, error) {
 		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
@@ -114,7 +114,7 @@ func CitationDrifts(ctx context.Context, v *View, subject string, page Page) ([]
 		return nil, nil, err
 	}
 	id := rowstore.Identify([]byte(subjectName), []byte(subject))
-	return rowstore.FillForwards(v.Reader, postings, id[:], page, func(r rowstore.Version) (*CitationDrift, error) {
+	return rowstore.FillForwards(v.Reader, Postings, id[:], page, func(r rowstore.Version) (*CitationDrift, error) {
 		set, err := CitationsGet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err

@@ -14,8 +14,8 @@ const (
 	recordedTimes rowstore.Dimension = 0x22
 )
 
-// schemaOf is the length of the rows of all families.
-func schemaOf(families []Family) *rowstore.Schema {
+// SchemaOf is the length of the rows of all families.
+func SchemaOf(families []Family) *rowstore.Schema {
 	var schema rowstore.Schema
 	for _, family := range families {
 		for dimension, bytes := range family.Rows {

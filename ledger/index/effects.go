@@ -40,7 +40,7 @@ func appendIPCID(dst []byte, ipc *event.IPC) []byte {
 // effectsDeriver keeps which ipc_ids have which values.
 type effectsDeriver struct {
 	*Fold
-	groups     *groupsDeriver
+	groups     *GroupsDeriver
 	identities identities
 	value      []byte // scratch
 }
@@ -61,7 +61,7 @@ func (f *effectsDeriver) writeConditions(seq uint64, ipc *event.IPC) {
 		name  string
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
-		id := f.identities.posting(at, variable.name, variable.value).id
+		id := f.identities.posting(at, variable.name, variable.value).ID
 		if !f.groups.known().MayHave(id) { // most seeds are new
 			f.groups.known().Add(id)
 			f.Rows.Start(conditions, id[:], seq, []byte{1})

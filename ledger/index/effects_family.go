@@ -11,7 +11,7 @@ func effectsFamily() Family {
 	return Family{
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},
 		New: func(f *Fold) Deriver {
-			d := &effectsDeriver{Fold: f, groups: DeriverOf[*groupsDeriver](f)}
+			d := &effectsDeriver{Fold: f, groups: DeriverOf[*GroupsDeriver](f)}
 			d.groups.onLoad(d.loadConditions)
 			return d
 		},

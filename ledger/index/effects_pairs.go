@@ -90,9 +90,9 @@ func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.Ascend(postings, p.leading[:], at.leading))
+		a, stopA := iter.Pull2(p.view.Ascend(Postings, p.leading[:], at.leading))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.Ascend(postings, p.other[:], at.other))
+		b, stopB := iter.Pull2(p.view.Ascend(Postings, p.other[:], at.other))
 		defer stopB()
 		one := paired{leading: side{from: at.leading}, other: side{from: at.other}}
 		for {

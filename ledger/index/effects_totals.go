@@ -31,6 +31,16 @@ func EffectsCount(ctx context.Context, v *View, q EffectQuery, known *EffectTota
 	return e.countFrom(ctx, *known)
 }
 
+// EffectsCountFrom is EffectsCount where the totals of another size are known, however many
+// events lie between.
+func EffectsCountFrom(ctx context.Context, v *View, q EffectQuery, known EffectTotals) (EffectTotals, error) {
+	e, err := newWalk(v, q)
+	if err != nil {
+		return EffectTotals{}, err
+	}
+	return e.countFrom(ctx, known)
+}
+
 // countAll counts the pairs of all ipc_ids.
 func (e *effects) countAll(ctx context.Context) (EffectTotals, error) {
 	t := EffectTotals{AsOf: e.view.Size()}

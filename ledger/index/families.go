@@ -1,6 +1,6 @@
 package index
 
-// allFamilies are all families of questions, each behind those that it builds on.
-func allFamilies() []Family {
+// AllFamilies are all families of questions, each behind those that it builds on.
+func AllFamilies() []Family {
 	return []Family{recordsFamily(), producersFamily(), pathsFamily(), citationsFamily(), rundagsFamily(), groupsFamily(), effectsFamily()}
 }

@@ -36,7 +36,7 @@ func groupsFamily() Family {
 		Rows:     map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{})},
 		Counters: causes,
 		New: func(f *Fold) Deriver {
-			d := &groupsDeriver{Fold: f}
+			d := &GroupsDeriver{Fold: f}
 			records := DeriverOf[*recordsDeriver](f)
 			records.groupBy(d)
 			records.onRestate(d)

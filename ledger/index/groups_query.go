@@ -70,7 +70,7 @@ func GroupAtSize(v *View, id rowstore.Identity) (group, error) {
 
 // groupBelow is group for a smaller size. Its facts are valid until the next row is read.
 func groupBelow(v *View, id rowstore.Identity, size uint64) (group, error) {
-	seq, value, found, err := v.NewestBelow(postings, id[:], size)
+	seq, value, found, err := v.NewestBelow(Postings, id[:], size)
 	if err != nil || !found {
 		return group{}, err
 	}

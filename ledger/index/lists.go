@@ -109,7 +109,7 @@ func appendRecord(ctx context.Context, v *View, rows []Record, q *Filter, seq ui
 			return rows, err
 		}
 	}
-	one, err := readRecord(ctx, v, q, seq)
+	one, err := Read(ctx, v, q, seq)
 	if err != nil || !one.Kind.IsRecord() && one.Kind != q.Kind || q.State != "" && !one.Kind.HasState() {
 		return rows, err
 	}
@@ -122,8 +122,8 @@ func appendRecord(ctx context.Context, v *View, rows []Record, q *Filter, seq ui
 	return append(rows, one), nil
 }
 
-// readRecord is what the event at seq says, without its state.
-func readRecord(ctx context.Context, v *View, q *Filter, seq uint64) (Record, error) {
+// Read is what the event at seq says, without its state.
+func Read(ctx context.Context, v *View, q *Filter, seq uint64) (Record, error) {
 	if !q.Bodies {
 		if r, rest, found := remembered(v, seq); found {
 			return r.listed(rest), ctx.Err()

@@ -17,7 +17,7 @@ type search struct {
 func newSearch(v *View, ids []rowstore.Identity) *search {
 	s := new(search)
 	for _, id := range ids {
-		s.postings = append(s.postings, v.Descent(postings, id[:]))
+		s.postings = append(s.postings, v.Descent(Postings, id[:]))
 	}
 	return s
 }

@@ -29,17 +29,17 @@ func (v *values) addMismatches(e *event.Event) {
 	if !bytes.Contains(e.Checks.Raw(), []byte(`"`+record.Mismatch+`"`)) { // nearly all
 		return
 	}
-	first := len(v.postings)
+	first := len(v.list)
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) != string(record.Mismatch) {
 			continue
 		}
 		// A set has the field of its chunks hundreds of times.
-		if p := postingOf(mismatchName, []byte(counters.FieldLabel(name.Text()))); !slices.Contains(v.postings[first:], p) {
-			v.postings = append(v.postings, p)
+		if p := postingOf(mismatchName, []byte(counters.FieldLabel(name.Text()))); !slices.Contains(v.list[first:], p) {
+			v.list = append(v.list, p)
 		}
 	}
-	if len(v.postings) > first {
-		v.postings = append(v.postings, postingOf(flagName, []byte(mismatched)))
+	if len(v.list) > first {
+		v.list = append(v.list, postingOf(flagName, []byte(mismatched)))
 	}
 }

@@ -142,7 +142,7 @@ func seesWith(v *View, seq uint64, ids []rowstore.Identity) (bool, error) {
 		return false, nil
 	}
 	for _, id := range ids {
-		at, _, found, err := v.NewestBelow(postings, id[:], seq+1)
+		at, _, found, err := v.NewestBelow(Postings, id[:], seq+1)
 		if err != nil || !found || at != seq {
 			return false, err
 		}

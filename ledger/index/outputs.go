@@ -44,14 +44,14 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 // joinOutput counts the output of a new run in one of its groups, and says what
 // the count was before. While a single run of the ledger has an output, it has no
 // rows; in the group of the output itself it never has one.
-func (f *groupsDeriver) joinOutput(g *group, p posting, r *run) outputCount {
-	if p.family == outputFamily {
+func (f *GroupsDeriver) joinOutput(g *group, p Posting, r *run) outputCount {
+	if p.Family == outputFamily {
 		return outputCount{g.live.runs, g.all.runs}
 	}
 	if !r.repeats {
 		return outputCount{}
 	}
-	row := outputRowOf(p.id, r.output)
+	row := outputRowOf(p.ID, r.output)
 	var same outputCount
 	found := g.all.runs > 0 && (g.all.outputs > 1 || g.all.output == r.output) // or need not be looked for
 	if found {
@@ -61,7 +61,7 @@ func (f *groupsDeriver) joinOutput(g *group, p posting, r *run) outputCount {
 		f.startOutput(row, g.seq)
 		return outputCount{}
 	}
-	f.moveOutput(g, p.id, same.live, same.live+1)
+	f.moveOutput(g, p.ID, same.live, same.live+1)
 	f.putOutput(row, g.seq, outputCount{same.live + 1, same.all + 1})
 	return same
 }
@@ -77,7 +77,7 @@ func (row outputRow) key() (key rowstore.Identity) {
 }
 
 // countOutput reads the row of an output; 0 if there is none.
-func (f *groupsDeriver) countOutput(row outputRow) (same outputCount, found bool) {
+func (f *GroupsDeriver) countOutput(row outputRow) (same outputCount, found bool) {
 	if known := f.known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
 		return outputCount{}, false
 	}
@@ -94,28 +94,28 @@ func (f *groupsDeriver) countOutput(row outputRow) (same outputCount, found bool
 
 // knowOutput notes that an output comes to have a row: whoever writes the first version of
 // one must, or later ones do not find it.
-func (f *groupsDeriver) knowOutput(row outputRow) {
+func (f *GroupsDeriver) knowOutput(row outputRow) {
 	if known := f.known(); f.runs.knowsOutputs {
 		known.Add(row.key())
 	}
 }
 
 // startOutput writes that one run has an output: the first version of its row.
-func (f *groupsDeriver) startOutput(row outputRow, seq uint64) {
+func (f *GroupsDeriver) startOutput(row outputRow, seq uint64) {
 	f.knowOutput(row)
 	f.value = onlyOne.append(f.value[:0])
 	f.Rows.Start(outputs, row[:], seq, f.value)
 }
 
 // putOutput writes another version of the row of an output.
-func (f *groupsDeriver) putOutput(row outputRow, seq uint64, c outputCount) {
+func (f *GroupsDeriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
 	f.Rows.Put(outputs, row[:], seq, f.value)
 }
 
 // spellOutput writes the rows of an output that a second run comes to have: those
 // of its first run.
-func (f *groupsDeriver) spellOutput(ctx context.Context, first uint64) error {
+func (f *GroupsDeriver) spellOutput(ctx context.Context, first uint64) error {
 	e, err := f.ReadEvent(ctx, first)
 	if err != nil {
 		return err
@@ -123,8 +123,8 @@ func (f *groupsDeriver) spellOutput(ctx context.Context, first uint64) error {
 	ipc := e.IPC()
 	f.others.collectIPC(&f.othersKnown, e, &ipc)
 	for p := range f.others.grouped() {
-		if p.family != outputFamily {
-			f.startOutput(outputRowOf(p.id, first), first)
+		if p.Family != outputFamily {
+			f.startOutput(outputRowOf(p.ID, first), first)
 		}
 	}
 	return nil

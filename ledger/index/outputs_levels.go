@@ -22,7 +22,7 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 }
 
 // level is how many outputs of a group that has levels have so many live runs.
-func (f *groupsDeriver) level(id rowstore.Identity, live uint64) uint64 {
+func (f *GroupsDeriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
 	_, value, found := f.Rows.Newest(outputLevels, row[:])
 	if !found {
@@ -31,14 +31,14 @@ func (f *groupsDeriver) level(id rowstore.Identity, live uint64) uint64 {
 	return rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
 }
 
-func (f *groupsDeriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint64) {
+func (f *GroupsDeriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint64) {
 	row := levelRowOf(id, live)
 	f.value = rowstore.AppendNumbers(f.value[:0], outputs)
 	f.Rows.Put(outputLevels, row[:], seq, f.value)
 }
 
 // moveOutput notes that an output of a group comes to have another number of live runs.
-func (f *groupsDeriver) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
+func (f *GroupsDeriver) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
 	if g.flags&isMarked == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (f *groupsDeriver) moveOutput(g *group, id rowstore.Identity, from, to uint
 // tied counts the outputs of a group beside one that have so many live runs, two or
 // more, as that one had before the event. It gives the group levels if it has none, for
 // which it goes through all outputs: this once.
-func (f *groupsDeriver) tied(ctx context.Context, g *group, id rowstore.Identity, beside, live uint64) (uint64, error) {
+func (f *GroupsDeriver) tied(ctx context.Context, g *group, id rowstore.Identity, beside, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, beside)
 		if err != nil {
@@ -72,7 +72,7 @@ func (f *groupsDeriver) tied(ctx context.Context, g *group, id rowstore.Identity
 
 // countLevels counts the stored outputs of a group beside one by their live runs: all
 // that have two are in rows.
-func (f *groupsDeriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
+func (f *GroupsDeriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {

@@ -28,7 +28,7 @@ func GroupsOutputs(ctx context.Context, v *View, q RunQuery, p Page) (rows []Out
 			return nil, nil, ErrPosition
 		}
 	}
-	versions := v.Descent(postings, id[:])
+	versions := v.Descent(Postings, id[:])
 	defer func() { err = errors.Join(err, versions.Close()) }()
 	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.all.runs - g.all.outputs}
 	for b := v.Budget(p); at != 0; {
@@ -72,7 +72,7 @@ func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (group, error) 
 // groupAt is the version of a group that event seq made; ErrPosition if it made
 // none with those flags.
 func groupAt(v *View, id rowstore.Identity, seq uint64, flags byte) (group, error) {
-	at, value, found, err := v.NewestBelow(postings, id[:], seq+1)
+	at, value, found, err := v.NewestBelow(Postings, id[:], seq+1)
 	if err != nil {
 		return group{}, err
 	}

@@ -13,12 +13,12 @@ import (
 	"colophon/ledger/record"
 )
 
-// posting is one value that an event is found by.
-type posting struct {
-	id rowstore.Identity
-	// family is that of the name, if the runs of the value are a group (4.1): then
+// Posting is one value that an event is found by.
+type Posting struct {
+	ID rowstore.Identity
+	// Family is that of the name, if the runs of the value are a group (4.1): then
 	// the rows carry what is known of them. Zero if they are not.
-	family rowstore.Identity
+	Family rowstore.Identity
 	// recurs: a value that many records have. Their versions share keys.
 	recurs bool
 }
@@ -49,8 +49,8 @@ func grouping(name string) bool {
 }
 
 // postingOf is what an event with that value is found by.
-func postingOf(name string, value []byte) posting {
-	return posting{id: rowstore.Identify([]byte(name), value), family: familyOf(name)}
+func postingOf(name string, value []byte) Posting {
+	return Posting{ID: rowstore.Identify([]byte(name), value), Family: familyOf(name)}
 }
 
 // flags of a posting's version; what stands behind it is for grouped postings
@@ -66,13 +66,13 @@ const (
 // values gathers what a record is found by. They hold until the next record's are
 // gathered.
 type values struct {
-	postings []posting
-	known    *identities // may be nil
+	list  []Posting
+	known *identities // may be nil
 }
 
 // collect begins a record, with the values that every kind can have.
 func (v *values) collect(known *identities, e *event.Event) {
-	v.postings, v.known = v.postings[:0], known
+	v.list, v.known = v.list[:0], known
 	v.addRecurring(kindName, []byte(e.Kind))
 	v.add(runIDName, e.RunID())
 	// These are Labels and Hashes: they are ranged over here, where that allocates nothing.
@@ -87,7 +87,7 @@ func (v *values) collect(known *identities, e *event.Event) {
 // add adds a value; a nil value is none.
 func (v *values) add(name string, value []byte) {
 	if value != nil {
-		v.postings = append(v.postings, v.known.posting(len(v.postings), name, value))
+		v.list = append(v.list, v.known.posting(len(v.list), name, value))
 	}
 }
 
@@ -98,25 +98,25 @@ func (v *values) settle() { v.known = nil }
 func (v *values) addRecurring(name string, value []byte) {
 	if value != nil {
 		v.add(name, value)
-		v.postings[len(v.postings)-1].recurs = true
+		v.list[len(v.list)-1].recurs = true
 	}
 }
 
 // of is the posting of a family that a record has one value of.
-func (v *values) of(family rowstore.Identity) posting {
-	for _, p := range v.postings {
-		if p.family == family {
+func (v *values) of(family rowstore.Identity) Posting {
+	for _, p := range v.list {
+		if p.Family == family {
 			return p
 		}
 	}
-	return posting{}
+	return Posting{}
 }
 
 // grouped yields the values whose runs are groups, each once.
-func (v *values) grouped() iter.Seq[posting] {
-	return func(yield func(posting) bool) {
-		for i, p := range v.postings {
-			if p.family != (rowstore.Identity{}) && !slices.Contains(v.postings[:i], p) && !yield(p) {
+func (v *values) grouped() iter.Seq[Posting] {
+	return func(yield func(Posting) bool) {
+		for i, p := range v.list {
+			if p.Family != (rowstore.Identity{}) && !slices.Contains(v.list[:i], p) && !yield(p) {
 				return
 			}
 		}
@@ -131,11 +131,11 @@ type identities struct{ last []identified }
 type identified struct {
 	name  string
 	value []byte
-	posting
+	Posting
 }
 
 // posting is postingOf for a value at a place, which is at most one behind the last.
-func (k *identities) posting(at int, name string, value []byte) posting {
+func (k *identities) posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
 	}
@@ -148,9 +148,9 @@ func (k *identities) posting(at int, name string, value []byte) posting {
 			last.name = strings.Clone(name)
 		}
 		last.value = append(last.value[:0], value...)
-		last.posting = postingOf(last.name, value)
+		last.Posting = postingOf(last.name, value)
 	}
-	return last.posting
+	return last.Posting
 }
 
 // collectIPC begins an IPC record.
@@ -176,7 +176,7 @@ type grouper interface {
 	// begin is called before any posting of a record is written.
 	begin(ctx context.Context, e *Event) error
 	// group writes the version that the record makes of one of its groups.
-	group(e *Event, p posting)
+	group(e *Event, p Posting)
 }
 
 // restater changes what follows from the state of a record.
@@ -249,16 +249,16 @@ func (f *recordsDeriver) writePostings(ctx context.Context, e *Event) error {
 	}
 	f.occurred(&e.Event)
 	flags := []byte{isRecord}
-	all := Prepared[values](e).postings
+	all := Prepared[values](e).list
 	for i, p := range all {
 		switch {
 		case slices.Contains(all[:i], p):
-		case p.family != (rowstore.Identity{}):
+		case p.Family != (rowstore.Identity{}):
 			f.grouping.group(e, p)
 		case p.recurs:
-			f.Rows.Put(postings, p.id[:], e.Seq, flags)
+			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
 		default:
-			f.Rows.Write(postings, p.id[:], e.Seq, flags)
+			f.Rows.Write(Postings, p.ID[:], e.Seq, flags)
 		}
 	}
 	return nil
@@ -266,7 +266,7 @@ func (f *recordsDeriver) writePostings(ctx context.Context, e *Event) error {
 
 // Post has an event found by a value beside those that every event of its kind has.
 func post(f *Fold, id rowstore.Identity, seq uint64) {
-	f.Rows.Write(postings, id[:], seq, []byte{isRecord})
+	f.Rows.Write(Postings, id[:], seq, []byte{isRecord})
 }
 
 // redacted makes a redaction one that lists find by its kind. Nothing else follows

@@ -158,7 +158,7 @@ func duplicatesOf(v *View, id string, below uint64, limit int) (duplicates []Dup
 // firstOf is the first event that is found by a value; 0 if there is none.
 func firstOf(v *View, name string, value []byte) (uint64, error) {
 	id := rowstore.Identify([]byte(name), value)
-	for r, err := range v.Ascend(postings, id[:], 0) {
+	for r, err := range v.Ascend(Postings, id[:], 0) {
 		return r.Seq, err
 	}
 	return 0, nil

@@ -69,13 +69,13 @@ type runsFold struct {
 
 // change is a group as it is ranked, and the scores that it has there.
 type change struct {
-	posting
+	Posting
 	before scores
 }
 
 // changes notes, once, what a group is before the first change since it was ranked; one
 // that is new since, when its second run joins: until then it is in no ranking.
-func (r *runsFold) changes(p posting, g *group, joins bool) {
+func (r *runsFold) changes(p Posting, g *group, joins bool) {
 	switch {
 	case g.all.runs == 0:
 	case g.seq < r.since, joins && g.all.runs == 1 && g.all.first >= r.since:
@@ -84,13 +84,21 @@ func (r *runsFold) changes(p posting, g *group, joins bool) {
 }
 
 // BeginBatch implements Deferring.
-func (f *groupsDeriver) BeginBatch(from uint64) { f.runs.since = from }
+func (f *GroupsDeriver) BeginBatch(from uint64) { f.runs.since = from }
 
 // Pending implements Deferring: it is the number of groups that are not ranked.
-func (f *groupsDeriver) Pending() int { return len(f.runs.changed) }
+func (f *GroupsDeriver) Pending() int { return len(f.runs.changed) }
+
+// Changed are the groups that wait to be ranked, each once; for tests.
+func (f *GroupsDeriver) Changed() (groups []rowstore.Identity) {
+	for _, c := range f.runs.changed {
+		groups = append(groups, c.ID)
+	}
+	return groups
+}
 
 // Release implements Releaser.
-func (f *groupsDeriver) Release() {
+func (f *GroupsDeriver) Release() {
 	if f.runs.known != nil {
 		f.runs.known.Release()
 	}
@@ -98,20 +106,20 @@ func (f *groupsDeriver) Release() {
 
 // FlushPending implements Deferring: it brings so many of the groups that have changed to
 // where they stand now.
-func (f *groupsDeriver) FlushPending(count int) {
+func (f *GroupsDeriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {
-		g := f.newestGroup(c.id)
+		g := f.newestGroup(c.ID)
 		for i, score := range g.scores() {
 			if score == c.before[i] {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = rankKey(f.Rows.Keys, f.value[:0], c.family, Ranking(i), c.before[i], g.all.first)
+				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), c.before[i], g.all.first)
 				f.Rows.Undo(f.value)
 			}
 			if score != notRanked {
-				f.value = rankKey(f.Rows.Keys, f.value[:0], c.family, Ranking(i), score, g.all.first)
+				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), score, g.all.first)
 				f.Rows.Set(f.value, nil)
 			}
 		}

@@ -11,9 +11,9 @@ const (
 	// occurrences: the number of a kind or 0, the time that a record occurred at and
 	// its seq, both inverted.
 	occurrences rowstore.Dimension = 0x21
-	// postings: identity of a name and a value; one version for every event that
+	// Postings: identity of a name and a value; one version for every event that
 	// has that value.
-	postings rowstore.Dimension = 0x80
+	Postings rowstore.Dimension = 0x80
 	// recordStates: a record's seq (8); its state, by the change that led to it.
 	recordStates rowstore.Dimension = 0x90
 	// occurredUntil: a byte 0; a time that no record so far has occurred at or
@@ -29,7 +29,7 @@ func recordsFamily() Family {
 		states = append(states, counters.SeriesOf(counters.StateChangesTotal, string(state)))
 	}
 	return Family{
-		Rows:     map[rowstore.Dimension]int{postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
+		Rows:     map[rowstore.Dimension]int{Postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
 		Counters: states,
 		New:      func(f *Fold) Deriver { return &recordsDeriver{Fold: f} },
 	}

@@ -93,7 +93,7 @@ func RunDAGsOfQuestion(ctx context.Context, v *View, questionHash string, any bo
 		return nil, nil, err
 	}
 	id, b := rowstore.Identify([]byte(questionName), []byte(questionHash)), v.Budget(page)
-	for r, err := range v.Ascend(postings, id[:], last+1) {
+	for r, err := range v.Ascend(Postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}

@@ -27,8 +27,8 @@ type run struct {
 	sameOutput, sameID group
 }
 
-// groupsDeriver keeps the groups of runs.
-type groupsDeriver struct {
+// GroupsDeriver keeps the groups of runs.
+type GroupsDeriver struct {
 	*Fold
 	runs runsFold
 	// current is what the record brings that is being folded, if it is a run.
@@ -43,7 +43,7 @@ type groupsDeriver struct {
 }
 
 // onLoad has load add what else the filter of groups must know.
-func (f *groupsDeriver) onLoad(load func(known *bloom.Filter) error) {
+func (f *GroupsDeriver) onLoad(load func(known *bloom.Filter) error) {
 	f.loaders = append(f.loaders, load)
 }
 
@@ -55,7 +55,7 @@ type preparedRun struct {
 }
 
 // Prepare implements Preparer.
-func (f *groupsDeriver) Prepare(e *Event) {
+func (f *GroupsDeriver) Prepare(e *Event) {
 	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
 		return
 	}
@@ -66,10 +66,10 @@ func (f *groupsDeriver) Prepare(e *Event) {
 }
 
 // Derive implements Deriver: records have their groups written with their postings.
-func (f *groupsDeriver) Derive(context.Context, *Event) error { return nil }
+func (f *GroupsDeriver) Derive(context.Context, *Event) error { return nil }
 
 // begin implements grouper.
-func (f *groupsDeriver) begin(ctx context.Context, e *Event) error {
+func (f *GroupsDeriver) begin(ctx context.Context, e *Event) error {
 	f.current = nil
 	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
 		return nil
@@ -80,10 +80,10 @@ func (f *groupsDeriver) begin(ctx context.Context, e *Event) error {
 
 // showsFirst reports whether the record that is being folded is the first run that shows
 // what its ipc_id stands for.
-func (f *groupsDeriver) showsFirst(*Event) bool { return f.current != nil && f.current.showsFirst }
+func (f *GroupsDeriver) showsFirst(*Event) bool { return f.current != nil && f.current.showsFirst }
 
 // restate implements restater.
-func (f *groupsDeriver) restate(ctx context.Context, c restatement) error {
+func (f *GroupsDeriver) restate(ctx context.Context, c restatement) error {
 	if c.target.Kind != record.IPCRecord {
 		return nil
 	}
@@ -91,9 +91,9 @@ func (f *groupsDeriver) restate(ctx context.Context, c restatement) error {
 }
 
 // prepare finds out what a run brings, before anything of it is written.
-func (f *groupsDeriver) prepare(ctx context.Context, r *run, e *Event) error {
+func (f *GroupsDeriver) prepare(ctx context.Context, r *run, e *Event) error {
 	all, own := Prepared[values](e), Prepared[preparedRun](e)
-	r.sameOutput = f.newestGroup(all.of(outputFamily).id)
+	r.sameOutput = f.newestGroup(all.of(outputFamily).ID)
 	same := &r.sameOutput
 	r.output, r.repeats = e.Seq, same.all.runs > 0
 	if r.repeats {
@@ -104,7 +104,7 @@ func (f *groupsDeriver) prepare(ctx context.Context, r *run, e *Event) error {
 			return err
 		}
 	}
-	r.sameID = f.newestGroup(all.of(ipcFamily).id)
+	r.sameID = f.newestGroup(all.of(ipcFamily).ID)
 	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.conditions == 0
 	r.facts = own.facts
 	return f.Rows.Err
@@ -112,11 +112,11 @@ func (f *groupsDeriver) prepare(ctx context.Context, r *run, e *Event) error {
 
 // newestGroup is the newest version of a group; of one that has no runs it may be
 // nothing.
-func (f *groupsDeriver) newestGroup(id rowstore.Identity) group {
+func (f *GroupsDeriver) newestGroup(id rowstore.Identity) group {
 	if !f.known().MayHave(id) {
 		return group{}
 	}
-	seq, value, found := f.Rows.Newest(postings, id[:])
+	seq, value, found := f.Rows.Newest(Postings, id[:])
 	if !found {
 		return group{}
 	}
@@ -128,16 +128,16 @@ func (f *groupsDeriver) newestGroup(id rowstore.Identity) group {
 }
 
 // group implements grouper.
-func (f *groupsDeriver) group(e *Event, p posting) {
+func (f *GroupsDeriver) group(e *Event, p Posting) {
 	r := f.current // nil unless the record is a run
 	var g group
 	switch {
-	case r != nil && p.family == outputFamily:
+	case r != nil && p.Family == outputFamily:
 		g = r.sameOutput
-	case r != nil && p.family == ipcFamily:
+	case r != nil && p.Family == ipcFamily:
 		g = r.sameID
 	default:
-		g = f.newestGroup(p.id)
+		g = f.newestGroup(p.ID)
 	}
 	f.runs.changes(p, &g, r != nil)
 	g.follow(e.Seq, isRecord)
@@ -148,30 +148,30 @@ func (f *groupsDeriver) group(e *Event, p posting) {
 }
 
 // putGroup writes the version of a group that had runs before or has its first.
-func (f *groupsDeriver) putGroup(p posting, g *group) {
+func (f *GroupsDeriver) putGroup(p Posting, g *group) {
 	f.value = g.append(f.value[:0])
 	if g.all.runs == 0 { // newestGroup does not look for it
-		f.Rows.Write(postings, p.id[:], g.seq, f.value)
+		f.Rows.Write(Postings, p.ID[:], g.seq, f.value)
 		return
 	}
 	if g.all.first != g.seq {
-		f.Rows.Put(postings, p.id[:], g.seq, f.value)
+		f.Rows.Put(Postings, p.ID[:], g.seq, f.value)
 		return
 	}
-	f.known().Add(p.id)
-	f.Rows.Start(postings, p.id[:], g.seq, f.value)
-	f.Rows.Put(families, p.family[:], g.seq, p.id[:])
+	f.known().Add(p.ID)
+	f.Rows.Start(Postings, p.ID[:], g.seq, f.value)
+	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
 
 // join takes a new run into a version of one of its groups.
-func (f *groupsDeriver) join(g *group, p posting, r *run) {
+func (f *GroupsDeriver) join(g *group, p Posting, r *run) {
 	g.flags |= isRun
 	g.output = r.output
 	same := f.joinOutput(g, p, r)
 	if same.all == 0 {
 		g.flags |= bringsOutput
 	}
-	switch p.family {
+	switch p.Family {
 	case inputFamily:
 		f.countDrift(g, r)
 		g.facts = r.facts
@@ -204,7 +204,7 @@ func (g *group) bring(condition bool) {
 
 // countDrift counts a run by its cause against the live run before it in the group
 // of its input_hash, if there is one (4.5).
-func (f *groupsDeriver) countDrift(g *group, r *run) {
+func (f *GroupsDeriver) countDrift(g *group, r *run) {
 	if g.live.runs == 0 {
 		return
 	}

@@ -27,10 +27,10 @@ type groupRuns struct {
 	touched          *int // counts the keys that are sought
 }
 
-func (f *groupsDeriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
+func (f *GroupsDeriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
 	keys := f.Rows.Keys
 	r := &groupRuns{
-		versionsOf: append(keys.Key(nil, postings), id[:]...), rangesOf: append(keys.Key(nil, goneRuns), id[:]...),
+		versionsOf: append(keys.Key(nil, Postings), id[:]...), rangesOf: append(keys.Key(nil, goneRuns), id[:]...),
 		touched: &f.Touched,
 	}
 	var err error
@@ -160,7 +160,7 @@ func (r *groupRuns) neighbours(around goneRange) (before, after neighbour, err e
 
 // goneWith makes a run part of what is gone, one range with those next to it, and
 // says which range that is.
-func (f *groupsDeriver) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
+func (f *GroupsDeriver) goneWith(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
 	whole := goneRange{run, run}
 	before, err := runs.before(run)
 	if err != nil {
@@ -192,7 +192,7 @@ func (f *groupsDeriver) goneWith(runs *groupRuns, id rowstore.Identity, run uint
 }
 
 // goneWithout takes a run out of the range that it is in, and says which that was.
-func (f *groupsDeriver) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
+func (f *GroupsDeriver) goneWithout(runs *groupRuns, id rowstore.Identity, run uint64) (goneRange, error) {
 	whole, found, err := runs.gone(run)
 	if err != nil {
 		return whole, err
@@ -219,6 +219,6 @@ func (f *groupsDeriver) goneWithout(runs *groupRuns, id rowstore.Identity, run u
 	return whole, nil
 }
 
-func (f *groupsDeriver) putGone(id rowstore.Identity, g goneRange) {
+func (f *GroupsDeriver) putGone(id rowstore.Identity, g goneRange) {
 	f.Rows.Set(goneRunKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
 }

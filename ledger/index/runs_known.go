@@ -8,7 +8,7 @@ import (
 // known are the groups that have runs, and the conditions, and the rows of outputs if
 // knowsOutputs. They are read from the index when they are first wanted: before anything
 // is folded. Most outputs and seeds are new.
-func (f *groupsDeriver) known() *bloom.Filter {
+func (f *GroupsDeriver) known() *bloom.Filter {
 	if f.runs.known == nil {
 		f.runs.known = bloom.New(bloom.Within(f.FilterBytes))
 		f.runs.knowsOutputs = true // until there is a group
@@ -20,7 +20,7 @@ func (f *groupsDeriver) known() *bloom.Filter {
 }
 
 // loadGroups adds the groups that the lists of their families have.
-func (f *groupsDeriver) loadGroups() error {
+func (f *GroupsDeriver) loadGroups() error {
 	return f.Rows.Each(families, func(it *rowstore.Iterator) error {
 		for member, err := range it.Versions() {
 			if err != nil {
@@ -38,7 +38,7 @@ func (f *groupsDeriver) loadGroups() error {
 }
 
 // load reads all that the filter must know.
-func (f *groupsDeriver) load() error {
+func (f *GroupsDeriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err
 	}

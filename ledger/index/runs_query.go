@@ -183,7 +183,7 @@ func RunsList(ctx context.Context, v *View, q RunQuery, p Page) (rows []Run, nex
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.Descend(postings, members.id[:], below) {
+	for row, err := range v.Descend(Postings, members.id[:], below) {
 		if err == nil && b.Spent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
@@ -246,7 +246,7 @@ func RunsTimeline(ctx context.Context, v *View, q RunQuery, p Page) (rows []Step
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.Ascend(postings, members.id[:], from) {
+	for row, err := range v.Ascend(Postings, members.id[:], from) {
 		if err != nil {
 			return nil, nil, err
 		}

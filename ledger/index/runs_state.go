@@ -11,7 +11,7 @@ import (
 
 // restateRun folds what a change of state does to the groups of an IPC record that
 // is a run: it leaves the live ones or comes back to its place among them.
-func (f *groupsDeriver) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
+func (f *GroupsDeriver) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
 	const live = string(record.Live)
 	ipc := target.IPC()
 	if (from == live) == (to == live) || !ipc.IsRun() {
@@ -40,11 +40,11 @@ type restated struct {
 }
 
 // restateGroup writes the version of one of the run's groups.
-func (f *groupsDeriver) restateGroup(ctx context.Context, p posting, r restated) error {
-	g := f.newestGroup(p.id)
+func (f *GroupsDeriver) restateGroup(ctx context.Context, p Posting, r restated) error {
+	g := f.newestGroup(p.ID)
 	f.runs.changes(p, &g, false)
 	g.follow(r.seq, 0)
-	before, after, err := f.liveNeighbours(p.id, r)
+	before, after, err := f.liveNeighbours(p.ID, r)
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (f *groupsDeriver) restateGroup(ctx context.Context, p posting, r restated)
 	if r.comes {
 		g.live.insert(r.run, r.output, before, after, same)
 	} else if err := g.live.remove(r.output, before, after, same, func() (uint64, error) {
-		if p.family == outputFamily {
+		if p.Family == outputFamily {
 			return 0, nil
 		}
-		return f.tied(ctx, &g, p.id, r.output, same)
+		return f.tied(ctx, &g, p.ID, r.output, same)
 	}); err != nil {
 		return err
 	}
-	if p.family == inputFamily && g.live.last != last {
+	if p.Family == inputFamily && g.live.last != last {
 		if g.facts, err = f.factsOf(ctx, &g.live); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (f *groupsDeriver) restateGroup(ctx context.Context, p posting, r restated)
 }
 
 // liveNeighbours are the live runs before and after one whose state has changed.
-func (f *groupsDeriver) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
+func (f *GroupsDeriver) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
 		return before, after, err
@@ -88,12 +88,12 @@ func (f *groupsDeriver) liveNeighbours(id rowstore.Identity, r restated) (before
 }
 
 // restateOutput counts the run's output anew, and says how many live runs had it.
-func (f *groupsDeriver) restateOutput(g *group, p posting, r restated) (live uint64) {
-	if p.family == outputFamily {
+func (f *GroupsDeriver) restateOutput(g *group, p Posting, r restated) (live uint64) {
+	if p.Family == outputFamily {
 		g.flags |= isMarked
 		return g.live.runs
 	}
-	row := outputRowOf(p.id, r.output)
+	row := outputRowOf(p.ID, r.output)
 	same, found := f.countOutput(row)
 	if !found {
 		same = onlyOne
@@ -103,13 +103,13 @@ func (f *groupsDeriver) restateOutput(g *group, p posting, r restated) (live uin
 	if r.comes {
 		next.live = same.live + 1
 	}
-	f.moveOutput(g, p.id, same.live, next.live)
+	f.moveOutput(g, p.ID, same.live, next.live)
 	f.putOutput(row, r.seq, next)
 	return same.live
 }
 
 // factsOf are the facts of the last of some runs; none if there are no runs.
-func (f *groupsDeriver) factsOf(ctx context.Context, t *tally) ([]byte, error) {
+func (f *GroupsDeriver) factsOf(ctx context.Context, t *tally) ([]byte, error) {
 	if t.runs == 0 {
 		return nil, nil
 	}

@@ -63,7 +63,7 @@ func StaleList(ctx context.Context, v *View, source string, page Page) (rows []S
 // as many as the budget allows; those below next are left, none if that is 0.
 func appendStale(ctx context.Context, v *View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
-	for r, err := range v.Descend(postings, id[:], below) {
+	for r, err := range v.Descend(Postings, id[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}

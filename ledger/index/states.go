@@ -73,7 +73,7 @@ func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error
 		row := rowstore.AppendSeq(nil, target.Seq)
 		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
 		id := rowstore.Identify([]byte(stateName), []byte(to))
-		f.Rows.Write(postings, id[:], target.Seq, []byte{isRecord})
+		f.Rows.Write(Postings, id[:], target.Seq, []byte{isRecord})
 	}
 	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
 	return nil

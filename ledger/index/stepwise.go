@@ -40,7 +40,7 @@ func (f *Fold) Defer() { f.late = true }
 func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {
 	var e Event
 	if err := e.decode(entry); err != nil {
-		return fmt.Errorf("%w: %w", errNotAnEvent, err)
+		return fmt.Errorf("%w: %w", ErrNotEvent, err)
 	}
 	(&aheadReader{preparers: f.preparers, seq: f.state.size}).prepare(&e)
 	f.Rows.Begin(rowstore.Limits{})
@@ -49,5 +49,5 @@ func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {
 	return errors.Join(err, f.Rows.End())
 }
 
-// errNotAnEvent: an entry cannot be decoded.
-var errNotAnEvent = errors.New("not an event")
+// ErrNotEvent: an entry cannot be decoded.
+var ErrNotEvent = errors.New("not an event")

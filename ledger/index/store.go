@@ -43,7 +43,7 @@ type Store struct {
 // that is damaged beyond opening, is emptied. An error means that the folder holds
 // something else, is in use, or cannot be worked with.
 func Open(c Config) (*Store, error) {
-	c.Families = allFamilies()
+	c.Families = AllFamilies()
 	internal, err := c.Settings()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func OpenWith(c Settings) (*Store, error) {
 	for _, family := range c.Families {
 		s.begin = append(s.begin, family.Counters...)
 	}
-	c.Rows.Schema, c.Rows.Replaced = schemaOf(c.Families), s.replaced
+	c.Rows.Schema, c.Rows.Replaced = SchemaOf(c.Families), s.replaced
 	var err error
 	if s.rows, err = rowstore.Open(c.Rows); err != nil {
 		return nil, err
@@ -99,6 +99,9 @@ func noSpace(err error) error {
 func isDamage(err error) bool {
 	return errors.Is(err, rowstore.ErrDamaged) || rowstore.IsCorruption(err) && !errors.Is(err, errLog)
 }
+
+// Rows is the store of the rows of all ledgers, for tests that look into it and damage it.
+func (s *Store) Rows() *rowstore.Store { return s.rows }
 
 // Rebuilds is how often the index was found damaged since it was opened, and replaced.
 func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }

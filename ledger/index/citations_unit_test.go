@@ -1,0 +1,22 @@
+package index
+
+import (
+	"testing"
+
+	"colophon/ledger/index/rowstore/rowstoretest"
+)
+
+// A value that is damaged is an error or another value, and never a panic.
+func FuzzDecodeCitations(f *testing.F) {
+	f.Add((&sourceState{registered: 1, listed: 1, chunks: 9}).append(nil))
+	f.Add((&citedState{fresh: 1, from: 12, chunk: []byte("sha256:0")}).append(nil))
+	f.Add((&supersession{how: byList, from: 1, to: 3, chunk: []byte{}}).append(nil))
+	f.Add([]byte{1, 2, 3})
+	f.Add([]byte{})
+	f.Add([]byte{0xff})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		rowstoretest.Reread(t, value, decodeSourceState, func(s sourceState) []byte { return s.append(nil) })
+		rowstoretest.Reread(t, value, decodeCitedState, func(s citedState) []byte { return s.append(nil) })
+		rowstoretest.Reread(t, value, decodeSupersession, func(s supersession) []byte { return s.append(nil) })
+	})
+}

@@ -1,0 +1,320 @@
+package indextest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+)
+
+// citedEvent is what events about citations and sources say, as encoding/json reads it.
+type citedEvent struct {
+	seq    uint64
+	Kind   string
+	Time   time.Time
+	Record struct {
+		RunID     *string `json:"run_id"`
+		Subject   string
+		Citations []struct {
+			ChunkHash string `json:"chunk_hash"`
+			SourceID  string `json:"source_id"`
+			Section   *string
+			Weight    json.RawMessage
+		}
+		SourceID      string    `json:"source_id"`
+		ChunkHashes   *[]string `json:"chunk_hashes"`
+		Title, Reason *string
+	}
+}
+
+func (j *journal) citedEvents(size uint64) []citedEvent {
+	j.t.Helper()
+	var events []citedEvent
+	for seq, entry := range j.entries[:size] {
+		e := citedEvent{seq: uint64(seq)}
+		require.NoError(j.t, json.Unmarshal(entry[32:], &e))
+		events = append(events, e)
+	}
+	return events
+}
+
+// set is the event as the index shows it, with the citations that are wanted.
+func (e *citedEvent) set(wanted func(index.Citation) bool) index.CitationSet {
+	s := index.CitationSet{Seq: e.seq, Time: e.Time, RunID: e.Record.RunID, Subject: e.Record.Subject}
+	for _, c := range e.Record.Citations {
+		one := index.Citation{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Section: c.Section, Weight: string(c.Weight)}
+		if wanted(one) {
+			s.Citations = append(s.Citations, one)
+		}
+	}
+	return s
+}
+
+func anyCitation(index.Citation) bool { return true }
+
+// naiveSets are the sets that have a wanted citation, newest first.
+func naiveSets(events []citedEvent, wanted func(index.Citation) bool) []index.CitationSet {
+	var sets []index.CitationSet
+	for _, e := range slices.Backward(events) {
+		if s := e.set(wanted); len(s.Citations) > 0 {
+			sets = append(sets, s)
+		}
+	}
+	return sets
+}
+
+func naiveDrifts(events []citedEvent, subject string) []index.CitationDrift {
+	var list []index.CitationDrift
+	before := index.CitationSet{}
+	for _, e := range events {
+		if e.Kind == "citation_set" && e.Record.Subject == subject {
+			s := e.set(anyCitation)
+			list = append(list, index.CitationDrift{Seq: s.Seq, Time: s.Time, RunID: s.RunID, Against: before.Seq,
+				ChunkChange: drift.CompareChunks(chunkHashes(&before), chunkHashes(&s))})
+			before = s
+		}
+	}
+	return list
+}
+
+// naiveConflicts are in the order in which they came to be.
+func naiveConflicts(events []citedEvent) []index.Conflict {
+	var order []string
+	sources := make(map[string][]index.ChunkSource)
+	for _, e := range events {
+		for _, c := range e.Record.Citations {
+			has := func(s index.ChunkSource) bool { return s.ID == c.SourceID }
+			if slices.ContainsFunc(sources[c.ChunkHash], has) {
+				continue
+			}
+			sources[c.ChunkHash] = append(sources[c.ChunkHash], index.ChunkSource{ID: c.SourceID, Seq: e.seq})
+			if len(sources[c.ChunkHash]) == 2 {
+				order = append(order, c.ChunkHash)
+			}
+		}
+	}
+	var list []index.Conflict
+	for _, chunk := range order {
+		all := sources[chunk]
+		list = append(list, index.Conflict{Seq: all[1].Seq, ChunkHash: chunk, Sources: all[:min(len(all), 16)], Count: uint64(len(all))})
+	}
+	return list
+}
+
+// naiveSources are the sources by their first registration.
+func naiveSources(events []citedEvent) []index.SourceDetail {
+	var list []index.SourceDetail
+	for _, e := range events {
+		if e.Kind != "source_registered" && e.Kind != "source_revoked" {
+			continue
+		}
+		i := slices.IndexFunc(list, func(s index.SourceDetail) bool { return s.ID == e.Record.SourceID })
+		if i < 0 && e.Kind == "source_revoked" {
+			continue
+		}
+		s := index.SourceDetail{Source: index.Source{ID: e.Record.SourceID, Seq: e.seq, Registered: e.Kind == "source_registered"},
+			Time: e.Time, Title: e.Record.Title, Reason: e.Record.Reason}
+		if hashes := e.Record.ChunkHashes; hashes != nil {
+			s.Listed, s.Chunks, s.ChunkHashes = true, uint64(len(*hashes)), append(s.ChunkHashes, *hashes...)
+		}
+		if i < 0 {
+			list = append(list, s)
+		} else {
+			list[i] = s
+		}
+	}
+	return list
+}
+
+func naiveUnregistered(events []citedEvent, seq uint64) []string {
+	known := naiveSources(events[:seq])
+	var list []string
+	for _, c := range events[seq].Record.Citations {
+		registered := slices.ContainsFunc(known, func(s index.SourceDetail) bool { return s.ID == c.SourceID && s.Registered })
+		if len(known) > 0 && !registered && !slices.Contains(list, c.SourceID) {
+			list = append(list, c.SourceID)
+		}
+	}
+	return list
+}
+
+// naivePair is a source and a chunk.
+type naivePair struct{ source, chunk string }
+
+// naiveStaleness is found by walking over the events, and back from each of them.
+type naiveStaleness struct {
+	events []citedEvent
+	from   map[naivePair]uint64 // the sets before are superseded already
+	stale  map[string][]index.StaleCitation
+	count  uint64 // of supersessions
+}
+
+func naiveStale(events []citedEvent) *naiveStaleness {
+	n := &naiveStaleness{events: events, from: make(map[naivePair]uint64), stale: make(map[string][]index.StaleCitation)}
+	for i, e := range events {
+		switch e.Kind {
+		case "citation_set":
+			n.set(i)
+		case "source_registered":
+			if e.Record.ChunkHashes == nil {
+				continue
+			}
+			for _, p := range n.cited(i) {
+				if p.source == e.Record.SourceID && !slices.Contains(*e.Record.ChunkHashes, p.chunk) {
+					n.supersede(p, "registered", e.seq, e.seq)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// cited are the distinct pairs that the events before one cite.
+func (n *naiveStaleness) cited(before int) []naivePair {
+	var pairs []naivePair
+	for _, e := range n.events[:before] {
+		for _, c := range e.Record.Citations {
+			if p := (naivePair{c.SourceID, c.ChunkHash}); !slices.Contains(pairs, p) {
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	return pairs
+}
+
+// naivePlaces are the places of an event's citations, each with its pairs.
+func naivePlaces(e *citedEvent) map[string][]naivePair {
+	places := make(map[string][]naivePair)
+	for _, c := range e.Record.Citations {
+		place := "subject " + e.Record.Subject
+		if c.Section != nil && *c.Section != "" {
+			place = "section " + *c.Section
+		}
+		place = c.SourceID + " " + place
+		places[place] = append(places[place], naivePair{c.SourceID, c.ChunkHash})
+	}
+	return places
+}
+
+func (n *naiveStaleness) set(i int) {
+	e := &n.events[i]
+	for place, now := range naivePlaces(e) {
+		for _, earlier := range slices.Backward(n.events[:i]) {
+			before, cited := naivePlaces(&earlier)[place]
+			if !cited {
+				continue
+			}
+			for _, p := range before {
+				if !slices.Contains(now, p) {
+					n.supersede(p, "recited", e.seq, e.seq)
+				}
+			}
+			break
+		}
+	}
+	known := naiveSources(n.events[:i])
+	for _, c := range e.Record.Citations {
+		for _, s := range known {
+			if s.ID == c.SourceID && s.Listed && !slices.Contains(s.ChunkHashes, c.ChunkHash) {
+				n.supersede(naivePair{c.SourceID, c.ChunkHash}, "not_listed", e.seq, e.seq+1)
+			}
+		}
+	}
+}
+
+// supersede makes the sets stale that cite a pair below an event and are not yet.
+func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
+	var found []index.StaleCitation
+	for _, e := range slices.Backward(n.events[:below]) {
+		cites := false
+		for _, c := range e.Record.Citations {
+			cites = cites || p == naivePair{c.SourceID, c.ChunkHash}
+		}
+		if cites && e.seq >= n.from[p] {
+			found = append(found, index.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, ChunkHash: p.chunk, SupersededBy: by, How: how})
+		}
+	}
+	if len(found) > 0 {
+		n.from[p] = below
+		n.count++
+		n.stale[p.source] = append(n.stale[p.source], found...)
+	}
+}
+
+// inOrder sorts stale citations as they are listed, but for the chunks of one event,
+// which are in an order of their own.
+func inOrder(list []index.StaleCitation) []index.StaleCitation {
+	slices.SortFunc(list, func(a, b index.StaleCitation) int {
+		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))
+	})
+	return list
+}
+
+var (
+	someSources  = []string{"s1", "s2", "s3"}
+	someSubjects = []string{"x", "y"}
+	someChunks   = []string{chunkOf("one"), chunkOf("two"), chunkOf("three"), chunkOf("four")}
+)
+
+// chunkOf is the chunk hash of one word.
+func chunkOf(word string) string {
+	sum := sha256.Sum256([]byte(word))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// drawCiting is the body of an event about citations or sources.
+func drawCiting(t *rapid.T) string {
+	switch few(t, "event", "set", "set", "set", "set", "registered", "revoked", "other") {
+	case "set":
+		var citations []string
+		for range rapid.IntRange(0, 5).Draw(t, "citations") {
+			citations = append(citations, cites(few(t, "source", someSources...), few(t, "chunk", someChunks...),
+				few(t, "section", `null`, `null`, `""`, `"x"`, `"intro"`)))
+		}
+		return citing(few(t, "subject", someSubjects...), citations...)
+	case "registered":
+		list := ""
+		if rapid.Bool().Draw(t, "listed") {
+			hashes := rapid.SliceOfDistinct(rapid.SampledFrom(someChunks), rapid.ID).Draw(t, "listed chunks")
+			quoted, _ := json.Marshal(append([]string{}, hashes...))
+			list = `,"chunk_hashes":` + string(quoted)
+		}
+		return registering(few(t, "source", someSources...), list)
+	case "revoked":
+		return foreign("source_revoked", "{}", fmt.Sprintf(`{"reason":"old","source_id":%q}`, few(t, "source", someSources...)))
+	}
+	return foreign("path_fingerprint", "{}", `{}`)
+}
+
+// citing is a citation set.
+func citing(subject string, citations ...string) string {
+	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":"r","subject":%q}`, strings.Join(citations, ","), subject))
+}
+
+// cites is a citation of a set; the section is JSON.
+func cites(source, chunk, section string) string {
+	return fmt.Sprintf(`{"chunk_hash":%q,"section":%s,"source_id":%q,"weight":0.5}`, chunk, section, source)
+}
+
+func registering(source, list string) string {
+	return foreign("source_registered", "{}", fmt.Sprintf(`{"source_id":%q,"title":"T"%s}`, source, list))
+}
+
+// chunkHashes are the chunks that a set cites.
+func chunkHashes(s *index.CitationSet) []string {
+	hashes := make([]string, len(s.Citations))
+	for i, c := range s.Citations {
+		hashes[i] = c.ChunkHash
+	}
+	return hashes
+}

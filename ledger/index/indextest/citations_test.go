@@ -1,0 +1,325 @@
+package indextest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+var background = context.Background()
+
+// Every query about citations and sources is answered, as of any size and over pages of
+// any length, as the naive model does.
+func TestCitationsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(rapid.SliceOfN(rapid.Custom(drawCiting), 1, 25).Draw(t, "events")...)
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
+		c.BatchSteps = rapid.IntRange(1, 3).Draw(t, "steps")
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		for _, size := range []uint64{log.head.Size, rapid.Uint64Range(0, log.head.Size).Draw(t, "as of")} {
+			v, err := f.View(size)
+			require.NoError(t, err)
+			requireCitations(t, v, log.citedEvents(size), limit)
+			require.NoError(t, v.Close())
+		}
+		events, counted := log.citedEvents(log.head.Size), countsOf(f)
+		require.Equal(t, uint64(len(naiveConflicts(events))), counted[counters.SeriesOf(counters.ConflictsTotal)])
+		require.Equal(t, naiveStale(events).count, counted[counters.SeriesOf(counters.StaleChunksTotal)])
+	})
+}
+
+func requireCitations(t *rapid.T, v *index.View, events []citedEvent, limit int) {
+	for _, chunk := range someChunks {
+		require.Equal(t, naiveSets(events, func(c index.Citation) bool { return c.ChunkHash == chunk }),
+			pages(t, limit, func(p index.Page) ([]index.CitationSet, []byte, error) {
+				return index.CitationsOfChunk(background, v, chunk, p)
+			}))
+	}
+	for _, subject := range someSubjects {
+		require.Equal(t, naiveDrifts(events, subject),
+			pages(t, limit, func(p index.Page) ([]index.CitationDrift, []byte, error) {
+				return index.CitationDrifts(background, v, subject, p)
+			}))
+	}
+	conflicts := naiveConflicts(events)
+	slices.SortStableFunc(conflicts, func(a, b index.Conflict) int { return int(b.Seq) - int(a.Seq) })
+	require.Equal(t, conflicts, pages(t, limit, func(p index.Page) ([]index.Conflict, []byte, error) { return index.Conflicts(v, p) }))
+	listed := naiveSources(events)
+	stale := naiveStale(events)
+	for _, source := range someSources {
+		require.Equal(t, naiveSets(events, func(c index.Citation) bool { return c.SourceID == source }),
+			pages(t, limit, func(p index.Page) ([]index.CitationSet, []byte, error) {
+				return index.CitationsOfSource(background, v, source, p)
+			}))
+		i := slices.IndexFunc(listed, func(s index.SourceDetail) bool { return s.ID == source })
+		detail, err := index.ReadSource(background, v, source)
+		if i < 0 {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, listed[i], detail)
+		}
+		requireStale(t, stale.stale[source], pages(t, limit, func(p index.Page) ([]index.StaleCitation, []byte, error) {
+			return index.StaleList(background, v, source, p)
+		}))
+	}
+	for i := range listed {
+		listed[i].ChunkHashes = nil
+	}
+	slices.Reverse(listed)
+	require.Equal(t, listed, pages(t, limit, func(p index.Page) ([]index.SourceDetail, []byte, error) { return index.Sources(background, v, p) }))
+	requireDerived(t, v, events)
+}
+
+// requireStale compares lists whose order is free among the chunks that one event
+// superseded.
+func requireStale(t *rapid.T, want, got []index.StaleCitation) {
+	require.True(t, slices.IsSortedFunc(got, func(a, b index.StaleCitation) int {
+		switch {
+		case a.SupersededBy != b.SupersededBy:
+			return int(b.SupersededBy) - int(a.SupersededBy)
+		case a.ChunkHash == b.ChunkHash:
+			return int(b.Seq) - int(a.Seq)
+		}
+		return 0
+	}), "%v", got)
+	require.Equal(t, inOrder(want), inOrder(got))
+}
+
+// requireDerived checks what is derived of each set at its own position.
+func requireDerived(t *rapid.T, v *index.View, events []citedEvent) {
+	for i, e := range events {
+		seq := uint64(i)
+		conflicts, err := index.ConflictsOf(background, v, seq)
+		if e.Kind != "citation_set" {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		var want []index.Conflict
+		for _, c := range e.Record.Citations {
+			for _, all := range naiveConflicts(events[:i+1]) {
+				named := func(w index.Conflict) bool { return w.ChunkHash == c.ChunkHash }
+				if named(all) && !slices.ContainsFunc(want, named) {
+					want = append(want, all)
+				}
+			}
+		}
+		require.Equal(t, want, conflicts)
+		unregistered, err := index.UnregisteredSources(background, v, seq)
+		require.NoError(t, err)
+		require.Equal(t, naiveUnregistered(events, seq), unregistered)
+		flag := rowstore.Identify([]byte("flag"), []byte("unregistered_source"))
+		flagged := false
+		for r, err := range v.Descend(index.Postings, flag[:], v.Size()) {
+			require.NoError(t, err)
+			flagged = flagged || r.Seq == seq
+		}
+		require.Equal(t, len(unregistered) > 0, flagged)
+	}
+}
+
+const (
+	noSection = `null`
+	intro     = `"intro"`
+)
+
+// A chunk that a later set no longer cites at the same place of the source is
+// superseded there, in the sets that cite it elsewhere too; who cites it again is fresh.
+func TestRecitedChunksAreStale(t *testing.T) {
+	one, two := chunkOf("one"), chunkOf("two")
+	f, _ := folded(t,
+		citing("x", cites("s", one, intro)),                             // 1
+		citing("y", cites("s", one, noSection)),                         // 2: another place
+		citing("y", cites("other", one, intro)),                         // 3: another source
+		citing("y", cites("s", two, intro)),                             // 4: supersedes
+		citing("z", cites("s", one, noSection)),                         // 5: again, at a third place
+		citing("y", cites("s", two, noSection), cites("s", one, intro)), // 6: supersedes both, and cites both
+		citing("y"), // 7: no source, no place
+	)
+	v := viewed(t, f, 8)
+	stale := func(v *index.View) []index.StaleCitation {
+		return pages(t, 2, func(p index.Page) ([]index.StaleCitation, []byte, error) {
+			return index.StaleList(t.Context(), v, "s", p)
+		})
+	}
+	run := "r"
+	row := func(seq uint64, subject, chunk string, by uint64) index.StaleCitation {
+		return index.StaleCitation{Seq: seq, RunID: &run, Subject: subject, ChunkHash: chunk, SupersededBy: by, How: "recited"}
+	}
+	require.Equal(t, inOrder([]index.StaleCitation{
+		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
+	}), inOrder(stale(v)))
+	require.Equal(t, []index.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
+	require.Empty(t, stale(viewed(t, f, 4)))
+	require.Empty(t, stale(viewed(t, f, 0)))
+	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
+	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
+		_, _, err := index.StaleList(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
+		require.ErrorIs(t, err, index.ErrPosition)
+	}
+}
+
+// A registration with a list supersedes what is cited and not on it; what is cited
+// afterwards although it is not on it is stale at once, until there is no list.
+func TestUnlistedChunksAreStale(t *testing.T) {
+	one, two := chunkOf("one"), chunkOf("two")
+	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
+	f, _ := folded(t,
+		citing("x", cites("s", one, noSection), cites("s", two, noSection)), // 1
+		registering("s", ""),   // 2: says nothing of chunks
+		registering("s", list), // 3: supersedes one
+		citing("y", cites("s", one, noSection), cites("t", one, noSection)), // 4: stale at once
+		registering("s", list),                  // 5: nothing is left to supersede
+		registering("s", ""),                    // 6
+		citing("y", cites("s", one, noSection)), // 7: fresh
+	)
+	run := "r"
+	require.Equal(t, []index.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", ChunkHash: one, SupersededBy: 3, How: "registered"}},
+		pages(t, 1, func(p index.Page) ([]index.StaleCitation, []byte, error) {
+			return index.StaleList(t.Context(), viewed(t, f, 8), "s", p)
+		}))
+	unregistered := func(seq uint64) []string {
+		ids, err := index.UnregisteredSources(t.Context(), viewed(t, f, 8), seq)
+		require.NoError(t, err)
+		return ids
+	}
+	require.Empty(t, unregistered(1), "none was registered before")
+	require.Equal(t, []string{"t"}, unregistered(4))
+	require.Empty(t, unregistered(7))
+}
+
+// An event that supersedes more than a batch takes is stored in parts, none of which is
+// seen before the last; whoever is interrupted goes on where he was.
+func TestAnEventIsStoredInParts(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	const chunks = 50
+	var cited []string
+	for n := range chunks {
+		cited = append(cited, cites("s", chunkOf(fmt.Sprint(n)), noSection))
+	}
+	log.append(citing("x", cited...), registering("s", `,"chunk_hashes":[]`), citing("y", cites("s", chunkOf("0"), noSection)))
+	c := testConfig(vfs.NewMem())
+	c.BatchSteps = 7
+	s := openTest(t, c)
+	stale := func(f *index.Follower) int {
+		v, err := f.Latest()
+		require.NoError(t, err)
+		rows, _, err := index.StaleList(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
+		require.NoError(t, err)
+		require.NoError(t, v.Close())
+		return len(rows)
+	}
+	for part := 0; ; part++ {
+		f, err := s.Stopped(t.Context(), log.name, log.store)
+		require.NoError(t, err)
+		more, err := f.FoldBatch(t.Context())
+		require.NoError(t, err)
+		if f.Size() == log.head.Size {
+			require.Equal(t, chunks+1, stale(f))
+			require.Equal(t, chunks/c.BatchSteps, part-1)
+			f.Close()
+			break
+		}
+		require.True(t, more)
+		require.Equal(t, uint64(2), f.Size())
+		require.Zero(t, stale(f))
+		f.Close()
+	}
+	requireSame(t, log.refold(), dump(t, s))
+	require.NoError(t, s.Close())
+}
+
+// Registering a source again costs what is listed and what was cited since, however many
+// chunks were cited before.
+func TestRegistrationsCostWhatIsNew(t *testing.T) {
+	var bodies []string
+	for n := range 300 {
+		bodies = append(bodies, citing("x", cites("s", chunkOf(fmt.Sprint(n)), noSection)))
+	}
+	list := fmt.Sprintf(`,"chunk_hashes":[%q,%q]`, chunkOf("1"), chunkOf("2"))
+	f, log := folded(t, append(bodies, registering("s", list))...)
+	before := f.Fold().Touched
+	for range 100 {
+		log.append(registering("s", list))
+	}
+	log.catchUp(f)
+	require.LessOrEqual(t, f.Fold().Touched-before, 100*3)
+}
+
+// Many sets under one source and one chunk, many sources of one chunk: a row costs what
+// it costs in a small ledger.
+func TestCitationsAreReadWithFewKeys(t *testing.T) {
+	var bodies []string
+	for n := range 300 {
+		bodies = append(bodies, citing("x", cites("s", chunkOf(fmt.Sprint(n%150)), intro), cites(fmt.Sprint("s", n), chunkOf("all"), intro)))
+	}
+	f, log := folded(t, bodies...)
+	v := viewed(t, f, log.head.Size)
+	const limit = 10
+	touched := func(name string, query func(index.Page) (int, error)) {
+		before := v.Touched()
+		rows, err := query(index.Page{Limit: limit})
+		require.NoError(t, err)
+		require.Equal(t, limit, rows, name)
+		require.LessOrEqual(t, v.Touched()-before, 20*rows, name)
+	}
+	touched("stale", func(p index.Page) (int, error) {
+		r, _, err := index.StaleList(t.Context(), v, "s", p)
+		return len(r), err
+	})
+	touched("chunk", func(p index.Page) (int, error) {
+		r, _, err := index.CitationsOfChunk(t.Context(), v, chunkOf("all"), p)
+		return len(r), err
+	})
+	touched("source", func(p index.Page) (int, error) {
+		r, _, err := index.CitationsOfSource(t.Context(), v, "s", p)
+		return len(r), err
+	})
+	touched("drift", func(p index.Page) (int, error) {
+		r, _, err := index.CitationDrifts(t.Context(), v, "x", p)
+		return len(r), err
+	})
+	before := v.Touched()
+	conflicts, _, err := index.Conflicts(v, index.Page{Limit: limit})
+	require.NoError(t, err)
+	require.Len(t, conflicts, 1)
+	require.Equal(t, uint64(300), conflicts[0].Count)
+	require.Len(t, conflicts[0].Sources, 16)
+	require.LessOrEqual(t, v.Touched()-before, 20)
+}
+
+func TestCitationPositionsAreChecked(t *testing.T) {
+	f, _ := folded(t, citing("x"), registering("s", ""), citing("x"))
+	v := viewed(t, f, 3)
+	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
+		_, _, err := index.CitationDrifts(t.Context(), v, "x", index.Page{Limit: 1, After: position})
+		require.ErrorIs(t, err, index.ErrPosition)
+		_, _, err = index.Conflicts(v, index.Page{Limit: 1, After: position})
+		require.ErrorIs(t, err, index.ErrPosition)
+	}
+	_, err := index.CitationsGet(t.Context(), v, 2)
+	require.ErrorIs(t, err, storage.ErrNotFound, "it is a registration")
+	_, err = index.CitationsGet(t.Context(), v, 3)
+	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
+}

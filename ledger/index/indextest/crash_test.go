@@ -1,0 +1,68 @@
+package indextest
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage/pebble/pebbletest"
+)
+
+// Wherever the power fails in the middle of a fold, cursor and contents agree,
+// and folding on from there gives what an undisturbed fold gives.
+func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
+	bodies := plains(t, 0, 300)
+	log := newJournal(t, "default")
+	log.append(bodies...)
+
+	var cuts []*pebbletest.Crashable
+	var mu sync.Mutex // guards cuts
+	files := pebbletest.NewCrashable()
+	files.BeforeEach(func(operation int) {
+		if operation%3 > 0 {
+			return
+		}
+		cut := files.PowerCut([]int{100, 0, 100, 50, 100}[operation%5], uint64(operation))
+		mu.Lock()
+		defer mu.Unlock()
+		cuts = append(cuts, cut)
+	})
+	c := testConfig(files.FS())
+	c.BatchEvents = 2
+	s := openTest(t, c)
+	growing := newJournal(t, "default") // so that the fold takes its time
+	f := follow(t, s, growing)
+	for part := range slices.Chunk(bodies, 50) {
+		growing.append(part...)
+		growing.catchUp(f)
+		_, err := s.Rows().DB().AsyncFlush()
+		require.NoError(t, err)
+	}
+	files.BeforeEach(nil)
+	require.NoError(t, s.Close())
+
+	middle, whole := 0, log.refold()
+	for _, cut := range cuts {
+		c.Rows.Files = cut.FS()
+		s := openTest(t, c)
+		f, err := s.Stopped(t.Context(), log.name, log.store)
+		require.NoError(t, err)
+		if f.Size() > 0 && f.Size() < log.head.Size {
+			middle++
+		}
+		require.Zero(t, f.Size()%2, "a batch is whole or not there")
+		log.check(f)
+		requireEvents(t, s, f.Size())
+
+		f.Close()
+		f = follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+		requireEvents(t, s, log.head.Size)
+		requireSame(t, whole, dump(t, s))
+		require.NoError(t, s.Close())
+	}
+	require.Greater(t, middle, 5, "of %d power cuts", len(cuts))
+}

@@ -1,0 +1,19 @@
+package indextest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// Every dimension with versions says how long its rows are, and no other does.
+func TestRowBytes(t *testing.T) {
+	for d, n := range index.SchemaOf(index.AllFamilies()) {
+		if n > 0 {
+			require.NotZero(t, d&rowstore.VersionedBit, "%#x", d)
+		}
+	}
+}

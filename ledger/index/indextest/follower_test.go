@@ -1,0 +1,366 @@
+package indextest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/record"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+func TestFollowMisused(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	log := newJournal(t, "default")
+	for _, name := range []string{"", strings.Repeat("x", 256), "\xff"} {
+		_, err := s.Follow(name, log.store)
+		require.ErrorContains(t, err, "not a name")
+	}
+	f := follow(t, s, log)
+	require.Equal(t, "default", f.Name())
+	require.Equal(t, []*index.Follower{f}, s.Followers())
+	_, err := s.Follow("default", log.store)
+	require.ErrorContains(t, err, "followed already")
+	f.Close()
+	require.Empty(t, s.Followers())
+	f = follow(t, s, log)
+	require.NoError(t, s.Close())
+	require.NoError(t, f.Err(), "closed with the store")
+	require.ErrorIs(t, s.Close(), index.ErrClosed)
+	_, err = s.Follow("default", log.store)
+	require.ErrorIs(t, err, index.ErrClosed)
+	_, err = f.Find(t.Context(), storage.Hash{}, 0)
+	require.ErrorIs(t, err, index.ErrClosed)
+}
+
+// A store that was restored from elsewhere has another log under the same name.
+func TestForeignLogIsRebuilt(t *testing.T) {
+	mine, neighbour := newJournal(t, "default"), newJournal(t, "defaults")
+	mine.append(plains(t, 0, 30)...)
+	neighbour.append(plains(t, 100, 110)...)
+	older, diverged, empty := newJournal(t, "default"), newJournal(t, "default"), newJournal(t, "default")
+	older.append(plains(t, 0, 20)...)
+	diverged.append(plains(t, 0, 20)...)
+	diverged.append(plains(t, 500, 540)...)
+	for name, theirs := range map[string]*journal{"older": older, "diverged": diverged, "empty": empty} {
+		t.Run(name, func(t *testing.T) {
+			s := openTest(t, testConfig(vfs.NewMem()))
+			beside := follow(t, s, neighbour)
+			f := follow(t, s, mine)
+			mine.catchUp(f)
+			neighbour.catchUp(beside)
+			f.Close()
+
+			f = follow(t, s, theirs)
+			theirs.catchUp(f)
+			theirs.check(f)
+			_, err := f.Find(t.Context(), mine.hashes[25], 0)
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			neighbour.check(beside)
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+func TestDamagedCursorIsRebuilt(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 30)...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	f.Close()
+	require.NoError(t, s.Rows().DB().Set(testKeys.Key(nil, 0x01), []byte("nonsense"), engine.NoSync))
+	f = follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+// An event that cannot be read ends the fold at its place and nothing else.
+func TestUnreadableEvent(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 12)...)
+	link := func(body string) []byte { return append(log.hashes[6][:], body...) }
+	cases := map[string]struct {
+		entry []byte // nil: it is missing
+		why   string
+	}{
+		"missing":     {nil, "missing"},
+		"short":       {[]byte("abc"), "3 bytes"},
+		"not JSON":    {link(`{"kind":`), "invalid JSON"},
+		"no kind":     {link(`{"checks":{}}`), "no kind"},
+		"not linked":  {log.entries[3], "it follows"},
+		"not a kind":  {link(`{"kind":1}`), "no kind"},
+		"not UTF-8":   {link("{\"kind\":\"\xff\"}"), "invalid UTF-8"},
+		"not an body": {link(`["kind"]`), "no kind"},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			damaged := newJournal(t, "default")
+			damaged.append(plains(t, 0, 12)...)
+			tamper, err := damaged.database.Tamper("default")
+			require.NoError(t, err)
+			if test.entry == nil {
+				require.NoError(t, tamper.DeleteEntry(7))
+			} else {
+				require.NoError(t, tamper.Entry(7, test.entry))
+			}
+			var messages bytes.Buffer
+			c := testConfig(vfs.NewMem())
+			c.Rows.Log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
+			s := openTest(t, c)
+			f := follow(t, s, damaged)
+			err = f.Wait(t.Context(), 8)
+			require.ErrorContains(t, err, "folding event 7")
+			require.ErrorContains(t, err, test.why)
+			require.Equal(t, err, f.Err())
+			require.Equal(t, uint64(7), f.Size())
+			require.NoError(t, f.Wait(t.Context(), 7))
+			f.Wake()
+			damaged.check(f)
+			require.NoError(t, s.Close())
+			require.Equal(t, err, f.Err())
+			require.Equal(t, 1, strings.Count(messages.String(), "level=ERROR"), messages.String())
+		})
+	}
+}
+
+var errReader = errors.New("the log cannot be read")
+
+// unreadable is a log of which one method fails.
+type unreadable struct {
+	storage.Reader
+	method string
+}
+
+func (u unreadable) Head(ctx context.Context) (storage.Head, error) {
+	if u.method == "head" {
+		return storage.Head{}, errReader
+	}
+	return u.Reader.Head(ctx)
+}
+
+func (u unreadable) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if u.method == "entry" {
+		return nil, errReader
+	}
+	return u.Reader.Entry(ctx, seq)
+}
+
+func (u unreadable) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	if u.method == "entries" {
+		return func(yield func(storage.Entry, error) bool) { yield(storage.Entry{}, errReader) }
+	}
+	return u.Reader.Entries(ctx, from)
+}
+
+// A log that cannot be read is no reason to throw its index away.
+func TestUnreadableLog(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 12)...)
+	files := filled(t, log)
+	s := openTest(t, testConfig(files))
+	for _, method := range []string{"head", "entry", "entries"} {
+		f, err := s.Follow("default", unreadable{log.store, method})
+		require.NoError(t, err)
+		require.ErrorIs(t, f.Wait(t.Context(), 13), errReader)
+		require.ErrorIs(t, f.Err(), errReader)
+		f.Close()
+	}
+	f := follow(t, s, log)
+	require.Equal(t, uint64(12), f.Size())
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+// watched is a log that notes from where it is read.
+type watched struct {
+	storage.Reader
+	from []uint64 // of the follower's goroutine until it is closed
+}
+
+func (w *watched) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	w.from = append(w.from, from)
+	return w.Reader.Entries(ctx, from)
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 7)...)
+	for _, bounds := range []struct {
+		events, bytes int
+		from          []uint64
+	}{
+		{3, 1 << 20, []uint64{0, 3, 6}},
+		{100, 1, []uint64{0, 1, 2, 3, 4, 5, 6}},
+	} {
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents, c.BatchBytes, c.KeptBytes = bounds.events, bounds.bytes, 1<<20
+		s := openTest(t, c)
+		w := &watched{Reader: log.store}
+		f, err := s.Follow(log.name, w)
+		require.NoError(t, err)
+		require.NoError(t, f.Wait(t.Context(), 7))
+		require.NoError(t, s.Close())
+		// Whether it looked for more at the end depends on when it was closed.
+		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
+		require.Equal(t, bounds.from, read)
+	}
+}
+
+func TestWaitEnds(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 3)...)
+	f := follow(t, s, log)
+	log.catchUp(f)
+	require.NoError(t, f.Err())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, f.Wait(ctx, 4), context.Canceled)
+	require.NoError(t, f.Wait(ctx, 3), "it is there already")
+
+	waiting := make(chan error)
+	go func() { waiting <- f.Wait(context.Background(), 4) }()
+	f.Close()
+	require.ErrorIs(t, <-waiting, index.ErrClosed)
+	require.NoError(t, f.Err())
+	f.Wake()
+	f.Close()
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+// Writers, wakers, waiters and readers at once: nobody waits for ever, and what
+// is waited for is there.
+func TestWaitersAndWakers(t *testing.T) {
+	const events, waiters = 400, 8
+	c := testConfig(vfs.NewMem())
+	c.BatchEvents = 3
+	s := openTest(t, c)
+	log := newJournal(t, "default")
+	f := follow(t, s, log)
+	hashes := hashesOf(t, events)
+	var group sync.WaitGroup
+	for w := range waiters {
+		group.Go(func() {
+			for seq := w; seq < events; seq += waiters {
+				if err := f.Wait(context.Background(), uint64(seq)+1); err != nil {
+					t.Error(err)
+				}
+				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
+					t.Errorf("event %d found at %d: %v", seq, found, err)
+				}
+				if counted, size := f.Counted(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))] != size {
+					t.Errorf("counted %v at size %d", counted, size)
+				}
+			}
+		})
+	}
+	for n := range events {
+		log.append(plain(t, n))
+		f.Wake()
+	}
+	group.Wait()
+	require.NoError(t, s.Close())
+}
+
+// hashesOf are the event hashes of that many plain events.
+func hashesOf(t *testing.T, events int) []storage.Hash {
+	t.Helper()
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, events)...)
+	return log.hashes
+}
+
+// A follower that has just folded gathers what nobody waits for; who waits is not kept
+// waiting, and neither is who closes it.
+func TestPause(t *testing.T) {
+	c := testConfig(vfs.NewMem())
+	c.Pause = time.Hour
+	s := openTest(t, c)
+	log := newJournal(t, "default")
+	f := follow(t, s, log)
+	for n := range 50 {
+		log.append(plain(t, n))
+		f.Wake()
+	}
+	log.catchUp(f)
+	for n := range 50 {
+		log.append(plain(t, 50+n))
+		f.Wake()
+		if n%7 == 0 {
+			log.catchUp(f)
+		}
+	}
+	log.catchUp(f)
+	log.check(f)
+	log.append(plain(t, 100))
+	f.Wake()
+	require.NoError(t, s.Close())
+	require.Equal(t, uint64(100), f.Size())
+}
+
+// A follower that is being closed in the middle of a fold has stored what it
+// shows.
+func TestCloseInTheMiddleOfAFold(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 2000)...)
+	c := testConfig(vfs.NewMem())
+	c.BatchEvents = 10
+	s := openTest(t, c)
+	for size := uint64(1); size < log.head.Size; size += 300 {
+		f := follow(t, s, log)
+		require.NoError(t, f.Wait(t.Context(), size))
+		f.Close()
+		reached := f.Size()
+		log.check(f)
+		f = follow(t, s, log)
+		require.GreaterOrEqual(t, f.Size(), reached)
+		f.Close()
+	}
+	f := follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+// Ledgers whose names begin alike do not see each other.
+func TestLedgersAreApart(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	database := memory.New()
+	var logs []*journal
+	for i, name := range []string{"a", "aa", "ab", "b"} {
+		store, err := database.Create(t.Context(), storage.Info{Name: name})
+		require.NoError(t, err)
+		log := &journal{t: t, name: name, database: database, store: store}
+		log.append(plains(t, 10*i, 10*i+5+i)...)
+		log.catchUp(follow(t, s, log))
+		logs = append(logs, log)
+	}
+	for _, f := range s.Followers() {
+		for _, log := range logs {
+			if f.Name() == log.name {
+				log.check(f)
+				continue
+			}
+			_, err := f.Find(t.Context(), log.hashes[0], 0)
+			require.ErrorIs(t, err, storage.ErrNotFound)
+		}
+	}
+	require.NoError(t, s.Close())
+}

@@ -1,0 +1,79 @@
+package indextest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/record"
+)
+
+// knownLabels are the values that labels of counters can have, beside names of
+// fields.
+func knownLabels() map[string]bool {
+	known := map[string]bool{"": true, counters.Other: true}
+	for _, k := range record.Kinds {
+		known[string(k)] = true
+	}
+	for _, r := range counters.Results {
+		known[string(r)] = true
+	}
+	for _, r := range counters.Refusals {
+		known[string(r)] = true
+	}
+	for _, s := range record.States {
+		known[string(s)] = true
+	}
+	for _, c := range drift.Causes {
+		known[string(c)] = true
+	}
+	for _, c := range index.Categories {
+		known[string(c)] = true
+	}
+	for _, name := range slices.Concat(counters.Fields[:], []string{"none", "retrieval", "context", "answer", "STRICT", "HYBRID", "UNGROUNDED"}) {
+		known[name] = true
+	}
+	return known
+}
+
+// Whatever an event's body is, folding it fails and changes nothing, or counts
+// it under labels of the fixed sets.
+func FuzzEvent(f *testing.F) {
+	for _, full := range fullRecords {
+		f.Add(posted(f, full.kind, full.text))
+		f.Add(refused(f, full.kind, full.text, record.RefusedMismatch))
+	}
+	f.Add(foreign("poem", `{"metre":{"result":"limping"}}`, `[]`))
+	f.Add(foreign("record_refused", `[]`, `{"reason":1}`))
+	f.Add(foreign("record_state_changed", `{}`, `{"record_seq":0,"state":"failed"}`))
+	f.Add(foreign("path_validated", `{}`, `{"project":"p","path_id":"0cc175b9","validated":true}`))
+	f.Add(foreign("source_registered", `{}`, `{"source_id":"s","chunk_hashes":["sha256:`+zeros+`"]}`))
+	f.Add(foreign("source_revoked", `{}`, `{"source_id":"s"}`))
+	f.Add(foreign("ipc_record", `{}`, `{"producer":{"id":"p","seq":18446744073709551615},"labels":{"":""},"timestamp":"0000-01-01T00:00:00Z"}`))
+	s, err := index.OpenWith(testConfig(vfs.NewMem()))
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, s.Close()) })
+	log, known := newJournal(f, "default"), knownLabels()
+	f.Fuzz(func(t *testing.T, body string) {
+		folded, err := s.Stopped(t.Context(), log.name, log.store)
+		require.NoError(t, err)
+		defer folded.Close()
+		folded.Fold().BatchSteps = 1
+		err = folded.Fold().Take(t.Context(), append(make([]byte, 32), body...))
+		if errors.Is(err, index.ErrNotEvent) {
+			return
+		}
+		require.NoError(t, err)
+		for series := range folded.Fold().Counters.Counts() {
+			for _, l := range series.Labels {
+				require.True(t, known[l] || naiveField(l) == l || naiveField("stage:"+l) == "stage:"+l, l)
+			}
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package indextest
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// tester is what *testing.T, *testing.B and *rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+func testConfig(files vfs.FS) index.Settings {
+	return index.Settings{
+		Families: index.AllFamilies(),
+		Rows: rowstore.Config{
+			Files: files, Dir: "index", Layout: index.Layout, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+			Log: slog.New(slog.DiscardHandler), Exit: os.Exit,
+		},
+		BatchEvents:     8192,
+		BatchSteps:      100,
+		BatchBytes:      1 << 20,
+		KeptBytes:       8 << 10,
+		FilterBytes:     1 << 20,
+		EventCacheBytes: index.LeastEventCache,
+		MostDeferred:    20,
+	}
+}
+
+func openTest(t tester, c index.Settings) *index.Store {
+	t.Helper()
+	s, err := index.OpenWith(c)
+	require.NoError(t, err)
+	return s
+}
+
+func follow(t tester, s *index.Store, j *journal) *index.Follower {
+	t.Helper()
+	f, err := s.Follow(j.name, j.store)
+	require.NoError(t, err)
+	return f
+}
+
+// catchUp waits until the follower is where the journal is.
+func (j *journal) catchUp(f *index.Follower) {
+	j.t.Helper()
+	f.Wake()
+	require.NoError(j.t, f.Wait(context.Background(), j.head.Size))
+}
+
+// journal is a log made by hand: bodies linked into a chain.
+type journal struct {
+	t        tester
+	name     string
+	database *memory.Database
+	store    storage.Store
+	head     storage.Head
+	entries  [][]byte
+	hashes   []storage.Hash // event_hash of each entry
+	counted  [][]string     // what each entry adds to, by the naive model
+	// sameTime is how many events share a microsecond; 0 is 1.
+	sameTime uint64
+	// forgetful: only the store keeps the log, and it cannot be checked.
+	forgetful bool
+	index     *index.Store // that folded it; may be nil
+}
+
+func newJournal(t tester, name string) *journal {
+	t.Helper()
+	database := memory.New()
+	store, err := database.Create(context.Background(), storage.Info{Name: name})
+	require.NoError(t, err)
+	return &journal{t: t, name: name, database: database, store: store}
+}
+
+// append commits one event for each body, in the form that AppendSuffix completes.
+func (j *journal) append(bodies ...string) {
+	j.t.Helper()
+	next := storage.Batch{Head: j.head}
+	for _, body := range bodies {
+		entry := append(next.Head.Tip[:len(next.Head.Tip):len(next.Head.Tip)], body...)
+		entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size/max(1, j.sameTime))))
+		next.Head.Size++
+		next.Head.Tip = sha256.Sum256(entry)
+		next.Entries = append(next.Entries, entry)
+		if j.forgetful {
+			continue
+		}
+		j.hashes = append(j.hashes, next.Head.Tip)
+		j.counted = append(j.counted, countNaively(j.t, entry))
+	}
+	require.NoError(j.t, j.store.Commit(context.Background(), j.head, next))
+	if !j.forgetful {
+		j.entries = append(j.entries, next.Entries...)
+	}
+	j.head = next.Head
+}
+
+// check holds what can be asked of a follower against the naive model of the
+// log's first Size events. The follower may be at work.
+func (j *journal) check(f *index.Follower) {
+	j.t.Helper()
+	counted, size := f.Counted()
+	require.LessOrEqual(j.t, size, j.head.Size)
+	for seq, hash := range j.hashes {
+		found, err := f.Find(context.Background(), hash, 0)
+		if err != nil {
+			require.ErrorIs(j.t, err, storage.ErrNotFound)
+			require.GreaterOrEqual(j.t, uint64(seq), size)
+			continue
+		}
+		require.Equal(j.t, uint64(seq), found)
+		require.Less(j.t, uint64(seq), f.Size())
+	}
+	want := make(map[string]uint64)
+	for _, names := range j.counted[:size] {
+		for _, name := range names {
+			want[name]++
+		}
+	}
+	require.Equal(j.t, want, named(counted))
+}
+
+// countsOf are the counters of a follower.
+func countsOf(f *index.Follower) counters.Counts {
+	counted, _ := f.Counted()
+	return counted
+}
+
+// testKeys is the keyspace of the only ledger of an index.
+var testKeys = rowstore.KeyspaceNumbered(1)
+
+// dump is all that an index holds, key by key.
+func dump(t tester, s *index.Store) []string {
+	t.Helper()
+	all, err := s.Rows().Dump()
+	require.NoError(t, err)
+	return all
+}
+
+// requireSame fails unless two dumps agree, and shows where they first differ.
+func requireSame(t tester, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		require.Equal(t, want[i], got[i], "line %d of the dump", i)
+	}
+	require.Len(t, got, len(want))
+}
+
+// refold is what the index of a log holds that was folded at once and undisturbed.
+func (j *journal) refold() []string {
+	j.t.Helper()
+	s := openTest(j.t, testConfig(vfs.NewMem()))
+	j.catchUp(follow(j.t, s, j))
+	all := dump(j.t, s)
+	require.NoError(j.t, s.Close())
+	return all
+}
+
+// requireEvents fails unless the only ledger of an index has one key for the hash
+// of each event, and a cursor if there are any.
+func requireEvents(t tester, s *index.Store, events uint64) {
+	t.Helper()
+	var hashes, cursors uint64
+	for _, line := range dump(t, s) {
+		switch {
+		case strings.HasPrefix(line, fmt.Sprintf("default %02x", 0x03)):
+			hashes++
+		case strings.HasPrefix(line, fmt.Sprintf("default %02x", 0x01)):
+			cursors++
+		}
+	}
+	require.Equal(t, events, hashes)
+	require.Equal(t, min(events, 1), cursors)
+}
+
+var poster = record.Event{Actor: "tester", Ledger: "default"}
+
+// posted is the body of the event that a record becomes.
+func posted(t tester, kind record.Kind, text string) string {
+	t.Helper()
+	r, err := record.Parse(kind, []byte(text))
+	require.NoError(t, err, text)
+	defer r.Release()
+	return string(r.AppendBody(nil, poster))
+}
+
+// refused is the body of the event that logs the refusal of a record.
+func refused(t tester, kind record.Kind, text string, why record.Refusal) string {
+	t.Helper()
+	r, err := record.Parse(kind, []byte(text))
+	require.NoError(t, err, text)
+	defer r.Release()
+	e := poster
+	e.Key = &storage.Hash{1}
+	return string(r.AppendRefusal(nil, e, why, 0))
+}
+
+// foreign is the body of an event that this build knows little of.
+func foreign(kind, checks, detail string) string {
+	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
+}
+
+// plain is the body of the n-th of many different events.
+func plain(t tester, n int) string {
+	t.Helper()
+	return posted(t, record.IPCRecord, fmt.Sprintf(
+		`{"payload":{"seed":%d,"q":"why?"},"system_prompt":"be kind","output":"because %d","model":"m","temperature":0.5,"max_tokens":9}`, n%7, n))
+}
+
+func plains(t tester, from, to int) []string {
+	t.Helper()
+	var bodies []string
+	for n := from; n < to; n++ {
+		bodies = append(bodies, plain(t, n))
+	}
+	return bodies
+}

@@ -1,0 +1,80 @@
+package indextest
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
+)
+
+// layoutDigests are digests of all keys and values of the indexes of fixed logs. A change
+// of what the index stores changes them, and then the number of the layout must change.
+var layoutDigests = map[string]string{
+	"random 0": "035389ff1a9d2316", "random 1": "072832e1d512d17f", "random 2": "fcc3bad3de727f1a", "random 3": "2b929f45b2ea74d8",
+	"citation-sets": "518c4aa732ad1744", "generations": "7084dd9438fcd702", "run-dags": "5afae093090708ff", "story-paths": "de072ed846967722",
+}
+
+func digestOf(lines []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// The keys and values of random ledgers of every kind of event are those of this layout.
+func TestLayoutOfRandomLedgers(t *testing.T) {
+	for seed, name := range [...]string{"random 0", "random 1", "random 2", "random 3"} {
+		bodies := rapid.Custom(func(t *rapid.T) []string {
+			bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}
+			for range 150 {
+				bodies = append(bodies, drawEvent(t, uint64(len(bodies))))
+			}
+			return bodies
+		}).Example(seed)
+		j := newJournal(t, "default")
+		j.append(bodies...)
+		require.Equal(t, layoutDigests[name], digestOf(j.refold()), name)
+	}
+}
+
+// So are those of real records.
+func TestLayoutOfRealInput(t *testing.T) {
+	for _, name := range [...]string{"citation-sets", "generations", "run-dags", "story-paths"} {
+		j := newJournal(t, "default")
+		j.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		j.append(realBodies(t, name)...)
+		require.Equal(t, layoutDigests[name], digestOf(j.refold()), name)
+	}
+}
+
+// realBodies are the bodies of the events that real records become; the test is skipped
+// if they are absent.
+func realBodies(t *testing.T, name string) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", name+".ndjson.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(unzipped)
+	lines.Buffer(nil, 8<<20)
+	var bodies []string
+	for lines.Scan() {
+		line, err := record.ParseLine(lines.Bytes())
+		require.NoError(t, err)
+		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
+		line.Record.Release()
+	}
+	require.NoError(t, lines.Err())
+	return bodies
+}

@@ -1,0 +1,192 @@
+package indextest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// listedEvent is an event as encoding/json reads it.
+type listedEvent struct {
+	seq    uint64
+	hash   storage.Hash
+	Kind   record.Kind
+	Time   time.Time
+	Checks map[string]struct{ Result string }
+	Record struct {
+		RunID     *string `json:"run_id"`
+		Timestamp *string
+		Labels    map[string]string
+		Hashes    map[string]*string
+		Producer  *struct {
+			ID  string
+			Seq uint64
+		}
+		Model     *string
+		Subject   *string
+		Project   *string
+		Citations []struct {
+			ChunkHash string `json:"chunk_hash"`
+			SourceID  string `json:"source_id"`
+		}
+		Nodes     []struct{ Stage, Hash string }
+		RecordSeq *uint64 `json:"record_seq"`
+		State     string
+	}
+}
+
+// listedEvents are the first events of a log.
+func (j *journal) listedEvents(size uint64) []listedEvent {
+	j.t.Helper()
+	var events []listedEvent
+	for seq, entry := range j.entries[:size] {
+		e := listedEvent{seq: uint64(seq), hash: sha256.Sum256(entry)}
+		require.NoError(j.t, json.Unmarshal(entry[32:], &e))
+		events = append(events, e)
+	}
+	return events
+}
+
+func (e *listedEvent) isRecord() bool { return slices.Contains(record.Kinds[:], e.Kind) }
+
+// values are what a record is found by, sorted.
+func (e *listedEvent) values() []index.Value {
+	var values []index.Value
+	add := func(name string, text *string) {
+		if text != nil {
+			values = append(values, index.Value{Name: name, Text: *text})
+		}
+	}
+	r := &e.Record
+	add("run_id", r.RunID)
+	for name, text := range r.Labels {
+		add("label:"+name, &text)
+	}
+	for name, hash := range r.Hashes {
+		add(name, hash)
+	}
+	add("subject", r.Subject)
+	add("project", r.Project)
+	add("model", r.Model)
+	for _, c := range r.Citations {
+		add("source_id", &c.SourceID)
+		add("chunk_hash", &c.ChunkHash)
+	}
+	for _, n := range r.Nodes {
+		add("stage:"+n.Stage, &n.Hash)
+	}
+	if r.Producer != nil {
+		add("producer", &r.Producer.ID)
+		values = append(values, index.ProducerSeq(r.Producer.ID, r.Producer.Seq))
+	}
+	for field, check := range e.Checks {
+		if check.Result == string(record.Mismatch) {
+			values = append(values, index.Value{Name: "flag", Text: "mismatch"}, index.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
+		}
+	}
+	slices.SortFunc(values, func(a, b index.Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text)) })
+	return values
+}
+
+// naiveStates are the states that records have come to, by seq.
+func naiveStates(events []listedEvent) map[uint64]record.State {
+	states := make(map[uint64]record.State)
+	for _, e := range events {
+		if e.isRecord() && e.Kind.HasState() {
+			states[e.seq] = record.Live
+		}
+		if e.Kind != record.RecordStateChanged || e.Record.RecordSeq == nil {
+			continue
+		}
+		if _, known := states[*e.Record.RecordSeq]; known && slices.Contains(record.States[:], record.State(e.Record.State)) {
+			states[*e.Record.RecordSeq] = record.State(e.Record.State)
+		}
+	}
+	return states
+}
+
+// naiveRecords are the records that pass a filter, as far as they are recorded in
+// the time that it wants.
+func naiveRecords(events []listedEvent, q index.Filter, byOccurrence bool) []uint64 {
+	states := naiveStates(events)
+	var kept []listedEvent
+	for _, e := range events {
+		at, occurred := e.Time, true
+		if byOccurrence {
+			at, occurred = e.occurred()
+		}
+		wanted := e.isRecord() && occurred &&
+			(q.Kind == "" || e.Kind == q.Kind) && (q.State == "" || states[e.seq] == q.State) &&
+			(q.Since == nil || !at.Before(*q.Since)) && (q.Until == nil || at.Before(*q.Until))
+		for _, value := range q.Values {
+			wanted = wanted && slices.Contains(e.values(), value)
+		}
+		if wanted {
+			kept = append(kept, e)
+		}
+	}
+	slices.SortFunc(kept, func(a, b listedEvent) int {
+		if byOccurrence {
+			atA, _ := a.occurred()
+			atB, _ := b.occurred()
+			return cmp.Or(atB.Compare(atA), cmp.Compare(b.seq, a.seq))
+		}
+		return cmp.Compare(b.seq, a.seq)
+	})
+	var seqs []uint64
+	for _, e := range kept {
+		seqs = append(seqs, e.seq)
+	}
+	return seqs
+}
+
+func (e *listedEvent) occurred() (time.Time, bool) {
+	if e.Record.Timestamp == nil {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, *e.Record.Timestamp)
+	return at, err == nil
+}
+
+// requireRow fails unless a row says what the event does.
+func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *index.Filter, row index.Record) {
+	t.Helper()
+	require.Equal(t, e.hash, row.EventHash)
+	require.Equal(t, e.seq, row.Seq)
+	require.Equal(t, e.Kind, row.Kind)
+	require.True(t, e.Time.Equal(row.Time))
+	require.Equal(t, states[e.seq], row.State)
+	require.Equal(t, e.Record.RunID, row.RunID)
+	require.Equal(t, e.Record.Timestamp, row.Occurred)
+	var hashes map[string]*string
+	require.NoError(t, json.Unmarshal(row.Hashes, &hashes))
+	require.Equal(t, len(e.Record.Hashes), len(hashes))
+	for name, hash := range e.Record.Hashes {
+		require.Equal(t, hash, hashes[name])
+	}
+	var labels map[string]string
+	require.NoError(t, json.Unmarshal(row.Labels, &labels))
+	require.Equal(t, fmt.Sprint(e.Record.Labels), fmt.Sprint(labels))
+	var mismatches []string
+	for name, check := range e.Checks {
+		if check.Result == "mismatch" {
+			mismatches = append(mismatches, name)
+		}
+	}
+	require.ElementsMatch(t, mismatches, row.Mismatches)
+	if !q.Bodies {
+		require.Nil(t, row.Body)
+		return
+	}
+	require.Contains(t, string(row.Body), `"seq":`+strconv.FormatUint(e.seq, 10)+`,"time":`)
+}

@@ -1,0 +1,192 @@
+package indextest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// lister is one of the two lists of records.
+type lister func(ctx context.Context, v *index.View, q index.Filter, p index.Page) ([]index.Record, []byte, error)
+
+var listers = map[bool]lister{false: index.RecordsList, true: index.RecordsByOccurrence}
+
+// allRecords goes through all pages of a list.
+func allRecords(t tester, v *index.View, list lister, q index.Filter, limit int) []index.Record {
+	t.Helper()
+	var all []index.Record
+	for p := (index.Page{Limit: limit}); ; {
+		before := v.Touched()
+		rows, next, err := list(context.Background(), v, q, p)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(rows), limit)
+		// What follows the last key of a page's share is what one record takes,
+		// and a search in time comes before.
+		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*index.MaxValues+20)
+		all = append(all, rows...)
+		if next == nil {
+			return all
+		}
+		p.After = next
+	}
+}
+
+// drawRecordFilter draws a filter of which a part is likely to fit.
+func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) index.Filter {
+	q := index.Filter{
+		Bodies: rapid.Bool().Draw(t, "bodies"),
+		Kind:   rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint}).Draw(t, "kind"),
+		State:  rapid.SampledFrom([]record.State{"", "", record.Live, record.Failed, record.Stale}).Draw(t, "state"),
+	}
+	var times []time.Time
+	for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "values") {
+		e := rapid.SampledFrom(events).Draw(t, "event")
+		if values := e.values(); len(values) > 0 {
+			q.Values = append(q.Values, rapid.SampledFrom(values).Draw(t, "value"))
+		}
+	}
+	for _, e := range events {
+		if at, ok := e.occurred(); byOccurrence && ok {
+			times = append(times, at, at.Add(1))
+		} else if !byOccurrence {
+			times = append(times, e.Time, e.Time.Add(1))
+		}
+	}
+	times = append(times, time.Time{}, time.UnixMicro(1<<50))
+	for _, bound := range []struct {
+		name string
+		to   **time.Time
+	}{{"since", &q.Since}, {"until", &q.Until}} {
+		if rapid.Bool().Draw(t, "has "+bound.name) {
+			*bound.to = new(rapid.SampledFrom(append(times, time.Time{})).Draw(t, bound.name))
+		}
+	}
+	return q
+}
+
+// Whatever is asked for, as of whatever size: the lists are those of a loop over
+// all events.
+func TestListsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.sameTime = 3
+		log.drawEvents(t, 40)
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		for range 10 {
+			size := rapid.Uint64Range(1, log.head.Size).Draw(t, "as of")
+			events, byOccurrence := log.listedEvents(size), rapid.Bool().Draw(t, "by occurrence")
+			states := naiveStates(events)
+			q := drawRecordFilter(t, log.listedEvents(log.head.Size), byOccurrence)
+			v, err := f.View(size)
+			require.NoError(t, err)
+			rows := allRecords(t, v, listers[byOccurrence], q, rapid.IntRange(1, 5).Draw(t, "limit"))
+			var seqs []uint64
+			for _, row := range rows {
+				events[row.Seq].requireRow(t, states, &q, row)
+				seqs = append(seqs, row.Seq)
+			}
+			require.Equal(t, naiveRecords(events, q, byOccurrence), seqs)
+			require.NoError(t, v.Close())
+		}
+	})
+}
+
+// A page touches at most twenty keys for each of its rows, whatever surrounds them:
+// one row in a thousand, or all.
+func TestListsTouchFewKeys(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	var bodies []string
+	for n := range 3000 {
+		rare := ""
+		if n%1000 == 500 {
+			rare = `,"rare":"yes"`
+		}
+		bodies = append(bodies, posted(t, record.IPCRecord, fmt.Sprintf(
+			`{"timestamp":"2024-01-01T00:%02d:%02dZ","labels":{"common":"yes"%s},"payload":{"seed":%d},"output":"o","model":"m%d","temperature":0,"max_tokens":9}`,
+			n/60, n%60, rare, n%7, n%3)))
+	}
+	for _, seq := range []uint64{5, 700, 2999} {
+		bodies = append(bodies, stateChange(t, seq, record.Failed))
+	}
+	log.append(bodies...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	common, rare, model := index.Value{Name: "label:common", Text: "yes"}, index.Value{Name: "label:rare", Text: "yes"}, index.Value{Name: "model", Text: "m1"}
+	for name, test := range map[string]struct {
+		filter       index.Filter
+		byOccurrence bool
+		rows         int // there are
+	}{
+		"all":              {index.Filter{}, false, 3000},
+		"common":           {index.Filter{Values: []index.Value{common}}, false, 3000},
+		"rare":             {index.Filter{Values: []index.Value{rare}}, false, 3},
+		"two":              {index.Filter{Values: []index.Value{common, rare}}, false, 3},
+		"intertwined":      {index.Filter{Values: []index.Value{common, model}}, false, 1000},
+		"kind":             {index.Filter{Kind: record.IPCRecord, Values: []index.Value{rare}}, false, 3},
+		"another":          {index.Filter{Kind: record.RunDAG}, false, 0},
+		"failed":           {index.Filter{State: record.Failed}, false, 3},
+		"live":             {index.Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
+		"time":             {index.Filter{Bounds: index.Bounds{Since: new(time.UnixMicro(1000)), Until: new(time.UnixMicro(1010))}, Values: []index.Value{common}}, false, 10},
+		"occurred":         {index.Filter{}, true, 3000},
+		"occurred between": {index.Filter{Bounds: index.Bounds{Since: new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), Until: new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			v, err := f.Latest()
+			require.NoError(t, err)
+			rows, _, err := listers[test.byOccurrence](t.Context(), v, test.filter, index.Page{Limit: limit})
+			require.NoError(t, err)
+			require.Len(t, rows, min(limit, test.rows), name)
+			require.LessOrEqual(t, v.Touched(), 20*max(1, len(rows)), "%s, limit %d", name, limit)
+			require.NoError(t, v.Close())
+		}
+	}
+	// As of long ago, what later records say costs next to nothing.
+	v, err := f.View(100)
+	require.NoError(t, err)
+	rows, _, err := index.RecordsByOccurrence(t.Context(), v, index.Filter{}, index.Page{Limit: 3})
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
+	require.LessOrEqual(t, v.Touched(), 20*len(rows))
+	require.NoError(t, v.Close())
+	require.NoError(t, s.Close())
+}
+
+// What later events bring changes no page of an earlier size, not even where it
+// ends.
+func TestLaterRecordsDoNotEndPages(t *testing.T) {
+	log := newJournal(t, "default")
+	at := func(n int) string {
+		return posted(t, record.IPCRecord, fmt.Sprintf(
+			`{"payload":{"seed":%d},"output":"o","model":"m","temperature":0,"max_tokens":9,"timestamp":"2026-01-02T03:04:05Z"}`, n))
+	}
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")), at(1))
+	for n := range 100 {
+		log.append(at(n))
+	}
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	v, err := f.View(2)
+	require.NoError(t, err)
+	rows, _, err := index.RecordsByOccurrence(t.Context(), v, index.Filter{}, index.Page{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.NoError(t, v.Close())
+	require.NoError(t, s.Close())
+}

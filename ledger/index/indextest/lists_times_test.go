@@ -1,0 +1,53 @@
+package indextest
+
+import (
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+)
+
+// markEvents is how many events share a mark of their time.
+const markEvents = 64
+
+// firstSince is the first event that was recorded at a time or later.
+func firstSince(v *index.View, at time.Time) (uint64, error) {
+	from, _, err := v.SeqsIn(index.Bounds{Since: &at})
+	return from, err
+}
+
+// Where a time begins in the log is found by few steps, with many events of one
+// time and as of any size.
+func TestRecordedFrom(t *testing.T) {
+	const events = 5*markEvents + 40
+	for _, sameTime := range []uint64{1, 7, 2 * markEvents, events} {
+		log := newJournal(t, "default")
+		log.sameTime = sameTime
+		log.append(slices.Repeat([]string{foreign("poem", `{}`, `{}`)}, events)...)
+		s := openTest(t, testConfig(vfs.NewMem()))
+		f := follow(t, s, log)
+		log.catchUp(f)
+		at := func(seq int) int64 { return int64(uint64(seq) / sameTime) }
+		for _, size := range []uint64{1, 2, markEvents, markEvents + 1, 3*markEvents - 1, events} {
+			v, err := f.View(size)
+			require.NoError(t, err)
+			for seq := 0; seq < events; seq += 13 {
+				for _, micro := range []int64{at(seq) - 1, at(seq), at(seq) + 1} {
+					want := sort.Search(int(size), func(i int) bool { return at(i) >= micro })
+					before := v.Touched()
+					got, err := firstSince(v, time.UnixMicro(micro))
+					require.NoError(t, err)
+					require.Equal(t, uint64(want), got, "time %d as of %d, %d of one time", micro, size, sameTime)
+					require.LessOrEqual(t, v.Touched()-before, 2)
+				}
+			}
+			require.NoError(t, v.Close())
+		}
+		require.NoError(t, s.Close())
+	}
+}

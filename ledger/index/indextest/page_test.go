@@ -1,0 +1,55 @@
+package indextest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// A page ends where it has read some MiB of events, whatever its limit is, and the next
+// goes on.
+func TestAPageIsBoundedInBytes(t *testing.T) {
+	const sets = 2 * rowstore.PageBytes / (60 << 10)
+	padding := strings.Repeat("x", 60<<10)
+	var bodies []string
+	for n := range sets {
+		bodies = append(bodies, foreign("citation_set", "{}", fmt.Sprintf(
+			`{"subject":"x","citations":[{"chunk_hash":%q,"source_id":"s","section":%q,"weight":1}]}`, chunkOf(fmt.Sprint(n)), padding)))
+	}
+	f, log := folded(t, bodies...)
+	lists := map[string]func(v *index.View, p index.Page) (int, []byte, error){
+		"records": func(v *index.View, p index.Page) (int, []byte, error) {
+			rows, next, err := index.RecordsList(t.Context(), v, index.Filter{Values: []index.Value{{Name: "source_id", Text: "s"}}}, p)
+			return len(rows), next, err
+		},
+		"by source": func(v *index.View, p index.Page) (int, []byte, error) {
+			rows, next, err := index.CitationsOfSource(t.Context(), v, "s", p)
+			return len(rows), next, err
+		},
+		"drift": func(v *index.View, p index.Page) (int, []byte, error) {
+			rows, next, err := index.CitationDrifts(t.Context(), v, "x", p)
+			return len(rows), next, err
+		},
+	}
+	for name, list := range lists {
+		v := viewed(t, f, log.head.Size)
+		all := 0
+		for p := (index.Page{Limit: 1000}); ; {
+			before := v.EventBytes()
+			rows, next, err := list(v, p)
+			require.NoError(t, err)
+			require.LessOrEqual(t, v.EventBytes()-before, rowstore.PageBytes+3*len(padding), name)
+			if all += rows; next == nil {
+				break
+			}
+			require.Positive(t, rows, name)
+			p.After = next
+		}
+		require.Equal(t, sets, all, name)
+	}
+}

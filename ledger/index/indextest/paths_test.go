@@ -1,0 +1,246 @@
+package indextest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// Routes of one path_id: its first eight digits are d2f2e118, and 19be8e52.
+const (
+	colliding1 = `["Start","Day 18555"]`
+	colliding2 = `["Start","Day 42885"]`
+	triple1    = `["Start","Day 1717590"]`
+	triple2    = `["Start","Day 4479765"]`
+	triple3    = `["Start","Day 7746910"]`
+)
+
+// fingerprint is the body of a path fingerprint; build and the fingerprints as
+// JSON.
+func fingerprint(t tester, project, build, route, content, raw string) string {
+	t.Helper()
+	return posted(t, record.PathFingerprint, fmt.Sprintf(
+		`{"project":%q,"build":%s,"route":%s,"content_fingerprint":%s,"raw_content_fingerprint":%s}`,
+		project, build, route, content, raw))
+}
+
+// validation is the body of the validation of a path, whose fingerprint is empty
+// for null.
+func validation(t tester, project, pathID, content string, validated bool) string {
+	t.Helper()
+	v, err := record.ParseValidation(record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1},
+		[]byte(fmt.Sprintf(`{"validated":%t,"reason":"because"}`, validated)))
+	require.NoError(t, err)
+	return string(v.AppendBody(nil, poster))
+}
+
+// folded is a follower that has folded the bodies, behind the ledger's own event.
+func folded(t *testing.T, bodies ...string) (*index.Follower, *journal) {
+	t.Helper()
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(bodies...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	log.index = s
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	f := follow(t, s, log)
+	log.catchUp(f)
+	return f, log
+}
+
+// viewed is a view that is closed with the test.
+func viewed(t *testing.T, f *index.Follower, size uint64) *index.View {
+	t.Helper()
+	v, err := f.View(size)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, v.Close()) })
+	return v
+}
+
+// pages is an answer over all its pages. None may be longer than the limit.
+func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, error)) []R {
+	t.Helper()
+	var all []R
+	p := index.Page{Limit: limit}
+	for {
+		rows, next, err := query(p)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(rows), limit)
+		all = append(all, rows...)
+		if next == nil {
+			return all
+		}
+		p.After = next
+	}
+}
+
+// A path is new, then unchanged while its content is the same, then modified.
+// Validation is inherited by what is unchanged, and reset by what is not.
+func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
+	const id = "a6122a65" // of "Start"
+	route := `["Start"]`
+	f, _ := folded(t,
+		fingerprint(t, "p", `"1"`, route, `"00000001"`, `"0000000a"`),  // 1
+		validation(t, "p", id, "00000001", true),                       // 2
+		fingerprint(t, "p", `"2"`, route, `"00000001"`, `"0000000b"`),  // 3: links only
+		fingerprint(t, "q", `"2"`, route, `"00000001"`, `"0000000b"`),  // 4: another project
+		fingerprint(t, "p", `null`, route, `"00000002"`, `"0000000b"`), // 5
+		validation(t, "p", id, "00000001", true),                       // 6: of content that is not there any more
+		fingerprint(t, "p", `"3"`, route, `null`, `null`),              // 7: null is a value
+		validation(t, "p", id, "", true),                               // 8
+		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // 9
+		validation(t, "p", id, "", false),                              // 10
+		validation(t, "p", "a6122a66", "", true),                       // 11: no such path
+	)
+	change := func(category index.Category, validated, links bool) index.PathChange {
+		return index.PathChange{PathID: id, Category: category, Validated: validated, LinksChanged: links}
+	}
+	for seq, want := range map[uint64]index.PathChange{
+		1: change(index.New, false, false), 3: change(index.Unchanged, true, true), 4: change(index.New, false, false),
+		5: change(index.Modified, false, false), 7: change(index.Modified, false, false), 9: change(index.Unchanged, true, false),
+	} {
+		got, err := index.PathsChangeOf(t.Context(), viewed(t, f, 12), seq)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "event %d", seq)
+	}
+	v := viewed(t, f, 9)
+	for _, seq := range []uint64{0, 2, 9} {
+		_, err := index.PathsChangeOf(t.Context(), v, seq)
+		require.ErrorIs(t, err, index.ErrNoPath, "event %d", seq)
+	}
+	path, found, err := index.PathsGet(v, "p", id)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, index.Path{PathChange: change(index.Modified, true, false), Seq: 7}, path)
+	_, found, err = index.PathsGet(v, "r", id)
+	require.NoError(t, err)
+	require.False(t, found)
+
+	counted := countsOf(f)
+	for _, category := range index.Categories {
+		require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
+	}
+}
+
+// Of two routes under one path_id the later one gets more digits, and is found by
+// those and by what the event has.
+func TestPathIDsCollide(t *testing.T) {
+	f, log := folded(t,
+		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // 1
+		fingerprint(t, "p", `null`, colliding2, `null`, `null`),                  // 2
+		fingerprint(t, "q", `null`, colliding2, `null`, `null`),                  // 3: another project
+		fingerprint(t, "p", `null`, `["Start → Day 42885"]`, `null`, `null`),     // 4: the same route
+		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // 5: another one
+	)
+	v := viewed(t, f, log.head.Size)
+	collisions := pages(t, 1, func(p index.Page) ([]index.Collision, []byte, error) {
+		return index.PathsCollisions(t.Context(), v, "p", p)
+	})
+	require.Equal(t, []index.Collision{{
+		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
+		Held: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
+	}}, collisions)
+	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.CollisionsTotal)])
+	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
+		var found []uint64
+		posting := rowstore.Identify([]byte("path_id"), []byte(id))
+		for r, err := range v.Descend(index.Postings, posting[:], v.Size()) {
+			require.NoError(t, err)
+			found = append(found, r.Seq)
+		}
+		require.Equal(t, want, found, id)
+	}
+}
+
+// Gone is what the build before has and this one has not, also when the one before
+// gets more later.
+func TestBuildsKeepAndLose(t *testing.T) {
+	a, b, c := `["a"]`, `["b"]`, `["c"]`
+	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }
+	f, log := folded(t,
+		record(`"1"`, a), record(`"1"`, b), // 1, 2
+		record(`null`, c), // 3: of no build
+		record(`"2"`, a),  // 4
+		record(`"2"`, a),  // 5: again
+		record(`"3"`, c),  // 6
+		record(`"2"`, c),  // 7: late, and kept by build 3
+		record(`"1"`, c),  // 8: late, and kept by build 2
+	)
+	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
+		v := viewed(t, f, size)
+		var gone []uint64
+		for _, build := range pages(t, 1, func(p index.Page) ([]index.Build, []byte, error) { return index.PathsBuilds(t.Context(), v, "p", p) }) {
+			gone = append(gone, build.Gone)
+			lost := pages(t, 1, func(p index.Page) ([]index.PathRow, []byte, error) {
+				return index.PathsGone(t.Context(), v, "p", build.Name, p)
+			})
+			require.Len(t, lost, int(build.Gone))
+		}
+		require.Equal(t, want, gone, "size %d", size)
+	}
+	builds, next, err := index.PathsBuilds(t.Context(), viewed(t, f, log.head.Size), "p", index.Page{Limit: 3})
+	require.NoError(t, err)
+	require.Nil(t, next)
+	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
+	require.Equal(t, uint64(3), builds[1].Unchanged, "records, not paths")
+}
+
+func TestPathsThatAreNotThere(t *testing.T) {
+	f, _ := folded(t, fingerprint(t, "p", `"1"`, `["a"]`, `null`, `null`), fingerprint(t, "q", `"2"`, `["a"]`, `null`, `null`))
+	v, ctx, p := viewed(t, f, 2), t.Context(), index.Page{Limit: 1}
+	other := "2"
+	for name, query := range map[string]func() error{
+		"project": func() error { _, _, err := index.PathsList(ctx, v, "q", index.PathFilter{}, p); return err },
+		"build": func() error {
+			_, _, err := index.PathsList(ctx, v, "p", index.PathFilter{Build: &other}, p)
+			return err
+		},
+		"project's builds":    func() error { _, _, err := index.PathsBuilds(ctx, v, "q", p); return err },
+		"project's conflicts": func() error { _, _, err := index.PathsCollisions(ctx, v, "q", p); return err },
+		"build's":             func() error { _, _, err := index.PathsGone(ctx, v, "p", "2", p); return err },
+		"history":             func() error { _, _, err := index.PathsHistory(ctx, v, "p", "00000000", p); return err },
+	} {
+		require.ErrorIs(t, query(), index.ErrNoPath, name)
+	}
+	for _, after := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 1<<63)} {
+		p := index.Page{Limit: 1, After: after}
+		_, _, err := index.PathsList(ctx, v, "p", index.PathFilter{}, p)
+		require.ErrorIs(t, err, index.ErrPosition)
+		_, _, err = index.PathsBuilds(ctx, v, "p", p)
+		require.ErrorIs(t, err, index.ErrPosition)
+		_, _, err = index.PathsHistory(ctx, v, "p", "0cc175b9", p)
+		require.ErrorIs(t, err, index.ErrPosition)
+	}
+}
+
+// However the filters choose, a page ends.
+func TestPagesOfPathsAreBounded(t *testing.T) {
+	var bodies []string
+	for i := range 400 {
+		bodies = append(bodies, fingerprint(t, "p", `"1"`, fmt.Sprintf(`["%d"]`, i), `null`, `null`))
+	}
+	f, log := folded(t, bodies...)
+	v := viewed(t, f, log.head.Size)
+	rows, next, err := index.PathsList(t.Context(), v, "p", index.PathFilter{Category: index.Modified}, index.Page{Limit: 1})
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	require.NotNil(t, next)
+	require.Less(t, v.Touched(), 30)
+	require.Empty(t, pages(t, 1, func(p index.Page) ([]index.PathRow, []byte, error) {
+		return index.PathsList(t.Context(), v, "p", index.PathFilter{Category: index.Modified}, p)
+	}))
+	v = viewed(t, f, log.head.Size)
+	rows, next, err = index.PathsList(t.Context(), v, "p", index.PathFilter{}, index.Page{Limit: 400})
+	require.NoError(t, err)
+	require.Len(t, rows, 400)
+	require.Nil(t, next)
+	require.LessOrEqual(t, v.Touched(), 4*400)
+}

@@ -1,0 +1,267 @@
+package indextest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// produced is an event with a producer.
+func produced(id string, number uint64) string {
+	return foreign("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
+}
+
+// delivery is what a producer has delivered, with its gaps and duplicates.
+type delivery struct {
+	index.Producer
+	gaps       []index.Gap
+	duplicates []index.Duplicate // newest first
+}
+
+// delivered is what the index says of a producer, over all pages.
+func delivered(t tester, v *index.View, id string, limit int) delivery {
+	t.Helper()
+	var d delivery
+	for p := (index.Page{Limit: limit}); ; {
+		producer, gaps, duplicates, next, err := index.ProducersGet(v, id, p)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(gaps), limit)
+		require.LessOrEqual(t, len(duplicates), limit)
+		d.Producer, d.gaps, d.duplicates = producer, append(d.gaps, gaps...), append(d.duplicates, duplicates...)
+		if next == nil {
+			return d
+		}
+		p.After = next
+	}
+}
+
+// naiveDeliveries is what the entries make of all producers, in order of appearance.
+func naiveDeliveries(t tester, entries [][]byte) []delivery {
+	t.Helper()
+	var order []string
+	first := make(map[string]map[uint64]uint64) // seq of the first record, by number
+	all := make(map[string]*delivery)
+	for seq, entry := range entries {
+		var e struct {
+			Record struct {
+				Producer *struct {
+					ID  string
+					Seq uint64
+				}
+			}
+		}
+		require.NoError(t, json.Unmarshal(entry[32:], &e))
+		p := e.Record.Producer
+		if p == nil {
+			continue
+		}
+		if all[p.ID] == nil {
+			order = append(order, p.ID)
+			first[p.ID], all[p.ID] = make(map[uint64]uint64), &delivery{Producer: index.Producer{ID: p.ID}}
+		}
+		d := all[p.ID]
+		d.Seq, d.Records = uint64(seq), d.Records+1
+		if before, repeated := first[p.ID][p.Seq]; repeated {
+			d.duplicates = append([]index.Duplicate{{Seq: uint64(seq), Number: p.Seq, FirstSeq: before}}, d.duplicates...)
+			d.Duplicates++
+		} else {
+			first[p.ID][p.Seq] = uint64(seq)
+		}
+	}
+	var list []delivery
+	for _, id := range order {
+		all[id].count(first[id])
+		list = append(list, *all[id])
+	}
+	return list
+}
+
+// count finds the gaps between the numbers that were delivered.
+func (d *delivery) count(numbers map[uint64]uint64) {
+	var sorted []uint64
+	for n := range numbers {
+		if n > 0 {
+			sorted = append(sorted, n)
+		}
+	}
+	slices.Sort(sorted)
+	last := uint64(0)
+	for _, n := range sorted {
+		if n != last+1 {
+			d.gaps = append(d.gaps, index.Gap{From: last + 1, To: n - 1})
+			d.Missing += n - last - 1
+		}
+		last = n
+	}
+	d.Highest, d.CompleteTo = last, last
+	if len(d.gaps) > 0 {
+		d.CompleteTo = d.gaps[0].From - 1
+	}
+}
+
+func drawNumber(t *rapid.T) uint64 {
+	switch few(t, "how far", "near", "near", "near", "block", "far", "farthest") {
+	case "block": // about the ends of blocks and of blocks of blocks
+		around := rapid.SampledFrom([]uint64{255, 256, 511, 65535, 65536, 1 << 24}).Draw(t, "end")
+		return around + rapid.Uint64Range(0, 2).Draw(t, "beyond")
+	case "far":
+		return rapid.Uint64Range(0, math.MaxInt64).Draw(t, "far")
+	case "farthest":
+		return math.MaxInt64 - rapid.Uint64Range(0, 2).Draw(t, "from the end")
+	}
+	return rapid.Uint64Range(0, 12).Draw(t, "near")
+}
+
+// The index says of every producer, as of any size, what can be counted.
+func TestProducersEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		for range rapid.IntRange(1, 40).Draw(t, "records") {
+			log.append(produced(few(t, "id", "a", "b", ""), drawNumber(t)))
+		}
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		limit := rapid.IntRange(1, 4).Draw(t, "limit")
+		for _, size := range []uint64{log.head.Size, rapid.Uint64Range(0, log.head.Size).Draw(t, "as of")} {
+			v, err := f.View(size)
+			require.NoError(t, err)
+			want := naiveDeliveries(t, log.entries[:size])
+			missing, repeated := uint64(0), uint64(0)
+			var list []index.Producer
+			for _, d := range want {
+				require.Equal(t, d, delivered(t, v, d.ID, limit))
+				list = append(list, d.Producer)
+				missing, repeated = addTo(missing, d.Missing), repeated+d.Duplicates
+			}
+			slices.Reverse(list)
+			require.Equal(t, list, pages(t, limit, func(p index.Page) ([]index.Producer, []byte, error) { return index.ProducersList(v, p) }))
+			if size == log.head.Size {
+				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.ProducerMissing)])
+				require.Equal(t, repeated, countsOf(f)[counters.SeriesOf(counters.ProducerDuplicatesTotal)])
+			}
+			require.NoError(t, v.Close())
+		}
+		require.Equal(t, log.refold(), dump(t, s))
+	})
+}
+
+// addTo is a sum that ends at the largest number.
+func addTo(a, b uint64) uint64 {
+	if a+b < a {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+// A million numbers in one gap, or none, or all filled backwards: what is read does
+// not grow with them.
+func TestGapsAreReadWithFewKeys(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	var bodies []string
+	for n := uint64(70000); n > 1; n-- {
+		if n != 300 {
+			bodies = append(bodies, produced("backwards", n))
+		}
+	}
+	for n := range uint64(60) {
+		bodies = append(bodies, produced("sparse", (n+1)<<40))
+	}
+	log.append(bodies...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	v, err := f.Latest()
+	require.NoError(t, err)
+
+	require.Equal(t, []index.Gap{{From: 1, To: 1}, {From: 300, To: 300}}, delivered(t, v, "backwards", 10).gaps)
+	require.LessOrEqual(t, v.Touched(), 20)
+	before := v.Touched()
+	sparse := delivered(t, v, "sparse", 100)
+	require.Len(t, sparse.gaps, 60)
+	require.Equal(t, index.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
+	require.LessOrEqual(t, v.Touched()-before, 20*len(sparse.gaps))
+
+	// What is filled later is a gap for ever as of now.
+	size := log.head.Size
+	log.append(produced("backwards", 300), produced("backwards", 1))
+	log.catchUp(f)
+	after, err := f.Latest()
+	require.NoError(t, err)
+	require.Equal(t, uint64(70000), delivered(t, after, "backwards", 10).CompleteTo)
+	require.NoError(t, v.Close())
+	v, err = f.View(size)
+	require.NoError(t, err)
+	require.Len(t, delivered(t, v, "backwards", 10).gaps, 2)
+	require.NoError(t, v.Close())
+	require.NoError(t, after.Close())
+	require.NoError(t, s.Close())
+}
+
+// One record can skip nearly 2^63 numbers; three such sum up to more than a counter
+// holds, and what they come to when the numbers are delivered is right again.
+func TestMissingNumbersDoNotOverflow(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	gauge := func() uint64 {
+		log.catchUp(f)
+		return countsOf(f)[counters.SeriesOf(counters.ProducerMissing)]
+	}
+	for i, want := range []uint64{math.MaxInt64 - 1, math.MaxUint64 - 3, math.MaxUint64, math.MaxUint64} {
+		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
+		require.Equal(t, want, gauge())
+	}
+	// It is known by how much the gauge is exceeded, after a restart too.
+	require.NoError(t, s.Rows().DB().Flush())
+	f.Close()
+	f = follow(t, s, log)
+	require.Equal(t, uint64(math.MaxUint64), gauge())
+	log.append(produced("p0", 5), produced("p0", 5))
+	_, value, found := func() (uint64, []byte, bool) {
+		gauge()
+		v, err := f.Latest()
+		require.NoError(t, err)
+		defer v.Close()
+		seq, value, found, err := v.Newest(0x9c, []byte{0})
+		require.NoError(t, err)
+		return seq, slices.Clone(value), found
+	}()
+	require.True(t, found)
+	require.Equal(t, rowstore.AppendNumbers(nil, 1, math.MaxUint64-8), value, "4·(2^63-2) - 1")
+	require.NoError(t, s.Close())
+}
+
+func TestUnknownProducers(t *testing.T) {
+	f, _ := folded(t, produced("a", 1), produced("a", 2), produced("a", 2))
+	v := viewed(t, f, 1)
+	_, _, _, _, err := index.ProducersGet(v, "a", index.Page{Limit: 1})
+	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
+	list, next, err := index.ProducersList(v, index.Page{Limit: 1})
+	require.NoError(t, err)
+	require.Empty(t, list)
+	require.Nil(t, next)
+	v = viewed(t, f, 4)
+	for _, position := range []string{"", "0123456789"} {
+		_, _, _, _, err = index.ProducersGet(v, "a", index.Page{Limit: 1, After: []byte(position)})
+		require.ErrorIs(t, err, index.ErrPosition)
+	}
+}

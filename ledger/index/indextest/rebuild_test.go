@@ -1,0 +1,92 @@
+package indextest
+
+import (
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// garble makes all rows of groups what no fold writes.
+func garble(t *testing.T, s *index.Store) {
+	t.Helper()
+	first := testKeys.Key(nil, index.Postings)
+	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Key(nil, index.Postings+1)})
+	require.NoError(t, err)
+	for ok := it.First(); ok; ok = it.Next() {
+		require.NoError(t, s.Rows().DB().Set(append([]byte(nil), it.Key()...), []byte{4}, engine.NoSync))
+	}
+	require.NoError(t, it.Close())
+}
+
+// A follower that meets damage has the index built anew, that of other ledgers too, while
+// views of what was there are waited for and no others begin.
+func TestDamageThatAFollowerMeets(t *testing.T) {
+	log, beside := newJournal(t, "default"), newJournal(t, "beside")
+	log.append(plains(t, 0, 50)...)
+	beside.append(plains(t, 50, 90)...)
+	files := vfs.NewMem()
+	s := openTest(t, testConfig(files))
+	f, other := follow(t, s, log), follow(t, s, beside)
+	log.catchUp(f)
+	beside.catchUp(other)
+	v, err := other.Latest()
+	require.NoError(t, err)
+	f.Close() // it knows some rows by heart
+	garble(t, s)
+	f = follow(t, s, log)
+	log.append(plains(t, 50, 60)...)
+	f.Wake()
+	for s.Rows().Refused() == nil {
+		require.NoError(t, f.Err())
+	}
+	require.ErrorIs(t, s.Rows().Refused(), index.ErrRebuilding)
+	_, err = f.Latest()
+	require.ErrorIs(t, err, index.ErrRebuilding)
+	_, err = f.Find(t.Context(), log.hashes[0], 0)
+	require.ErrorIs(t, err, index.ErrRebuilding)
+	_, found, err := index.GroupsGet(t.Context(), v, index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: false})
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, v.Close())
+
+	s.Rows().Rebuilt()
+	require.Equal(t, 1, s.Rebuilds())
+	log.catchUp(f)
+	beside.catchUp(other)
+	log.check(f)
+	beside.check(other)
+	v, err = f.View(log.head.Size)
+	require.NoError(t, err)
+	require.NoError(t, v.Close())
+	require.NoError(t, f.Err())
+	require.Equal(t, index.Layout, string(read(t, files, "index/LAYOUT")), "the next start need not build it anew")
+	require.NoError(t, s.Close())
+}
+
+// Damage that is met again stops the follower: the disk may be what is wrong.
+func TestDamageThatIsMetAgain(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 50)...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0))
+	s.Rows().Rebuilt()
+	log.catchUp(f)
+	f.Close()
+	garble(t, s)
+	log.append(plains(t, 50, 60)...)
+	f = follow(t, s, log)
+	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), rowstore.ErrDamaged)
+	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
+	require.Equal(t, 1, s.Rebuilds())
+	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0), "it was of the index before")
+	require.NoError(t, s.Rows().Refused())
+	require.False(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 1))
+	require.NoError(t, s.Close())
+}

@@ -1,0 +1,125 @@
+package indextest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// unread is a log of which single entries must not be read while that is forbidden.
+type unread struct {
+	storage.Reader
+	t         tester
+	forbidden *atomic.Bool
+}
+
+func (u unread) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if u.forbidden.Load() {
+		require.Fail(u.t, "an entry was read")
+	}
+	return u.Reader.Entry(ctx, seq)
+}
+
+// Who asks about a run that was folded lately, or was asked about before, has it from
+// memory: the same, at the same cost to a page, as from the log.
+func TestRecordsAreKept(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(plains(t, 0, 5)...)
+	log.append(posted(t, record.IPCRecord, `{"run_id":"r","payload_schema":"axis-payload-1","payload":{"axes":{},"policy_hash":"p","seed":1,"world_id":"w"},`+
+		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
+	c := testConfig(vfs.NewMem())
+	none := c
+	none.Rows.Dir, none.EventCacheBytes = "another", index.LeastEventCache-1
+
+	type answer struct {
+		index.IPCRecord
+		listed         index.Record
+		touched, bytes int
+	}
+	ask := func(f *index.Follower, seq uint64) (a answer, err error) {
+		v, err := f.View(log.head.Size)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, v.Close()) }()
+		if a.IPCRecord, err = index.ReadIPCRecord(t.Context(), v, seq); err == nil {
+			a.listed, err = index.Read(t.Context(), v, new(index.Filter), seq)
+		}
+		a.touched, a.bytes = v.Touched(), v.EventBytes()
+		return a, err
+	}
+	plainly := openTest(t, none)
+	from := follow(t, plainly, log)
+	log.catchUp(from)
+	s := openTest(t, c)
+	forbidden := new(atomic.Bool)
+	forbidden.Store(true)
+	f, err := s.Follow(log.name, unread{log.store, t, forbidden})
+	require.NoError(t, err)
+	log.catchUp(f)
+	for seq := uint64(1); seq < log.head.Size; seq++ {
+		want, err := ask(from, seq)
+		require.NoError(t, err)
+		require.Equal(t, 2, want.touched)
+		require.Equal(t, 2*len(log.entries[seq]), want.bytes)
+		got, err := ask(f, seq)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.NoError(t, s.Close())
+
+	s = openTest(t, c) // it has folded nothing, and so keeps nothing
+	forbidden.Store(false)
+	f, err = s.Follow(log.name, unread{log.store, t, forbidden})
+	require.NoError(t, err)
+	log.catchUp(f)
+	want, err := ask(f, 1)
+	require.NoError(t, err)
+	forbidden.Store(true)
+	got, err := ask(f, 1)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	v, err := f.Latest()
+	require.NoError(t, err)
+	_, err = index.ReadIPCRecord(gone, v, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = index.Read(gone, v, new(index.Filter), 1)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, v.Close())
+	forbidden.Store(false)
+	_, err = ask(f, 0)
+	require.ErrorIs(t, err, storage.ErrNotFound, "no IPC record")
+	require.NoError(t, s.Close())
+	require.NoError(t, plainly.Close())
+}
+
+// Records are those of a log: others have others at the same place.
+func TestRecordsAreOfALog(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	var followers []*index.Follower
+	var logs []*journal
+	for n, name := range []string{"a", "b"} {
+		log := newJournal(t, name)
+		log.append(plain(t, n))
+		f := follow(t, s, log)
+		log.catchUp(f)
+		followers, logs = append(followers, f), append(logs, log)
+	}
+	for i, f := range followers {
+		v, err := f.Latest()
+		require.NoError(t, err)
+		r, err := index.ReadIPCRecord(t.Context(), v, 0)
+		require.NoError(t, err)
+		require.Contains(t, string(logs[i].entries[0]), string(r.OutputHash))
+		require.NoError(t, v.Close())
+	}
+	require.NoError(t, s.Close())
+}

@@ -1,0 +1,67 @@
+package indextest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+func redacting(t tester, seqs ...uint64) string {
+	t.Helper()
+	list := new(record.SeqList)
+	for _, seq := range seqs {
+		require.True(t, list.Add(seq))
+	}
+	return string(record.NewRedaction("asked for", list).AppendBody(nil, poster))
+}
+
+// Redactions are found by their kind, as of any size, and are in no other list.
+func TestRedactionsAreListed(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(plain(t, 1), plain(t, 2), redacting(t, 1), plain(t, 3), redacting(t, 2, 4))
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	seqs := func(size uint64, list lister, q index.Filter) (seqs []uint64) {
+		v, err := f.View(size)
+		require.NoError(t, err)
+		for _, r := range allRecords(t, v, list, q, 1) {
+			require.Equal(t, q.Kind == record.ContentRedacted, r.Kind == record.ContentRedacted)
+			if r.Kind == record.ContentRedacted {
+				require.Empty(t, r.State)
+				require.Equal(t, "{}", string(r.Hashes))
+				require.True(t, strings.Contains(string(r.Body), `"reason":"asked for"`))
+			}
+			seqs = append(seqs, r.Seq)
+		}
+		require.NoError(t, v.Close())
+		return seqs
+	}
+	redactions := index.Filter{Kind: record.ContentRedacted, Bodies: true}
+	require.Equal(t, []uint64{5, 3}, seqs(6, index.RecordsList, redactions))
+	require.Equal(t, []uint64{3}, seqs(5, index.RecordsList, redactions))
+	require.Empty(t, seqs(3, index.RecordsList, redactions))
+	require.Empty(t, seqs(6, index.RecordsByOccurrence, redactions), "they do not say when they occurred")
+	require.Empty(t, seqs(6, index.RecordsList, index.Filter{Kind: record.ContentRedacted, State: record.Live}))
+	require.Empty(t, seqs(6, index.RecordsList, index.Filter{Kind: record.ContentRedacted, Values: []index.Value{{Name: "model", Text: "m"}}}))
+	require.Equal(t, []uint64{4, 2, 1}, seqs(6, index.RecordsList, index.Filter{}))
+	require.Equal(t, []uint64{4, 2, 1}, seqs(6, index.RecordsList, index.Filter{Kind: record.IPCRecord}))
+
+	v, err := f.Latest()
+	require.NoError(t, err)
+	state, err := index.StateOf(v, 1)
+	require.NoError(t, err)
+	require.Equal(t, string(record.Live), state, "a redacted record is as good as before")
+	_, _, err = index.RecordsList(context.Background(), v, redactions, index.Page{Limit: 1, After: []byte("x")})
+	require.ErrorIs(t, err, index.ErrPosition)
+	require.NoError(t, v.Close())
+	require.NoError(t, s.Close())
+}

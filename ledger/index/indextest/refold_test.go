@@ -1,0 +1,244 @@
+package indextest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+	"colophon/storage"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// poison writes keys into every dimension of the only ledger of an index that no
+// fold would write, and changes some that one has written.
+func poison(t tester, s *index.Store) {
+	t.Helper()
+	for d := range 256 {
+		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(index.AllFamilies())[d])...)
+		require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
+	}
+	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
+	require.NoError(t, err)
+	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
+		if n%3 == 0 {
+			require.NoError(t, s.Rows().DB().Set(slices.Clone(it.Key()), []byte("poison"), engine.NoSync))
+		}
+	}
+	require.NoError(t, it.Close())
+}
+
+// refoldAll empties and folds a ledger's part of an index.
+func (j *journal) refoldAll(s *index.Store) {
+	j.t.Helper()
+	done := uint64(0)
+	f, err := s.Refold(context.Background(), j.name, j.store, j.head.Size, func(n uint64) {
+		require.Greater(j.t, n, done)
+		done = n
+	})
+	require.NoError(j.t, err)
+	require.Equal(j.t, j.head.Size, done)
+	require.Equal(j.t, j.head.Size, f.Size())
+	j.check(f)
+	f.Close()
+}
+
+// Whatever was in the ledger's part of the index, folding it anew leaves what a
+// first fold does, and its neighbours as they were.
+func TestRefold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.drawEvents(t, 40)
+		neighbour := newJournal(t, "neighbour")
+		neighbour.append(plains(t, 0, 3)...)
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		beside := follow(t, s, neighbour)
+		neighbour.catchUp(beside)
+		before := dump(t, s)
+		f.Close()
+		poison(t, s)
+		require.NotEqual(t, before, dump(t, s))
+
+		log.refoldAll(s)
+		requireSame(t, before, dump(t, s))
+		neighbour.check(beside)
+		f = follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+	})
+}
+
+// A fold that the power cuts short, wherever, is mended by the next.
+func TestRefoldAfterPowerCuts(t *testing.T) {
+	log := newJournal(t, "default")
+	for n := range 100 { // many groups of several runs, which are ranked now and then
+		log.append(plain(t, n), ran(t, fmt.Sprint("m", n%30), fmt.Sprint(n%50), fmt.Sprintf(`,"labels":{"a":"%d"}`, n%40)))
+	}
+	files := pebbletest.NewCrashable()
+	c := testConfig(files.FS())
+	c.BatchEvents = 7
+	s := openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	poison(t, s)
+	require.NoError(t, s.Close())
+
+	var cuts []*pebbletest.Crashable
+	var mu sync.Mutex // guards cuts
+	files.BeforeEach(func(operation int) {
+		cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
+		mu.Lock()
+		defer mu.Unlock()
+		cuts = append(cuts, cut)
+	})
+	s = openTest(t, c)
+	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {
+		_, err := s.Rows().DB().AsyncFlush()
+		require.NoError(t, err)
+	})
+	require.NoError(t, err)
+	f.Close()
+	files.BeforeEach(nil)
+	require.NoError(t, s.Close())
+
+	whole := log.refold()
+	require.Greater(t, len(cuts), 20)
+	// Each takes as long as all of the above; some dozens, from the first to the last, do.
+	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
+		cut := cuts[i]
+		c.Rows.Files = cut.FS()
+		s := openTest(t, c)
+		if started {
+			log.catchUp(follow(t, s, log)) // as a server does
+		} else {
+			log.refoldAll(s)
+		}
+		requireSame(t, whole, dump(t, s))
+		require.NoError(t, s.Close())
+	}
+}
+
+// What a fold anew has begun to replace never comes back, though nothing that it writes
+// itself may be stored yet.
+func TestRefoldReplacesAtOnce(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	files := pebbletest.NewCrashable()
+	c := testConfig(files.FS())
+	s := openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	row := append(testKeys.Key(nil, index.Postings), make([]byte, index.SchemaOf(index.AllFamilies())[index.Postings])...)
+	require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
+	require.NoError(t, s.Close())
+
+	s = openTest(t, c)
+	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {})
+	require.NoError(t, err)
+	f.Close()
+	cut := files.PowerCut(0, 1)
+	require.NoError(t, s.Close())
+	c.Rows.Files = cut.FS()
+	s = openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	requireSame(t, log.refold(), dump(t, s))
+	require.NoError(t, s.Close())
+}
+
+// No group is ranked twice: the engine forgets a key that it removes only if that was set
+// once.
+func TestGroupsAreRankedOnce(t *testing.T) {
+	log := newJournal(t, "default")
+	asked := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
+	log.append(
+		plain(t, 0),
+		ran(t, "m", "yes", ""), restating(1, "failed"), restating(1, "live"),
+		ran(t, "m", "no", ""), restating(4, "failed"), restating(4, "live"), ran(t, "m", "no", ""),
+		ran(t, "n", "yes", ""), asked, asked, ran(t, "n", "yes", ""),
+	)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	defer func() { require.NoError(t, s.Close()) }()
+	f, err := s.Stopped(t.Context(), log.name, log.store)
+	require.NoError(t, err)
+	defer f.Close()
+	f.Fold().Defer()
+	for f.Size() < log.head.Size { // changes of state end batches
+		more, err := f.FoldBatch(t.Context())
+		require.NoError(t, err)
+		require.True(t, more)
+	}
+	changed := make(map[rowstore.Identity]int)
+	waiting := index.DeriverOf[*index.GroupsDeriver](f.Fold()).Changed()
+	for _, id := range waiting {
+		changed[id]++
+	}
+	require.Len(t, changed, len(waiting))
+	require.Contains(t, changed, rowstore.Identify([]byte("model"), []byte("m")))
+	require.Contains(t, changed, rowstore.Identify([]byte("model"), []byte("n")))
+}
+
+// The fold stops at the size that is wanted, however its batches fall.
+func TestRefoldUpToASize(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 100)...)
+	c := testConfig(vfs.NewMem())
+	c.BatchEvents = 8
+	s := openTest(t, c)
+	for _, size := range []uint64{0, 1, 7, 8, 9, 64, 65, 99, 100} {
+		first := newJournal(t, "default")
+		first.append(plains(t, 0, int(size))...)
+		f, err := s.Refold(t.Context(), log.name, log.store, size, func(uint64) {})
+		require.NoError(t, err)
+		require.Equal(t, size, f.Size())
+		log.check(f)
+		requireSame(t, first.refold(), dump(t, s))
+		require.NoError(t, f.Wait(t.Context(), size))
+		require.ErrorIs(t, f.Wait(t.Context(), size+1), index.ErrClosed)
+		f.Close()
+	}
+	f, err := s.Refold(t.Context(), log.name, log.store, 101, func(uint64) {})
+	require.ErrorContains(t, err, "the log ends there")
+	require.Nil(t, f)
+	log.catchUp(follow(t, s, log))
+	requireSame(t, log.refold(), dump(t, s)) // from the beginning
+	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
+	require.ErrorContains(t, err, "followed already")
+	require.NoError(t, s.Close())
+}
+
+func TestRefoldFails(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 100)...)
+	files := vfs.NewMem()
+	c := testConfig(files)
+	c.BatchEvents, c.KeptBytes = 8, 1<<20 // no batch ends before
+	s := openTest(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {
+		if done == 24 {
+			cancel()
+		}
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "up to event 24")
+
+	_, err = s.Refold(t.Context(), log.name, unreadable{log.store, "entries"}, 100, func(uint64) {})
+	require.ErrorIs(t, err, errReader)
+
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
+	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
+	require.ErrorIs(t, err, storage.ErrNoSpace)
+	require.NoError(t, s.Close())
+}

@@ -1,0 +1,220 @@
+package indextest
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// Every query about run-DAGs is answered, as of any size, for records of both choices
+// of state and over pages of any length, as the naive model does.
+func TestRunDAGsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		for range rapid.IntRange(1, 30).Draw(t, "events") {
+			log.append(drawRan(t, log.head.Size))
+		}
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
+		s := openTest(t, c)
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, log)
+		log.catchUp(f)
+		require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		for _, size := range []uint64{log.head.Size, rapid.Uint64Range(0, log.head.Size).Draw(t, "as of")} {
+			v, err := f.View(size)
+			require.NoError(t, err)
+			requireRuns(t, v, log.ranEvents(size), limit)
+			require.NoError(t, v.Close())
+		}
+		requireRunCounts(t, countsOf(f), log.ranEvents(log.head.Size))
+	})
+}
+
+func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
+	for _, any := range []bool{false, true} {
+		for _, question := range someQuestions {
+			var got []naiveRun
+			for _, r := range pages(t, limit, func(p index.Page) ([]index.QuestionRun, []byte, error) {
+				return index.RunDAGsOfQuestion(background, v, question, any, p)
+			}) {
+				got = append(got, naiveRun{r.Seq, r.Against, r.State, r.Stage})
+			}
+			require.Equal(t, naiveQuestionRuns(events, question, any), got)
+		}
+		moment := func(name string) *time.Time {
+			if rapid.Bool().Draw(t, "has "+name) {
+				return new(time.UnixMicro(rapid.Int64Range(0, int64(v.Size())+1).Draw(t, name)).UTC())
+			}
+			return nil
+		}
+		bounds := index.Bounds{Since: moment("since"), Until: moment("until")}
+		failures, err := index.RunDAGsCountFailures(background, v, bounds, any)
+		require.NoError(t, err)
+		require.Equal(t, naiveFailures(events, bounds, any), failures)
+	}
+	for _, key := range someKeys {
+		seq, others := naiveCached(events, key)
+		run, more, err := index.RunDAGsCached(background, v, key)
+		if seq == 0 {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, seq, run.Seq)
+		require.Equal(t, others, more)
+	}
+	for i, e := range events {
+		d, err := index.RunDAGsDivergenceOf(background, v, e.seq)
+		if e.Kind != "run_dag" {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, naiveDivergence(events[:i+1]), d)
+	}
+}
+
+// naiveDivergence is that of the last event.
+func naiveDivergence(events []ranEvent) index.RunDivergence {
+	last := &events[len(events)-1]
+	if last.Record.Hashes.QuestionHash == nil {
+		return index.RunDivergence{}
+	}
+	runs := naiveQuestionRuns(events, *last.Record.Hashes.QuestionHash, false)
+	r := runs[len(runs)-1]
+	return index.RunDivergence{Against: r.against, Stage: r.stage}
+}
+
+func requireRunCounts(t *rapid.T, counted counters.Counts, events []ranEvent) {
+	want := make(map[string]uint64)
+	for i, e := range events {
+		if e.Kind != "run_dag" {
+			continue
+		}
+		if d := naiveDivergence(events[:i+1]); d.Against > 0 {
+			stage := "none"
+			if d.Stage != nil {
+				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "answer")
+			}
+			want["diverged "+stage]++
+		}
+		for _, f := range naiveFailures(events[i:i+1], index.Bounds{}, true) {
+			want["failed "+cmp.Or(f.FailureStage, "none")+" "+cmp.Or(f.AuditMode, "none")]++
+		}
+	}
+	got := make(map[string]uint64)
+	for s, n := range counted {
+		switch {
+		case s.Metric == counters.DivergenceTotal && n > 0:
+			got["diverged "+s.Labels[0]] = n
+		case s.Metric == counters.FailuresTotal && n > 0:
+			got["failed "+s.Labels[0]+" "+s.Labels[1]] = n
+		}
+	}
+	require.Equal(t, want, got)
+}
+
+// A run is compared with the live one before it; what is withdrawn later is left out,
+// but what was derived of a run when it came stays.
+func TestDivergenceOfAQuestion(t *testing.T) {
+	f, _ := folded(t,
+		running("why", node("question", "1"), node("answer", "1")), // 1
+		running("how", node("question", "1"), node("answer", "5")), // 2: another question
+		running("why", node("question", "1"), node("answer", "2")), // 3
+		running("why", node("question", "1"), node("answer", "1")), // 4
+		restating(3, "quarantined"),                                // 5
+		running("why", node("question", "1"), node("mine", "1")),   // 6
+	)
+	v := viewed(t, f, 7)
+	rows, next, err := index.RunDAGsOfQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
+	require.NoError(t, err)
+	require.Nil(t, next)
+	require.Len(t, rows, 3)
+	require.Equal(t, index.RunDivergence{}, rows[0].RunDivergence)
+	require.Equal(t, index.RunDivergence{Against: 1}, rows[1].RunDivergence, "none differs")
+	answer, mine := "answer", "mine"
+	require.Equal(t, index.RunDivergence{Against: 4, Stage: &mine}, rows[2].RunDivergence)
+	d, err := index.RunDAGsDivergenceOf(t.Context(), v, 4)
+	require.NoError(t, err)
+	require.Equal(t, index.RunDivergence{Against: 3, Stage: &answer}, d, "as it was when event 4 came")
+	counted := countsOf(f)
+	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.Other)])
+	require.Zero(t, counted[counters.SeriesOf(counters.DivergenceTotal, "none")])
+	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
+		_, _, err := index.RunDAGsOfQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
+		require.ErrorIs(t, err, index.ErrPosition)
+	}
+	for _, seq := range []uint64{0, 5, 7} {
+		_, err := index.RunDAGsGet(t.Context(), v, seq)
+		require.ErrorIs(t, err, storage.ErrNotFound)
+	}
+}
+
+// caching is a run-DAG with a cache key; dimensions are JSON, empty for none.
+func caching(key, dimensions string) string {
+	if dimensions != "" {
+		dimensions = `"cache_dimensions":` + dimensions + `,`
+	}
+	return foreign("run_dag", "{}", fmt.Sprintf(`{%s"hashes":{"cache_key":%q},"nodes":[]}`, dimensions, key))
+}
+
+func TestCachedRuns(t *testing.T) {
+	const dimensions = `{"schema_version":"1|2","chunking_version":"3"}`
+	f, _ := folded(t,
+		caching("k", ""),         // 1: a claim
+		caching("k", dimensions), // 2
+		caching("k", dimensions), // 3
+		restating(3, "stale"),    // 4
+		restating(2, "failed"),   // 5
+		restating(3, "live"),     // 6
+		caching("k", `{"schema_version":"1","chunking_version":"2|3"}`), // 7: the same text, joined
+		restating(7, "quarantined"),                                     // 8
+	)
+	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
+		v := viewed(t, f, size)
+		run, others, err := index.RunDAGsCached(t.Context(), v, "k")
+		if want.seq == 0 {
+			require.ErrorIs(t, err, storage.ErrNotFound, "as of %d", size)
+			continue
+		}
+		require.NoError(t, err, "as of %d", size)
+		require.Equal(t, want.seq, run.Seq, "as of %d", size)
+		require.Equal(t, want.others, others, "as of %d", size)
+		require.LessOrEqual(t, v.Touched(), 10)
+	}
+}
+
+// Failures of a short time in a long log cost what the answer does, and so do runs of a
+// question.
+func TestRunsAreReadWithFewKeys(t *testing.T) {
+	var bodies []string
+	for n := range 2000 {
+		bodies = append(bodies, running("why", node("question", "1"), node("answer", fmt.Sprint(n/2))))
+	}
+	f, log := folded(t, bodies...)
+	v := viewed(t, f, log.head.Size)
+	failures, err := index.RunDAGsCountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
+	require.NoError(t, err)
+	require.Equal(t, []index.Failures{{Count: 1100}}, failures)
+	require.LessOrEqual(t, v.Touched(), 25, "the times are searched for between marks")
+	before := v.Touched()
+	rows, _, err := index.RunDAGsOfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, rows, 10)
+	require.LessOrEqual(t, v.Touched()-before, 50)
+}

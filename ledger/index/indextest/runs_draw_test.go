@@ -1,0 +1,228 @@
+package indextest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
+)
+
+// generations draws a log of IPC records with few values, so that they meet again.
+type generations struct {
+	*rapid.T
+	log   *journal
+	naive naiveGenerations
+	// narrow: most records differ in model, temperature and output alone.
+	narrow bool
+	claims []string // ipc_ids so far, and one that is none
+}
+
+func newGenerations(t *rapid.T) *generations {
+	g := &generations{T: t, log: newJournal(t, "default"), narrow: rapid.Bool().Draw(t, "narrow"), claims: []string{strings.Repeat("0", 64)}}
+	g.log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	return g
+}
+
+// few draws one of some texts, the first in a narrow log.
+func (g *generations) few(name string, texts ...string) string {
+	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
+		return texts[0]
+	}
+	return few(g.T, name, texts...)
+}
+
+// generation is an IPC record. Not all are complete, and some claim an ipc_id that
+// is that of others.
+func (g *generations) generation() string {
+	seed := g.few("seed", `"seed":0,`, `"seed":1,`)
+	if g.few("claims", "no", "no", "yes") == "yes" {
+		seed = fmt.Sprintf(`"ipc_id":%q,`, rapid.SampledFrom(g.claims).Draw(g.T, "claim"))
+	}
+	return "{" + seed +
+		g.few("labels", `"labels":{"step":"a","where":"here"},`, `"labels":{"step":"b"},`, "") +
+		g.few("run_id", "", `"run_id":"r1",`, `"run_id":"r2",`) +
+		g.few("prompt", `"system_prompt":"kind",`, `"system_prompt":"brief",`, "") +
+		few(g.T, "output", `"output":"yes",`, `"output":"yes",`, `"output":"no",`, `"output":"well",`, "") +
+		g.few("environment", "", `"environment":{"model_digest":"d1"},`, `"environment":{"model_digest":"d2","host_platform":"h1"},`,
+			`"environment":{"model_digest":"d1","host_platform":"h2","ollama_build_hash":"o"},`) +
+		g.few("input", `"payload":{"q":"why?"},`, `"payload":{"q":"how?"},`) +
+		few(g.T, "model", `"model":"m1",`, `"model":"m2",`, `"model":"a model with quite a long name",`) +
+		few(g.T, "temperature", `"temperature":0,`, `"temperature":0.7,`) +
+		g.few("max_tokens", `"max_tokens":8}`, `"max_tokens":9}`)
+}
+
+// append appends IPC records, changes of their states, and records of another kind
+// that share their labels.
+func (g *generations) append(most int) {
+	for range rapid.IntRange(1, most).Draw(g.T, "events") {
+		switch what := rapid.IntRange(0, 9).Draw(g.T, "event"); {
+		case what == 0:
+			g.log.append(posted(g.T, record.CitationSet, fmt.Sprintf(`{"subject":"s","citations":[],"labels":{"step":%q}}`, few(g.T, "step", "a", "b", "c"))))
+		case what < 4 && len(g.naive.records) > 0:
+			target := rapid.SampledFrom(g.naive.records).Draw(g.T, "target").seq
+			change, err := record.ParseStateChange(target, []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`,
+				few(g.T, "state", "live", "live", "failed", "stale", "quarantined"))))
+			require.NoError(g.T, err)
+			g.log.append(string(change.AppendBody(nil, poster)))
+		default:
+			g.log.append(posted(g.T, record.IPCRecord, g.generation()))
+		}
+		g.naive.read(g.T, g.log.entries[len(g.log.entries)-1])
+		if last := len(g.naive.records) - 1; last >= 0 && g.naive.records[last].hashes["ipc_id"] != "" {
+			g.claims = append(g.claims, g.naive.records[last].hashes["ipc_id"])
+		}
+	}
+}
+
+// naiveGenerations is what a log says of IPC records, entry by entry.
+type naiveGenerations struct {
+	records []naiveGeneration
+	changes []naiveRestating
+}
+
+type naiveGeneration struct {
+	seq    uint64
+	time   time.Time
+	hashes map[string]string // those that are not null
+	labels map[string]string
+	// values of the nine variables, by name; none where it is not known
+	values map[string]string
+}
+
+type naiveRestating struct {
+	seq, target uint64
+	state       string
+}
+
+func (n *naiveGenerations) read(t tester, entry []byte) {
+	var body struct {
+		Kind   string
+		Seq    uint64
+		Time   time.Time
+		Record struct {
+			Hashes            map[string]*string
+			Labels            map[string]string
+			Environment       map[string]string
+			Model             string
+			Temperature, Seed json.RawMessage
+			MaxTokens         json.RawMessage `json:"max_tokens"`
+			State             string
+			RecordSeq         uint64 `json:"record_seq"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(entry[32:], &body))
+	switch body.Kind {
+	case "record_state_changed":
+		n.changes = append(n.changes, naiveRestating{body.Seq, body.Record.RecordSeq, body.Record.State})
+	case "ipc_record":
+		r := naiveGeneration{body.Seq, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string)}
+		for name, value := range body.Record.Hashes {
+			if value != nil {
+				r.hashes[name] = *value
+				r.values[strings.TrimSuffix(name, "_hash")] = *value
+			}
+		}
+		delete(r.values, "output")
+		delete(r.values, "ipc_id")
+		for name, value := range body.Record.Environment {
+			r.values[name] = value
+		}
+		r.values["model"] = body.Record.Model
+		for name, number := range map[string]json.RawMessage{
+			"temperature": body.Record.Temperature, "max_tokens": body.Record.MaxTokens, "seed": body.Record.Seed,
+		} {
+			if number != nil {
+				r.values[name] = string(number)
+			}
+		}
+		n.records = append(n.records, r)
+	}
+}
+
+// isRun is 4.1's: it has an ipc_id and an output hash.
+func (r *naiveGeneration) isRun() bool {
+	return r.hashes["ipc_id"] != "" && r.hashes["output_hash"] != ""
+}
+
+// value is what the record has under a name that runs are grouped by.
+func (r *naiveGeneration) value(by string) (string, bool) {
+	if by == "model" {
+		return r.values["model"], true
+	}
+	if name, ok := strings.CutPrefix(by, "label:"); ok {
+		value, ok := r.labels[name]
+		return value, ok
+	}
+	value, ok := r.hashes[by]
+	return value, ok
+}
+
+// stateAt is the state of a record at a size.
+func (n *naiveGenerations) stateAt(seq, size uint64) string {
+	state := "live"
+	for _, c := range n.changes {
+		if c.target == seq && c.seq < size {
+			state = c.state
+		}
+	}
+	return state
+}
+
+// group lists the runs of a group, in order.
+func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) []naiveGeneration {
+	var runs []naiveGeneration
+	for _, r := range n.records {
+		of, ok := r.value(by)
+		if r.seq < size && r.isRun() && ok && of == value && (whatever || n.stateAt(r.seq, size) == "live") {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// groupsBy lists the values that runs of any state have, by their first run, newest
+// first.
+func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
+	var values []string
+	seen := make(map[string]bool)
+	for _, r := range n.records {
+		if value, ok := r.value(by); ok && r.seq < size && r.isRun() && !seen[value] {
+			seen[value] = true
+			values = append([]string{value}, values...)
+		}
+	}
+	return values
+}
+
+// ipcID is the ipc_id that 1.3 computes from values by name, none if one is
+// missing.
+func naiveIPCID(t tester, values map[string]string) string {
+	var parts []string
+	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed"} {
+		value, ok := values[name]
+		if !ok {
+			return ""
+		}
+		parts = append(parts, value)
+	}
+	return sha256Hex(t, strings.Join(parts, ":"))
+}
+
+func drawSize(t *rapid.T, j *journal) uint64 {
+	if rapid.Bool().Draw(t, "at the head") {
+		return j.head.Size
+	}
+	return rapid.Uint64Range(1, j.head.Size).Draw(t, "size")
+}
+
+func drawMoment(t *rapid.T, j *journal, name string) *time.Time {
+	if rapid.Bool().Draw(t, "has no "+name) {
+		return nil
+	}
+	return new(time.UnixMicro(rapid.Int64Range(0, int64(j.head.Size)).Draw(t, name)))
+}

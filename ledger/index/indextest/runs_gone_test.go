@@ -1,0 +1,172 @@
+package indextest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// naiveRange is a range of runs that are not live.
+type naiveRange struct{ first, last uint64 }
+
+// goneOf reads the ranges of a group, as they are stored: a group and the first run of a
+// range lead to its last run.
+func goneOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
+	t.Helper()
+	const goneRuns = 0x12
+	lower := append(testKeys.Key(nil, goneRuns), id[:]...)
+	it, err := s.Rows().Iterate(lower, rowstore.Behind(lower, rowstore.SeqBytes))
+	require.NoError(t, err)
+	for ok := it.First(); ok; ok = it.Next() {
+		last, err := it.Value()
+		require.NoError(t, err)
+		found = append(found, naiveRange{binary.BigEndian.Uint64(it.Key()[len(lower):]), binary.BigEndian.Uint64(last)})
+	}
+	require.NoError(t, it.Close())
+	return found
+}
+
+// naiveGone are the ranges of runs that are not live at a size.
+func (n *naiveGenerations) naiveGone(by, value string, size uint64) (ranges []naiveRange) {
+	follows := false // the run before is not live
+	for _, r := range n.group(by, value, true, size) {
+		gone := n.stateAt(r.seq, size) != "live"
+		switch {
+		case gone && follows:
+			ranges[len(ranges)-1].last = r.seq
+		case gone:
+			ranges = append(ranges, naiveRange{r.seq, r.seq})
+		}
+		follows = gone
+	}
+	return ranges
+}
+
+// What is not live lies in maximal ranges, in every group.
+func TestGoneRangesEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			for _, by := range groupNames {
+				for _, value := range u.naive.groupsBy(by, u.log.head.Size) {
+					require.Equal(t, u.naive.naiveGone(by, value, u.log.head.Size),
+						goneOf(t, u.store, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
+				}
+			}
+		})
+	})
+}
+
+// Runs of one group that leave and come back in any order, between records that are no
+// runs, leave the group as the model has it.
+func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := generations{T: t, log: newJournal(t, "default")}
+		add := func(body string) {
+			g.log.append(body)
+			g.naive.read(t, g.log.entries[len(g.log.entries)-1])
+		}
+		add(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			var live, gone []uint64
+			for _, r := range g.naive.records {
+				if !r.isRun() {
+					continue
+				}
+				if g.naive.stateAt(r.seq, g.log.head.Size) == "live" {
+					live = append(live, r.seq)
+				} else {
+					gone = append(gone, r.seq)
+				}
+			}
+			switch what := few(t, "what", "run", "incomplete", "leave", "leave", "leave", "come"); {
+			case what == "leave" && len(live) > 0:
+				add(restating(rapid.SampledFrom(live).Draw(t, "leaves"), "quarantined"))
+			case what == "come" && len(gone) > 0:
+				add(restating(rapid.SampledFrom(gone).Draw(t, "comes"), "live"))
+			case what == "incomplete":
+				add(posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}`))
+			default:
+				add(ran(t, "m", few(t, "output", "yes", "no", "well"), ""))
+			}
+		}
+		s := openTest(t, testConfig(vfs.NewMem()))
+		defer func() { require.NoError(t, s.Close()) }()
+		f := follow(t, s, g.log)
+		g.log.catchUp(f)
+		require.Equal(t, g.naive.naiveGone("model", "m", g.log.head.Size), goneOf(t, s, rowstore.Identify([]byte("model"), []byte("m"))))
+		for _, size := range []uint64{g.log.head.Size, rapid.Uint64Range(1, g.log.head.Size).Draw(t, "size")} {
+			v, err := f.View(size)
+			require.NoError(t, err)
+			runs := g.naive.group("model", "m", false, size)
+			got, found, err := index.GroupsGet(t.Context(), v, index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: false})
+			require.NoError(t, err)
+			require.Equal(t, len(runs) > 0, found)
+			if found {
+				requireGroup(t, naiveGroup("m", runs), got)
+			}
+			require.NoError(t, v.Close())
+		}
+	})
+}
+
+// However many runs of a group are gone, one more costs a few keys: the oldest first,
+// the newest first, in any order, and when they come back.
+func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
+	const runs, groups = 3000, 5
+	order := rand.New(rand.NewPCG(3, 3)).Perm(runs)
+	orders := map[string]func(n int) int{
+		"oldest first": func(n int) int { return n },
+		"newest first": func(n int) int { return runs - 1 - n },
+		"any order":    func(n int) int { return order[n] },
+	}
+	for name, nth := range orders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var bodies []string
+			for n := range runs {
+				output := "half of them"
+				if n%2 == 1 {
+					output = fmt.Sprint("two of them ", n/4)
+				}
+				bodies = append(bodies, ran(t, "m", output, "")) // 1 …
+			}
+			f, log := folded(t, bodies...)
+			before := 0
+			for _, state := range []string{"quarantined", "live"} {
+				for n := range runs {
+					log.append(restating(uint64(1+nth(n)), state))
+					if n%500 != 499 {
+						continue
+					}
+					log.catchUp(f)
+					require.LessOrEqual(t, f.Fold().Touched-before, 500*groups*10, "%s, run %d", state, n)
+					before = f.Fold().Touched
+				}
+			}
+			require.Equal(t, uint64(runs), groupOfModel(t, viewed(t, f, log.head.Size), "m").Runs)
+			require.Empty(t, goneOf(t, log.index, rowstore.Identify([]byte("model"), []byte("m"))))
+		})
+	}
+}
+
+// Neighbours are found across any number of versions that are no runs'.
+func TestNeighboursBeyondOtherRecords(t *testing.T) {
+	bodies := []string{ran(t, "m", "yes", ""), ran(t, "m", "no", "")}                   // 1, 2
+	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // no run
+	for range 1000 {
+		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
+	}
+	f, log := folded(t, append(bodies, ran(t, "m", "yes", ""), restating(2, "failed"))...) // 1003, 1004
+	require.Less(t, f.Fold().Touched, 200)
+	g := groupOfModel(t, viewed(t, f, log.head.Size), "m")
+	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})
+}

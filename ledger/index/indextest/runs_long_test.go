@@ -1,0 +1,243 @@
+package indextest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// longRun is the n-th of many generations: each input has about ten, apart from one
+// that has every twentieth. A third of the outputs comes again.
+func longRun(t tester, n, all int) string {
+	t.Helper()
+	input := int(rand.New(rand.NewPCG(uint64(n), 1)).Int64N(int64(all) / 10 * 19 / 20))
+	if n%20 == 0 {
+		input = -1
+	}
+	output := fmt.Sprintf("because %d", n)
+	if n%3 == 0 {
+		output = fmt.Sprintf("because of %d", input%1000)
+	}
+	return posted(t, record.IPCRecord, fmt.Sprintf(
+		`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?"},"system_prompt":"Be kind.","output":%q,"model":"model-%d","temperature":%s,
+		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
+}
+
+// makeLongLog makes a log of so many such runs in a folder.
+func makeLongLog(t *testing.T, dir string, runs int) {
+	t.Helper()
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	store, err := database.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	var head storage.Head
+	bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}
+	for n := 0; n < runs || len(bodies) > 0; {
+		for ; n < runs && len(bodies) < 5000; n++ {
+			bodies = append(bodies, longRun(t, n, runs))
+		}
+		next := storage.Batch{Head: head}
+		for _, body := range bodies {
+			entry := append(slices.Clone(next.Head.Tip[:]), body...)
+			entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size)*1000))
+			next.Entries = append(next.Entries, entry)
+			next.Head = storage.Head{Size: next.Head.Size + 1, Tip: sha256.Sum256(entry)}
+		}
+		require.NoError(t, store.Commit(t.Context(), head, next))
+		head, bodies = next.Head, nil
+	}
+	require.NoError(t, database.Close())
+}
+
+// longQuery is one kind of query: it answers a page about a run, and says how many
+// rows that has.
+type longQuery struct {
+	name string
+	page func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (rows int, err error)
+}
+
+// rowsOf counts the rows of a page.
+func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
+
+var longQueries = []longQuery{
+	{"groups", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.GroupsList(ctx, v, index.GroupQuery{By: "input_hash"}, p))
+	}},
+	{"groups since", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedRecent, index.GroupQuery{By: "input_hash", Bounds: index.Bounds{Since: &about.Time}}, p))
+	}},
+	{"groups by runs", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedRuns, index.GroupQuery{By: "input_hash"}, p))
+	}},
+	{"groups by flips", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedFlips, index.GroupQuery{By: "ipc_id"}, p))
+	}},
+	{"groups by stability", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedStability, index.GroupQuery{By: "input_hash"}, p))
+	}},
+	{"group", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		_, _, err := index.GroupsGet(ctx, v, index.RunQuery{Value: index.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false})
+		return 1, err
+	}},
+	{"runs", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.RunsList(ctx, v, index.RunQuery{Value: index.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
+	}},
+	{"outputs", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.GroupsOutputs(ctx, v, index.RunQuery{Value: index.Value{Name: "model", Text: string(about.Model)}, Any: false}, p))
+	}},
+	{"timeline", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.RunsTimeline(ctx, v, index.RunQuery{Value: index.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
+	}},
+	{"drift", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		_, _, err := index.RunsDriftOf(ctx, v, about.Seq)
+		return 1, err
+	}},
+	{"effects", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(index.EffectsList(ctx, v, index.EffectQuery{Variable: "temperature", A: "0.7", B: "0.2"}, p))
+	}},
+}
+
+// longPage is the size of the pages that are compared.
+const longPage = 10
+
+// The cost of a query follows its answer: at a million runs, one of the inputs with
+// fifty thousand, no page touches more than twenty keys a row. How long it takes is
+// shown beside what it takes at ten thousand, asked in turns: with caches as a server has
+// them, which hold all of the small ledger and a part of the large one, and with caches
+// that hold nothing, so that either reads what it needs from its files.
+func TestMillion(t *testing.T) {
+	if os.Getenv("COLOPHON_LONG") == "" {
+		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
+	}
+	var sides []longSide
+	for _, runs := range []int{10_000, 1_000_000} {
+		side := longSide{dir: t.TempDir(), runs: runs}
+		makeLongLog(t, side.logDir(), runs)
+		begin := time.Now()
+		side.open(t, true)
+		t.Logf("folded %d runs, %.0f/s", runs, float64(runs)/time.Since(begin).Seconds())
+		side.close(t)
+		sides = append(sides, side)
+	}
+	for _, cached := range []bool{true, false} {
+		t.Logf("caches: %v", cached)
+		for i := range sides {
+			sides[i].open(t, cached)
+		}
+		for _, q := range longQueries {
+			q.compare(t, sides)
+		}
+		for i := range sides {
+			sides[i].close(t)
+		}
+	}
+}
+
+// longSide is one of the indexes that are compared.
+type longSide struct {
+	*index.Follower
+	index    *index.Store
+	database *pebble.Database
+	dir      string
+	runs     int
+}
+
+func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
+
+// open opens log and index, with the caches that a server has or with next to none, and
+// waits until the index is there.
+func (s *longSide) open(t *testing.T, cached bool) {
+	t.Helper()
+	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
+	folded, err := index.Config{Dir: filepath.Join(s.dir, "index"), Log: log.Logger}.Settings()
+	require.NoError(t, err)
+	if !cached {
+		log.CacheBytes, log.MemTableBytes, folded.Rows.CacheBytes = 1, 64<<10, 1
+	}
+	s.database, err = pebble.Open(t.Context(), log)
+	require.NoError(t, err)
+	store, err := s.database.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	s.index = openTest(t, folded)
+	s.Follower, err = s.index.Follow("default", store)
+	require.NoError(t, err)
+	require.NoError(t, s.Wait(t.Context(), uint64(s.runs)+1))
+}
+
+func (s *longSide) close(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.index.Close())
+	require.NoError(t, s.database.Close())
+}
+
+// compare asks about runs here and there, at the same part of each index.
+func (q longQuery) compare(t *testing.T, sides []longSide) {
+	t.Helper()
+	const rounds, questions = 5, 1000
+	random := rand.New(rand.NewPCG(7, 7))
+	most := 0.0 // keys a row
+	var middle, slow [][]time.Duration
+	for range rounds {
+		took := make([][]time.Duration, len(sides))
+		for range questions {
+			part := random.Float64()
+			for i, side := range sides {
+				time, keys := q.ask(t, side, part)
+				took[i], most = append(took[i], time), max(most, keys)
+			}
+		}
+		var halves, hundredths []time.Duration
+		for _, of := range took {
+			slices.Sort(of)
+			halves, hundredths = append(halves, of[questions/2]), append(hundredths, of[questions*99/100])
+		}
+		middle, slow = append(middle, halves), append(slow, hundredths)
+	}
+	require.LessOrEqual(t, most, float64(rowstore.KeysPerRow), q.name)
+	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys a row", q.name, ratioOf(middle), ratioOf(slow), most)
+}
+
+// ask asks about a run by a view of its own, and says how long that took and how many
+// keys a row were touched.
+func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Duration, keys float64) {
+	t.Helper()
+	v, err := side.Latest()
+	require.NoError(t, err)
+	about, err := index.ReadIPCRecord(t.Context(), v, 1+uint64(part*float64(side.runs-1)))
+	require.NoError(t, err)
+	require.NoError(t, v.Close())
+	begin := time.Now()
+	v, err = side.Latest()
+	require.NoError(t, err)
+	rows, err := q.page(t.Context(), v, &about, index.Page{Limit: longPage})
+	require.NoError(t, err)
+	require.NoError(t, v.Close())
+	took = time.Since(begin)
+	require.Positive(t, rows, q.name)
+	return took, float64(v.Touched()) / float64(rows)
+}
+
+// ratioOf is what the last side takes as a multiple of what the first does, in the
+// middle of all rounds, and what they took there.
+func ratioOf(rounds [][]time.Duration) string {
+	ratio := func(r []time.Duration) float64 { return float64(r[len(r)-1]) / float64(r[0]) }
+	slices.SortFunc(rounds, func(a, b []time.Duration) int { return cmp.Compare(ratio(a), ratio(b)) })
+	at := rounds[len(rounds)/2]
+	return fmt.Sprintf("%.2f %9v", ratio(at), at)
+}

@@ -1,0 +1,447 @@
+package indextest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/record"
+)
+
+func sha256Hex(t tester, text string) string {
+	t.Helper()
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// naiveGroup is what 4.1 says of the runs of a group; zero if there are none.
+func naiveGroup(value string, runs []naiveGeneration) index.Group {
+	g := index.Group{Value: value, Runs: uint64(len(runs))}
+	counts := make(map[string]uint64)
+	for i, r := range runs {
+		counts[r.hashes["output_hash"]]++
+		if i > 0 && r.hashes["output_hash"] != runs[i-1].hashes["output_hash"] {
+			g.Flips++
+		}
+	}
+	for _, count := range counts {
+		share := float64(count) / float64(len(runs))
+		g.Entropy -= share * math.Log2(share)
+		g.Commonest = max(g.Commonest, count)
+	}
+	g.Outputs = uint64(len(counts))
+	if len(runs) > 0 {
+		g.First = index.Moment{Seq: runs[0].seq, Time: runs[0].time}
+		g.Last = index.Moment{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
+	}
+	return g
+}
+
+// naiveCause is 4.1's, and lists the variables that differ.
+func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
+	counted := 0
+	_, seedA := a.values["seed"]
+	_, seedB := b.values["seed"]
+	unknownSeed := a.isRun() && b.isRun() && !(seedA && seedB)
+	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed",
+		"ollama_build_hash", "host_platform", "model_digest"} {
+		of, knownA := a.values[name]
+		and, knownB := b.values[name]
+		environment := slices.Contains([]string{"ollama_build_hash", "host_platform", "model_digest"}, name)
+		if of == and && knownA == knownB || environment && !(knownA && knownB) || name == "seed" && unknownSeed {
+			continue
+		}
+		differing = append(differing, name)
+		if name != "model_digest" || a.values["model"] == b.values["model"] {
+			counted++
+		}
+	}
+	if unknownSeed && a.hashes["ipc_id"] != b.hashes["ipc_id"] {
+		return "incomplete", append(differing, "ipc_id")
+	}
+	_, digestA := a.values["model_digest"]
+	_, digestB := b.values["model_digest"]
+	switch same := a.hashes["output_hash"] == b.hashes["output_hash"]; {
+	case !a.isRun() || !b.isRun():
+		return "incomplete", differing
+	case same && counted == 0:
+		return "identical", differing
+	case same:
+		return "no_effect", differing
+	case counted > 1:
+		return "confounded", differing
+	case counted == 1 && differing[0] == "model_digest":
+		return "model_internal", differing
+	case counted == 1:
+		return differing[0], differing
+	case digestA && digestB:
+		return "stochastic", differing
+	}
+	return "stochastic_or_model_internal", differing
+}
+
+// requireGroup compares groups; entropies are equal as far as they are shown.
+func requireGroup(t tester, want, got index.Group) {
+	t.Helper()
+	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
+	want.Entropy, got.Entropy = 0, 0
+	want.First.Time, want.Last.Time = want.First.Time.UTC(), want.Last.Time.UTC()
+	require.Equal(t, want, got)
+}
+
+func requireGroups(t tester, want, got []index.Group) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		requireGroup(t, want[i], got[i])
+	}
+}
+
+var groupNames = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
+
+// runsUnderTest is a random log of runs and a view of the index of it.
+type runsUnderTest struct {
+	*generations
+	view     *index.View
+	follower *index.Follower
+	store    *index.Store
+	size     uint64 // of the view
+	any      bool
+	limit    int
+}
+
+func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
+	u := &runsUnderTest{generations: newGenerations(t)}
+	c := testConfig(vfs.NewMem())
+	c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
+	c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+	u.append(25)
+	s := openTest(t, c)
+	u.log.catchUp(follow(t, s, u.log))
+	require.NoError(t, s.Close())
+
+	u.append(25)
+	s = openTest(t, c)
+	defer func() { require.NoError(t, s.Close()) }()
+	f := follow(t, s, u.log)
+	u.log.catchUp(f)
+	u.size, u.any, u.limit = drawSize(t, u.log), rapid.Bool().Draw(t, "any"), rapid.IntRange(1, 5).Draw(t, "limit")
+	view, err := f.View(u.size)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, view.Close()) }()
+	u.view, u.follower, u.store = view, f, s
+	check(u)
+}
+
+// query draws a filter of groups and the groups that pass it, newest first.
+func (u *runsUnderTest) query() (index.GroupQuery, []index.Group) {
+	q := index.GroupQuery{
+		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,
+		MinRuns: rapid.Uint64Range(0, 3).Draw(u.T, "min_runs"), MinOutputs: rapid.Uint64Range(0, 2).Draw(u.T, "min_outputs"),
+		Bounds: index.Bounds{Since: drawMoment(u.T, u.log, "since"), Until: drawMoment(u.T, u.log, "until")},
+	}
+	var want []index.Group
+	for _, value := range u.naive.groupsBy(q.By, u.size) {
+		g := naiveGroup(value, u.naive.group(q.By, value, q.Any, u.size))
+		if g.Runs > 0 && g.Runs >= q.MinRuns && g.Outputs >= q.MinOutputs &&
+			(q.Since == nil || !g.Last.Time.Before(*q.Since)) && (q.Until == nil || g.Last.Time.Before(*q.Until)) {
+			want = append(want, g)
+		}
+	}
+	return q, want
+}
+
+func TestGroupsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			q, want := u.query()
+			requireGroups(t, want, pages(t, u.limit, func(p index.Page) ([]index.Group, []byte, error) { return index.GroupsList(t.Context(), u.view, q, p) }))
+		})
+	})
+}
+
+func TestRankedGroupsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			ranking := rapid.SampledFrom([]index.Ranking{index.RankedRecent, index.RankedRuns, index.RankedFlips, index.RankedStability}).Draw(t, "ranking")
+			q, want := u.query()
+			list := func(p index.Page) ([]index.Group, []byte, error) {
+				return index.GroupsListRanked(t.Context(), u.view, ranking, q, p)
+			}
+			if q.Any || u.size < u.log.head.Size {
+				_, _, err := list(index.Page{Limit: 1})
+				require.ErrorIs(t, err, index.ErrNotRanked)
+				return
+			}
+			got := pages(t, u.limit, list)
+			score := func(g index.Group) float64 {
+				return []float64{float64(g.Last.Seq), float64(g.Runs), float64(g.Flips), -float64(g.Commonest) / float64(g.Runs)}[ranking]
+			}
+			require.True(t, slices.IsSortedFunc(got, func(a, b index.Group) int { return cmp.Compare(score(b), score(a)) }))
+			byValue := func(a, b index.Group) int { return cmp.Compare(a.Value, b.Value) }
+			slices.SortFunc(want, byValue)
+			slices.SortFunc(got, byValue)
+			requireGroups(t, want, got)
+		})
+	})
+}
+
+func TestOneGroupEqualsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			by := rapid.SampledFrom(groupNames).Draw(t, "by")
+			value := rapid.SampledFrom(append(u.naive.groupsBy(by, u.log.head.Size), "none")).Draw(t, "value")
+			q := index.RunQuery{Value: index.Value{Name: by, Text: value}, Any: u.any}
+			runs := u.naive.group(by, value, u.any, u.size)
+
+			group, found, err := index.GroupsGet(t.Context(), u.view, q)
+			require.NoError(t, err)
+			require.Equal(t, len(runs) > 0, found)
+			if found {
+				requireGroup(t, naiveGroup(value, runs), group)
+			}
+			u.checkRuns(q, runs)
+			u.checkOutputs(q, runs, u.naive.group(by, value, true, u.size))
+			u.checkTimeline(q, runs)
+		})
+	})
+}
+
+func (u *runsUnderTest) checkRuns(q index.RunQuery, runs []naiveGeneration) {
+	got := pages(u.T, u.limit, func(p index.Page) ([]index.Run, []byte, error) { return index.RunsList(u.Context(), u.view, q, p) })
+	require.Len(u.T, got, len(runs))
+	slices.Reverse(got)
+	for i, r := range runs {
+		u.checkRun(r, got[i])
+	}
+}
+
+func (u *runsUnderTest) checkRun(want naiveGeneration, got index.Run) {
+	require.Equal(u.T, want.seq, got.Seq)
+	require.True(u.T, want.time.Equal(got.Time))
+	require.Equal(u.T, want.hashes["output_hash"], string(got.OutputHash))
+	require.Equal(u.T, want.hashes["ipc_id"], string(got.IPCID))
+	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
+}
+
+// checkOutputs compares the outputs of a group; all are its runs of any state.
+func (u *runsUnderTest) checkOutputs(q index.RunQuery, runs, all []naiveGeneration) {
+	var want []index.Output
+	for _, first := range all {
+		hash := first.hashes["output_hash"]
+		if slices.ContainsFunc(all, func(r naiveGeneration) bool { return r.seq < first.seq && r.hashes["output_hash"] == hash }) {
+			continue
+		}
+		o := index.Output{Seq: first.seq, Hash: hash}
+		for _, r := range runs {
+			if r.hashes["output_hash"] == hash {
+				o.Runs++
+			}
+		}
+		if o.Runs > 0 {
+			want = append([]index.Output{o}, want...)
+		}
+	}
+	require.Equal(u.T, want, pages(u.T, u.limit, func(p index.Page) ([]index.Output, []byte, error) {
+		return index.GroupsOutputs(u.Context(), u.view, q, p)
+	}))
+}
+
+func (u *runsUnderTest) checkTimeline(q index.RunQuery, runs []naiveGeneration) {
+	got := pages(u.T, u.limit, func(p index.Page) ([]index.Step, []byte, error) { return index.RunsTimeline(u.Context(), u.view, q, p) })
+	require.Len(u.T, got, len(runs))
+	for i, r := range runs {
+		u.checkRun(r, got[i].Run)
+		if i == 0 {
+			require.Nil(u.T, got[i].Against)
+			continue
+		}
+		require.Equal(u.T, runs[i-1].seq, *got[i].Against)
+		u.checkAttribution(&runs[i-1], &runs[i], got[i].Attribution.Cause, namesOf(got[i]))
+	}
+}
+
+func namesOf(s index.Step) []string {
+	var names []string
+	for _, d := range s.Differences {
+		names = append(names, d.Variable)
+	}
+	return names
+}
+
+func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, cause drift.Cause, differing []string) {
+	wantCause, want := naiveCause(before, after)
+	require.Equal(u.T, wantCause, string(cause))
+	require.Equal(u.T, want, differing)
+}
+
+// Each run is counted by its cause against the live run before it, live as of that
+// moment, and the same is derived as of any later size.
+func TestDriftEqualsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			want := make(map[string]uint64)
+			for _, r := range u.naive.records {
+				if before := u.naive.before(r, r.seq); before != nil && r.isRun() {
+					cause, _ := naiveCause(before, &r)
+					want[cause]++
+				}
+				if r.seq >= u.size {
+					continue
+				}
+				d, found, err := index.RunsDriftOf(t.Context(), u.view, r.seq)
+				require.NoError(t, err)
+				before := u.naive.before(r, r.seq)
+				require.Equal(t, before != nil && r.isRun(), found)
+				if found {
+					require.Equal(t, before.seq, d.Against)
+					u.checkAttribution(before, &r, d.Cause, namesOf(index.Step{Attribution: d.Attribution}))
+				}
+			}
+			got := make(map[string]uint64)
+			for s, n := range countsOf(u.follower) {
+				if s.Metric == counters.DriftTotal && n > 0 {
+					got[s.Labels[0]] = n
+				}
+			}
+			require.Equal(t, want, got)
+		})
+	})
+}
+
+// before is the last run before another with its input that is live at a size.
+func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGeneration {
+	var last *naiveGeneration
+	for i, b := range n.records {
+		if b.seq < r.seq && b.isRun() && b.values["input"] == r.values["input"] && n.stateAt(b.seq, size) == "live" {
+			last = &n.records[i]
+		}
+	}
+	return last
+}
+
+func TestEffectsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			variable := rapid.SampledFrom(append(index.EffectVariables[:], "temperature", "temperature", "model")).Draw(t, "variable")
+			name, _ := cutHash(variable)
+			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
+			q := index.EffectQuery{Variable: variable, Any: u.any, A: values[0], B: values[1]}
+			want := u.effects(name, q)
+			got := make(map[[2]uint64]bool)
+			for _, pair := range pages(t, u.limit, func(p index.Page) ([]index.EffectPair, []byte, error) {
+				return index.EffectsList(t.Context(), u.view, q, p)
+			}) {
+				key := [2]uint64{pair.A.Seq, pair.B.Seq}
+				require.NotContains(t, got, key)
+				got[key] = pair.Changed
+				require.Equal(t, pair.Changed, string(pair.A.OutputHash) != string(pair.B.OutputHash))
+			}
+			require.Equal(t, want, got)
+			totals := index.EffectTotals{AsOf: u.size}
+			for _, changed := range want {
+				totals.Pairs++
+				if changed {
+					totals.Changed++
+				} else {
+					totals.Unchanged++
+				}
+			}
+			gotTotals, err := index.EffectsCount(t.Context(), u.view, q, nil)
+			require.NoError(t, err)
+			require.Equal(t, totals, gotTotals)
+			other, err := u.follower.View(drawSize(t, u.log))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, other.Close()) }()
+			known, err := index.EffectsCount(t.Context(), other, q, nil)
+			require.NoError(t, err)
+			gotTotals, err = index.EffectsCountFrom(t.Context(), u.view, q, known)
+			require.NoError(t, err)
+			require.Equal(t, totals, gotTotals)
+			require.Equal(t, u.size, u.view.Size())
+		})
+	})
+}
+
+func cutHash(variable string) (string, bool) {
+	name, ok := map[string]string{"input_hash": "input", "system_prompt_hash": "system_prompt"}[variable]
+	if !ok {
+		return variable, false
+	}
+	return name, true
+}
+
+// valuesOf lists the values that records have of a variable, two at least.
+func (n *naiveGenerations) valuesOf(name string) []string {
+	values := make(map[string]bool)
+	for _, r := range n.records {
+		if value, ok := r.values[name]; ok {
+			values[value] = true
+		}
+	}
+	for _, none := range []string{"none", "neither"} {
+		if len(values) < 2 {
+			values[none] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(values))
+}
+
+// effects are the pairs of runs, and whether the output changed.
+func (u *runsUnderTest) effects(name string, q index.EffectQuery) map[[2]uint64]bool {
+	pairs := make(map[[2]uint64]bool)
+	for _, id := range u.naive.groupsBy("ipc_id", u.size) {
+		values := u.shown(id)
+		if values == nil || values[name] != q.A {
+			continue
+		}
+		values = maps.Clone(values)
+		values[name] = q.B
+		partner := naiveIPCID(u.T, values)
+		if u.shown(partner) == nil {
+			continue
+		}
+		a, b := u.showing(id, q.Any), u.showing(partner, q.Any)
+		for k := range min(len(a), len(b)) {
+			pairs[[2]uint64{a[k].seq, b[k].seq}] = a[k].hashes["output_hash"] != b[k].hashes["output_hash"]
+		}
+	}
+	return pairs
+}
+
+// showing are the runs whose other fields have the ipc_id.
+func (u *runsUnderTest) showing(id string, whatever bool) []naiveGeneration {
+	return slices.DeleteFunc(u.naive.group("ipc_id", id, whatever, u.size), func(r naiveGeneration) bool {
+		return naiveIPCID(u.T, r.values) != id
+	})
+}
+
+// shown are the values that an ipc_id stands for, if one of its runs has them.
+func (u *runsUnderTest) shown(id string) map[string]string {
+	for _, r := range u.naive.group("ipc_id", id, true, u.size) {
+		if naiveIPCID(u.T, r.values) == id {
+			return r.values
+		}
+	}
+	return nil
+}
+
+// Whatever batches and caches were, the rows are those of one undisturbed fold.
+func TestRunsRefold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRunsUnderTest(t, func(u *runsUnderTest) {
+			requireSame(t, u.log.refold(), dump(t, u.store))
+		})
+	})
+}

@@ -1,0 +1,79 @@
+package indextest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// generationsOf are the bodies of the events that the real generations become; the
+// test is skipped where they are not at hand.
+func generationsOf(t *testing.T) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", "generations.ndjson.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(unzipped)
+	lines.Buffer(nil, 8<<20)
+	var bodies []string
+	for lines.Scan() {
+		line, err := record.ParseLine(lines.Bytes())
+		require.NoError(t, err)
+		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
+		line.Record.Release()
+	}
+	require.NoError(t, lines.Err())
+	return bodies
+}
+
+// The real generations: what models and system prompts did, to the unit.
+func TestRealInputEffects(t *testing.T) {
+	f, log := folded(t, generationsOf(t)...)
+	view := viewed(t, f, log.head.Size)
+	first := make(map[string]index.IPCRecord) // of each series, that of the first input
+	for seq := uint64(1); seq < log.head.Size; seq++ {
+		r, err := index.ReadIPCRecord(t.Context(), view, seq)
+		require.NoError(t, err)
+		series, name := filepath.Split(string(r.RunID))
+		if name == "0" {
+			first[filepath.Base(series)] = r
+		}
+	}
+	prompt := func(series string) string { return string(first[series].SystemPromptHash) }
+	for _, c := range []struct {
+		query          index.EffectQuery
+		pairs, changed uint64
+	}{
+		{index.EffectQuery{Variable: "model", A: "claude-2", B: "claude-2.1"}, 805, 802},
+		{index.EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_verbose")}, 805, 799},
+		{index.EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
+		{index.EffectQuery{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
+	} {
+		totals, err := index.EffectsCount(t.Context(), view, c.query, nil)
+		require.NoError(t, err)
+		require.Equal(t, index.EffectTotals{Pairs: c.pairs, Changed: c.changed, Unchanged: c.pairs - c.changed, AsOf: view.Size()}, totals, c.query)
+		c.query.A, c.query.B = c.query.B, c.query.A
+		pairs := pages(t, 100, func(p index.Page) ([]index.EffectPair, []byte, error) {
+			return index.EffectsList(t.Context(), view, c.query, p)
+		})
+		require.Len(t, pairs, int(c.pairs))
+	}
+	alpaca, claude := first["alpaca-7b"], first["claude-2"]
+	r := drift.Attribute(&alpaca.IPC, &claude.IPC)
+	require.Equal(t, drift.Confounded, r.Cause)
+	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(index.Step{Attribution: r})))
+}

@@ -1,0 +1,95 @@
+package indextest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/record"
+)
+
+// stateChange is the body of the event that changes the state of a record.
+func stateChange(t tester, seq uint64, state record.State) string {
+	t.Helper()
+	v, err := record.ParseStateChange(seq, fmt.Appendf(nil, `{"state":%q,"reason":"so"}`, state))
+	require.NoError(t, err)
+	return string(v.AppendBody(nil, poster))
+}
+
+const smallDAG = `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"}]}}`
+
+func TestStates(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(
+		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")),
+		plain(t, 1),
+		posted(t, record.RunDAG, smallDAG),
+		stateChange(t, 1, record.Failed),
+		stateChange(t, 2, record.Quarantined),
+		stateChange(t, 1, record.Failed), // once more
+		stateChange(t, 1, record.Live),
+		stateChange(t, 1, record.Failed),
+	)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	for size, want := range map[uint64][2]record.State{
+		3: {"live", "live"}, 4: {"failed", "live"}, 5: {"failed", "quarantined"}, 6: {"failed", "quarantined"},
+		7: {"live", "quarantined"}, 8: {"failed", "quarantined"},
+	} {
+		v, err := f.View(size)
+		require.NoError(t, err)
+		listed := make(map[uint64]record.State)
+		for _, state := range record.States {
+			for _, r := range allRecords(t, v, index.RecordsList, index.Filter{State: state}, 10) {
+				listed[r.Seq] = state
+			}
+		}
+		require.Equal(t, map[uint64]record.State{1: want[0], 2: want[1]}, listed, "as of %d", size)
+		for i, state := range want {
+			got, err := index.StateOf(v, uint64(i)+1)
+			require.NoError(t, err)
+			require.Equal(t, string(state), got, "record %d as of %d", i+1, size)
+		}
+		require.NoError(t, v.Close())
+	}
+	counts := countsOf(f)
+	require.Equal(t, uint64(3), counts[counters.SeriesOf(counters.StateChangesTotal, "failed")], "the same state again is counted too")
+	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "live")])
+	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "quarantined")])
+	require.NoError(t, s.Close())
+}
+
+// A log that another server has written may say what this one never would: what
+// makes no sense changes nothing.
+func TestStatesOfNothing(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(
+		plain(t, 0),
+		posted(t, record.PathFingerprint, `{"project":"p","route":["a"]}`),
+		stateChange(t, 1, record.Failed), // a kind without states
+		stateChange(t, 3, record.Failed), // itself
+		stateChange(t, 9, record.Failed), // an event that is not there
+		foreign("record_state_changed", `{}`, `{"record_seq":0,"state":"mellow"}`),
+		foreign("record_state_changed", `{}`, `{}`),
+	)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	v, err := f.Latest()
+	require.NoError(t, err)
+	for seq := range log.head.Size {
+		state, err := index.StateOf(v, seq)
+		require.NoError(t, err)
+		require.Equal(t, "live", state)
+	}
+	for series, n := range countsOf(f) {
+		require.False(t, series.Metric == counters.StateChangesTotal && n > 0, series)
+	}
+	require.NoError(t, v.Close())
+	require.NoError(t, s.Close())
+}

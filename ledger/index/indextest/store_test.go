@@ -1,0 +1,291 @@
+package indextest
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/enginelog"
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// filled is an index of a log, closed.
+func filled(t *testing.T, log *journal) *vfs.MemFS {
+	t.Helper()
+	files := vfs.NewMem()
+	s := openTest(t, testConfig(files))
+	log.catchUp(follow(t, s, log))
+	require.NoError(t, s.Close())
+	return files
+}
+
+func TestOpenOnDisk(t *testing.T) {
+	dir := t.TempDir() + "/data/index"
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 10)...)
+	for range 2 {
+		s, err := index.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		f := follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+		_, err = index.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		require.Error(t, err, "it is in use")
+		require.NoError(t, s.Close())
+	}
+}
+
+// A restart goes on from the cursor: it does not read the log from its beginning.
+func TestRestartDoesNotRefold(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 50)...)
+	s := openTest(t, testConfig(filled(t, log)))
+	w := &watched{Reader: log.store}
+	f, err := s.Follow(log.name, w)
+	require.NoError(t, err)
+	require.Equal(t, uint64(50), f.Size())
+	log.append(plain(t, 50))
+	log.catchUp(f)
+	log.check(f)
+	require.NoError(t, s.Close())
+	require.Equal(t, uint64(50), slices.Min(w.from))
+}
+
+func TestAnotherLayoutIsEmptied(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	files := filled(t, log)
+	c := testConfig(files)
+	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // by its event_hash
+	s := openTest(t, c)
+	require.NoError(t, s.Rows().DB().Set(poison, nil, engine.NoSync))
+	require.NoError(t, s.Close())
+
+	s = openTest(t, c)
+	require.True(t, holds(t, s, poison), "the same layout stays as it is")
+	require.NoError(t, s.Close())
+
+	overwrite(t, files, "index/LAYOUT", []byte("colophon index, layout 0\n"))
+	var messages bytes.Buffer
+	c.Rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
+	s = openTest(t, c)
+	require.Contains(t, messages.String(), "built anew")
+	requireEvents(t, s, 0)
+	f := follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	require.False(t, holds(t, s, poison))
+	requireEvents(t, s, 20)
+	require.NoError(t, s.Close())
+	require.Equal(t, index.Layout, string(read(t, files, "index/LAYOUT")))
+}
+
+// holds reports whether a key is stored.
+func holds(t *testing.T, s *index.Store, key []byte) bool {
+	t.Helper()
+	it, err := s.Rows().Iterate(key, append(key[:len(key):len(key)], 0))
+	require.NoError(t, err)
+	found := it.First()
+	require.NoError(t, errors.Join(it.Error(), it.Close()))
+	return found
+}
+
+func TestFolderOfSomethingElseIsRefused(t *testing.T) {
+	files := vfs.NewMem()
+	require.NoError(t, files.MkdirAll("index", 0o700))
+	c := testConfig(files)
+	precious, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
+	require.NoError(t, err)
+	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
+	require.NoError(t, precious.Close())
+	before, err := files.List("index")
+	require.NoError(t, err)
+
+	_, err = index.OpenWith(c)
+	require.ErrorContains(t, err, "holds no index")
+	after, err := files.List("index")
+	require.NoError(t, err)
+	require.ElementsMatch(t, before, after)
+}
+
+// Whatever happens to a file of the index, opening it works, and no answer is
+// wrong: at worst a query fails, and the index is built anew.
+func TestDamage(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 500)...)
+	whole := func() *vfs.MemFS {
+		files := vfs.NewMem()
+		c := testConfig(files)
+		s := openTest(t, c)
+		log.catchUp(follow(t, s, log))
+		require.NoError(t, s.Rows().DB().Flush())
+		require.NoError(t, s.Close())
+		return files
+	}
+	names, err := whole().List("index")
+	require.NoError(t, err)
+	damages := map[string]func(files vfs.FS, path string, content []byte){
+		"deleted":   func(files vfs.FS, path string, _ []byte) { require.NoError(t, files.Remove(path)) },
+		"truncated": func(files vfs.FS, path string, content []byte) { overwrite(t, files, path, content[:len(content)/2]) },
+		"emptied":   func(files vfs.FS, path string, _ []byte) { overwrite(t, files, path, nil) },
+		"garbled": func(files vfs.FS, path string, content []byte) {
+			for i := range content {
+				if i%61 == 0 {
+					content[i] ^= 0x55
+				}
+			}
+			overwrite(t, files, path, content)
+		},
+	}
+	for what, damage := range damages {
+		for _, name := range names {
+			if name == "LOCK" || name == "LAYOUT" && what == "deleted" {
+				continue
+			}
+			t.Run(name+" "+what, func(t *testing.T) {
+				files := whole()
+				damage(files, files.PathJoin("index", name), read(t, files, "index/"+name))
+				requireSound(t, files, log)
+			})
+		}
+	}
+}
+
+// An index that cannot be opened for reasons that are not its own is kept.
+func TestOpenFailsWithoutDamage(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 20)...)
+	files := filled(t, log)
+	_, err := index.OpenWith(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpOpen && strings.Contains(op.Path, "MANIFEST") {
+			return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
+		}
+		return nil
+	}))))
+	require.ErrorIs(t, err, syscall.EMFILE)
+	s := openTest(t, testConfig(files))
+	requireEvents(t, s, 20)
+	require.NoError(t, s.Close())
+}
+
+// requireSound opens an index twice. What the first start answers must be right, and
+// all of it once it has met the damage; the second must answer everything.
+func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
+	t.Helper()
+	s := openTest(t, testConfig(files))
+	f := follow(t, s, log)
+	require.NoError(t, f.Wait(t.Context(), log.head.Size))
+	for seq, hash := range log.hashes {
+		found, err := f.Find(t.Context(), hash, 0)
+		if err != nil {
+			require.True(t, engine.IsCorruptionError(err), "%v", err)
+			require.Equal(t, 1, s.Rebuilds())
+			break
+		}
+		require.Equal(t, uint64(seq), found)
+	}
+	s.Rows().Rebuilt()
+	log.catchUp(f)
+	log.check(f)
+	requireSame(t, log.refold(), dump(t, s))
+	require.NoError(t, s.Close())
+
+	s = openTest(t, testConfig(files))
+	f = follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	require.NoError(t, s.Close())
+}
+
+func read(t *testing.T, files *vfs.MemFS, path string) []byte {
+	t.Helper()
+	content, err := files.UnsafeGetFileDataBuffer(path)
+	require.NoError(t, err)
+	return bytes.Clone(content)
+}
+
+func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
+	t.Helper()
+	file, err := files.Create(path, vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = file.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
+
+// A write that fails ends the process, as nothing else keeps the engine from
+// going on with a gap.
+func TestFailedWriteEndsTheProcess(t *testing.T) {
+	var broken atomic.Bool
+	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "MANIFEST") {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	ended := make(chan int, 1)
+	c := testConfig(files)
+	c.Rows.Exit = func(status int) {
+		ended <- status
+		runtime.Goexit()
+	}
+	log := newJournal(t, "default")
+	log.append(plain(t, 0))
+	s := openTest(t, c)
+	log.catchUp(follow(t, s, log))
+	broken.Store(true)
+	_, err := s.Rows().DB().AsyncFlush()
+	require.NoError(t, err)
+	require.Equal(t, 1, <-ended)
+}
+
+// lines is a writer that hands on what is logged.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
+
+// On a full disk the fold waits, and goes on when somebody wants to know and
+// there is room.
+func TestFullDisk(t *testing.T) {
+	files := vfs.NewMem()
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 5)...)
+	warned := make(lines, 10)
+	c := testConfig(files)
+	c.Rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s := openTest(t, c)
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
+	f, err := s.Stopped(t.Context(), log.name, log.store)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, f.CatchUp(t.Context()))
+		require.Zero(t, f.Size())
+	}
+	require.Contains(t, <-warned, "nearly full")
+	require.Empty(t, warned, "warned once")
+	f.Close()
+
+	f = follow(t, s, log)
+	require.Contains(t, <-warned, "nearly full")
+	require.NoError(t, f.Err())
+	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes, TotalBytes: 1 << 40})
+	require.NoError(t, f.Wait(t.Context(), 5))
+	log.check(f)
+	require.NoError(t, s.Close())
+}

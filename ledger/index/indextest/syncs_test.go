@@ -1,0 +1,30 @@
+package indextest
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage/faulty"
+)
+
+// A fold syncs nothing: what a crash loses is folded again. Tables are synced when they
+// are written, of which there is one at a time.
+func TestFoldsDoNotSync(t *testing.T) {
+	// A pause of nothing changes nothing, but is counted.
+	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})
+	c := testConfig(faulty.NewFiles(vfs.NewMem(), syncs))
+	c.Rows.MemTableBytes, c.BatchEvents = 8<<20, 10
+	s := openTest(t, c)
+	log := newJournal(t, "default")
+	f := follow(t, s, log)
+	opened := syncs.Injected()[faulty.Sync]
+	for n := range 30 {
+		log.append(plains(t, 10*n, 10*n+10)...)
+		log.catchUp(f)
+	}
+	require.Equal(t, opened, syncs.Injected()[faulty.Sync], "30 batches")
+	require.NoError(t, s.Close())
+	require.Less(t, syncs.Injected()[faulty.Sync]-opened, 10, "one table, and the manifest")
+}
