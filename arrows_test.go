@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/record", "storage", "storage/pebble"},
+	"internal/server":                    {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/query", "ledger/record", "storage", "storage/pebble"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"cmd/colophon":                       {everything},
 	"ledger/index/indextest":             {},
 	"ledger/index/rowstore/rowstoretest": {"ledger/index/rowstore"},
+	"ledger/query":                       {"ledger/index"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -33,6 +33,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -658,7 +659,7 @@ func newServer(t *testing.T) *server {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

@@ -24,6 +24,7 @@ import (
 	"colophon/api"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
@@ -190,7 +191,7 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	derived, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", MaxBody: int64(maxBody), MaxLine: maxBody})
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
@@ -36,7 +37,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	config := Config{Host: host, Index: folded, Version: "test"}
 	for _, f := range change {

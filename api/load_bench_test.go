@@ -20,6 +20,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/storage/pebble"
 )
 
@@ -78,7 +79,7 @@ func newLoaded(b *testing.B) *loaded {
 	require.NoError(b, err)
 	_, err = host.Create(b.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(b, err)
-	folded, err := index.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(b, err)

@@ -17,6 +17,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -226,7 +227,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	require.NoError(t, tamper.DeleteEntry(1)) // a ledger opens by its first event and its last
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)
 	require.NoError(t, err)
-	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
@@ -56,7 +57,7 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/storage/memory"
 )
 
@@ -39,7 +40,7 @@ func start(dir string, change ...func(*api.Config)) (*testServer, func(), error)
 	if _, err := host.Create(ctx, ledger.New{Name: ledger.Default, Origin: "ledger.example/default"}); err != nil {
 		return nil, nil, err
 	}
-	folded, err := index.Open(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.Open(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}

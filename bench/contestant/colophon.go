@@ -11,6 +11,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/storage/pebble"
@@ -57,7 +58,7 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 
 // follow opens the index.
 func (n *node) follow(dir string, log *slog.Logger) (err error) {
-	if n.index, err = index.Open(index.Config{Dir: dir, Log: log}); err != nil {
+	if n.index, err = query.Open(index.Config{Dir: dir, Log: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
 	}
 	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.Store()); err != nil {

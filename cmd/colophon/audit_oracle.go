@@ -18,6 +18,7 @@ import (
 	"colophon/internal/server"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/proofs"
 )
 
@@ -50,7 +51,7 @@ func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, sign
 	if o.host, err = ledger.OpenHost(ctx, database, database, func(string) ledger.Config { return ledger.Config{} }); err != nil {
 		return nil, fmt.Errorf("opening the copy of the log: %w", err)
 	}
-	if o.index, err = index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings(), Memory: oracleMemory}); err != nil {
+	if o.index, err = query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings(), Memory: oracleMemory}); err != nil {
 		return nil, errors.Join(err, o.host.Close())
 	}
 	service, err := api.New(api.Config{Host: o.host, Index: o.index, Log: slog.New(slog.DiscardHandler),

@@ -21,6 +21,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/proofs/pack"
 	"colophon/proofs/pack/browser"
 	"colophon/storage/memory"
@@ -34,7 +35,7 @@ func exportedServer(t *testing.T) (url, key string) {
 	require.NoError(t, err)
 	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)
-	folded, err := index.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

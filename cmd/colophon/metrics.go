@@ -17,6 +17,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/query"
 	"colophon/storage"
 )
 
@@ -84,7 +85,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 
 // foldMetrics prints the metrics of a log's first events, with an index in a folder.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
-	folded, err := index.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings()})
+	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings()})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/memory"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/storage"
 )
 
@@ -58,7 +59,7 @@ func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
 	if err != nil {
 		return err
 	}
-	folded, err := index.Open(index.Config{
+	folded, err := query.Open(index.Config{
 		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Anew: o.ledger == "",
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage/pebble"
 )
@@ -107,7 +108,7 @@ func takeIn(b *testing.B, data string, bodies []string) {
 	require.NoError(b, err)
 	l, err := host.Create(ctx, ledger.New{Name: ledger.Default})
 	require.NoError(b, err)
-	folded, err := index.Open(index.Config{Dir: datadir.Index(data), Log: log})
+	folded, err := query.Open(index.Config{Dir: datadir.Index(data), Log: log})
 	require.NoError(b, err)
 	follower, err := folded.Follow(l.Name(), l.Store())
 	require.NoError(b, err)

@@ -14,13 +14,14 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
 
 // freshAnswers is what an index answers that folds the log at once and undisturbed.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
-	fresh, err := index.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.LeastMemory})
+	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.LeastMemory})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/faulty"
 	"colophon/storage/memory"
@@ -43,7 +44,7 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
 		return nil, err
 	}
-	s, err := index.Open(index.Config{Dir: "index", FS: faulty.NewFiles(copied, faults), Log: testLog(), Memory: index.LeastMemory})
+	s, err := query.Open(index.Config{Dir: "index", FS: faulty.NewFiles(copied, faults), Log: testLog(), Memory: index.LeastMemory})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -90,7 +91,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	if err := n.makeDefault(ctx); err != nil {
 		return err
 	}
-	n.Index, err = index.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
+	n.Index, err = query.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
 	return err
 }
 

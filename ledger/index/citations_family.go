@@ -29,8 +29,8 @@ const (
 	chunkSources rowstore.Dimension = 0xa5
 )
 
-// citationsFamily is what sets cite, which sources are registered, and what became stale.
-func citationsFamily() Family {
+// CitationsFamily is what sets cite, which sources are registered, and what became stale.
+func CitationsFamily() Family {
 	const identity = len(rowstore.Identity{})
 	return Family{
 		Rows: map[rowstore.Dimension]int{

@@ -6,8 +6,8 @@ import "colophon/ledger/index/rowstore"
 // value, by the first run that shows it.
 const conditions rowstore.Dimension = 0x83
 
-// effectsFamily is which ipc_ids have which values.
-func effectsFamily() Family {
+// EffectsFamily is which ipc_ids have which values.
+func EffectsFamily() Family {
 	return Family{
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},
 		New: func(f *Fold) Deriver {

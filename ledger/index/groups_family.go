@@ -26,8 +26,8 @@ const (
 	outputLevels rowstore.Dimension = 0x84
 )
 
-// groupsFamily is the groups of runs, their outputs and rankings.
-func groupsFamily() Family {
+// GroupsFamily is the groups of runs, their outputs and rankings.
+func GroupsFamily() Family {
 	var causes []counters.Series
 	for _, cause := range drift.Causes {
 		causes = append(causes, counters.SeriesOf(counters.DriftTotal, string(cause)))

@@ -28,8 +28,8 @@ const (
 	projects rowstore.Dimension = 0xb8
 )
 
-// pathsFamily is what follows for paths, their projects and builds.
-func pathsFamily() Family {
+// PathsFamily is what follows for paths, their projects and builds.
+func PathsFamily() Family {
 	const identity = len(rowstore.Identity{})
 	var categories []counters.Series
 	for _, category := range Categories {

@@ -17,8 +17,8 @@ const (
 	producersMissing rowstore.Dimension = 0x9c
 )
 
-// producersFamily is which of their numbers producers have delivered.
-func producersFamily() Family {
+// ProducersFamily is which of their numbers producers have delivered.
+func ProducersFamily() Family {
 	const identity = len(rowstore.Identity{})
 	return Family{
 		Rows: map[rowstore.Dimension]int{

@@ -21,9 +21,9 @@ const (
 	occurredUntil rowstore.Dimension = 0x91
 )
 
-// recordsFamily is what lists of records are made of: the values that records are found by,
+// RecordsFamily is what lists of records are made of: the values that records are found by,
 // when they occurred, and their states.
-func recordsFamily() Family {
+func RecordsFamily() Family {
 	var states []counters.Series
 	for _, state := range record.States {
 		states = append(states, counters.SeriesOf(counters.StateChangesTotal, string(state)))

@@ -23,8 +23,8 @@ const (
 	withdrawnRuns rowstore.Dimension = 0xab
 )
 
-// rundagsFamily is the run-DAGs of questions and cache keys, and how many failed.
-func rundagsFamily() Family {
+// RundagsFamily is the run-DAGs of questions and cache keys, and how many failed.
+func RundagsFamily() Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series
 	for _, stage := range failureStages {

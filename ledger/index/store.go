@@ -43,7 +43,6 @@ type Store struct {
 // that is damaged beyond opening, is emptied. An error means that the folder holds
 // something else, is in use, or cannot be worked with.
 func Open(c Config) (*Store, error) {
-	c.Families = AllFamilies()
 	internal, err := c.Settings()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -47,7 +48,7 @@ func BenchmarkFold(b *testing.B) {
 	b.SetBytes(int64(bytes))
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := index.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		require.NoError(b, s.Close())

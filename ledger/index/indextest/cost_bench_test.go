@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -98,7 +99,7 @@ func BenchmarkFoldDistinct(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		begin := cpuTime(b)
-		s, err := index.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		cost.cpu -= begin
@@ -117,7 +118,7 @@ func BenchmarkFollowDistinct(b *testing.B) {
 	for b.Loop() {
 		log := newJournal(b, "default")
 		log.forgetful = true
-		s, err := index.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		f := follow(b, s, log)
 		begin := cpuTime(b)

@@ -15,6 +15,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -28,7 +29,7 @@ type tester interface {
 
 func testConfig(files vfs.FS) index.Settings {
 	return index.Settings{
-		Families: index.AllFamilies(),
+		Families: query.Families(),
 		Rows: rowstore.Config{
 			Files: files, Dir: "index", Layout: index.Layout, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
 			Log: slog.New(slog.DiscardHandler), Exit: os.Exit,

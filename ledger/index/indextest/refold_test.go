@@ -14,6 +14,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble/pebbletest"
@@ -24,7 +25,7 @@ import (
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
-		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(index.AllFamilies())[d])...)
+		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(query.Families())[d])...)
 		require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	}
 	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
@@ -140,7 +141,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.Key(nil, index.Postings), make([]byte, index.SchemaOf(index.AllFamilies())[index.Postings])...)
+	row := append(testKeys.Key(nil, index.Postings), make([]byte, index.SchemaOf(query.Families())[index.Postings])...)
 	require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 

@@ -17,6 +17,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -165,7 +166,7 @@ func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
 func (s *longSide) open(t *testing.T, cached bool) {
 	t.Helper()
 	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
-	folded, err := index.Config{Dir: filepath.Join(s.dir, "index"), Log: log.Logger}.Settings()
+	folded, err := index.Config{Dir: filepath.Join(s.dir, "index"), Families: query.Families(), Log: log.Logger}.Settings()
 	require.NoError(t, err)
 	if !cached {
 		log.CacheBytes, log.MemTableBytes, folded.Rows.CacheBytes = 1, 64<<10, 1

@@ -20,6 +20,7 @@ import (
 	"colophon/internal/enginelog"
 	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/query"
 )
 
 // filled is an index of a log, closed.
@@ -37,12 +38,12 @@ func TestOpenOnDisk(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 10)...)
 	for range 2 {
-		s, err := index.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		s, err := query.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
-		_, err = index.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		_, err = query.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 		require.Error(t, err, "it is in use")
 		require.NoError(t, s.Close())
 	}
