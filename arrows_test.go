@@ -66,6 +66,7 @@ var arrows = map[string][]string{
 	"ledger/index/indextest":             {},
 	"ledger/index/rowstore/rowstoretest": {"ledger/index/rowstore"},
 	"ledger/query":                       {"ledger/index"},
+	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "proofs", "proofs/pack"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

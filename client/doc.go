@@ -32,7 +32,8 @@
 // # Many records
 //
 // [RecordsService.Batch] takes a sequence of records and returns a sequence of results. It streams both ways,
-// bounds its memory, and continues after a failed connection.
+// bounds its memory, and continues after a failed connection. Lines that are JSON already go out as they are, as
+// Text of a [Line].
 //
 // # Lists and streams
 //

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -22,7 +22,7 @@ type cursorTrail struct {
 // follow sets the parameter name of a query to the cursor of the next page.
 func (t *cursorTrail) follow(query url.Values, name, cursor string) error {
 	if cursor == t.mark {
-		return fmt.Errorf("%w: its pages lead round in a circle", errAnswer)
+		return errors.New("the answer is malformed: its pages lead round in a circle")
 	}
 	if t.steps++; t.steps >= t.distance {
 		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
@@ -99,4 +99,21 @@ func (d *driftCommand) connect() (err error) {
 		d.server, err = d.from.Connect(d.Console)
 	}
 	return err
+}
+
+// hash is a hash as a cell: without --full by its first digits, enough to tell it
+// from others by eye.
+func (d *driftCommand) hash(hash string) string {
+	const digits = 12
+	if d.full || len(hash) <= digits {
+		return cli.Plain(hash)
+	}
+	return cli.Plain(hash[:digits]) + "…"
+}
+
+func (d *driftCommand) hashOr(hash *string) string {
+	if hash == nil {
+		return cli.None
+	}
+	return d.hash(*hash)
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"colophon/client"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/export"
 	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs/pack"
@@ -16,17 +19,14 @@ import (
 // exportCommand makes audit packs.
 type exportCommand struct {
 	*cli.Console
-	from           remote.Options
-	ledger         string
-	file           string
-	withoutContent bool
-	maxRecords     int
-	maxContent     cli.Size
-	chosen         recordChoice
+	server  remote.Options
+	file    string
+	options export.Options
+	chosen  recordChoice
 }
 
 func newExport(c *cli.Console) *cobra.Command {
-	e := &exportCommand{Console: c, maxContent: 64 << 20}
+	e := &exportCommand{Console: c, options: export.Options{MaxContent: 64 << 20}}
 	command := &cobra.Command{
 		Use:   "export --pack FILE [SEQ...]",
 		Short: "Write records and their proofs into one page that verifies itself",
@@ -44,12 +44,12 @@ proved at one tree size.`,
 		RunE: func(command *cobra.Command, args []string) error { return e.run(command, args) },
 	}
 	flags := command.Flags()
-	e.from.Bind(c, flags)
-	flags.StringVar(&e.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	e.server.Bind(c, flags)
+	flags.StringVar(&e.options.Ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&e.file, "pack", "", "`file` to write; one of that name is replaced")
-	flags.BoolVar(&e.withoutContent, "without-content", false, "leave out content: events and proofs alone")
-	flags.IntVar(&e.maxRecords, "max-records", 1000, "largest `number` of records")
-	flags.TextVar(&e.maxContent, "max-content", e.maxContent, "largest `size` of all content")
+	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content: events and proofs alone")
+	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "largest `number` of records")
+	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "largest `size` of all content")
 	e.chosen.bind(flags)
 	return command
 }
@@ -59,20 +59,11 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := e.from.Connect(e.Console, client.WithMaxAnswer(max(64<<20, int64(e.maxContent))))
+	server, err := e.server.Connect(e.Console, client.WithMaxAnswer(max(64<<20, int64(e.options.MaxContent))))
 	if err != nil {
 		return err
 	}
-	x := &exporter{exportCommand: e, ctx: command.Context(), server: server, records: server.Ledger(e.ledger).Records,
-		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
-	if e.withoutContent {
-		x.state = pack.ContentLeftOut
-	}
-	seqs, err = x.choose(seqs, filter)
-	if err != nil {
-		return err
-	}
-	p, report, err := x.pack(seqs)
+	p, report, err := export.Make(command.Context(), e.Console, server, e.options, seqs, filter)
 	if err != nil {
 		return err
 	}
@@ -84,6 +75,17 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 		return err
 	}
 	return e.conclude(p, report)
+}
+
+// choice reads which records are meant: their numbers, or filters of the server's lists.
+func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
+	switch {
+	case e.file == "":
+		return nil, nil, errors.New("name the file to write with --pack")
+	case e.options.MaxRecords < 1:
+		return nil, nil, errors.New("--max-records must be at least 1")
+	}
+	return e.chosen.read(flags, args)
 }
 
 // write writes the page, unless nobody could verify it here.

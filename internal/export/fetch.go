@@ -1,4 +1,5 @@
-package main
+// Package export makes audit packs of the records of a server.
+package export
 
 import (
 	"context"
@@ -19,12 +20,39 @@ import (
 	"colophon/proofs/pack"
 )
 
-// exporter fetches what goes into an audit pack.
+// Options say what goes into a pack.
+type Options struct {
+	Ledger         string
+	WithoutContent bool // events and proofs alone
+	MaxRecords     int
+	MaxContent     cli.Size // of all content; the client's bound of an answer has to be as large
+}
+
+// Make fetches records and their proofs, all at one tree size, and puts them together. The records are those of seqs
+// or, if filter is not nil, all that pass every filter, by the parameters of GET /records; the events that erased
+// content of theirs are added. The pack is verified with the keys that the server names: what does not verify is an
+// error. Errors are those that end a command.
+func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
+	x := &exporter{Options: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
+		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
+	if o.WithoutContent {
+		x.state = pack.ContentLeftOut
+	}
+	seqs, err := x.choose(seqs, filter)
+	if err != nil {
+		return nil, pack.Report{}, err
+	}
+	x.progress = cli.NewProgress(c, int64(2*len(seqs)), "exporting")
+	defer x.progress.Finish()
+	return x.pack(seqs)
+}
+
+// exporter fetches what goes into one audit pack.
 type exporter struct {
-	*exportCommand
+	Options
 	ctx      context.Context
 	server   *remote.Server
-	records  *client.RecordsService
+	ledger   *client.Ledger
 	redacted map[uint64]*uint64 // by which event, of those that are
 	contents map[string][]byte  // by digest
 	bytes    uint64             // of them
@@ -32,11 +60,43 @@ type exporter struct {
 	progress *cli.Progress
 }
 
-// pack makes the pack of some records, and verifies it with the keys that the server
-// names: what does not verify, nobody should be given.
+// choose returns the numbers of the records that are meant, in ascending order.
+func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, err error) {
+	if filter != nil {
+		if seqs, err = x.list(filter); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(seqs)
+	seqs = slices.Compact(seqs)
+	switch {
+	case len(seqs) == 0:
+		return nil, cli.Exitf(cli.ExitFailed, "no record fits")
+	case len(seqs) > x.MaxRecords:
+		return nil, x.tooMany()
+	}
+	return seqs, nil
+}
+
+func (x *exporter) tooMany() error {
+	return cli.Exitf(cli.ExitFailed, "more than %d records are meant: choose fewer, or raise --max-records", x.MaxRecords)
+}
+
+// list asks for the records that pass a filter, until there are too many.
+func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
+	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
+		if err != nil {
+			return nil, x.server.Exit(err)
+		}
+		if seqs = append(seqs, row.Seq); len(seqs) > x.MaxRecords {
+			return nil, x.tooMany()
+		}
+	}
+	return seqs, nil
+}
+
+// pack makes the pack of some records, and verifies it.
 func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
-	x.progress = cli.NewProgress(x.Console, int64(2*len(seqs)), "exporting")
-	defer x.progress.Finish()
 	all, needed := slices.Clone(seqs), make(map[string][]byte)
 	for _, seq := range seqs {
 		digests, err := x.record(seq)
@@ -74,7 +134,7 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 // record fetches the content of a record, and gives the digests of it; none where it is
 // erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
-	row, err := x.records.Get(x.ctx, seq, nil)
+	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
 	if err != nil {
 		return nil, x.server.Exit(err)
 	}
@@ -109,14 +169,14 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	if _, found := x.contents[named.SHA256]; found {
 		return nil
 	}
-	if x.bytes += named.Size; x.bytes > uint64(x.maxContent) || named.Size > uint64(x.maxContent) {
-		most, err := x.maxContent.MarshalText()
+	if x.bytes += named.Size; x.bytes > uint64(x.MaxContent) || named.Size > uint64(x.MaxContent) {
+		most, err := x.MaxContent.MarshalText()
 		if err != nil {
 			return err
 		}
 		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: choose fewer records, leave it out with --without-content, or raise --max-content", most)
 	}
-	content, err := x.records.Content(x.ctx, seq, name)
+	content, err := x.ledger.Records.Content(x.ctx, seq, name)
 	if err != nil {
 		return x.server.Exit(err)
 	}
@@ -130,12 +190,11 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 // prove fetches the receipts of events, all at the tree size of now, and puts the pack
 // together.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
-	of := x.server.Ledger(x.ledger)
-	history, err := of.Log.Keys(x.ctx)
+	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {
 		return nil, x.server.Exit(err)
 	}
-	now, err := of.Describe(x.ctx)
+	now, err := x.ledger.Describe(x.ctx)
 	if err != nil {
 		return nil, x.server.Exit(err)
 	}
@@ -160,7 +219,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 
 // receipt fetches the receipt of an event in the tree of a size.
 func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
-	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", ledgerPath(x.ledger), seq, size)
+	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.ledger.Path(), seq, size)
 	answer, err := x.server.Do(x.ctx, client.Request{Path: path})
 	if err != nil {
 		return nil, x.server.Exit(err)
@@ -169,8 +228,8 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	if err == nil && r.Proof == nil {
 		err = proofs.ErrNoProof
 	}
-	if err == nil && (r.Seq != seq || r.Ledger != x.ledger) {
-		err = fmt.Errorf("%w: it is of event %d of ledger %.100q", errAnswer, r.Seq, r.Ledger)
+	if err == nil && (r.Seq != seq || r.Ledger != x.ledger.Name()) {
+		err = fmt.Errorf("the answer is malformed: it is of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)
