@@ -12,6 +12,7 @@ LISTEN       = 127.0.0.1:8080
 # make release PLATFORMS=linux/amd64
 PLATFORMS    = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+RAPIDOC     := 9.3.8
 GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 # Left out everywhere: conversions of integers (G115: lengths and sequence numbers, far
 # below 2^63; what comes from outside is bounded where it is parsed), files named by
@@ -22,7 +23,7 @@ GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclu
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults lint security bench growth e2e interop release
+.PHONY: help run build test race fuzz hostile faults lint security bench growth e2e interop rapidoc release
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +82,11 @@ interop: ## Have other people's tools mirror, check and watch a server (with Nod
 	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi
 	$(GO) -C e2e/interop vet ./...
 	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
+
+rapidoc: ## Renew RapiDoc, which draws /docs, from npm (RAPIDOC is its version)
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
+	npm pack --silent --pack-destination "$$scratch" rapidoc@$(RAPIDOC) && tar xzf "$$scratch/rapidoc-$(RAPIDOC).tgz" -C "$$scratch" && \
+	cp "$$scratch/package/LICENSE.txt" "$$scratch/package/dist/rapidoc-min.js" "$$scratch/package/dist/rapidoc-min.js.LICENSE.txt" api/reference/rapidoc
 
 release: export CGO_ENABLED = 0
 release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, checksums

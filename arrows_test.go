@@ -55,7 +55,7 @@ var arrows = map[string][]string{
 	"ledger/index/counters":              {"ledger/event", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index":                       {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
-	"api":                                {"", "api/access", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
+	"api":                                {"", "api/access", "api/reference", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
 	"api/access":                         {"internal/safefile", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
@@ -67,6 +67,7 @@ var arrows = map[string][]string{
 	"ledger/index/rowstore/rowstoretest": {"ledger/index/rowstore"},
 	"ledger/query":                       {"ledger/index"},
 	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "proofs", "proofs/pack"},
+	"api/reference":                      {""},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -219,7 +219,8 @@ func TestReadsOfWhatWasWritten(t *testing.T) {
 		return path
 	}
 	for _, k := range []call{
-		{route: "/v1/ledgers"}, {route: "/docs"}, {route: "/openapi.yaml"}, {route: "/healthz"}, {route: "/readyz"},
+		{route: "/v1/ledgers"}, {route: "/docs"}, {route: "/docs/{file}", path: map[string]string{"file": "openapi.json"}},
+		{route: "/docs/{file}", path: map[string]string{"file": "rapidoc-min.js"}}, {route: "/openapi.yaml"}, {route: "/healthz"}, {route: "/readyz"},
 		{route: "/version"}, {route: "/metrics"},
 		{route: l, path: in()},
 		{route: l + "/stats", path: in()},

@@ -1,117 +1,106 @@
-package api
+package api_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"colophon"
+	"colophon/proofs/pack/browser"
 )
 
-func TestDocsShowTheWholeContract(t *testing.T) {
-	html, err := renderDocs()
-	require.NoError(t, err)
-	page := string(html)
-	c, err := parseContract(colophon.OpenAPI)
-	require.NoError(t, err)
-	operations := 0
-	for _, path := range c.Paths {
-		for _, o := range path.value.operations() {
-			require.Contains(t, page, `<section class="operation" id="`+o.OperationID+`">`)
-			require.Contains(t, page, `</span>`+path.name+`</div>`)
-			operations++
+func docsFile(name string) call {
+	return call{method: http.MethodGet, route: "/docs/{file}", path: map[string]string{"file": name}}
+}
+
+// samples returns the commands that the page at /docs shows, by "METHOD path".
+func samples(t *testing.T, s *server) map[string]string {
+	t.Helper()
+	var c struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	s.do(t, docsFile("openapi.json"), http.StatusOK).decode(t, &c)
+	found := make(map[string]string)
+	for path, item := range c.Paths {
+		for method, raw := range item {
+			var o struct {
+				Samples []struct{ Source string } `json:"x-codeSamples"`
+			}
+			if method != "parameters" {
+				require.NoError(t, json.Unmarshal(raw, &o))
+				found[strings.ToUpper(method)+" "+path] = o.Samples[0].Source
+			}
 		}
 	}
-	require.Equal(t, operations, strings.Count(page, "curl -sS"))
-	require.NotRegexp(t, `curl -sS[^\n]*=(&amp;|&#39;)`, page, "a parameter without an example")
-	require.Equal(t, operations, strings.Count(page, `<section class="operation"`))
-	for _, s := range c.Components.Schemas {
-		require.Contains(t, page, `id="schema-`+s.name+`"`)
-	}
+	return found
 }
 
-// What cannot be undone is marked beside its command, and the command to erase many
-// records only says what it would do.
-func TestDocsWarn(t *testing.T) {
-	html, err := renderDocs()
-	require.NoError(t, err)
-	var marked []string
-	for _, section := range strings.Split(string(html), `<section class="operation" id="`)[1:] {
-		id, rest, _ := strings.Cut(section, `"`)
-		_, try, _ := strings.Cut(rest, "<h4>Try it</h4>")
-		try, _, _ = strings.Cut(try, "<h4>Responses</h4>")
-		if strings.Contains(try, `<p class="warning">`) {
-			marked = append(marked, id)
+// The queries on the page at /docs can be pasted: they go to the server that was asked
+// for the page, and are answered by the ledgers of the examples.
+func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
+	query := regexp.MustCompile(`^curl -sS '([^']*)'$`)
+	ledgers := map[string]*server{"/drift/": generated(t), "/run-dags/": answered(t), "/citation-sets": cited(t)}
+	pasted := 0
+	for place, s := range ledgers {
+		head := map[string]string{"/drift/": "7", "/run-dags/": "5", "/citation-sets": "4"}[place]
+		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // the index has it all
+		for _, command := range samples(t, s) {
+			m := query.FindStringSubmatch(command)
+			if m == nil {
+				continue
+			}
+			require.True(t, strings.HasPrefix(m[1], s.url+"/"), m[1])
+			at, err := url.Parse(m[1])
+			require.NoError(t, err)
+			if !strings.HasPrefix(at.Path, "/v1/ledgers/default"+place) {
+				continue
+			}
+			response, err := s.client.Get(m[1])
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusOK, response.StatusCode, m[1])
+			pasted++
 		}
-		if id == "postRedactions" {
-			require.Contains(t, try, "&#34;dry_run&#34;: true")
-			require.NotContains(t, try, "&#34;dry_run&#34;: false")
-		}
 	}
-	require.ElementsMatch(t, []string{"deleteContent", "postRedactions", "freezeLedger", "putVisibility", "changeKeys"}, marked)
+	require.Greater(t, pasted, 12)
 }
 
-func TestDocsAreOnePageInThemselves(t *testing.T) {
-	page, err := renderDocs()
-	require.NoError(t, err)
-	ids := make(map[string]bool)
-	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllSubmatch(page, -1) {
-		require.False(t, ids[string(m[1])], "two elements have the id %s", m[1])
-		ids[string(m[1])] = true
+// In a browser the page shows every operation with its command, under an address of its
+// own, and asks for nothing but its own files.
+func TestDocsInABrowser(t *testing.T) {
+	p := browser.Start(t).NewPage(t)
+	s := newServer(t)
+	all := samples(t, s)
+	p.Visit(t, s.url+"/docs#put-/v1/ledgers/-ledger-/sources/-source_id-")
+	shown := make(map[string]string)
+	// RapiDoc draws in the background.
+	p.Eval(t, fmt.Sprintf(`new Promise((done) => {
+		const look = () => {
+			const operations = [...document.querySelector("rapi-doc").shadowRoot?.querySelectorAll(".section-endpoint[id], .observe-me[id]") ?? []];
+			const shown = operations.filter((e) => e.innerText.includes("curl "));
+			shown.length >= %d ? done(Object.fromEntries(shown.map((e) => [e.id, e.innerText]))) : setTimeout(look, 50);
+		};
+		look();
+	})`, len(all)), &shown)
+	for name, command := range all {
+		method, path, _ := strings.Cut(name, " ")
+		id := strings.ToLower(method) + "-" + strings.NewReplacer("{", "-", "}", "-").Replace(path)
+		require.Contains(t, shown[id], strings.SplitN(command, "\n", 2)[0], name)
 	}
-	links := regexp.MustCompile(`href="([^"]*)"`).FindAllSubmatch(page, -1)
-	require.NotEmpty(t, links)
-	for _, m := range links {
-		if anchor, inside := strings.CutPrefix(string(m[1]), "#"); inside {
-			require.True(t, ids[anchor], "nothing has the id %s", anchor)
-			continue
-		}
-		require.Equal(t, "/openapi.yaml", string(m[1]))
-	}
-	require.NotRegexp(t, `(?i)<script|<link|<img|<iframe|\son[a-z]+=|url\(|@import|ZgotmplZ`, string(page))
+	notes := p.Notes()
+	notes.Requests = slices.DeleteFunc(notes.Requests, func(address string) bool { return strings.HasPrefix(address, "data:") })
+	slices.Sort(notes.Requests)
+	require.Equal(t, []string{s.url + "/docs", s.url + "/docs/openapi.json", s.url + "/docs/rapidoc-min.js", s.url + "/docs/theme.js"}, notes.Requests)
+	require.Empty(t, notes.Errors)
+	require.Empty(t, notes.Dialogs)
 }
 
-func TestDocsAreForTheServerThatWasAsked(t *testing.T) {
-	c, err := parseContract(colophon.OpenAPI)
-	require.NoError(t, err)
-	require.Equal(t, documentedAddress, c.Servers[0].URL)
-	page := []byte("curl -sS '" + documentedAddress + "/stats'")
-	for host, want := range map[string]string{
-		"ledger.example:8443": "http://ledger.example:8443", "[::1]:80": "http://[::1]:80",
-		"": documentedAddress, "a'$(b)": documentedAddress, "<b>": documentedAddress,
-	} {
-		r := &http.Request{Host: host, Header: http.Header{}}
-		require.Equal(t, "curl -sS '"+want+"/stats'", string(docsFor(page, r)))
-	}
-	r := &http.Request{Host: "a", Header: http.Header{"X-Forwarded-Proto": {"https"}}}
-	require.Equal(t, "curl -sS 'https://a/stats'", string(docsFor(page, r)))
-}
-
-func TestMarkdown(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                        "",
-		"a\nb\n\nc\n":             "<p>a\nb</p><p>c</p>",
-		"- a\n- b\n  c":           "<ul><li>a</li><li>b\n  c</li></ul>",
-		"`x` and **y**":           "<p><code>x</code> and <strong>y</strong></p>",
-		"<b> & `<i>`":             "<p>&lt;b&gt; &amp; <code>&lt;i&gt;</code></p>",
-		"* not a list, 2 * 3 `*`": "<p>* not a list, 2 * 3 <code>*</code></p>",
-	} {
-		require.Equal(t, want, string(markdown(text)))
-	}
-}
-
-func TestBrokenContractsAreNamed(t *testing.T) {
-	for text, want := range map[string]string{
-		"":          "0 documents",
-		"info: [":   "yaml",
-		"paths: []": "not a mapping",
-		"info: {}":  "no servers",
-		"a: {$ref: '#/components/parameters/None'}": "nothing is at #/components/parameters/None",
-	} {
-		_, err := parseContract([]byte(text))
-		require.ErrorContains(t, err, want, "%q", text)
-	}
+func TestDocsHaveNoOtherFiles(t *testing.T) {
+	newServer(t).send(t, docsFile("index.html"), http.StatusNotFound)
 }

@@ -44,6 +44,7 @@ func expectedOfServer() []expectation {
 		{"GET /version", nothing, 200, "/version", ""},
 		{"GET /openapi.yaml", nothing, 200, "/openapi.yaml", ""},
 		{"GET /docs", nothing, 200, "/docs", ""},
+		{"GET /docs/{file}", nothing, 200, "/docs/openapi.json", ""},
 		{"GET /metrics", "metrics" + onAll, 200, "/metrics", ""},
 		{"POST /v1/snapshots", "admin" + onAll, 409, "/v1/snapshots", ""},
 		{"POST /v1/compute/{kind}", "write or read" + onAnyLedger, 200, "/v1/compute/ipc_record", ipcBody("", "o")},

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon"
+	"colophon/api/reference"
 )
 
 // hexHash is a hash that is written in hexadecimal.
@@ -71,16 +72,27 @@ func (s *Server) openAPI(c echo.Context) error {
 	return sendShared(c, "application/yaml", colophon.OpenAPI)
 }
 
-// docsPage answers the contract for people, with commands for this server.
+// docsPage answers the contract for people.
 func (s *Server) docsPage(c echo.Context) error {
-	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-	docs, err := s.docs()
-	if err != nil {
-		return err
-	}
-	page := docsFor(docs, c.Request())
-	if s.config.Access.Required() {
-		page = withToken(page)
-	}
-	return sendText(c, http.StatusOK, echo.MIMETextHTMLCharsetUTF8, page)
+	c.Response().Header().Set("Content-Security-Policy", reference.Policy)
+	return sendShared(c, echo.MIMETextHTMLCharsetUTF8, reference.Page)
 }
+
+// docsFile answers a file that the page at /docs loads.
+func (s *Server) docsFile(c echo.Context) error {
+	switch c.Param("file") {
+	case "rapidoc-min.js":
+		return sendShared(c, javaScript, reference.Script)
+	case "theme.js":
+		return sendShared(c, javaScript, reference.Theme)
+	case "openapi.json":
+		contract, err := reference.Contract(c.Request(), s.config.Access.Required())
+		if err != nil {
+			return err
+		}
+		return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, contract)
+	}
+	return echo.ErrNotFound
+}
+
+const javaScript = "text/javascript; charset=utf-8"

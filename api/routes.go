@@ -38,6 +38,7 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/version", nothing, s.version},
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
+		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
 		{http.MethodPost, "/v1/snapshots", needs{on: allLedgers, any: access.Admin}, s.snapshot},
 		{http.MethodPost, "/v1/compute/:kind", needs{on: anyLedger, any: access.Write | access.Read}, s.compute},
 	}

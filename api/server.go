@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -96,7 +95,6 @@ type Server struct {
 	echo   *echo.Echo
 	// origins refuses what a web page of another origin makes a browser send.
 	origins *http.CrossOriginProtection
-	docs    func() ([]byte, error) // the page at /docs, rendered when it is first asked for
 	// everybody is who makes a request where nobody is asked: he may do all.
 	everybody *access.Identity
 	totals    effectTotals
@@ -114,7 +112,6 @@ func New(config Config) (*Server, error) {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	s.everybody = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
 	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)
-	s.docs = sync.OnceValues(renderDocs)
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
 	}

@@ -302,16 +302,3 @@ func TestVerbsOnAFrozenLedger(t *testing.T) {
 	s.do(http.MethodDelete, "/sources/x", "").problem(http.StatusForbidden)
 	require.EqualValues(t, 4, s.size())
 }
-
-// The commands on the page at /docs put and delete though they bring a body.
-func TestDocsNameTheMethodsOfVerbs(t *testing.T) {
-	page, err := renderDocs()
-	require.NoError(t, err)
-	for _, command := range []string{
-		"curl -sS &#39;http://127.0.0.1:8080/v1/ledgers/default/records/1/state&#39; \\",
-		"curl -sS -X PUT &#39;http://127.0.0.1:8080/v1/ledgers/default/sources/harbour-records&#39; \\",
-		"curl -sS -X DELETE &#39;http://127.0.0.1:8080/v1/ledgers/default/sources/harbour-records&#39; \\",
-	} {
-		require.Contains(t, string(page), command)
-	}
-}

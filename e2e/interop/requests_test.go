@@ -81,6 +81,7 @@ var reads = []request{
 	{route: "GET /readyz", path: "/readyz", status: 200},
 	{route: "GET /version", path: "/version", status: 200},
 	{route: "GET /docs", path: "/docs", status: 200},
+	{route: "GET /docs/{file}", path: "/docs/openapi.json", status: 200},
 	{route: "GET /metrics", path: "/metrics", status: 200},
 	{route: "GET /v1/ledgers", path: "/v1/ledgers", status: 200},
 	{route: "GET " + ofLedger, path: "~", status: 200},

@@ -79,12 +79,18 @@ func (p *Page) Do(t testing.TB, method string, params map[string]any) {
 // Open opens a file and waits until it is loaded.
 func (p *Page) Open(t testing.TB, file string) {
 	t.Helper()
+	p.Visit(t, "file://"+file)
+}
+
+// Visit opens an address and waits until the page is loaded.
+func (p *Page) Visit(t testing.TB, address string) {
+	t.Helper()
 	select {
 	case <-p.loaded: // of what was there before
 	default:
 	}
 	var answer struct{ ErrorText string }
-	require.NoError(t, p.browser.ask(p.session, "Page.navigate", map[string]any{"url": "file://" + file}, &answer))
+	require.NoError(t, p.browser.ask(p.session, "Page.navigate", map[string]any{"url": address}, &answer))
 	require.Empty(t, answer.ErrorText)
 	select {
 	case <-p.loaded:

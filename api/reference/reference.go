@@ -1,0 +1,59 @@
+// Package reference is the page at /docs: RapiDoc over openapi.yaml, with a command to
+// paste in every operation. Everything is embedded; the page asks no other server.
+package reference
+
+import (
+	"bytes"
+	_ "embed"
+	"net/http"
+	"regexp"
+	"sync"
+
+	"colophon"
+)
+
+// Page is the page at /docs.
+//
+//go:embed index.html
+var Page []byte
+
+// Policy is the Content-Security-Policy of Page. RapiDoc sets styles in place.
+const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Script is RapiDoc, as its project publishes it. `make rapidoc` renews it.
+//
+//go:embed rapidoc/rapidoc-min.js
+var Script []byte
+
+// Theme is the script that makes Page as light or dark as the browser.
+//
+//go:embed theme.js
+var Theme []byte
+
+var contract = sync.OnceValues(func() ([]byte, error) { return withSamples(colophon.OpenAPI) })
+
+// documentedServer is the contract's first server, which the commands address.
+const documentedServer = "http://127.0.0.1:8080"
+
+// hostForm is what a Host header may be to stand in a command that people paste.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
+
+// Contract returns openapi.yaml as JSON. Its commands address the server that r was sent
+// to, and send the token in $COLOPHON_TOKEN if token is set.
+func Contract(r *http.Request, token bool) ([]byte, error) {
+	text, err := contract()
+	if err != nil {
+		return nil, err
+	}
+	if hostForm.MatchString(r.Host) {
+		scheme := "http://"
+		if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+			scheme = "https://"
+		}
+		text = bytes.ReplaceAll(text, []byte(documentedServer), []byte(scheme+r.Host))
+	}
+	if token {
+		text = bytes.ReplaceAll(text, []byte("curl -sS "), []byte(`curl -sS -H \"Authorization: Bearer $COLOPHON_TOKEN\" `))
+	}
+	return text, nil
+}
