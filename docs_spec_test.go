@@ -467,7 +467,8 @@ func exampleIdempotency(e *example) {
 	require.Equal(e.t, sha256Hex([]byte("key\x00"+e.text("header"))), e.value("header_key"))
 	e.computed("run_key", post())
 	require.Equal(e.t, sha256Hex([]byte("run_id\x00ipc_record\x00"+e.text("run_id"))), e.value("run_key"))
-	e.computed("digest", sha256Hex([]byte(canonicalForm(e.t, e.value("record"), pyjson.Compact))))
+	require.Equal(e.t, sha256Hex([]byte(e.value("normalised"))), e.value("digest"))
+	e.computed("digest", e.post(record.IPCRecord, e.value("record")).Record.Digest)
 	ipc := e.all["event"].value("record")
 	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.Compact))), e.post(record.IPCRecord, ipc).Record.Digest)
 }

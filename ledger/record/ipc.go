@@ -89,10 +89,14 @@ func (p *ipc) decodeTemperature(o object) {
 
 // decodeSeed takes the record's seed or, when it has none, the payload's.
 func (p *ipc) decodeSeed(o object) {
+	payload := o.member("payload")
 	if p.Seed = o.integer(p.r, "seed", false); p.Seed != nil || o.member("seed").Given() {
+		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
+			p.r.implied = "seed"
+		}
 		return
 	}
-	if payload := o.member("payload"); payload.Kind() == pyjson.Object {
+	if payload.Kind() == pyjson.Object {
 		inner := object{o.d, payload, o.at("payload")}
 		if string(o.text("payload_schema", maxName)) == rules.AxisPayload {
 			p.Seed = inner.axisSeed(p.r)
@@ -102,14 +106,15 @@ func (p *ipc) decodeSeed(o object) {
 	}
 }
 
-// PayloadSeed is the seed that a record takes from its payload, in decimal; nil if the
-// payload has none. schema is the record's payload_schema.
-func PayloadSeed(payload pyjson.Value, schema string) []byte {
-	inner, r := object{new(decoder), payload, ""}, new(Record)
-	if schema == rules.AxisPayload {
-		return inner.axisSeed(r)
+// AppendPayloadSeed appends the seed that a record takes from its payload, in decimal;
+// nothing if the payload has none. schema is the record's payload_schema.
+func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
+	seed := payload.Member("seed")
+	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
+		return append(dst, object{new(decoder), payload, ""}.axisSeed(new(Record))...)
 	}
-	return inner.integer(r, "seed", false)
+	dst, _ = seed.AppendInteger(dst)
+	return dst
 }
 
 func (p *ipc) decodeEnvironment(o object) {

@@ -11,7 +11,7 @@ func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
 	p := &PathFields{Project: o.requiredText("project", maxName), Build: o.text("build", maxName)}
-	r.fields = p
+	r.fields, r.implied = p, "hash_version"
 	o.constant("hash_version", rules.FingerprintVersion)
 	p.Passages = o.route("route")
 	claimed, digits := o.pathID("path_id")

@@ -68,13 +68,14 @@ type Content struct {
 type Record struct {
 	Kind  Kind
 	RunID string // empty when the record has none
-	// Digest is the SHA-256 of the whole record in compact canonical JSON; two
-	// records are the same record when kind and digest agree (2.7).
+	// Digest is the SHA-256 of the normalised record (docs/spec, "Record digest"). Two
+	// records are the same if kind and digest agree.
 	Digest   Hash
 	Checks   []Check
 	Contents []Content
 
 	pointer string // where the record stands in the request
+	implied string // a member that the normalised record leaves out; empty for none
 	// checksJSON and hashesJSON are Checks and effective hashes as the event has them.
 	checksJSON, hashesJSON []byte
 
@@ -213,7 +214,8 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	if d.failed() {
 		return d.err()
 	}
-	r.Digest = r.jsonHash(v)
+	r.scratch = r.appendNormalised(slices.Grow(r.scratch[:0], len(v.Raw())), v, true)
+	r.Digest = sha256.Sum256(r.scratch)
 	r.serialise()
 	return nil
 }
@@ -226,6 +228,48 @@ func (r *Record) decodeCommon(o object) {
 	c.Timestamp = o.timestamp("timestamp")
 	c.Labels = o.labels("labels")
 	c.Producer = o.producer(r, "producer")
+}
+
+// appendNormalised appends the normalised record, or an object in it whose members are
+// the record's own.
+func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	for name, value := range v.Sorted() {
+		text := name.Text()
+		if !value.Given() || whole && string(text) == r.implied {
+			continue
+		}
+		before := len(dst)
+		if before > start {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), text...), '"', ':') // a known name: none needs escapes
+		if !whole {
+			dst = value.AppendCanonical(dst, pyjson.Compact)
+			continue
+		}
+		switch string(text) {
+		case "temperature":
+			dst = append(dst, r.ipc.Temperature...)
+		case "environment", "cache_dimensions":
+			if dst = r.appendNormalised(dst, value, false); dst[len(dst)-2] == '{' {
+				dst = dst[:before]
+			}
+		case "citations":
+			dst = append(dst, '[')
+			for citation := range value.Elements() {
+				if dst[len(dst)-1] != '[' {
+					dst = append(dst, ',')
+				}
+				dst = r.appendNormalised(dst, citation, false)
+			}
+			dst = append(dst, ']')
+		default:
+			dst = value.AppendCanonical(dst, pyjson.Compact)
+		}
+	}
+	return append(dst, '}')
 }
 
 // jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.

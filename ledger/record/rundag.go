@@ -206,6 +206,9 @@ func (g *runDAG) questionHash(o object) []byte {
 		o.d.invalid(o.at("question_mode"), `must be "equivalence_class" or "strict"`)
 	}
 	question, given := o.wtf("question")
+	if !given || string(mode) == "equivalence_class" {
+		g.r.implied = "question_mode"
+	}
 	if !given {
 		return nil
 	}

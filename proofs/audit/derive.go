@@ -20,28 +20,17 @@ import (
 // compares what is made of them with the events. One goroutine uses it at a time.
 type Deriver struct {
 	// Derived counts records that came out as their events say. Confirmed counts those
-	// of them which have the digest that the event says. An event does not tell what was
-	// posted as null and what was left out: the ways of others were too many to try.
-	// Unknown counts those whose cache key and digest could not be compared: both cover words
-	// that the event had to leave out.
+	// of them which have the digest that the event says. Unknown counts the others, whose
+	// cache key and digest could not be compared: both cover words that the event had to
+	// leave out.
 	Derived, Confirmed, Unknown uint64
 
 	event, again pyjson.Document
-	posted       []byte           // scratch
-	known        []map[string]int // ways that were right lately, by the names of choices
-	allowance    int              // bytes that may yet be hashed to find the way of a record
+	posted       []byte // scratch
 }
 
-// Bounds of the search for the way in which a record was posted.
-const (
-	firstAllowance = 256 << 20 // bytes hashed: all ways of one record that has few members
-	moreAllowance  = 8         // times the size of each record
-	mostWays       = 1 << 20
-	knownWays      = 8
-)
-
 // NewDeriver is a Deriver that has seen nothing yet.
-func NewDeriver() *Deriver { return &Deriver{allowance: firstAllowance} }
+func NewDeriver() *Deriver { return new(Deriver) }
 
 // Check checks the event at seq, which a walk has found good. The error is a *Damage
 // where the event is not what its record makes, or what content gives where it fails.
@@ -61,7 +50,7 @@ func (d *Deriver) Check(seq uint64, body []byte, content func(name string, diges
 	if p.content, err = readContent(p.record.Member("content"), content); err != nil {
 		return err
 	}
-	if err := p.read(); err != nil {
+	if d.posted, err = p.append(d.posted[:0]); err != nil {
 		return checkDamaged(seq, "content", "it is no JSON where it must be: %v", err)
 	}
 	if err := d.compare(seq, root, p); err != nil {
@@ -106,7 +95,6 @@ func readContent(named pyjson.Value, content func(string, proofs.Hash) ([]byte, 
 
 // compare compares the event with that of the record which is posted again.
 func (d *Deriver) compare(seq uint64, event pyjson.Value, p *poster) error {
-	d.posted = p.append(d.posted[:0], nil)
 	r, err := record.NoLimits().Parse(p.kind, escapeSurrogates(d.posted))
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
 		return checkDamaged(seq, "", "what it says, with its content, makes no %s: %v", p.kind, err)
@@ -179,33 +167,31 @@ func orNothing(v pyjson.Value) []byte {
 	return v.Raw()
 }
 
-// confirm finds the way in which the record was posted, by its digest. Where there is
-// none the event lies about a claim: about which, it looks for.
+// confirm compares the record's digest. If it differs, the event may lie about a claim:
+// confirm looks for which.
 func (d *Deriver) confirm(seq uint64, p *poster) error {
-	// What an earlier record has overdrawn is not this one's debt.
-	d.allowance = min(max(d.allowance, 0)+moreAllowance*len(d.posted), firstAllowance)
-	found, complete := d.find(p, true)
-	if found {
+	if d.hasDigest(p) {
 		d.Confirmed++
 		return nil
 	}
+	digest := p.record.Member("digest").Text()
 	for _, p.doubted = range doubtful(p) {
-		if d.allowance <= 0 {
-			break
-		}
-		d.allowance -= len(d.posted) // for reading it again
-		if err := p.read(); err != nil {
+		var err error
+		if d.posted, err = p.append(d.posted[:0]); err != nil {
 			return err
 		}
-		if found, _ := d.find(p, false); found {
+		if d.hasDigest(p) {
 			result := record.Result(p.checks.Member(p.doubted).Member("result").Text())
 			return checkDamaged(seq, p.doubted, "its result is %s; of the record that has the digest it would be %s", result, contrary(result))
 		}
 	}
-	if complete {
-		return checkDamaged(seq, "digest", "it is %s; no record that makes this event has it", p.record.Member("digest").Text())
-	}
-	return nil
+	return checkDamaged(seq, "digest", "it is %s; no record that makes this event has it", digest)
+}
+
+// hasDigest reports whether the record that was written last has the digest of its event.
+func (d *Deriver) hasDigest(p *poster) bool {
+	sum := sha256.Sum256(d.posted)
+	return hex.EncodeToString(sum[:]) == string(p.record.Member("digest").Text())
 }
 
 // doubtful are the checks, not too many, of claims that the event alone tells of, and that may be the
@@ -221,86 +207,4 @@ func doubtful(p *poster) []string {
 		}
 	}
 	return names
-}
-
-// find looks for the way in which the record was posted: among the likely ones and, to
-// search, among all. It is complete if there is no other.
-func (d *Deriver) find(p *poster, search bool) (found, complete bool) {
-	ways, chosen := 1, make([]int, len(p.choices))
-	for _, c := range p.choices {
-		ways = min(ways*c.of, mostWays)
-	}
-	for i := len(d.known) - 1; i >= 0; i-- {
-		if d.is(p, p.like(d.known[i], chosen)) {
-			return true, true
-		}
-	}
-	for _, withNulls := range [...]bool{false, true} {
-		clear(chosen)
-		for i, c := range p.choices {
-			if withNulls {
-				chosen[i] = c.nulls
-			}
-		}
-		if d.is(p, chosen) {
-			d.remember(p, chosen)
-			return true, true
-		}
-	}
-	if !search || ways == mostWays {
-		return false, false
-	}
-	clear(chosen)
-	for next := true; next; next = advance(p.choices, chosen) {
-		if d.allowance <= 0 {
-			return false, false
-		}
-		if d.is(p, chosen) {
-			d.remember(p, chosen)
-			return true, true
-		}
-	}
-	return false, !p.open
-}
-
-// like chooses as a known way does.
-func (p *poster) like(way map[string]int, chosen []int) []int {
-	for i, c := range p.choices {
-		chosen[i] = min(way[c.name], c.of-1)
-	}
-	return chosen
-}
-
-// advance goes to the next way; false after the last.
-func advance(choices []choice, chosen []int) bool {
-	for i := range chosen {
-		if chosen[i]++; chosen[i] < choices[i].of {
-			return true
-		}
-		chosen[i] = 0
-	}
-	return false
-}
-
-// is reports whether the record has its digest when it is posted in a way. It does not
-// look once the allowance is spent.
-func (d *Deriver) is(p *poster, chosen []int) bool {
-	if d.allowance <= 0 {
-		return false
-	}
-	d.posted = p.append(d.posted[:0], chosen)
-	d.allowance -= len(d.posted)
-	sum := sha256.Sum256(d.posted)
-	return hex.EncodeToString(sum[:]) == string(p.record.Member("digest").Text())
-}
-
-// remember notes a way that was right.
-func (d *Deriver) remember(p *poster, chosen []int) {
-	way := make(map[string]int, len(chosen))
-	for i, c := range p.choices {
-		way[c.name] = chosen[i]
-	}
-	if d.known = append(d.known, way); len(d.known) > knownWays {
-		d.known = d.known[1:]
-	}
 }

@@ -53,29 +53,3 @@ func TestRunsWithUnknownWords(t *testing.T) {
 		}
 	}
 }
-
-// The search for the way in which a record was posted is bounded by the size of the
-// record, however its writer has mixed nulls with members that are left out, and however
-// many checks may lie. The record after it is searched for again.
-func TestSearchIsBounded(t *testing.T) {
-	var citations []string
-	for i := range 60 {
-		null := ""
-		if i%3 == 1 { // no way of a service that makes all citations alike
-			null = `,"section":null`
-		}
-		citations = append(citations, fmt.Sprintf(`{"source_id":"s","text":"%d %s","weight":1%s}`, i, strings.Repeat("x", 4000), null))
-	}
-	body, contents := eventOf(t, record.CitationSet, []byte(`{"subject":"s","citations":[`+strings.Join(citations, ",")+`]}`))
-	read := func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil }
-	d := NewDeriver()
-	d.allowance = 0
-	for range 3 {
-		require.NoError(t, d.Check(7, body, read))
-		require.Zero(t, d.Confirmed)
-		require.Greater(t, d.allowance, -2*len(d.posted), "about as much is hashed as the record may cost")
-	}
-	plain, pieces := eventOf(t, record.IPCRecord, []byte(`{"payload":{},"output":"x","model":"m","temperature":0.5,"max_tokens":9}`))
-	require.NoError(t, d.Check(7, plain, func(_ string, digest proofs.Hash) ([]byte, error) { return pieces[digest], nil }))
-	require.EqualValues(t, 1, d.Confirmed)
-}

@@ -93,8 +93,8 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrFormat)
-	require.ErrorContains(t, err, "version 8")
-	require.ErrorContains(t, err, "version 3")
+	require.ErrorContains(t, err, "version 9")
+	require.ErrorContains(t, err, "version 4")
 	_, err = Open(t.Context(), testConfig(files))
 	require.ErrorIs(t, err, storage.ErrFormat, "and not in use")
 }

@@ -81,6 +81,21 @@ func (v Value) Members() iter.Seq2[Value, Value] {
 	}
 }
 
+// Sorted is Members in the order of the names, by code points.
+func (v Value) Sorted() iter.Seq2[Value, Value] {
+	return func(yield func(Value, Value) bool) {
+		if v.Kind() != Object {
+			return
+		}
+		nodes := v.doc.nodes
+		for i := nodes[v.index].order; i != 0; i = nodes[i].order {
+			if !yield(Value{v.doc, i}, Value{v.doc, i + 1}) {
+				return
+			}
+		}
+	}
+}
+
 // Elements ranges over the elements of an array; over nothing if v is not an
 // array.
 func (v Value) Elements() iter.Seq[Value] {

@@ -16,7 +16,7 @@ import (
 
 // FormatVersion is the version of all encodings in this package. A database with another
 // version is not opened.
-const FormatVersion = 3
+const FormatVersion = 4
 
 // Ledger is the number of a ledger. It is assigned at creation and never reused.
 type Ledger uint32

@@ -44,7 +44,7 @@ func TestLayout(t *testing.T) {
 		"78" + "00000000" + "43" + "00000102" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
 		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
 		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHead(nil, head),
-		"00000003": keys.Number(keys.FormatVersion),
+		"00000004": keys.Number(keys.FormatVersion),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
 	}
