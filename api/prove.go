@@ -89,8 +89,6 @@ func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
 		return nil, noStage(e.Seq, stages)
 	}
 	stage := &proofs.NestedStage{Name: stages[found.Index].Name, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
-	for _, step := range found.Path {
-		stage.Path = append(stage.Path, step)
-	}
+	stage.Path = append(stage.Path, found.Path...)
 	return stage, nil
 }
