@@ -65,7 +65,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 }
 
 // showContent: the answer may hold content, of which no copy may be left anywhere
-// once it is erased (2.3).
+// once it is erased (spec: Redactions).
 func (n needs) showContent() bool { return n.any == access.Content || n.all&access.Content != 0 }
 
 // brokenElement: a slash stands in an element of the path as it is. Echo gives a last

@@ -29,7 +29,7 @@ const (
 )
 
 // batch takes records as NDJSON and answers line for line, in both directions at
-// once (3.1).
+// once (spec: Requests).
 func (s *Server) batch(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {

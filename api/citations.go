@@ -12,7 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// Queries about citation sets (4.3). They have no state.
+// Queries about citation sets (spec: Citation drift; Citation conflicts; Stale citations). They
+// have no state.
 
 // citedRow is a citation set and those of its citations that were asked for.
 type citedRow struct {

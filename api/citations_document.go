@@ -18,8 +18,8 @@ import (
 // has.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// citationsDocument answers the citations document of a set (1.5), as it is. Texts are
-// content, not part of the log: those of a set that is redacted are left out.
+// citationsDocument answers the citations document of a set (spec: Citations document), as it
+// is. Texts are content, not part of the log: those of a set that is redacted are left out.
 func (s *Server) citationsDocument(c echo.Context) error {
 	q, err := s.askedAbout(c, []string{c.Param("seq")}, 0)
 	if err != nil {
@@ -100,7 +100,8 @@ func (s *Server) textsOf(q *question, seq uint64) (map[int][]byte, error) {
 	return texts, nil
 }
 
-// pinned is a pinned retrieval (1.5) that requires the chunks of a citation set.
+// pinned is a pinned retrieval (spec: Pinned retrieval) that requires the chunks of a citation
+// set.
 type pinned struct {
 	taken
 	proved

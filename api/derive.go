@@ -18,8 +18,8 @@ import (
 // index that waits for disk space.
 const deriveTimeout = 10 * time.Second
 
-// derivedFacts are what follows from all events up to a record's own (3.1). No proof
-// covers them, except Incomplete, which follows from the record's own event.
+// derivedFacts are what follows from all events up to a record's own (spec: Derived members). No
+// proof covers them, except Incomplete, which follows from the record's own event.
 type derivedFacts struct {
 	Drift               *runDrift       `json:"drift,omitempty"`
 	Incomplete          []string        `json:"incomplete,omitempty"` // what an IPC record lacks to be a run

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Queries about IPC records (4.1).
+// Queries about IPC records (spec: Runs; Groups; Causes).
 
 // generationRow is what queries say of each IPC record. Hashes are null where the
 // record has none.

@@ -136,8 +136,8 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 
 // rerun is the IPC record that a re-run would make: what its ipc_id is made of is as
 // recorded where the request does not say, and a payload is read as the recorded one
-// was. A recorded seed counts over that of the same payload (3.1). The environment is not known unless it is given: nothing says that it is still
-// the recorded one.
+// was. A recorded seed counts over that of the same payload (spec: Receipts). The environment is
+// not known unless it is given: nothing says that it is still the recorded one.
 func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecord) (event.IPC, error) {
 	rerun, err := s.rerunWith(request, recorded, recorded.Seed)
 	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {

@@ -17,7 +17,7 @@ import (
 const eventStream = "text/event-stream"
 
 // followEvents answers the events of a ledger as they come, as server-sent events
-// (3.2): from the one after Last-Event-ID, else from the parameter from, else from
+// (spec: Requests): from the one after Last-Event-ID, else from the parameter from, else from
 // the head.
 func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 	size := l.Head().Size

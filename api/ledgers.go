@@ -93,7 +93,7 @@ func (s *Server) createLedger(c echo.Context) error {
 }
 
 // decode reads a JSON object of strings strictly: unknown members and what
-// pyjson refuses (1.2) are malformed, other types are invalid. null is absent.
+// pyjson refuses (spec: Refused JSON) are malformed, other types are invalid. null is absent.
 func (s *Server) decode(c echo.Context, to map[string]*string) error {
 	body, err := s.readBody(c)
 	if err != nil {

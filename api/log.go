@@ -19,7 +19,7 @@ import (
 	"colophon/storage"
 )
 
-// The transparency log as C2SP tlog-tiles has it (2.9).
+// The transparency log as C2SP tlog-tiles has it (spec: Tiles and entry bundles; Checkpoints).
 
 const immutable = "max-age=31536000, immutable"
 

@@ -131,7 +131,7 @@ var cachedDAG = `{"cache_dimensions":{"source_root":"` + zeros + `","question_ha
 	`","conversation_hash":"` + zeros + `","governance_policy_hash":"` + zeros +
 	`","schema_version":"1","canonicalization_version":"1","chunking_version":"1"},` + dagBody[1:]
 
-// cacheKey is its cache key (1.4).
+// cacheKey is its cache key (spec: Cache key).
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])

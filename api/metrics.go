@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/index/counters"
 )
 
-// Metrics is the process's own family of metrics (4.5) and the registry that
+// Metrics is the process's own family of metrics and the registry that
 // /metrics shows. Labels are bounded: routes, methods, status codes, ledgers.
 type Metrics struct {
 	registry *prometheus.Registry

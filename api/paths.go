@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Queries about paths (4.4). Paths have no state.
+// Queries about paths (spec: Path categories; Path id collisions; Builds). Paths have no state.
 
 // pathRow is a path as one of its records says, and its validations make it.
 type pathRow struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // question is a query to the index of a ledger: what all of them have in common
-// (2.6, 3.2). It must be closed.
+// (spec: Index and as_of; Pages and cursors). It must be closed.
 type question struct {
 	c      echo.Context
 	ctx    context.Context

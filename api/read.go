@@ -35,7 +35,7 @@ type row struct {
 	*derivedFacts
 }
 
-// record answers one record: event, checks, state (3.2).
+// record answers one record: event, checks, state (spec: Requests).
 func (s *Server) record(c echo.Context) error {
 	l, _, seq, err := s.at(c)
 	if err != nil {
@@ -95,7 +95,7 @@ type eventContent struct {
 	} `json:"record"`
 }
 
-// content answers the exact bytes that a record brought (2.3), unless the record is
+// content answers the exact bytes that a record brought (spec: Content), unless the record is
 // redacted: then not even where another record needs them.
 func (s *Server) content(c echo.Context) error {
 	if err := query(c); err != nil {
@@ -151,7 +151,7 @@ func (s *Server) content(c echo.Context) error {
 // mostContent bounds the content of one record, in bytes.
 func (s *Server) mostContent() int64 { return max(s.config.MaxBody, int64(s.config.MaxLine)) }
 
-// line is one line of the audit_events log (3.2).
+// line is one line of the audit_events log (spec: Requests).
 type line struct {
 	Seq       uint64          `json:"seq"`
 	EventHash string          `json:"event_hash"`

@@ -49,7 +49,7 @@ func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batc
 	return s.Store.Commit(ctx, old, b)
 }
 
-// Reads never wait for the writer (2.9): while a commit is under way and records wait
+// Reads never wait for the writer (spec: The log): while a commit is under way and records wait
 // behind it, all else is answered.
 func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	database := stuckDatabase{memory.New(), new(sync.RWMutex), make(chan struct{}, 1)}

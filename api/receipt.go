@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// receiptOf is the receipt of what became of a record (3.1).
+// receiptOf is the receipt of what became of a record (spec: Receipts).
 func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) (*proofs.Receipt, error) {
 	ack := out.ack
 	if ack.Outcome == ledger.Replayed {
@@ -36,7 +36,7 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) 
 		if err != nil {
 			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
 		}
-		const minimal = false // it is the proof that the check ran (2.4)
+		const minimal = false // it is the proof that the check ran (spec: Refusals)
 		return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{
@@ -94,7 +94,7 @@ func (s *Server) prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt,
 }
 
 // receipt answers the receipt of an event again, for the head or any tree size
-// since (3.2); as text it is a .tlog-proof file.
+// since (spec: Receipts; tlog-proof files); as text it is a .tlog-proof file.
 func (s *Server) receipt(c echo.Context) error {
 	l, head, seq, err := s.at(c)
 	if err != nil {

@@ -30,7 +30,7 @@ type recordRow struct {
 	Event      json.RawMessage `json:"event,omitempty"`
 }
 
-// records lists records by what they have in common, newest first (3.2).
+// records lists records by what they have in common, newest first (spec: Lists of records).
 func (s *Server) records(c echo.Context) error {
 	var f recordFilter
 	q, err := s.asked(c, paged|provable, f.parameters(slices.Collect(maps.Keys(c.QueryParams())))...)

@@ -13,7 +13,7 @@ import (
 type recordLinks struct {
 	Record  string `json:"record"`
 	Receipt string `json:"receipt,omitempty"`
-	// Content is by name; Queries are those of part 4 that the record has a part in,
+	// Content is by name; Queries are those that the record has a part in,
 	// by what they answer.
 	Content map[string]string `json:"content,omitempty"`
 	Queries map[string]string `json:"queries,omitempty"`

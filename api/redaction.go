@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// redactRecord erases the content of one record (2.3). One that is redacted already
+// redactRecord erases the content of one record (spec: Redactions). One that is redacted already
 // stays as it is: the answer is the receipt of the event that did it.
 func (s *Server) redactRecord(c echo.Context) error {
 	l, o, err := s.verb(c)

@@ -136,9 +136,9 @@ func (s *Server) queryRoutes() []route {
 	}
 }
 
-// logRoutes are the transparency log (2.9) and RFC 6962 proofs. Only what the
-// former's clients ask for is public where the log is: it costs little and can be
-// cached. The entries that /events shows are in its tiles.
+// logRoutes are the transparency log (spec: Tiles and entry bundles; Inclusion and consistency
+// proofs) and RFC 6962 proofs. Only what the former's clients ask for is public where the log
+// is: it costs little and can be cached. The entries that /events shows are in its tiles.
 func (s *Server) logRoutes() []route {
 	follow := needs{on: theLedger, any: access.Log | access.Read}
 	public := needs{on: theLog, any: access.Log | access.Read}

@@ -15,7 +15,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Queries about run-DAGs (4.2).
+// Queries about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure counts;
+// Stage proofs).
 
 // runRow is what queries say of each run-DAG.
 type runRow struct {
@@ -163,8 +164,8 @@ type pathStep struct {
 	IsLeft  bool   `json:"is_left"`
 }
 
-// stageProof answers the path of a stage in the run's own tree (1.4), next to the run's
-// receipt.
+// stageProof answers the path of a stage in the run's own tree (spec: Run tree), next to the
+// run's receipt.
 func (s *Server) stageProof(c echo.Context) error {
 	q, err := s.askedAbout(c, []string{c.Param("seq")}, 0)
 	if err != nil {

@@ -34,7 +34,7 @@ func dimensionsOf(root string) string {
 		`"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}`, root, lighthouse, digit("1"), digit("2"), digit("3"))
 }
 
-// cacheKey is the cache key of dimensionsOf, by the words of 1.4.
+// cacheKey is the cache key of dimensionsOf, by the words of docs/spec (spec: Cache key).
 func cacheKey(root string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{root, lighthouse, digit("1"), digit("2"), digit("3"), "v9.8.0", "norm-v1", "tok-512-v1"}, "|")))
 	return hex.EncodeToString(sum[:])

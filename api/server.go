@@ -1,4 +1,4 @@
-// Package api is the REST API (specification part 3): routes, limits, strict
+// Package api is the REST API (openapi.yaml): routes, limits, strict
 // decoding, problem+json. A handler decodes, checks, calls and encodes; what is
 // true is decided elsewhere.
 package api

@@ -15,8 +15,9 @@ import (
 	"colophon/proofs"
 )
 
-// The verbs change the state of something in the ledger (2.8). Each request is
-// one event, without deduplication unless it has an Idempotency-Key (2.7).
+// The verbs change the state of something in the ledger (spec: States; Path validation; Sources;
+// Redactions). Each request is one event, without deduplication unless it has an Idempotency-Key
+// (spec: Idempotency).
 
 // A caller with the scope write alone may not read the ledger. So a verb parses its
 // request before it looks anything up, and gives one answer for all that it cannot be
@@ -237,7 +238,7 @@ func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.Curr
 
 // checkRegistered refuses to revoke a source that is not registered, except where
 // the key is held already: then nothing is revoked, and the request is replayed or
-// refused (2.7). The key is looked up last, so that a revocation that the index
+// refused (spec: Idempotency). The key is looked up last, so that a revocation that the index
 // has seen has claimed its key.
 func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key string) error {
 	view, err := s.viewNow(c, l)

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs"
 )
 
-// writePaths are the routes of the four kinds (3.1).
+// writePaths are the routes of the four kinds (spec: Requests).
 var writePaths = map[record.Kind]string{
 	record.IPCRecord:       "/ipc-records",
 	record.RunDAG:          "/run-dags",
@@ -29,9 +29,9 @@ var writePaths = map[record.Kind]string{
 
 // options are what a write's request says beside the record.
 type options struct {
-	reject  bool // refuse a record whose claims do not hold (2.4)
-	minimal bool // receipts without proof (3.1)
-	derive  bool // derived facts beside the receipt (3.1)
+	reject  bool // refuse a record whose claims do not hold (spec: Refusals)
+	minimal bool // receipts without proof (spec: Requests)
+	derive  bool // derived facts beside the receipt (spec: Derived members)
 	key     string
 	actor   string // of the events
 }

@@ -73,7 +73,7 @@ type ipcRun struct {
 }
 
 // cause is that of the change from a to b, both of one input and without a known
-// environment (4.1).
+// environment (spec: Causes).
 func cause(a, b ipcRun) string {
 	var differing []string
 	if a.SystemPromptHash != b.SystemPromptHash {
@@ -118,7 +118,7 @@ func expectedDrift(t *testing.T, name string) counted {
 	return counts
 }
 
-// expectedFailures counts run-DAGs by failure stage and audit mode (1.4). A run
+// expectedFailures counts run-DAGs by failure stage and audit mode (spec: Failure stage). A run
 // that preflight rejected has no failure stage, and UNGROUNDED unless it says.
 func expectedFailures(t *testing.T, name string) counted {
 	t.Helper()

@@ -49,7 +49,7 @@ var (
 
 const maxOrigin = 256 // bytes
 
-// CheckOrigin is ErrOrigin for what is no origin (2.9).
+// CheckOrigin is ErrOrigin for what is no origin (spec: Origin and keys).
 func CheckOrigin(origin string) error {
 	if len(origin) > maxOrigin || !originPattern.MatchString(origin) {
 		return ErrOrigin
@@ -74,8 +74,8 @@ type Keys interface {
 	Confirm(ledger string) error
 }
 
-// RotatingKeys are Keys that can be changed (2.9). What signs is said by the log: keys
-// are kept first, and put in their places afterwards.
+// RotatingKeys are Keys that can be changed (spec: Key rotation). What signs is said by the log:
+// keys are kept first, and put in their places afterwards.
 type RotatingKeys interface {
 	Keys
 	// Others are the signers that are kept of a ledger beside the one that Load gives.
@@ -225,7 +225,7 @@ func (h *Host) present(ctx context.Context, name string, store storage.Store) (*
 type New struct {
 	Name string
 	// Origin of its checkpoints, for ever; empty means one that contains the
-	// key's fingerprint, so that no two ledgers are alike (2.9).
+	// key's fingerprint, so that no two ledgers are alike (spec: Origin and keys).
 	Origin string
 	// OnMismatch is AcceptMismatch or RejectMismatch; empty means the former.
 	OnMismatch string

@@ -35,7 +35,7 @@ func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.R
 // To a log that counts as a key that is missing.
 var errBadKey = errors.New("a wrong signing key")
 
-// keyring is who signs, and who has signed (2.9). It never changes.
+// keyring is who signs, and who has signed (spec: Key rotation). It never changes.
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
@@ -179,7 +179,7 @@ func (l *Ledger) atHand(key *proofs.Verifier) *proofs.Signer {
 	return nil
 }
 
-// RotateKey has another key sign beside the present one, from its event on (2.9).
+// RotateKey has another key sign beside the present one, from its event on (spec: Key rotation).
 // next must survive the loss of power before, or what is signed with it cannot go on.
 // ErrOverlap if two keys sign already; otherwise the errors of Submit.
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {

@@ -1,5 +1,5 @@
 // Package ledger makes one linear, durable, signed log of events out of what
-// many writers submit at once (specification 2.5). Everything before Submit is
+// many writers submit at once (spec: Commits). Everything before Submit is
 // stateless and parallel; behind it one goroutine, the sequencer, takes all
 // that is pending as one batch, links it into the chain, extends the tree,
 // signs the checkpoint and commits with one sync.
@@ -164,7 +164,7 @@ type Head struct {
 	view *proofs.Snapshot
 }
 
-// Open verifies what is stored (2.5) and starts the sequencer. A ledger without
+// Open verifies what is stored (spec: Commits) and starts the sequencer. A ledger without
 // entries gets its first event, ledger_created. The error wraps ErrDamaged when
 // head, chain tip, tree edge and signature do not fit together.
 func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, error) {
@@ -222,7 +222,7 @@ func (l *Ledger) Info() storage.Info {
 	return info
 }
 
-// The values of a ledger's setting for records whose claims do not hold (2.4).
+// The values of a ledger's setting for records whose claims do not hold (spec: Refusals).
 const (
 	AcceptMismatch = "accept" // take them, flagged and counted; the default
 	RejectMismatch = "reject" // refuse them, and log the refusal
@@ -248,7 +248,7 @@ func (l *Ledger) Queue() int {
 }
 
 // Freeze refuses all later writes for ever. What was accepted before is still
-// committed; the last checkpoint is final (2.8).
+// committed; the last checkpoint is final (spec: Frozen ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	l.freezing.Lock()
 	defer l.freezing.Unlock()

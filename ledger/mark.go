@@ -15,8 +15,8 @@ import (
 // holds is as true as it was.
 var ErrRollback = errors.New("ledger: takes no writes, since its store is not what it has signed")
 
-// Marks keeps the high-water mark of each ledger (2.9): the largest checkpoint that it
-// has signed, in a place that is not restored with the store.
+// Marks keeps the high-water mark of each ledger (spec: High-water mark): the largest checkpoint
+// that it has signed, in a place that is not restored with the store.
 type Marks interface {
 	// Mark is the checkpoint, a signed note; storage.ErrNotFound if there is none.
 	Mark(ledger string) ([]byte, error)

@@ -5,8 +5,8 @@ import (
 	"colophon/proofs"
 )
 
-// Prepare makes the submission of a record (2.2, 2.7). key is the idempotency
-// key that the client chose; empty means none: then kind and run_id are the key
+// Prepare makes the submission of a record (spec: Event body; Idempotency). key is the
+// idempotency key that the client chose; empty means none: then kind and run_id are the key
 // where there is a run_id. The error is a *record.Error when the record makes
 // too large an entry. The submission lives as long as the record.
 func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
@@ -21,7 +21,7 @@ func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error
 }
 
 // PrepareRefusal makes the submission that logs the refusal of a record whose
-// claims do not hold (2.4), unless the record is in the log already under key.
+// claims do not hold (spec: Refusals), unless the record is in the log already under key.
 func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
 	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	s := keyed(r, e)
@@ -29,9 +29,10 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 	return s
 }
 
-// PrepareVerb makes the submission of a verb (2.8). key is the idempotency key
-// that the client chose; empty means none, and every request is an event of its
-// own. The error is a *record.Error when the verb makes too large an entry.
+// PrepareVerb makes the submission of a verb (spec: States; Path validation; Sources;
+// Redactions). key is the idempotency key that the client chose; empty means none, and every
+// request is an event of its own. The error is a *record.Error when the verb makes too large an
+// entry.
 func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name}
 	if key != "" {

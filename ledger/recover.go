@@ -69,7 +69,7 @@ func (l *Ledger) verifyTip(ctx context.Context) error {
 	return nil
 }
 
-// begin writes a ledger's first event (2.2).
+// begin writes a ledger's first event (spec: Ledger creation).
 func (l *Ledger) begin() error {
 	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey())
 	_, err := l.Submit(Submission{Body: body})

@@ -70,7 +70,7 @@ func (l *Ledger) redactedBy(ctx context.Context, seq uint64) (by uint64, redacte
 	return by, true, nil
 }
 
-// Redact erases the content of the records of a set (2.3), with as many events as it
+// Redact erases the content of the records of a set (spec: Redactions), with as many events as it
 // takes, each of which is complete in itself: what is cut short, by ctx or an error,
 // goes on when it is asked for again. Events without content and records that are
 // redacted already are passed over. done is called after every event, with the

@@ -216,7 +216,7 @@ func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage
 }
 
 // link gives every event its seq, time and place in the chain, and adds its
-// leaf to the tree (1.7).
+// leaf to the tree (spec: Entry and chain; Merkle tree).
 func (l *Ledger) link(next *assembly, at time.Time) {
 	text := at.Format(record.TimeLayout)
 	suffix := len(record.AppendSuffixAt(nil, ^uint64(0), text))

@@ -18,12 +18,12 @@ type Submission struct {
 	// a record.Record or a record.Verb makes it, and within record.MaxEntry.
 	Body     []byte
 	Contents []record.Content
-	// Redactions are the records whose content the event withdraws (2.3), all of
+	// Redactions are the records whose content the event withdraws (spec: Redactions), all of
 	// them in the log: By is filled in when it gets its seq.
 	Redactions []storage.Redaction
 	// Key is the digest of the idempotency key; nil when there is none. With
 	// it come the canonical digest of the record and the event to log when the
-	// key is held by another record (2.7): its body, given the holder's seq.
+	// key is held by another record (spec: Idempotency): its body, given the holder's seq.
 	Key     *proofs.Hash
 	Record  proofs.Hash
 	Refusal func(first uint64) []byte

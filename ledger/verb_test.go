@@ -63,7 +63,7 @@ func TestVerbsAreEvents(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A verb's key is one of the ledger's (2.7): it replays its own request, whatever
+// A verb's key is one of the ledger's (spec: Idempotency): it replays its own request, whatever
 // is current meanwhile, and no record or verb beside it.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()

@@ -11,7 +11,7 @@ import (
 // logSetting is the setting that says who may read the transparency log.
 const logSetting = "log"
 
-// The values of a ledger's setting for who may read its log (2.3).
+// The values of a ledger's setting for who may read its log (spec: Who may read the log).
 const (
 	PrivateLog = "private" // those who have a scope for it; the default
 	PublicLog  = "public"  // everybody

@@ -5,7 +5,7 @@ import "fmt"
 // MaxEntry is the longest entry in bytes: what a uint16 can count (tlog-tiles).
 const MaxEntry = 65535
 
-// AppendEntry appends the entry of an event: prev_event_hash ‖ body (1.7).
+// AppendEntry appends the entry of an event: prev_event_hash ‖ body (spec: Entry and chain).
 func AppendEntry(dst []byte, prev Hash, body []byte) []byte {
 	return append(append(dst, prev[:]...), body...)
 }

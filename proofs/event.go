@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// event is what a receipt repeats of an event body (2.2). The slices are
+// event is what a receipt repeats of an event body (spec: Event body). The slices are
 // canonical JSON.
 type event struct {
 	ledger, kind, time string
@@ -21,7 +21,7 @@ type event struct {
 	incomplete         []byte // see incomplete
 }
 
-// readEvent reads a body, which must be compact canonical JSON (1.7).
+// readEvent reads a body, which must be compact canonical JSON (spec: Event body).
 func readEvent(body []byte) (event, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(body); err != nil {
@@ -50,8 +50,8 @@ func readEvent(body []byte) (event, error) {
 	return e, r.err
 }
 
-// incomplete lists what the IPC record of an event lacks (3.1); nil if nothing, and for
-// other kinds.
+// incomplete lists what the IPC record of an event lacks (spec: Receipts); nil if nothing, and
+// for other kinds.
 func incomplete(event pyjson.Value) []byte {
 	if string(event.Member("kind").Text()) != "ipc_record" {
 		return nil

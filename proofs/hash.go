@@ -18,7 +18,7 @@ const (
 	nodePrefix = 0x01
 )
 
-// EventHash is the chain's hash of the event that follows prev (1.7); prev is
+// EventHash is the chain's hash of the event that follows prev (spec: Entry and chain); prev is
 // the zero Hash for the first event.
 func EventHash(prev Hash, body []byte) Hash {
 	return sum(prev[:], body)

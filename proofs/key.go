@@ -151,7 +151,7 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 }
 
 // Until is the same key, retired: no checkpoint of more than size events counts as
-// signed by it (2.9).
+// signed by it (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size

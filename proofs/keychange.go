@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// KeyStep is one of the two steps in which one key of a log follows another (2.9).
+// KeyStep is one of the two steps in which one key of a log follows another (spec: Key rotation).
 type KeyStep string
 
 // The steps. Between them both keys sign.
@@ -18,7 +18,7 @@ const (
 	KeyRetired    KeyStep = "retired"    // it goes on alone
 )
 
-// KeyChange is what a key_rotated event says (2.2).
+// KeyChange is what a key_rotated event says (spec: Key rotation events).
 type KeyChange struct {
 	Step KeyStep
 	// Previous is the key that is replaced, Next the one that follows it.

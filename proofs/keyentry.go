@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Kinds of the events that tell of keys (2.2).
+// Kinds of the events that tell of keys (spec: Key rotation events).
 const (
 	kindCreated = "ledger_created"
 	kindRotated = "key_rotated"

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// KeyHistory is the keys of a log, from the first on, as its events say (2.9). Each
-// was authorised by the one before. It is not safe for concurrent use.
+// KeyHistory is the keys of a log, from the first on, as its events say (spec: Key rotation).
+// Each was authorised by the one before. It is not safe for concurrent use.
 type KeyHistory struct {
 	keys []LogKey // oldest first; one at least
 }
@@ -30,8 +30,8 @@ func NewKeyHistory(first *Verifier) *KeyHistory {
 }
 
 // Add follows the change of the event at seq, later than all that were added. The
-// error says which rule of 2.9 it breaks, and changes nothing: ErrMalformed for a step out
-// of order or about other keys, ErrOrigin, ErrWrongKey and ErrSignature for a handover.
+// error says which rule it breaks (spec: Key rotation), and changes nothing: ErrMalformed for a
+// step out of order or about other keys, ErrOrigin, ErrWrongKey and ErrSignature for a handover.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	current, overlapping := h.Current(), h.Overlapping()
 	switch {

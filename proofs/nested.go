@@ -23,12 +23,12 @@ type Nested struct {
 	Citation *NestedCitation // nil where Stage is not
 
 	// Text is what the hash of the part is of, in WTF-8; nil where the proof comes
-	// without. Verify leaves it alone: that it has that hash is for whoever knows the
-	// rules of 1.4 and 1.5 to check.
+	// without. Verify leaves it alone: that it has that hash is for whoever knows the rules (spec:
+	// Nested proofs) to check.
 	Text []byte
 }
 
-// NestedStage is a stage and its path in the run's own tree (1.4).
+// NestedStage is a stage and its path in the run's own tree (spec: Run tree).
 type NestedStage struct {
 	Name  string // as the event has it
 	Index uint64 // in the run
@@ -43,7 +43,7 @@ type PathStep = rules.PathStep
 // NestedCitation is a citation of a set.
 type NestedCitation struct {
 	Index     uint64 // in the set
-	ChunkHash string // with its prefix (1.5)
+	ChunkHash string // with its prefix (spec: Citation hashes)
 }
 
 // maxStagePath is the longest path in the tree of a run that fits an entry.

@@ -10,12 +10,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Receipt is what the ledger hands back for an event (3.1).
+// Receipt is what the ledger hands back for an event (spec: Receipts).
 type Receipt struct {
 	Ledger string
 	Seq    uint64
 	Kind   string
-	Time   string // as in the event (2.2)
+	Time   string // as in the event (spec: Event body)
 
 	EventHash     Hash
 	PrevEventHash Hash
@@ -32,12 +32,12 @@ type Receipt struct {
 	Incomplete []byte
 
 	// Replayed says that the request added nothing: the same record was in the
-	// log under the same idempotency key (2.7). It is about the answer, not the
+	// log under the same idempotency key (spec: Idempotency). It is about the answer, not the
 	// event, and nothing proves it.
 	Replayed bool
 
 	// Unproved are the names of the other members that ParseReceipt found, in their order:
-	// facts that follow from other events (3.1), and what this version does not know.
+	// facts that follow from other events (spec: Receipts), and what this version does not know.
 	// They are the server's word.
 	Unproved []string
 
@@ -121,7 +121,7 @@ func (i *Inclusion) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendHashes appends a JSON array of hashes in hexadecimal (3.2).
+// AppendHashes appends a JSON array of hashes in hexadecimal (spec: Receipts).
 func AppendHashes(dst []byte, hashes []Hash) []byte {
 	dst = append(dst, '[')
 	for i, h := range hashes {

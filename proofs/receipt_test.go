@@ -88,7 +88,7 @@ func TestReceiptsVerify(t *testing.T) {
 	}
 }
 
-// The JSON is that of specification 3.1, read by another parser.
+// The JSON is that of a receipt (spec: Receipts), read by another parser.
 func TestReceiptJSON(t *testing.T) {
 	l := newTestLog(t, 5)
 	r := l.receipt(t, 1, 5)

@@ -41,11 +41,11 @@ type Hash = [32]byte
 // Info describes a ledger. Only Frozen changes.
 type Info struct {
 	Name    string    // lower-case letters, digits and '-', at most 64 bytes
-	Origin  string    // checkpoint origin (2.9)
+	Origin  string    // checkpoint origin (spec: Origin and keys)
 	Created time.Time // UTC
 	Frozen  bool      // all further writes are refused
 	// RejectMismatch: records whose claims do not match are refused, unless the request
-	// overrides it (2.4).
+	// overrides it (spec: Refusals).
 	RejectMismatch bool
 }
 
@@ -65,7 +65,7 @@ type Content struct {
 	Bytes  []byte
 }
 
-// Redaction: the event By withdraws the content of the record at Seq (2.3).
+// Redaction: the event By withdraws the content of the record at Seq (spec: Redactions).
 type Redaction struct {
 	Seq uint64 // of the record; before the batch
 	By  uint64 // of the content_redacted event; in the batch
@@ -76,7 +76,7 @@ type Redaction struct {
 
 // Key is an idempotency key, the record that claimed it, and that record's event.
 type Key struct {
-	Key    Hash // digest of the key itself (2.7)
+	Key    Hash // digest of the key itself (spec: Idempotency)
 	Record Hash // digest of the record that claimed it
 	Seq    uint64
 }

@@ -1,6 +1,5 @@
-// Package access says who makes a request and what he may do (specification part
-// 3): API tokens, tokens of OpenID Connect issuers, and client certificates. It
-// knows nothing of routes.
+// Package access says who makes a request and what he may do (openapi.yaml): API tokens, tokens
+// of OpenID Connect issuers, and client certificates. It knows nothing of routes.
 package access
 
 import (

@@ -132,7 +132,7 @@ func appendTemperature(dst []byte, temperature float64) []byte {
 	return strconv.AppendFloat(dst, temperature, 'f', 1, 64)
 }
 
-// chain is the ipc_id (specification 1.3).
+// chain is the ipc_id (spec: IPC hashes).
 func chain(input, prompt []byte, model string, temperature float64, seed uint64) []byte {
 	joined := make([]byte, 0, 192)
 	joined = append(append(joined, input...), ':')

@@ -120,8 +120,8 @@ var free = []string{
 	"BatchLine.record", "NestedProof.text",
 }
 
-// required are members that the contract requires and the type leaves out if they are not given. The
-// first three belong to whole receipts only. The specification (3.1) makes the others optional.
+// required are members that the contract requires and the type leaves out if they are not given.
+// The first three belong to whole receipts only. The others will become optional.
 var required = []string{
 	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
 	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// keyer gives idempotency keys to lines that have none (2.7): from the digest of
+// keyer gives idempotency keys to lines that have none (spec: Idempotency): from the digest of
 // kind and record, and the number of times they have occurred. It belongs to one
 // goroutine.
 type keyer struct {

@@ -9,7 +9,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Metrics of the storage engine (4.5).
+// Metrics of the storage engine (spec: Metrics derived from the log).
 var (
 	storageDisk        = prometheus.NewDesc("colophon_storage_disk_bytes", "Size of all files of the ledgers' database.", nil, nil)
 	storageLog         = prometheus.NewDesc("colophon_storage_wal_bytes", "Live data in the write-ahead log of the ledgers' database.", nil, nil)

@@ -78,7 +78,8 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 	return part, nil
 }
 
-// verifyText checks that a text is the one of a part, by the rules of 1.4 and 1.5.
+// verifyText checks that a text is the one of a part, by the rules of docs/spec (spec: Nested
+// proofs).
 func verifyText(n *proofs.Nested, text []byte) error {
 	if HasHash(n, text) {
 		return nil

@@ -1,5 +1,5 @@
 // Package drift says what differs between two records and what that means
-// (specification part 4): pure comparisons, without any index.
+// (spec: Questions): pure comparisons, without any index.
 package drift
 
 import (
@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// Cause is why the output of one run differs from that of another, or not (4.1).
+// Cause is why the output of one run differs from that of another, or not (spec: Causes).
 type Cause string
 
 // The causes. The first six variables are what an ipc_id is made of; the
@@ -62,7 +62,7 @@ type Attribution struct {
 	OutputChanged bool
 }
 
-// Attribute compares two runs (4.1). A model's digest that differs along with
+// Attribute compares two runs (spec: Causes). A model's digest that differs along with
 // the model says nothing of its own: it is listed, and not counted.
 func Attribute(a, b *event.IPC) Attribution {
 	c := compare(a, b)

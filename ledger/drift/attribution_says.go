@@ -43,7 +43,7 @@ var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_has
 
 // MismatchSentence says that compared hashes of event seq are not what was claimed;
 // empty if none of the fields is a compared hash. fields are those whose check is a
-// mismatch (2.4).
+// mismatch (spec: Checks).
 func MismatchSentence(seq uint64, fields []string) string {
 	var hashes []string
 	for _, hash := range comparedHashes {

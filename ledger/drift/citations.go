@@ -3,7 +3,7 @@ package drift
 import "math"
 
 // ChunkChange is how the chunks of a citation set stand to those of another, each
-// counted once (4.3).
+// counted once (spec: Citation drift).
 type ChunkChange struct {
 	Added   []string // in the order of the later set
 	Removed []string // in the order of the earlier one

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// StageChange is how the stages of a run-DAG b stand to those of a (4.2).
+// StageChange is how the stages of a run-DAG b stand to those of a (spec: Run-DAG comparison).
 //
 // Two stages are the same one when they have one name, and each is the n-th of that
 // name in its list. Both lists are walked at once. What differs is a stage that only one
@@ -120,8 +120,8 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 	return c
 }
 
-// shapeOrder is where the known shapes have a stage (1.4); of the stages that share a
-// place no shape has two.
+// shapeOrder is where the known shapes have a stage (spec: Run shapes); of the stages that share
+// a place no shape has two.
 var shapeOrder = map[string]int{
 	"question": 1, "preflight": 2, "retrieval": 3, "context": 4, "evidence_map": 4, "prompt": 5, "answer": 6, "raw_answer": 6,
 	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,

@@ -47,7 +47,8 @@ var ErrHashes = errors.New("pack: hashes are not those of the content")
 // each record its place in the tree, its event, its link to the record before it where
 // that is its neighbour, and the kept bytes against the digests in it. The error names
 // the record and wraps what Receipt.Verify wraps, ErrContent, or ErrHashes where a
-// record that has all of its content comes out otherwise by the rules of part 1.
+// record that has all of its content comes out otherwise by the rules (spec: Making a record
+// again).
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]pyjson.Value), used: make(map[string]bool), deriver: audit.NewDeriver()}
 	var err error

@@ -11,9 +11,9 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// eraser removes erased content from the files of the database (2.3). A commit that deletes
-// content leaves a durable mark for each piece and wakes the eraser. The eraser flushes and
-// removes the write-ahead logs, and rewrites the tables that contain the content. The engine
+// eraser removes erased content from the files of the database (spec: Redactions). A commit that
+// deletes content leaves a durable mark for each piece and wakes the eraser. The eraser flushes
+// and removes the write-ahead logs, and rewrites the tables that contain the content. The engine
 // then rewrites the value files. When the old files are gone, the eraser removes the marks. If
 // anything interrupts it, the next opening of the database continues.
 type eraser struct {
