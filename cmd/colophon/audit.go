@@ -20,9 +20,14 @@ import (
 	"colophon/proofs/audit"
 )
 
-// auditOptions is the command line of audit.
+// auditFlags is the command line of audit.
+type auditFlags struct {
+	server remote.Options
+	auditOptions
+}
+
+// auditOptions say what an audit checks.
 type auditOptions struct {
-	server      remote.Options
 	ledger      string
 	key         string
 	state       string
@@ -67,7 +72,7 @@ Exit codes:
 `
 
 func newAudit(c *cli.Console) *cobra.Command {
-	o := auditOptions{timeout: time.Minute, interval: 10 * time.Second}
+	o := auditFlags{auditOptions: auditOptions{timeout: time.Minute, interval: 10 * time.Second}}
 	command := &cobra.Command{
 		Use:   "audit URL --key KEY",
 		Short: "Check a ledger from afar, trusting nobody",
@@ -83,7 +88,11 @@ func newAudit(c *cli.Console) *cobra.Command {
 			if err := o.validate(command); err != nil {
 				return err
 			}
-			return runAudit(command.Context(), c, o)
+			server, err := o.server.Connect(c)
+			if err != nil {
+				return err
+			}
+			return runAudit(command.Context(), c, server, o.auditOptions)
 		},
 	}
 	flags := command.Flags()
@@ -106,7 +115,7 @@ func newAudit(c *cli.Console) *cobra.Command {
 }
 
 // parse takes the URL of a ledger apart.
-func (o *auditOptions) parse(text string) error {
+func (o *auditFlags) parse(text string) error {
 	const before = "/v1/ledgers/"
 	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
 	u, err := url.Parse(text)
@@ -129,7 +138,7 @@ func (o *auditOptions) parse(text string) error {
 	return nil
 }
 
-func (o *auditOptions) validate(command *cobra.Command) error {
+func (o *auditFlags) validate(command *cobra.Command) error {
 	given := command.Flags().Changed
 	switch {
 	case o.key == "":
@@ -170,7 +179,8 @@ type auditor struct {
 	report    *auditReport
 }
 
-func runAudit(ctx context.Context, c *cli.Console, o auditOptions) error {
+// runAudit audits a ledger of a server, and prints the report.
+func runAudit(ctx context.Context, c *cli.Console, server *remote.Server, o auditOptions) error {
 	a := &auditor{Console: c, auditOptions: o}
 	for a.seed == 0 {
 		a.seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; every reader of JSON has it exactly
@@ -180,10 +190,6 @@ func runAudit(ctx context.Context, c *cli.Console, o auditOptions) error {
 		return err
 	}
 	notes, err := readAgainst(o.against)
-	if err != nil {
-		return err
-	}
-	server, err := o.server.Connect(c)
 	if err != nil {
 		return err
 	}
@@ -369,11 +375,11 @@ func (a *auditor) takeKeys(walked, served *proofs.KeyHistory) {
 		}
 	}
 	a.known = addKeys(a.known, a.keys...)
-	if walked != nil && trustsOne(walked, a.keys) {
+	if walked != nil && slices.ContainsFunc(a.keys, walked.Trusts) {
 		a.histories = append(a.histories, walked)
 		a.known = addKeys(a.known, walked.Verifiers()...)
 	}
-	if served != nil && trustsOne(served, a.keys) {
+	if served != nil && slices.ContainsFunc(a.keys, served.Trusts) {
 		a.histories = append(a.histories, served)
 		for _, key := range served.Verifiers() {
 			a.known = addKeys(a.known, key.Unbounded())

@@ -369,7 +369,7 @@ func TestAuditURLs(t *testing.T) {
 		"https://h/v1/ledgers/x#top":       "https://h",
 		"https://h/v1/ledgers/x?":          "https://h",
 	} {
-		var o auditOptions
+		var o auditFlags
 		require.NoError(t, o.parse(text))
 		require.Equal(t, server, o.server.URL)
 		require.Equal(t, "x", strings.TrimSpace(o.ledger))

@@ -7,6 +7,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/folderlock"
+	"colophon/internal/safefile"
 	"colophon/storage"
 )
 
@@ -16,7 +17,7 @@ func (m *auditMemory) lockState() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return cli.Refused("--state: %w", err)
 	}
-	if err := checkInFolder(m.dir()); err != nil {
+	if err := errors.Join(safefile.CheckNoLink(m.dir()), safefile.CheckFolder(m.dir())); err != nil {
 		return cli.Refused("--state: %w", err)
 	}
 	var err error

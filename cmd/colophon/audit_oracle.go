@@ -55,7 +55,7 @@ func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, sign
 		return nil, errors.Join(err, o.host.Close())
 	}
 	service, err := api.New(api.Config{Host: o.host, Index: o.index, Log: slog.New(slog.DiscardHandler),
-		Metrics: api.NewMetrics(prometheus.NewRegistry()), Version: buildVersion(), SpoolDir: dir})
+		Metrics: api.NewMetrics(prometheus.NewRegistry()), Version: "replay", SpoolDir: dir})
 	if err != nil {
 		return nil, errors.Join(err, o.close())
 	}

@@ -62,7 +62,7 @@ func (a *auditor) openAgainst(notes [][]byte) error {
 func (a *auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.given)
 	for _, history := range a.histories {
-		if trustsOne(history, list) {
+		if slices.ContainsFunc(list, history.Trusts) {
 			list = addKeys(slices.DeleteFunc(list, history.Trusts), history.Current())
 		}
 	}

@@ -301,7 +301,7 @@ func keysOf(
 	switch {
 	case err != nil || history == nil:
 		return given, nil, nil, nil // what is damaged shows
-	case trustsOne(history, given):
+	case slices.ContainsFunc(given, history.Trusts):
 		return given, history.Verifiers(), nil, nil
 	case o.key != "" || history.Current().Name() != given[0].Name():
 		return given, nil, nil, nil // what is not theirs shows

@@ -234,7 +234,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 	if err != nil {
 		return nil, err
 	}
-	if !trustsOne(keys, trusted) {
+	if !slices.ContainsFunc(trusted, keys.Trusts) {
 		return nil, cli.Exitf(cli.ExitFailed, "the key that you trust is none of this ledger's: do not trust the others")
 	}
 	return trusted, nil
@@ -246,11 +246,6 @@ func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 		return cli.WriteJSON(k.Console, keys)
 	}
 	return printKeys(k.Out, keys)
-}
-
-// trustsOne reports whether one of the trusted keys is one of the history.
-func trustsOne(keys *proofs.KeyHistory, trusted []*proofs.Verifier) bool {
-	return slices.ContainsFunc(trusted, keys.Trusts)
 }
 
 func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
