@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "ledger/record", "ledger/record/pyjson"},
-	"internal/verify":                    {"internal/cli", "ledger", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/pack"},
+	"internal/verify":                    {"internal/cli", "ledger", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/pack"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                       {"internal/safefile", "proofs"},
 	"internal/bloom":                     {},

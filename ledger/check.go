@@ -57,11 +57,7 @@ func claimedKey(e *event.Event) *proofs.Hash {
 	if e.Kind == record.RecordRefused {
 		return nil
 	}
-	key, err := proofs.ParseHash(string(e.Detail.Member("idempotency_key").Text()))
-	if err != nil {
-		return nil
-	}
-	return &key
+	return e.Key()
 }
 
 // checkSetting is an error for what no ledger stores as a setting.

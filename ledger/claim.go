@@ -7,7 +7,6 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
-	"colophon/proofs"
 	"colophon/storage"
 )
 
@@ -27,8 +26,7 @@ func (l *Ledger) checkClaim(claim storage.Key) ([]byte, error) {
 		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Key, claim.Seq, err)
 	}
 	key := claimedKey(&e)
-	digest, err := proofs.ParseHash(string(e.Detail.Member("digest").Text()))
-	if err != nil || key == nil || *key != claim.Key || record.KeyedDigest(e.Kind, digest) != claim.Record {
+	if key == nil || *key != claim.Key || record.KeyedDigest(e.Kind, e.Digest()) != claim.Record {
 		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Key, claim.Seq)
 	}
 	return entry, nil

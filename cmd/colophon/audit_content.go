@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
 
 	"colophon/internal/cli"
-	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -95,7 +93,7 @@ func (c *contentChecker) stop() {
 // add has the record of an event checked, if it brings one; one without content too,
 // whose digest nothing else is compared with.
 func (c *contentChecker) add(e audit.Walked) error {
-	if !slices.Contains(record.Kinds[:], record.Kind(e.Event.Member("kind").Text())) {
+	if !e.Body.Kind.IsRecord() {
 		return nil
 	}
 	return c.submit(contentJob{e.Seq, bytes.Clone(e.Entry[proofs.HashSize:])})

@@ -94,12 +94,8 @@ func (w *wholeWalk) each(e audit.Walked) error {
 
 // copy keeps an entry for later comparisons.
 func (w *wholeWalk) copy(e audit.Walked) error {
-	if string(e.Event.Member("kind").Text()) == string(record.ContentRedacted) {
-		list, err := record.ParseSeqs(e.Event.Member("record").Member("seqs"))
-		if err != nil {
-			return err // the walk has read it
-		}
-		for seq := range list.All() {
+	if e.Body.Kind == record.ContentRedacted {
+		for seq := range e.Body.Redaction.Seqs.All() {
 			if _, before := w.redacts[seq]; !before {
 				w.redacts[seq] = e.Seq
 			}

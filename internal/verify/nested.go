@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -101,7 +102,8 @@ func HasHash(n *proofs.Nested, text []byte) bool {
 	var document pyjson.Document
 	mode := ""
 	if document.Parse(n.Receipt.Proof.Event) == nil {
-		mode = string(document.Root().Member("record").Member("question_mode").Text())
+		e := event.Read(document.Root())
+		mode = string(e.DAG().QuestionMode)
 	}
 	return slices.Contains(record.StageHashes(n.Stage.Name, mode, text), n.Stage.Hash)
 }

@@ -2,12 +2,12 @@ package verify
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -17,33 +17,33 @@ import (
 // verifyRecord checks that a record is the one that an event is about, and that
 // the event is, byte for byte, what this program makes of that record. The event
 // must be verified. The error wraps ErrRecord or ErrRecomputed.
-func verifyRecord(event, posted []byte) error {
+func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
-	if err := document.Parse(event); err != nil {
+	if err := document.Parse(body); err != nil {
 		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
 	}
 	root := document.Root()
-	kind := record.Kind(root.Member("kind").Text())
-	refused := kind == record.RecordRefused
+	e := event.Read(root)
+	kind, refused := e.Kind, e.Kind == record.RecordRefused
 	if refused {
-		kind = record.Kind(root.Member("record").Member("kind").Text())
+		kind = e.Refusal().Kind
 	}
 	r, err := parsePosted(kind, posted)
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	if got, want := hex.EncodeToString(r.Digest[:]), root.Member("record").Member("digest").Text(); got != string(want) {
-		return fmt.Errorf("%w: its digest is %s, the event's is %s", ErrRecord, got, want)
+	if want := e.Digest(); r.Digest != want {
+		return fmt.Errorf("%w: its digest is %x, the event's is %x", ErrRecord, r.Digest, want)
 	}
-	if rules := string(root.Member("rules").Raw()); rules != strconv.Itoa(record.Rules) {
+	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
 		return fmt.Errorf("%w: it was checked by version %s of the rules, this program knows version %d", ErrRecomputed, rules, record.Rules)
 	}
-	expected, err := recompute(r, root, refused)
+	expected, err := recompute(r, &e)
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(expected, event) {
+	if bytes.Equal(expected, body) {
 		return nil
 	}
 	var recomputed pyjson.Document
@@ -78,45 +78,20 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 
 // recompute makes the event of a record: what does not follow from the record is
 // taken from the event.
-func recompute(r *record.Record, root pyjson.Value, refused bool) ([]byte, error) {
-	e := record.Event{Actor: string(root.Member("actor").Text()), Ledger: string(root.Member("ledger").Text())}
-	if key := root.Member("record").Member("idempotency_key"); key.Given() {
-		digest, err := proofs.ParseHash(string(key.Text()))
-		if err != nil {
-			return nil, fmt.Errorf("idempotency key of the event: %w", err)
-		}
-		e.Key = &digest
-	}
-	seq, err := strconv.ParseUint(string(root.Member("seq").Raw()), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%w: seq of the event: %w", proofs.ErrMalformed, err)
-	}
-	at, err := time.Parse(record.TimeLayout, string(root.Member("time").Text()))
+func recompute(r *record.Record, e *event.Event) ([]byte, error) {
+	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
+	at, err := time.Parse(record.TimeLayout, string(e.TimeText))
 	if err != nil {
 		return nil, fmt.Errorf("%w: time of the event: %w", proofs.ErrMalformed, err)
 	}
-	if !refused {
-		return record.AppendSuffix(r.AppendBody(nil, e), seq, at), nil
+	if e.Kind != record.RecordRefused {
+		return record.AppendSuffix(r.AppendBody(nil, frame), e.Seq, at), nil
 	}
-	body, err := recomputeRefusal(r, root.Member("record"), e)
-	if err != nil {
-		return nil, err
+	refusal := e.Refusal()
+	if refusal.Reason == record.RefusedKey && frame.Key == nil {
+		return nil, fmt.Errorf("%w: a refusal without the key that it is about", proofs.ErrMalformed)
 	}
-	return record.AppendSuffix(body, seq, at), nil
-}
-
-// recomputeRefusal makes the body of a refusal; members is the event's record.
-func recomputeRefusal(r *record.Record, members pyjson.Value, e record.Event) ([]byte, error) {
-	reason := record.Refusal(members.Member("reason").Text())
-	var first uint64
-	if reason == record.RefusedKey {
-		var err error
-		first, err = strconv.ParseUint(string(members.Member("first_seq").Raw()), 10, 64)
-		if err != nil || e.Key == nil {
-			return nil, fmt.Errorf("%w: a refusal without the key that it is about", proofs.ErrMalformed)
-		}
-	}
-	return r.AppendRefusal(nil, e, reason, first), nil
+	return record.AppendSuffix(r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq), e.Seq, at), nil
 }
 
 // contentPointer is where an event names the digests of the exact bytes that were

@@ -11,6 +11,20 @@ import (
 // RunID is the run of a record; nil if it names none.
 func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 
+// Digest is that of the record or the request that an event is about (2.7); the zero hash if
+// it has none.
+func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
+
+// Key is the digest of the idempotency key that an event has; nil if it has none.
+func (e *Event) Key() *record.Hash {
+	v := e.Detail.Member("idempotency_key")
+	if !v.Given() {
+		return nil
+	}
+	key := digest(v)
+	return &key
+}
+
 // Occurred is the timestamp that a record came with; false if it has none.
 func (e *Event) Occurred() (time.Time, bool) {
 	return record.ParseTime(text(e.Detail.Member("timestamp")))

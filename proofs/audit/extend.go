@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -26,12 +27,13 @@ type Seen struct {
 	By string
 }
 
-// Walked is an entry that a walk has found good. Entry and Event are valid while it
+// Walked is an entry that a walk has found good. Entry, Event, and Body are valid while it
 // is being handed over.
 type Walked struct {
 	Seq   uint64
 	Entry []byte
 	Event pyjson.Value // its body
+	Body  *event.Body  // what that says
 }
 
 // Extension is what Extend needs beside Options.

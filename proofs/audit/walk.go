@@ -186,7 +186,7 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 		return err
 	}
 	if w.extension.Each != nil {
-		if err := w.extension.Each(Walked{Seq: seq, Entry: entry, Event: w.document.Root()}); err != nil {
+		if err := w.extension.Each(Walked{Seq: seq, Entry: entry, Event: w.document.Root(), Body: &w.event.Body}); err != nil {
 			return err
 		}
 	}

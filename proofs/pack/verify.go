@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -32,9 +32,9 @@ type Report struct {
 type verification struct {
 	pack   *Pack
 	report Report
-	events map[uint64]pyjson.Value // by seq
-	last   proofs.Hash             // event_hash of the record before
-	used   map[string]bool         // contents, by digest
+	events map[uint64]event.Event // by seq
+	last   proofs.Hash            // event_hash of the record before
+	used   map[string]bool        // contents, by digest
 
 	deriver *audit.Deriver
 }
@@ -50,7 +50,7 @@ var ErrHashes = errors.New("pack: hashes are not those of the content")
 // record that has all of its content comes out otherwise by the rules (spec: Making a record
 // again).
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
-	v := &verification{pack: p, events: make(map[uint64]pyjson.Value), used: make(map[string]bool), deriver: audit.NewDeriver()}
+	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool), deriver: audit.NewDeriver()}
 	var err error
 	if v.report.Checkpoint, err = proofs.OpenCheckpoint([]byte(p.Checkpoint), verifiers...); err != nil {
 		return Report{}, err
@@ -121,7 +121,7 @@ func (v *verification) record(i int) error {
 	if err := document.Parse(r.Entry[proofs.HashSize:]); err != nil {
 		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
 	}
-	v.events[r.Seq] = document.Root()
+	v.events[r.Seq] = event.Read(document.Root())
 	v.report.Records++
 	return nil
 }
@@ -149,31 +149,30 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 
 // content checks the content that a record names, or that it was erased.
 func (v *verification) content(r *Record) error {
-	event := v.events[r.Seq]
+	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
 		v.report.Redacted++
 		return v.redaction(r.Seq, *r.RedactedBy)
 	}
 	content, missing := make(map[string][]byte), v.report.Missing
-	for name, named := range event.Member("record").Member("content").Members() {
-		digest := string(named.Member("sha256").Text())
+	for named := range e.Contents() {
+		digest := hex.EncodeToString(named.Digest[:])
 		kept, found := v.pack.Contents[digest]
 		if !found {
 			v.report.Missing++
 			continue
 		}
-		sum := sha256.Sum256(kept)
-		switch {
-		case hex.EncodeToString(sum[:]) != digest:
-			return fmt.Errorf("%w: %.100q has the digest %x, the event's is %s", ErrContent, name.Text(), sum, digest)
-		case strconv.Itoa(len(kept)) != string(named.Member("size").Raw()):
-			return fmt.Errorf("%w: %.100q has %d bytes, the event says %s", ErrContent, name.Text(), len(kept), named.Member("size").Raw())
+		switch sum := sha256.Sum256(kept); {
+		case sum != named.Digest:
+			return fmt.Errorf("%w: %.100q has the digest %x, the event's is %s", ErrContent, named.Name, sum, digest)
+		case uint64(len(kept)) != named.Size:
+			return fmt.Errorf("%w: %.100q has %d bytes, the event says %d", ErrContent, named.Name, len(kept), named.Size)
 		}
 		v.used[digest] = true
 		v.report.Contents++
-		content[string(name.Text())] = kept
+		content[string(named.Name)] = kept
 	}
-	if v.report.Missing > missing || string(event.Member("rules").Raw()) != strconv.Itoa(record.Rules) {
+	if v.report.Missing > missing || event.Number(e.Rules) != record.Rules {
 		return nil
 	}
 	return v.recompute(r, content)
@@ -192,12 +191,11 @@ func (v *verification) recompute(r *Record, content map[string][]byte) error {
 
 // redaction checks that an event of the pack erased the content of another one.
 func (v *verification) redaction(seq, by uint64) error {
-	event, found := v.events[by]
+	e, found := v.events[by]
 	if !found {
 		return fmt.Errorf("%w: event %d, which is said to have erased its content, is not in the pack", ErrContent, by)
 	}
-	seqs, err := record.ParseSeqs(event.Member("record").Member("seqs"))
-	if string(event.Member("kind").Text()) != string(record.ContentRedacted) || err != nil || !seqs.Has(seq) {
+	if seqs := e.Redaction().Seqs; e.Kind != record.ContentRedacted || seqs == nil || !seqs.Has(seq) {
 		return fmt.Errorf("%w: event %d did not erase its content", ErrContent, by)
 	}
 	return nil

@@ -1,0 +1,73 @@
+package event_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// bodies are events of several kinds, as the ledger writes them.
+func bodies(t *testing.T) map[string][]byte {
+	t.Helper()
+	key := record.Hash{1}
+	frame := record.Event{Actor: "lab \"one\"", Ledger: "default", Key: &key}
+	events := make(map[string][]byte)
+	add := func(name string, body []byte) {
+		events[name] = record.AppendSuffix(body, 7, time.Unix(7, 0))
+	}
+	zeros := strings.Repeat("0", 64)
+	for kind, text := range map[record.Kind]string{
+		record.IPCRecord: `{"run_id":"r\n","payload":{"seed":42},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + zeros + `","ipc_id_advanced":"` + zeros +
+			`","model":"m","temperature":1e-7,"max_tokens":16,"environment":{"model_digest":"d"},"usage":{"tokens":5},"labels":{"b":"é","a":"\\"},"producer":{"id":"p","seq":0}}`,
+		record.RunDAG:          `{"question":"Who?","dag":{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"},{"stage":"question","hash":"` + zeros + `"}]}}`,
+		record.CitationSet:     `{"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":""},{"source_id":"","chunk_hash":"sha256:` + zeros + `","weight":0.5}]}`,
+		record.PathFingerprint: `{"project":"p","route":["Start",""],"content":"The [[quay]]."}`,
+	} {
+		r, err := record.Parse(kind, []byte(text))
+		require.NoError(t, err)
+		add(string(kind), r.AppendBody(nil, frame))
+		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusedKey, 3))
+	}
+	v, err := record.ParseValidation(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}, []byte(`{"validated":false}`))
+	require.NoError(t, err)
+	add("validation", v.AppendBody(nil, frame))
+	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":[]}`))
+	require.NoError(t, err)
+	add("registration", v.AppendBody(nil, frame))
+	return events
+}
+
+// An event that the ledger wrote is written again as the same bytes, and nothing else is.
+func TestEventsAreWrittenAgain(t *testing.T) {
+	var document pyjson.Document
+	var body event.Body // one for all, as in an audit
+	written := func(text string) string {
+		require.NoError(t, document.Parse([]byte(text)))
+		body.Read(document.Root())
+		require.NotNil(t, body.Fields)
+		return string(body.Write())
+	}
+	for name, text := range bodies(t) {
+		require.Equal(t, string(text), written(string(text)), name)
+		require.NoError(t, body.Check(), name)
+		for what, altered := range map[string]string{
+			"an unknown member":        strings.Replace(string(text), `"v":1}`, `"v":1,"w":1}`, 1),
+			"one in the record":        strings.Replace(string(text), `"record":{`, `"record":{"a":1,`, 1),
+			"white space":              strings.Replace(string(text), `"rules":1`, `"rules": 1`, 1),
+			"another version":          strings.Replace(string(text), `"v":1}`, `"v":2}`, 1),
+			"a hash in capitals":       strings.Replace(string(text), `"digest":"`, `"digest":"A`, 1),
+			"an escape that needs not": strings.Replace(string(text), `default`, `\u0064efault`, 1),
+		} {
+			if document.Parse([]byte(altered)) != nil {
+				continue // no JSON any more, or a member twice
+			}
+			require.NotEqual(t, altered, written(altered), "%s: %s", name, what)
+		}
+	}
+}
