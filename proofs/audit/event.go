@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"regexp"
+	"strings"
 	"time"
 
 	"colophon/ledger/event"
@@ -67,8 +68,16 @@ func (w *walk) notWritten(e *decoded) error {
 	if !found {
 		return e.damaged("its body is not in canonical form")
 	}
-	return e.damaged("at %.200q it has %.100s, which no event of its kind has: of what it says that would be %.100s", pointer, orNothing(says), orNothing(makes))
+	const wrong = "at %.200q it has %.100s, which no event of its kind has: of what it says that would be %.100s"
+	if rest, isCheck := strings.CutPrefix(pointer, "/checks/"); isCheck {
+		name, _, _ := strings.Cut(rest, "/")
+		return checkDamaged(e.seq, unescapePointer.Replace(name), wrong, pointer, orNothing(says), orNothing(makes))
+	}
+	return e.damaged(wrong, pointer, orNothing(says), orNothing(makes))
 }
+
+// unescapePointer makes a part of a JSON pointer the name that it stands for (RFC 6901).
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
 // checkFrame checks what every event says.
 func (w *walk) checkFrame(e *decoded) error {
