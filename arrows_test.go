@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"ledger/record/cpython":              {},
 	"proofs":                             {"ledger/record/pyjson", "ledger/record/rules"},
 	"proofs/audit":                       {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs"},
-	"proofs/pack":                        {"ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit"},
+	"proofs/pack":                        {"ledger/event", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit"},
 	"proofs/pack/browser":                {},
 	"storage":                            {},
 	"storage/memory":                     {"storage"},
