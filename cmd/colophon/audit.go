@@ -193,7 +193,7 @@ func runAudit(ctx context.Context, c *cli.Console, server *remote.Server, o audi
 	if err != nil {
 		return err
 	}
-	if a.fetch, err = newFetcher(remoteOf(server), ledgerPath(o.ledger), o.timeout, 2*o.parallel); err != nil {
+	if a.fetch, err = newFetcher(remoteOf(server), remote.LedgerPath(o.ledger), o.timeout, 2*o.parallel); err != nil {
 		return err
 	}
 	defer boundMemory()()

@@ -16,6 +16,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/ledger"
 )
@@ -45,7 +46,7 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", MaxPage: 40})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(r.URL.Path, ledgerPath(ledger.Default))
+		path := strings.TrimPrefix(r.URL.Path, remote.LedgerPath(ledger.Default))
 		if l.about == nil || !l.about(path, r.URL.RawQuery) {
 			service.ServeHTTP(answer, r)
 			return
@@ -81,7 +82,7 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 		server.Close()
 		require.NoError(t, n.Close())
 	})
-	return server.URL + ledgerPath(ledger.Default)
+	return server.URL + remote.LedgerPath(ledger.Default)
 }
 
 func onPath(wanted string, of ...string) func(path, query string) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/internal/verify"
 	"colophon/proofs"
 )
@@ -280,7 +281,7 @@ func TestAuditFollowsKeys(t *testing.T) {
 	w := newAuditWorld(t, 20, 0, 0)
 	url, stop := serveFolder(t, w.data, nil)
 	defer stop()
-	server := strings.TrimSuffix(url, ledgerPath("default"))
+	server := strings.TrimSuffix(url, remote.LedgerPath("default"))
 	state := filepath.Join(t.TempDir(), "state")
 	sound := func(key string, flags ...string) {
 		t.Helper()

@@ -44,9 +44,9 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 	}{
 		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins anew; with --state it would go on"}},
 		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "goes on from what seen remembers"}},
-		{t.Context(), "", fmt.Errorf("audit: %w", unavailableError{errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins anew"}},
+		{t.Context(), "", fmt.Errorf("audit: %w", unavailableError{reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins anew"}},
 		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
-		{t.Context(), "", unavailableError{cli.Exitf(cli.ExitUsage, "403 not yours")}, cli.ExitUsage, []string{"403 not yours"}},
+		{t.Context(), "", unavailableError{reason: cli.Exitf(cli.ExitUsage, "403 not yours")}, cli.ExitUsage, []string{"403 not yours"}},
 		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
 	} {
 		a := &auditor{auditOptions: auditOptions{ledger: "default", state: c.state}}

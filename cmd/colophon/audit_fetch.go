@@ -34,10 +34,13 @@ const (
 var errTooMuch = errors.New("the answer is longer than it can be")
 
 // unavailableError is an audit.ErrUnavailable that says nothing but why.
-type unavailableError struct{ error }
+type unavailableError struct{ reason error }
+
+// Error is the reason.
+func (e unavailableError) Error() string { return e.reason.Error() }
 
 // Unwrap is why.
-func (e unavailableError) Unwrap() error { return e.error }
+func (e unavailableError) Unwrap() error { return e.reason }
 
 // Is reports whether that is what the error is.
 func (unavailableError) Is(target error) bool { return target == audit.ErrUnavailable }
@@ -153,7 +156,7 @@ func (f *fetcher) askOf(ctx context.Context, from *client.Client, path, accept s
 	case errors.As(err, &problem) && !problem.Temporary() && !errors.Is(err, client.ErrMisdirected):
 		return fetched{status: problem.Status, header: problem.Header, redactedBy: problem.RedactedBy, why: f.explained(err).Error()}, nil
 	}
-	return fetched{}, unavailableError{f.explained(err)}
+	return fetched{}, unavailableError{reason: f.explained(err)}
 }
 
 func (f *fetcher) explained(err error) error {
@@ -174,7 +177,7 @@ func (f *fetcher) want(ctx context.Context, path string, limit int64) ([]byte, e
 	case http.StatusOK:
 		return answer.body, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, unavailableError{&noRightError{answer.why}}
+		return nil, unavailableError{reason: &noRightError{answer.why}}
 	}
 	return nil, errors.New(answer.why)
 }

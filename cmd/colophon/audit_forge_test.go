@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -265,7 +266,7 @@ func (s *rawServer) serve(t testing.TB) (address string) {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return server.URL + ledgerPath(ledger.Default)
+	return server.URL + remote.LedgerPath(ledger.Default)
 }
 
 // serveRaw runs one over the folder until the test ends.
@@ -279,7 +280,7 @@ func (s *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.instead != nil && s.instead(w, r) {
 		return
 	}
-	path := strings.TrimPrefix(r.URL.EscapedPath(), ledgerPath(ledger.Default))
+	path := strings.TrimPrefix(r.URL.EscapedPath(), remote.LedgerPath(ledger.Default))
 	switch {
 	case path == "/log/checkpoint":
 		head, err := s.store.Head(r.Context())

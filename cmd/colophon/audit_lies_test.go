@@ -24,6 +24,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/ledger"
 )
@@ -115,7 +116,7 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 	keys, err := cli.ParseKeys(w.key, "the key")
 	require.NoError(t, err)
 	a.given, a.keys, a.known = keys.Keys, keys.Keys, keys.Keys
-	a.fetch, err = newFetcher(remoteServer{url: server.URL, transport: transport}, ledgerPath(ledger.Default), a.timeout, a.parallel)
+	a.fetch, err = newFetcher(remoteServer{url: server.URL, transport: transport}, remote.LedgerPath(ledger.Default), a.timeout, a.parallel)
 	require.NoError(t, err)
 	a.memory, err = openAuditMemory("", a.keys)
 	require.NoError(t, err)

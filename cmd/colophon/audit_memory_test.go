@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger"
 )
 
@@ -105,7 +106,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				_, _ = answer.Write(lie.body)
 			}))
 			defer server.Close()
-			args := []string{server.URL + ledgerPath(ledger.Default), "--key", w.key, "--receipts", "4", "--json"}
+			args := []string{server.URL + remote.LedgerPath(ledger.Default), "--key", w.key, "--receipts", "4", "--json"}
 			if lie.code != 46 {
 				args = append(args, "--replay-index", "--sample", "2")
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -100,7 +101,7 @@ func TestOracleOutlivesItsRequests(t *testing.T) {
 	o, err := newOracle(t.Context(), c, r, dir, signer)
 	require.NoError(t, err)
 	watched.oracle = o
-	fetch, err := newFetcher(o.source, ledgerPath(r.name), time.Minute, 1)
+	fetch, err := newFetcher(o.source, remote.LedgerPath(r.name), time.Minute, 1)
 	require.NoError(t, err)
 	answer, err := fetch.get(t.Context(), "/log/tile/0/000", maxNote)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/proofs"
 )
 
@@ -187,7 +188,7 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 // proxied shows a ledger, some answers of which are given in its place.
 func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
-	server, err := url.Parse(strings.TrimSuffix(ledgerURL, ledgerPath("default")))
+	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(server)
 	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -196,5 +197,5 @@ func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *
 		}
 	}))
 	t.Cleanup(front.Close)
-	return front.URL + ledgerPath("default")
+	return front.URL + remote.LedgerPath("default")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -210,7 +211,7 @@ func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	ledgerURL, stop := serveFolder(t, w.copied(t), nil)
 	defer stop()
-	server, err := url.Parse(strings.TrimSuffix(ledgerURL, ledgerPath("default")))
+	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(server)
 	path := "/records/" + cli.Decimal(w.at["other"]) + "/content"
@@ -225,7 +226,7 @@ func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
 		proxy.ServeHTTP(answer, r)
 	}))
 	defer front.Close()
-	report, o := audited(t, front.URL+ledgerPath("default"), w.key, "--content", "--receipts", "5")
+	report, o := audited(t, front.URL+remote.LedgerPath("default"), w.key, "--content", "--receipts", "5")
 	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, []uint64{w.size + 1, 5}, []uint64{report.Size, report.Receipts})
 }
@@ -240,7 +241,7 @@ func TestProofsThatCannotBeChecked(t *testing.T) {
 		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
 	}))
 	defer server.Close()
-	fetch, err := newFetcher(remoteServer{url: server.URL, transport: new(http.Transport)}, ledgerPath("default"), 200*time.Millisecond, 1)
+	fetch, err := newFetcher(remoteServer{url: server.URL, transport: new(http.Transport)}, remote.LedgerPath("default"), 200*time.Millisecond, 1)
 	require.NoError(t, err)
 	a := &auditor{report: &auditReport{}, fetch: fetch}
 	log := &publishedLog{fetch: a.fetch, head: audit.Head{Size: 300}, tiles: make(map[proofs.TilePath][]byte)}

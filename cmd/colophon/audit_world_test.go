@@ -21,6 +21,7 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/ledger"
 )
@@ -152,7 +153,7 @@ func serveFolder(t testing.TB, data string, key *string) (url string, stop func(
 	if key != nil {
 		*key = l.VerifierKey()
 	}
-	return server.URL + ledgerPath(ledger.Default), func() {
+	return server.URL + remote.LedgerPath(ledger.Default), func() {
 		server.Close()
 		require.NoError(t, n.Close())
 	}

@@ -90,7 +90,7 @@ func askDrift[T any](d *driftCommand, command *cobra.Command, path string, query
 	if err := d.connect(); err != nil {
 		return nil, nil, err
 	}
-	return remote.Ask[T](command.Context(), d.server, client.Request{Path: ledgerPath(d.ledger) + path, Query: query})
+	return remote.Ask[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
 }
 
 // connect makes the client, once for all pages.

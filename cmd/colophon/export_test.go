@@ -19,6 +19,7 @@ import (
 	"colophon/api"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
@@ -121,10 +122,10 @@ func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
 	}
 	posted := `{"run_id":"c","answer_text":"Ana.","dag":{"root":"` + zeroHash + `","nodes":[{"stage":"answer","hash":"` + zeroHash + `"}]},"cache_dimensions":{` + dimensions.String() +
 		`"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}}`
-	status, answer := send(t, "POST", server+ledgerPath(ledger.Default)+"/run-dags", posted, "application/json")
+	status, answer := send(t, "POST", server+remote.LedgerPath(ledger.Default)+"/run-dags", posted, "application/json")
 	require.Equal(t, http.StatusCreated, status, answer)
 	const says = "cache key and digest of 1 record, "
-	report, o := audited(t, server+ledgerPath(ledger.Default), key, "--content")
+	report, o := audited(t, server+remote.LedgerPath(ledger.Default), key, "--content")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Len(t, report.Unchecked, 1)
 	require.Contains(t, report.Unchecked[0], says)

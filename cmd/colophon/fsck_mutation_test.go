@@ -22,6 +22,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -36,7 +37,7 @@ func newFsckWorld(t *testing.T) string {
 	t.Helper()
 	w := newAuditWorld(t, 3, 5, 260)
 	url, stop := serveFolder(t, w.data, nil)
-	base := strings.TrimSuffix(url, ledgerPath(ledger.Default))
+	base := strings.TrimSuffix(url, remote.LedgerPath(ledger.Default))
 	must := func(status int, method, url, body, kind string) {
 		t.Helper()
 		got, answer := send(t, method, url, body, kind)
@@ -44,7 +45,7 @@ func newFsckWorld(t *testing.T) string {
 	}
 	must(http.StatusCreated, "POST", base+"/v1/ledgers", `{"name":"second"}`, "application/json")
 	must(http.StatusCreated, "POST", base+"/v1/ledgers", `{"name":"empty"}`, "application/json")
-	second := base + ledgerPath("second")
+	second := base + remote.LedgerPath("second")
 	record := func(run, output string) string {
 		return fmt.Sprintf(`{"run_id":%q,"payload":{"q":%q},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":9}`, run, run, output)
 	}

@@ -152,7 +152,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 		return err
 	}
 	if trusted != nil {
-		fetch, err := newFetcher(remoteOf(server), ledgerPath(name), time.Minute, 2)
+		fetch, err := newFetcher(remoteOf(server), remote.LedgerPath(name), time.Minute, 2)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"text/tabwriter"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 )
-
-// ledgerPath is where the API keeps a ledger.
-func ledgerPath(name string) string { return "/v1/ledgers/" + url.PathEscape(name) }
 
 // ledgerCommand is what the commands about ledgers share.
 type ledgerCommand struct {
@@ -79,7 +75,7 @@ more, elsewhere it wants --yes.`,
 					return err
 				}
 			}
-			return l.change(command, client.Request{Method: http.MethodPost, Path: ledgerPath(args[0]) + "/freeze"}, nil)
+			return l.change(command, client.Request{Method: http.MethodPost, Path: remote.LedgerPath(args[0]) + "/freeze"}, nil)
 		},
 	}
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -205,6 +201,6 @@ on the way to them, stay.`,
 
 // show makes the log of a ledger public or private.
 func (l *ledgerCommand) show(command *cobra.Command, name, log string) error {
-	r := client.Request{Method: http.MethodPut, Path: ledgerPath(name) + "/visibility"}
+	r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(name) + "/visibility"}
 	return l.change(command, r, wire.VisibilityChange{Log: log})
 }

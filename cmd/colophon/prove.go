@@ -91,7 +91,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	if p.stage == "" {
 		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
 	}
-	answer, err := server.Do(ctx, client.Request{Path: fmt.Sprintf("%s/records/%d/proof", ledgerPath(p.ledger), seq), Query: query})
+	answer, err := server.Do(ctx, client.Request{Path: fmt.Sprintf("%s/records/%d/proof", remote.LedgerPath(p.ledger), seq), Query: query})
 	if err != nil {
 		return nil, server.Exit(err)
 	}

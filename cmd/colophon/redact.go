@@ -137,7 +137,7 @@ func (r *redactCommand) ask(command *cobra.Command, server *remote.Server, reque
 	if err != nil {
 		return nil, err
 	}
-	path := ledgerPath(r.ledger) + "/redactions"
+	path := remote.LedgerPath(r.ledger) + "/redactions"
 	answer, text, err := remote.Ask[wire.Redaction](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
 	if err == nil && r.json {
 		err = cli.PrintJSONLine(r.Out, text)

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"colophon/internal/remote"
 )
 
 // scriptFollow follows the events of a ledger in the background:
@@ -27,7 +29,7 @@ func scriptFollow(ts *testscript.TestScript, neg bool, args []string) {
 
 // follow gives a channel that receives how it ended.
 func follow(ts *testscript.TestScript, ledger, path string) <-chan error {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, ts.Getenv("COLOPHON_SERVER")+ledgerPath(ledger)+"/events?from=0", nil)
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, ts.Getenv("COLOPHON_SERVER")+remote.LedgerPath(ledger)+"/events?from=0", nil)
 	ts.Check(err)
 	r.Header.Set("Accept", "text/event-stream")
 	response, err := http.DefaultClient.Do(r)

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"colophon/client/wire"
+	"colophon/internal/remote"
 )
 
 // processesKey is where a script keeps its processes.
@@ -256,7 +257,7 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 
 // treeSize is the size of a ledger of the script's server.
 func treeSize(ts *testscript.TestScript, ledger string) uint64 {
-	_, answer := request(ts, http.MethodGet, ledgerPath(ledger), http.Header{}, nil)
+	_, answer := request(ts, http.MethodGet, remote.LedgerPath(ledger), http.Header{}, nil)
 	var info wire.LedgerDescription
 	ts.Check(json.Unmarshal(answer, &info))
 	return info.TreeSize

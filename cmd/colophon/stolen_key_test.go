@@ -16,6 +16,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/remote"
 	"colophon/proofs"
 )
 
@@ -92,7 +93,7 @@ func write(t *testing.T, text string) string {
 func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	text, err := os.ReadFile(keys)
 	require.NoError(t, err)
-	to, err := url.Parse(strings.TrimSuffix(s.forged, ledgerPath("default")))
+	to, err := url.Parse(strings.TrimSuffix(s.forged, remote.LedgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,7 +105,7 @@ func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return server.URL + ledgerPath("default")
+	return server.URL + remote.LedgerPath("default")
 }
 
 // A key that was stolen after it was retired signs nothing that an auditor takes who trusts
@@ -134,7 +135,7 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 			require.NoError(t, json.Unmarshal(kept, &remembered))
 			require.Equal(t, []string{s.now}, remembered.VerifierKeys)
 
-			o = commandLine(t.Context(), "keys", "list", "default", "--server", strings.TrimSuffix(lies, ledgerPath("default")), "--key", s.now, "--json")
+			o = commandLine(t.Context(), "keys", "list", "default", "--server", strings.TrimSuffix(lies, remote.LedgerPath("default")), "--key", s.now, "--json")
 			require.Equal(t, cli.ExitFailed, o.code, o.stdout)
 			require.Empty(t, o.stdout)
 		})
@@ -160,7 +161,7 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 // still signs, are seen.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
-	honest := strings.TrimSuffix(s.url, ledgerPath("default"))
+	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
 	o := commandLine(t.Context(), "keys", "list", "default", "--server", honest, "--key", s.now, "--json")
 	require.Zero(t, o.code, o.stderr)
 	retired := func(change func(map[string]any)) func(map[string]any) {
@@ -304,7 +305,7 @@ func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 			_, _ = w.Write(note)
 		}))
 		t.Cleanup(server.Close)
-		return server.URL + ledgerPath("default")
+		return server.URL + remote.LedgerPath("default")
 	}
 	requireClean := func(key string, flags ...string) {
 		t.Helper()
