@@ -68,6 +68,7 @@ var arrows = map[string][]string{
 	"ledger/query":                       {"ledger/index"},
 	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "proofs", "proofs/pack"},
 	"api/reference":                      {""},
+	"proofs/monitor":                     {"api", "client", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -19,6 +19,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/ledger"
+	"colophon/proofs/monitor"
 )
 
 // rows are those of an answer.
@@ -33,7 +34,7 @@ type lie struct {
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // instead of 200
-	want   auditFinding
+	want   monitor.Finding
 }
 
 // liar runs a real server over the world whose answers are changed. Its pages are small.
@@ -67,7 +68,7 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 			require.NoError(t, err)
 			text = string(changed)
 		}
-		for _, name := range []string{"Content-Type", "Link", asOfHeader} {
+		for _, name := range []string{"Content-Type", "Link", monitor.AsOfHeader} {
 			if value := recorded.Header().Get(name); value != "" {
 				answer.Header().Set(name, value)
 			}
@@ -121,8 +122,8 @@ func TestLiesAreNamed(t *testing.T) {
 			return rows
 		})
 	}
-	answer := func(query, row, message string) auditFinding {
-		return auditFinding{Kind: kindAnswer, Query: query, Row: row, Message: message}
+	answer := func(query, row, message string) monitor.Finding {
+		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
 	}
 	// As clients ask: without a size, in any order of rows, with bounds.
 	live := func(wanted string, of ...string) func(path, query string) bool {
@@ -156,13 +157,13 @@ func TestLiesAreNamed(t *testing.T) {
 			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.Decimal(w.size)+"\n", "\n"+cli.Decimal(w.size+1)+"\n", 1)
 		}, want: answer("/run-dags/", "receipt", "it differs")},
 		{name: "another event", about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
-		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxAuditValues) + `1]}` }, want: answer("/sources", "", "")},
+		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", monitor.MaxAuditValues) + `1]}` }, want: answer("/sources", "", "")},
 		{name: "metrics of another moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
-		}, want: auditFinding{Kind: kindMetrics, Query: "/metrics"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "a tree that is one too large", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.size), `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.size+1), 1)
-		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfTree, Message: "it is more than the log has"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: monitor.SizeOfTree, Message: "it is more than the log has"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[0]) }),
@@ -207,21 +208,21 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has another status")},
 		{name: "no JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
-		{name: "an answer that is too long", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", maxAuditJSON+1) }, want: answer("/sources", "", "")},
+		{name: "an answer that is too long", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", monitor.MaxAuditJSON+1) }, want: answer("/sources", "", "")},
 		{name: "no list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
-		}, want: auditFinding{Kind: kindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "it differs", Expected: "1", Got: "2"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "it differs", Expected: "1", Got: "2"}},
 		{name: "a series is hidden", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_citation_conflicts_total{ledger=\"default\"} 0\n", "", 1)
-		}, want: auditFinding{Kind: kindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "it differs", Expected: "0", Got: "nothing"}},
-		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: auditFinding{Kind: kindMetrics, Query: "/metrics"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "it differs", Expected: "0", Got: "nothing"}},
+		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "an index ahead of the log", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
-		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfIndex, Message: "the index is ahead of the log"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: monitor.SizeOfIndex, Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: auditFinding{Kind: kindMetrics, Row: sizeOfIndex, Message: "the index is behind the log: answers leave out what came since"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: monitor.SizeOfIndex, Message: "the index is behind the log: answers leave out what came since"}},
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
@@ -275,7 +276,7 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 	} {
 		report, o := audited(t, liar(t, w, l), w.key, "--receipts", "10")
 		require.NotEmpty(t, report.Findings, "%s: %s%s", l.name, o.stdout, o.stderr)
-		require.Equal(t, kindReceipt, report.Findings[0].Kind)
+		require.Equal(t, monitor.KindReceipt, report.Findings[0].Kind)
 		require.Equal(t, 46, o.code)
 		require.NotEmpty(t, report.Findings[0].Query)
 	}

@@ -19,6 +19,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/verify"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 )
 
 // A sound ledger passes every check there is, and the report says how much was looked at.
@@ -87,11 +88,11 @@ func TestAuditStateGoesOn(t *testing.T) {
 	files, err := os.ReadDir(filepath.Dir(state))
 	require.NoError(t, err)
 	require.Len(t, files, 2, "the state and its folder, and nothing else")
-	var s auditState
+	var s monitor.AuditState
 	text, err := os.ReadFile(state)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &s))
-	require.Equal(t, []any{auditStateVersion, w.size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
+	require.Equal(t, []any{monitor.AuditStateVersion, w.size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
 	require.NotEmpty(t, s.CompactRange)
 }
 
@@ -135,14 +136,14 @@ func TestStatesThatAreRefused(t *testing.T) {
 		says   string
 	}{
 		"of another log":        {another.key, func(*testing.T, string) {}, "the state of another log"},
-		"another log's note":    {w.key, changeState(func(s *auditState) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
-		"another origin":        {w.key, changeState(func(s *auditState) { s.Origin = "elsewhere.example" }), "the state of another log"},
-		"of a later version":    {w.key, changeState(func(s *auditState) { s.Version = 3 }), "version 3"},
-		"another size":          {w.key, changeState(func(s *auditState) { s.Size-- }), "its files are of 26 events"},
-		"other uses of keys":    {w.key, changeState(func(s *auditState) { s.KeyUses-- }), "idempotency keys"},
-		"another compact range": {w.key, changeState(func(s *auditState) { s.CompactRange[0] = zeroHash }), "compact range"},
-		"without keys":          {w.key, changeState(func(s *auditState) { s.Keys = nil }), "who signs"},
-		"another tip":           {w.key, changeState(func(s *auditState) { s.Tip = "x" }), "its tip"},
+		"another log's note":    {w.key, changeState(func(s *monitor.AuditState) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
+		"another origin":        {w.key, changeState(func(s *monitor.AuditState) { s.Origin = "elsewhere.example" }), "the state of another log"},
+		"of a later version":    {w.key, changeState(func(s *monitor.AuditState) { s.Version = 3 }), "version 3"},
+		"another size":          {w.key, changeState(func(s *monitor.AuditState) { s.Size-- }), "its files are of 26 events"},
+		"other uses of keys":    {w.key, changeState(func(s *monitor.AuditState) { s.KeyUses-- }), "idempotency keys"},
+		"another compact range": {w.key, changeState(func(s *monitor.AuditState) { s.CompactRange[0] = zeroHash }), "compact range"},
+		"without keys":          {w.key, changeState(func(s *monitor.AuditState) { s.Keys = nil }), "who signs"},
+		"another tip":           {w.key, changeState(func(s *monitor.AuditState) { s.Tip = "x" }), "its tip"},
 		"no JSON":               {w.key, writeState("x"), "the state is damaged: invalid character"},
 		"more members":          {w.key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
 		"without its folder":    {w.key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, not 26"},
@@ -186,14 +187,14 @@ func writeState(text string) func(*testing.T, string) {
 	return func(t *testing.T, state string) { require.NoError(t, os.WriteFile(state, []byte(text), 0o600)) }
 }
 
-func changeState(change func(*auditState)) func(*testing.T, string) {
+func changeState(change func(*monitor.AuditState)) func(*testing.T, string) {
 	return func(t *testing.T, state string) {
 		text, err := os.ReadFile(state)
 		require.NoError(t, err)
-		var s auditState
+		var s monitor.AuditState
 		require.NoError(t, json.Unmarshal(text, &s))
 		change(&s)
-		text, err = s.encode()
+		text, err = s.Encode()
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(state, text, 0o600))
 	}
@@ -256,9 +257,9 @@ func TestAuditFollows(t *testing.T) {
 
 // following watches a ledger and gives the reports as they come, and then the exit
 // code.
-func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan int) {
+func following(ctx context.Context, url, key string) (<-chan monitor.Report, <-chan int) {
 	out, in := io.Pipe()
-	reports, done := make(chan auditReport), make(chan int, 1)
+	reports, done := make(chan monitor.Report), make(chan int, 1)
 	go func() {
 		c := &cli.Console{In: strings.NewReader(""), Out: in, Err: new(bytes.Buffer), Env: func(string) (string, bool) { return "", false }}
 		done <- auditCommand(ctx, c, url, "--key", key, "--follow", "--json", "--interval", "10ms", "--timeout", "1s")
@@ -267,7 +268,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	go func() {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			var r auditReport
+			var r monitor.Report
 			if json.Unmarshal(lines.Bytes(), &r) == nil {
 				reports <- r
 			}
@@ -346,18 +347,18 @@ func TestAuditCommandLines(t *testing.T) {
 func TestAuditExitCodes(t *testing.T) {
 	help := commandLine(t.Context(), "audit", "--help")
 	codes, kinds := make(map[int]bool), make(map[string]bool)
-	for _, e := range auditExits() {
-		require.False(t, codes[e.code] || kinds[string(e.kind)], "%d %s", e.code, e.kind)
-		codes[e.code], kinds[string(e.kind)] = true, true
-		require.Contains(t, help.stdout, e.meaning)
+	for _, e := range monitor.Exits() {
+		require.False(t, codes[e.Code] || kinds[string(e.Kind)], "%d %s", e.Code, e.Kind)
+		codes[e.Code], kinds[string(e.Kind)] = true, true
+		require.Contains(t, help.stdout, e.Meaning)
 	}
 	for _, v := range verify.Verdicts() {
 		require.False(t, codes[v.Code], "verify has %d", v.Code)
 	}
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	require.NoError(t, err)
-	for _, e := range auditExits() {
-		require.Contains(t, string(documented), "| "+cli.Decimal(uint64(e.code))+" | `"+string(e.kind)+"` |")
+	for _, e := range monitor.Exits() {
+		require.Contains(t, string(documented), "| "+cli.Decimal(uint64(e.Code))+" | `"+string(e.Kind)+"` |")
 	}
 }
 
@@ -373,6 +374,6 @@ func TestAuditURLs(t *testing.T) {
 		var o auditFlags
 		require.NoError(t, o.parse(text))
 		require.Equal(t, server, o.server.URL)
-		require.Equal(t, "x", strings.TrimSpace(o.ledger))
+		require.Equal(t, "x", strings.TrimSpace(o.Ledger))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 )
 
 // stateOfSize is a state of a small log, the keys that open it, and the files whose damage
@@ -36,14 +37,14 @@ func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifie
 // requireDamaged requires that a state is refused as damaged, and the ledger is not blamed.
 func requireDamaged(t *testing.T, state string, keys []*proofs.Verifier, what ...any) {
 	t.Helper()
-	m, err := openAuditMemory(state, keys)
+	m, err := monitor.OpenAuditMemory(state, keys)
 	if err == nil {
-		require.NoError(t, m.close())
+		require.NoError(t, m.Close())
 	}
 	exit := new(cli.ExitError)
 	require.ErrorAs(t, err, &exit, what...)
 	require.Equal(t, cli.ExitUsage, exit.Code)
-	require.ErrorIs(t, err, errStateDamaged, what...)
+	require.ErrorIs(t, err, monitor.ErrStateDamaged, what...)
 	require.ErrorContains(t, err, "This says nothing about the ledger", what...)
 }
 
@@ -57,7 +58,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 		write := func(b []byte) { require.NoError(t, os.WriteFile(file, b, 0o600)) }
 		for at := range sound {
 			for bit := range 8 {
-				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte does
+				if bit != at%8 && filepath.Base(file) != monitor.FactsFile { // one bit of each byte does
 					continue
 				}
 				flipped := bytes.Clone(sound)
@@ -76,9 +77,9 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 		}
 		write(sound)
 	}
-	m, err := openAuditMemory(state, keys)
+	m, err := monitor.OpenAuditMemory(state, keys)
 	require.NoError(t, err)
-	require.NoError(t, m.close())
+	require.NoError(t, m.Close())
 }
 
 // The folder holds of each event a byte and a hash, and 82 bytes of each use of a key, a
@@ -89,10 +90,10 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	report, _ := audited(t, serveRaw(t, w.data, nil), w.key, "--state", state)
 	require.True(t, report.Clean)
 	s := stateOf(t, state)
-	require.Equal(t, []int64{int64(w.size), 32 * int64(w.size)}, []int64{s.Files[factsFile].Bytes, s.Files["tile-0"].Bytes})
+	require.Equal(t, []int64{int64(w.size), 32 * int64(w.size)}, []int64{s.Files[monitor.FactsFile].Bytes, s.Files["tile-0"].Bytes})
 	keys := int64(0)
 	for name, file := range s.Files {
-		if strings.HasPrefix(name, keysPrefix) {
+		if strings.HasPrefix(name, monitor.KeysPrefix) {
 			keys += file.Bytes
 		}
 	}
@@ -100,7 +101,7 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	require.Equal(t, 82*int64(report.KeyUses+others), keys)
 }
 
-// The state keeps at most maxSeen checkpoints that nothing proves to be of one log.
+// The state keeps at most MaxSeen checkpoints that nothing proves to be of one log.
 func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
 	w := newAuditWorld(t, 1, 0, 0)
 	signer, err := datadir.Keys(w.data).Load("default")
@@ -116,11 +117,11 @@ func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
 		return true
 	})
 	state := filepath.Join(t.TempDir(), "state")
-	for number = range maxSeen + 2 {
+	for number = range monitor.MaxSeen + 2 {
 		_, o := audited(t, url, w.key, "--state", state)
 		require.NotZero(t, o.code)
 	}
-	require.Len(t, stateOf(t, state).Unproved, maxSeen-1)
+	require.Len(t, stateOf(t, state).Unproved, monitor.MaxSeen-1)
 }
 
 // What an audit that was cut short has left behind the end of a file is no damage.
@@ -134,11 +135,11 @@ func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
-	m, err := openAuditMemory(state, keys)
+	m, err := monitor.OpenAuditMemory(state, keys)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{want.Size, want.KeyUses}, []uint64{m.at.Size, m.uses})
-	require.Equal(t, want.Files, m.past.files())
-	require.NoError(t, m.close())
+	require.Equal(t, []uint64{want.Size, want.KeyUses}, []uint64{m.At.Size, m.Uses})
+	require.Equal(t, want.Files, m.Past.Files())
+	require.NoError(t, m.Close())
 }
 
 // Files of two states are not mixed: neither those of two ledgers, nor those of one ledger at
@@ -191,10 +192,10 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	mixed = filepath.Join(t.TempDir(), "state")
 	copyState(t, after, mixed)
 	require.NoError(t, os.WriteFile(mixed, old, 0o600))
-	m, err := openAuditMemory(mixed, keys)
+	m, err := monitor.OpenAuditMemory(mixed, keys)
 	require.NoError(t, err, "an earlier state with a later folder goes on from the earlier")
-	require.Equal(t, stateOf(t, before).Size, m.at.Size)
-	require.NoError(t, m.close())
+	require.Equal(t, stateOf(t, before).Size, m.At.Size)
+	require.NoError(t, m.Close())
 }
 
 // Of a state without checksums, the checkpoints are taken over, and the log is walked again.
@@ -203,12 +204,12 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	w.audit(t, w.log, state, 0)
 	s := stateOf(t, state)
-	s.Version, s.Checksum, s.Files = firstStateVersion, "", nil
+	s.Version, s.Checksum, s.Files = monitor.FirstStateVersion, "", nil
 	text, err := json.MarshalIndent(s, "", "  ")
 	require.NoError(t, err)
 	for _, url := range []string{w.fork, w.grown} {
 		require.NoError(t, os.WriteFile(state, text, 0o600))
-		facts := filepath.Join(state+".d", factsFile)
+		facts := filepath.Join(state+".d", monitor.FactsFile)
 		damaged, err := os.ReadFile(facts)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(facts, append([]byte{0xff}, damaged...), 0o600))
@@ -219,7 +220,7 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 		}
 		require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 		require.Equal(t, report.Size, report.Walked, "nothing that was walked counts")
-		require.Equal(t, auditStateVersion, stateOf(t, state).Version)
+		require.Equal(t, monitor.AuditStateVersion, stateOf(t, state).Version)
 	}
 	s.Checkpoint = s.Checkpoint[1:]
 	text, err = json.Marshal(s)

@@ -13,6 +13,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 )
 
 // endless writes until the client has had enough.
@@ -85,7 +86,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"busy for ever", bundle, status(http.StatusServiceUnavailable), cli.ExitUnreachable, "", 0},
 		{"another success", checkpoint, status(http.StatusAccepted), 1, "", 0},
 		{"endless headers", bundle, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X", strings.Repeat("x", 2*auditHeaders))
+			w.Header().Set("X", strings.Repeat("x", 2*monitor.AuditHeaders))
 			w.WriteHeader(http.StatusOK)
 		}, cli.ExitUnreachable, "", 0},
 		{"an answer that breaks off", bundle, func(w http.ResponseWriter, _ *http.Request) {

@@ -27,6 +27,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/ledger"
+	"colophon/proofs/monitor"
 )
 
 // answerRequests add to a world what only some answers are about.
@@ -90,15 +91,15 @@ func answersWith(response *http.Response, status int, body []byte, headers map[s
 
 // comparedWorld is a server over a world, with a comparer that has walked its log.
 type comparedWorld struct {
-	*comparer
+	*monitor.Comparer
 	t         testing.TB
-	walk      *wholeWalk
+	walk      *monitor.WholeWalk
 	transport *lyingTransport
-	asked     *asker
+	asked     *monitor.Asker
 }
 
 // compareWorld walks the log of a world as an audit does.
-func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWorld {
+func compareWorld(t testing.TB, w *auditWorld, options monitor.Options) *comparedWorld {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.copied(t)
@@ -110,33 +111,33 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 	through := http.DefaultTransport.(*http.Transport).Clone()
 	through.DisableCompression = true
 	transport := &lyingTransport{through: through}
-	options.ledger, options.parallel, options.timeout, options.content = ledger.Default, 4, time.Minute, true
+	options.Ledger, options.Parallel, options.Timeout, options.Content = ledger.Default, 4, time.Minute, true
 	c, _ := consoleWith(nil)
-	a := &auditor{Console: c, auditOptions: options, report: &auditReport{}}
+	a := &monitor.Auditor{Console: c, Options: options, Report: &monitor.Report{}}
 	keys, err := cli.ParseKeys(w.key, "the key")
 	require.NoError(t, err)
-	a.given, a.keys, a.known = keys.Keys, keys.Keys, keys.Keys
-	a.fetch, err = newFetcher(remoteServer{url: server.URL, transport: transport}, remote.LedgerPath(ledger.Default), a.timeout, a.parallel)
+	a.Given, a.Keys, a.Known = keys.Keys, keys.Keys, keys.Keys
+	a.Fetch, err = monitor.NewFetcher(monitor.RemoteServer{Url: server.URL, Transport: transport}, remote.LedgerPath(ledger.Default), a.Timeout, a.Parallel)
 	require.NoError(t, err)
-	a.memory, err = openAuditMemory("", a.keys)
+	a.Memory, err = monitor.OpenAuditMemory("", a.Keys)
 	require.NoError(t, err)
-	published, err := openPublishedLog(t.Context(), a.fetch, a.keys, 1)
+	published, err := monitor.OpenPublishedLog(t.Context(), a.Fetch, a.Keys, 1)
 	require.NoError(t, err)
-	walk := &wholeWalk{auditor: a, log: published, past: a.memory.past, redacts: make(map[uint64]uint64)}
+	walk := &monitor.WholeWalk{Auditor: a, Log: published, Past: a.Memory.Past, Redacts: make(map[uint64]uint64)}
 	dir := t.TempDir()
-	walk.replica, err = newReplica(dir, ledger.Default, walk.redacts)
+	walk.Replica, err = monitor.NewReplica(dir, ledger.Default, walk.Redacts)
 	require.NoError(t, err)
-	require.NoError(t, walk.run(t.Context()))
-	r, err := openReference(t.Context(), walk, dir, walk.at.Size)
+	require.NoError(t, walk.Run(t.Context()))
+	r, err := monitor.OpenReference(t.Context(), walk, dir, walk.At.Size)
 	require.NoError(t, err)
-	compared, err := r.comparer()
+	compared, err := r.Comparer()
 	require.NoError(t, err)
-	asked, err := a.askerOf(walk.replica)
+	asked, err := a.AskerOf(walk.Replica)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, r.close())
-		require.NoError(t, walk.replica.Close())
-		require.NoError(t, a.memory.close())
+		require.NoError(t, r.Close())
+		require.NoError(t, walk.Replica.Close())
+		require.NoError(t, a.Memory.Close())
 		server.Close()
 		require.NoError(t, n.Close())
 	})
@@ -144,25 +145,25 @@ func compareWorld(t testing.TB, w *auditWorld, options auditOptions) *comparedWo
 }
 
 // named asks a question while the server lies, and says what the auditor makes of it.
-func (w *comparedWorld) named(q question, lie func(*http.Request, *http.Response)) (finding *auditFinding, err error) {
+func (w *comparedWorld) named(q monitor.Question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
-	w.redacted, w.largest = make(map[uint64]redactionSaid), 0
-	w.shortPage.Store(false)
-	answer := w.ask(w.t.Context(), q)
-	if answer.later {
-		answer = w.settle(w.t.Context(), q)
+	w.Redacted, w.Largest = make(map[uint64]monitor.RedactionSaid), 0
+	w.ShortPage.Store(false)
+	answer := w.Ask(w.t.Context(), q)
+	if answer.Later {
+		answer = w.Settle(w.t.Context(), q)
 	}
-	if answer.finding == nil && answer.err == nil {
-		answer.finding = w.heldToLog(w.walk.replica.written, w.walk.redacts)
+	if answer.Finding == nil && answer.Err == nil {
+		answer.Finding = w.HeldToLog(w.walk.Replica.Written, w.walk.Redacts)
 	}
-	return answer.finding, answer.err
+	return answer.Finding, answer.Err
 }
 
 // patternOf is the route that answers a question, as the contract names it.
-func patternOf(t testing.TB, routes []string, q question) string {
-	path := q.path
-	if !q.form.server {
+func patternOf(t testing.TB, routes []string, q monitor.Question) string {
+	path := q.Path
+	if !q.Form.Server {
 		path = "/v1/ledgers/{ledger}" + path
 	}
 	best := ""
@@ -194,27 +195,27 @@ type changedAnswer struct {
 
 // changesOf are all ways to change an answer: every member, element, line, header and
 // status is dropped, changed, swapped, repeated or added, one at a time.
-func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
+func changesOf(t testing.TB, page *monitor.AnswerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
-		if !bytes.Equal(body, page.body) {
-			list = append(list, changedAnswer{name: name, status: page.status, body: body})
+		if !bytes.Equal(body, page.Body) {
+			list = append(list, changedAnswer{name: name, status: page.Status, body: body})
 		}
 	}
 	for _, status := range []int{201, 202, 206, 300, 302, 304, 400, 404, 405, 409, 410, 422, 500, 501} {
-		if status != page.status {
-			list = append(list, changedAnswer{name: fmt.Sprintf("status %d", status), status: status, body: page.body})
+		if status != page.Status {
+			list = append(list, changedAnswer{name: fmt.Sprintf("status %d", status), status: status, body: page.Body})
 		}
 	}
 	for name, value := range map[string]string{"Content-Type": "text/html", "Link": `</elsewhere>; rel="next"`, "Content-Encoding": "br"} {
-		list = append(list, changedAnswer{"header " + name, page.status, page.body, map[string]string{name: value}})
+		list = append(list, changedAnswer{"header " + name, page.Status, page.Body, map[string]string{name: value}})
 	}
 	add("empty", nil)
-	add("cut", bytes.TrimSpace(page.body)[:len(bytes.TrimSpace(page.body))-1])
-	add("cut in half", page.body[:len(page.body)/2])
-	add("more behind", append(bytes.Clone(page.body), "{}\n"...))
+	add("cut", bytes.TrimSpace(page.Body)[:len(bytes.TrimSpace(page.Body))-1])
+	add("cut in half", page.Body[:len(page.Body)/2])
+	add("more behind", append(bytes.Clone(page.Body), "{}\n"...))
 	switch {
 	case lines:
-		all := bytes.SplitAfter(page.body, []byte("\n"))
+		all := bytes.SplitAfter(page.Body, []byte("\n"))
 		for i := range len(all) - 1 {
 			add(fmt.Sprintf("line %d dropped", i), bytes.Join(slices.Delete(slices.Clone(all), i, i+1), nil))
 			add(fmt.Sprintf("line %d twice", i), bytes.Join(slices.Insert(slices.Clone(all), i, all[i]), nil))
@@ -224,24 +225,24 @@ func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changed
 				add(fmt.Sprintf("line %d swapped", i), bytes.Join(swapped, nil))
 			}
 		}
-		for at := 0; at < len(page.body); at += 1 + len(page.body)/50 {
-			changed := bytes.Clone(page.body)
+		for at := 0; at < len(page.Body); at += 1 + len(page.Body)/50 {
+			changed := bytes.Clone(page.Body)
 			changed[at] ^= 1
 			add(fmt.Sprintf("byte %d changed", at), changed)
 		}
 		return list
 	case text:
-		for at := 0; at < len(page.body); at += 1 + len(page.body)/50 {
-			changed := bytes.Clone(page.body)
+		for at := 0; at < len(page.Body); at += 1 + len(page.Body)/50 {
+			changed := bytes.Clone(page.Body)
 			changed[at] ^= 1
 			add(fmt.Sprintf("byte %d changed", at), changed)
 		}
 		return list
 	}
-	add("a member twice", append([]byte(`{"as_of":1,"as_of":1,`), page.body[1:]...))
-	add("an array", append(append([]byte{'['}, page.body...), ']'))
+	add("a member twice", append([]byte(`{"as_of":1,"as_of":1,`), page.Body[1:]...))
+	add("an array", append(append([]byte{'['}, page.Body...), ']'))
 	add("null", []byte("null"))
-	for name, value := range jsonChanges(decoded(t, page.body)) {
+	for name, value := range jsonChanges(decoded(t, page.Body)) {
 		body, err := json.Marshal(value)
 		require.NoError(t, err)
 		add(name, body)
@@ -340,37 +341,37 @@ func plusOne(number string) string {
 
 // allowedChange reports whether a change is none that a copy of the log can see: docs/audit.md
 // says which.
-func allowedChange(q question, name string) bool {
+func allowedChange(q monitor.Question, name string) bool {
 	if strings.HasSuffix(name, "next changed") { // the last letter of base64 may have bits to spare
 		return true
 	}
-	if q.form == ofTwoSizes { // the log may have grown
+	if q.Form == monitor.OfTwoSizes { // the log may have grown
 		return name == "/checkpoint dropped"
 	}
-	if q.form == ofLedger || q.form == ofLedgers {
+	if q.Form == monitor.OfLedger || q.Form == monitor.OfLedgers {
 		at := name[strings.LastIndex(name, "/")+1:]
-		return strings.HasPrefix(at, "frozen negated") || q.form == ofLedgers && strings.HasPrefix(name, "/ledgers/") && at == "created changed"
+		return strings.HasPrefix(at, "frozen negated") || q.Form == monitor.OfLedgers && strings.HasPrefix(name, "/ledgers/") && at == "created changed"
 	}
 	return false
 }
 
 // Whatever is changed in an answer, of whatever route, is found.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 25), auditOptions{seed: 5})
+	w := compareWorld(t, newAnswerWorld(t, 25), monitor.Options{Seed: 5})
 	routes := routesOf(t)
 	random := rand.New(rand.NewPCG(5, 5))
-	chosen := make(map[string]question)
-	for _, q := range asClientsDo(w.asked.all(), w.size, random) {
-		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.values)), "&") + q.values.Get("sort") + fmt.Sprint(q.asOf > 0, q.extra.Has("proofs"), q.form.text)
-		if q.asOf > 0 && q.asOf < w.size {
+	chosen := make(map[string]monitor.Question)
+	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, random) {
+		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.Values)), "&") + q.Values.Get("sort") + fmt.Sprint(q.AsOf > 0, q.Extra.Has("proofs"), q.Form.Text)
+		if q.AsOf > 0 && q.AsOf < w.Size {
 			key += " before"
 		}
-		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.values) > 1 {
+		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.Values) > 1 {
 			continue // as all others
 		}
-		page, err := w.first(t.Context(), q)
+		page, err := w.First(t.Context(), q)
 		require.NoError(t, err)
-		if page.status == http.StatusOK && (q.lists == nil || page.document.Root().Member(q.lists[0].members[0]).Len() > 1) {
+		if page.Status == http.StatusOK && (q.Lists == nil || page.Document.Root().Member(q.Lists[0].Members[0]).Len() > 1) {
 			chosen[key] = q
 		} else if _, known := chosen[key]; !known {
 			chosen[key] = q
@@ -379,15 +380,15 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	most, tried := 40, 0
 	for _, key := range slices.Sorted(maps.Keys(chosen)) {
 		q := chosen[key]
-		page, err := w.first(t.Context(), q)
+		page, err := w.First(t.Context(), q)
 		require.NoError(t, err)
 		finding, err := w.named(q, nil)
 		require.NoError(t, err, key)
 		require.Nil(t, finding, "%s: %v", key, finding)
-		if page.status != http.StatusOK {
+		if page.Status != http.StatusOK {
 			continue
 		}
-		changes := changesOf(t, page, q.form.lines, q.form.text)
+		changes := changesOf(t, page, q.Form.Lines, q.Form.Text)
 		slices.SortFunc(changes, func(a, b changedAnswer) int { return strings.Compare(a.name, b.name) })
 		random.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 		for _, change := range changes[:min(len(changes), most)] {
@@ -412,7 +413,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 
 // What is wrong with a later page, or with the way there, is found.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 25), auditOptions{seed: 5})
+	w := compareWorld(t, newAnswerWorld(t, 25), monitor.Options{Seed: 5})
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
 		return func(_ *testing.T, answer map[string]any, member string) {
 			answer[member] = change(answer[member].([]any))
@@ -434,12 +435,12 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 		},
 	}
 	tried := 0
-	for _, q := range asClientsDo(w.asked.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
-		if !q.paged() || tried > 3000 {
+	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(5, 5))) {
+		if !q.Paged() || tried > 3000 {
 			continue
 		}
-		q.limit = 2
-		member := q.lists[len(q.lists)-1].members[0]
+		q.Limit = 2
+		member := q.Lists[len(q.Lists)-1].Members[0]
 		for name, lie := range lies {
 			lied := false
 			finding, err := w.named(q, func(r *http.Request, response *http.Response) {
@@ -449,7 +450,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 				body, err := io.ReadAll(response.Body)
 				require.NoError(t, err)
 				answer := decoded(t, body).(map[string]any)
-				_, more := answer[q.lists[len(q.lists)-1].next]
+				_, more := answer[q.Lists[len(q.Lists)-1].Next]
 				if list, _ := answer[member].([]any); len(list) == 0 || name == "the end" && !more {
 					answersWith(response, http.StatusOK, body, nil)
 					return
@@ -485,10 +486,10 @@ func with(object any, name string, value any) map[string]any {
 
 // Every route that answers a GET is asked and compared, or docs/audit.md says why not.
 func TestEveryRouteIsAskedOrNamed(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 25), auditOptions{seed: 5})
+	w := compareWorld(t, newAnswerWorld(t, 25), monitor.Options{Seed: 5})
 	routes := routesOf(t)
 	asked := make(map[string]bool)
-	for _, q := range asClientsDo(w.asked.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(5, 5))) {
 		asked[patternOf(t, routes, q)] = true
 	}
 	document, err := os.ReadFile("../../docs/audit.md")
@@ -509,10 +510,10 @@ func TestEveryRouteIsAskedOrNamed(t *testing.T) {
 // A server cannot know what an audit will ask. The report says how to ask it again.
 func TestSeedRepeatsTheQuestions(t *testing.T) {
 	world := newAnswerWorld(t, 5)
-	w := compareWorld(t, world, auditOptions{seed: 5})
+	w := compareWorld(t, world, monitor.Options{Seed: 5})
 	asked := func(seed uint64) (list []string) {
-		for _, q := range asClientsDo(w.asked.all(), w.size, rand.New(rand.NewPCG(seed, 1))) {
-			list = append(list, q.at(pagePlace{size: q.asOf, limit: q.limit}))
+		for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(seed, 1))) {
+			list = append(list, q.At(monitor.PagePlace{Size: q.AsOf, Limit: q.Limit}))
 		}
 		return list
 	}
@@ -544,10 +545,10 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 
 // What is the same answer in another form is no lie, nor are the words of an error.
 func TestWhatIsNoLie(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 5), auditOptions{seed: 5})
+	w := compareWorld(t, newAnswerWorld(t, 5), monitor.Options{Seed: 5})
 	tried, errors := 0, 0
-	for _, q := range asClientsDo(w.asked.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
-		if q.form.lines || q.form.text || q.form == ofDocument {
+	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(5, 5))) {
+		if q.Form.Lines || q.Form.Text || q.Form == monitor.OfDocument {
 			continue
 		}
 		finding, err := w.named(q, func(r *http.Request, response *http.Response) {

@@ -20,6 +20,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 	"colophon/ledger"
+	"colophon/proofs/monitor"
 )
 
 // childOfAudit has the command line of an audit that a test runs in a process of its own.
@@ -63,7 +64,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	members.WriteByte('}')
 	nested := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
-	one := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":["` + strings.Repeat("x", maxAuditJSON-100) + `"]}`)
+	one := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":["` + strings.Repeat("x", monitor.MaxAuditJSON-100) + `"]}`)
 	for name, lie := range map[string]struct {
 		path string
 		body []byte

@@ -19,6 +19,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/server"
 	"colophon/ledger"
+	"colophon/proofs/monitor"
 )
 
 // scraped are the metrics of a server over a world, as text.
@@ -46,12 +47,12 @@ func scraped(t testing.TB, w *auditWorld) string {
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := newAnswerWorld(t, 10)
 	text := scraped(t, w)
-	honest, err := readMetrics([]byte(text), ledger.Default)
+	honest, err := monitor.ReadMetrics([]byte(text), ledger.Default)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{w.size, w.size}, []uint64{honest.size, honest.tree})
+	require.Equal(t, []uint64{w.size, w.size}, []uint64{honest.Size, honest.Tree})
 	noticed := func(text string) bool {
-		got, err := readMetrics([]byte(text), ledger.Default)
-		return err != nil || got.sizesHold(w.size, w.size) != nil || len(honest.differs(got)) > 0
+		got, err := monitor.ReadMetrics([]byte(text), ledger.Default)
+		return err != nil || got.SizesHold(w.size, w.size) != nil || len(honest.Differs(got)) > 0
 	}
 	require.False(t, noticed(text))
 	// What is no lie about the log: help, the order of lines, other ledgers.
@@ -62,7 +63,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	value := regexp.MustCompile(` \S+\n$`)
 	tried := 0
 	for i, line := range lines {
-		if !strings.Contains(line, derivedMetrics) || strings.HasPrefix(line, "# HELP") {
+		if !strings.Contains(line, monitor.DerivedMetrics) || strings.HasPrefix(line, "# HELP") {
 			continue
 		}
 		with := func(changed ...string) string {

@@ -13,6 +13,7 @@ import (
 
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 	"colophon/storage"
 )
 
@@ -122,9 +123,9 @@ func requireAudit(t *testing.T, w *auditWorld, url string, want named, flags ...
 	}
 	require.Len(t, report.Findings, 1, "audit %s: %s%s", flags, o.stdout, o.stderr)
 	found := report.Findings[0]
-	for _, e := range auditExits() {
-		if e.kind == want.kind {
-			require.Equal(t, e.code, o.code)
+	for _, e := range monitor.Exits() {
+		if e.Kind == want.kind {
+			require.Equal(t, e.Code, o.code)
 		}
 	}
 	require.NotNil(t, found.Seq)

@@ -18,6 +18,7 @@ import (
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 )
 
 // transport is a function as an http.RoundTripper.
@@ -30,7 +31,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asking atomic.Int64
-		slow, err := newFetcher(remoteServer{url: "http://server.invalid", transport: transport(func(r *http.Request) (*http.Response, error) {
+		slow, err := monitor.NewFetcher(monitor.RemoteServer{Url: "http://server.invalid", Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asking.Add(1)
 			defer asking.Add(-1)
 			<-r.Context().Done()
@@ -46,10 +47,10 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 			assert.Equal(t, int64(4), asking.Load(), "as many at once as it may")
 			cancel()
 		}()
-		c := newComparer(slow, slow, 2)
-		questions := append([]question{{path: "/first", values: url.Values{}, form: ofIndex}}, slices.Repeat([]question{{path: "/later", values: url.Values{}, form: ofIndex}}, 9)...)
-		c.askAll(ctx, questions, 4, func(_ int, answer comparedAnswer) bool {
-			require.ErrorIs(t, answer.err, context.Canceled)
+		c := monitor.NewComparer(slow, slow, 2)
+		questions := append([]monitor.Question{{Path: "/first", Values: url.Values{}, Form: monitor.OfIndex}}, slices.Repeat([]monitor.Question{{Path: "/later", Values: url.Values{}, Form: monitor.OfIndex}}, 9)...)
+		c.AskAll(ctx, questions, 4, func(_ int, answer monitor.ComparedAnswer) bool {
+			require.ErrorIs(t, answer.Err, context.Canceled)
 			return false
 		})
 		require.Zero(t, asking.Load())
@@ -60,16 +61,16 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 // could be closed at that moment.
 type lockedPast struct {
 	audit.Past
-	oracle *oracle // nil while it is opened
+	oracle *monitor.Oracle // nil while it is opened
 	free   []bool
 }
 
 // Tile implements audit.Past.
 func (p *lockedPast) Tile(level uint8, index uint64) ([]byte, error) {
 	if p.oracle != nil {
-		free := p.oracle.underWay.TryLock()
+		free := p.oracle.UnderWay.TryLock()
 		if free {
-			p.oracle.underWay.Unlock()
+			p.oracle.UnderWay.Unlock()
 		}
 		p.free = append(p.free, free)
 	}
@@ -80,34 +81,34 @@ func (p *lockedPast) Tile(level uint8, index uint64) ([]byte, error) {
 func TestOracleOutlivesItsRequests(t *testing.T) {
 	w := newAuditWorld(t, 300, 0, 0)
 	dir := t.TempDir()
-	past, err := newPast(dir)
+	past, err := monitor.NewPast(dir)
 	require.NoError(t, err)
 	defer past.Close()
-	r, err := newReplica(dir, ledger.Default, nil)
+	r, err := monitor.NewReplica(dir, ledger.Default, nil)
 	require.NoError(t, err)
 	defer r.Close()
 	log := w.read(t, w.data)
 	keys, err := cli.ParseKeys(w.key, "the key")
 	require.NoError(t, err)
-	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys.Keys}, audit.Extension{Past: past, Each: r.add})
+	report, _, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys.Keys}, audit.Extension{Past: past, Each: r.Add})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 	watched := &lockedPast{Past: past}
-	require.NoError(t, r.seal(report.Size, watched))
+	require.NoError(t, r.Seal(report.Size, watched))
 
 	c := &cli.Console{Env: func(string) (string, bool) { return "", false }}
-	signer, err := proofs.GenerateKey().Signer(replicaOrigin)
+	signer, err := proofs.GenerateKey().Signer(monitor.ReplicaOrigin)
 	require.NoError(t, err)
-	o, err := newOracle(t.Context(), c, r, dir, signer)
+	o, err := monitor.NewOracle(t.Context(), c, r, dir, signer)
 	require.NoError(t, err)
 	watched.oracle = o
-	fetch, err := newFetcher(o.source, remote.LedgerPath(r.name), time.Minute, 1)
+	fetch, err := monitor.NewFetcher(o.Source, remote.LedgerPath(r.Name), time.Minute, 1)
 	require.NoError(t, err)
-	answer, err := fetch.get(t.Context(), "/log/tile/0/000", maxNote)
+	answer, err := fetch.Get(t.Context(), "/log/tile/0/000", monitor.MaxNote)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.status)
-	require.Len(t, answer.body, proofs.FullTile*proofs.HashSize)
+	require.Equal(t, http.StatusOK, answer.Status)
+	require.Len(t, answer.Body, proofs.FullTile*proofs.HashSize)
 	require.Equal(t, []bool{false}, watched.free)
-	require.NoError(t, o.close())
-	require.False(t, o.underWay.TryRLock(), "no request may begin once it is closed")
+	require.NoError(t, o.Close())
+	require.False(t, o.UnderWay.TryRLock(), "no request may begin once it is closed")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/proofs/monitor"
 )
 
 // Of a server that has no receipts, or endless ones, no more is told than of one whose
@@ -19,9 +21,9 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 		findings int
 		message  string
 	}{
-		{"none", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "200", maxFindings, "404"},
-		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, "1", 2, errTooMuch.Error()},
-		{"no JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", maxFindings, ""},
+		{"none", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "200", monitor.MaxFindings, "404"},
+		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, "1", 2, monitor.ErrTooMuch.Error()},
+		{"no JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", monitor.MaxFindings, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
@@ -35,7 +37,7 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 			require.Equal(t, 46, o.code, "%s%s", o.stdout, o.stderr)
 			require.Equal(t, c.findings, len(report.Findings))
 			for _, f := range report.Findings {
-				require.Equal(t, kindReceipt, f.Kind)
+				require.Equal(t, monitor.KindReceipt, f.Kind)
 				require.Contains(t, f.Message, c.message)
 			}
 		})

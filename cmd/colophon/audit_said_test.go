@@ -17,6 +17,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 )
 
 // An audit that goes on from a state says what it has looked at itself, and what earlier
@@ -35,14 +36,14 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	first, o := audited(t, url, w.key, "--state", state, "--content")
 	require.True(t, first.Clean, "%s%s", o.stdout, o.stderr)
 	require.Nil(t, first.Earlier)
-	require.Equal(t, []skippedCheck{{What: checkedAnswers}, {What: checkedReceipts}}, first.Skipped)
+	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckedAnswers}, {What: monitor.CheckedReceipts}}, first.Skipped)
 
 	altered.Store(true)
 	report, o := audited(t, url, w.key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Zero(t, report.Walked)
-	require.Equal(t, &checkedAt{w.size, first.Time}, report.Earlier)
-	require.Equal(t, []skippedCheck{{checkedContent, &checkedAt{w.size, first.Time}}, {What: checkedAnswers}, {What: checkedReceipts}}, report.Skipped)
+	require.Equal(t, &monitor.CheckedAt{Size: w.size, Time: first.Time}, report.Earlier)
+	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckedContent, Last: &monitor.CheckedAt{Size: w.size, Time: first.Time}}, {What: monitor.CheckedAnswers}, {What: monitor.CheckedReceipts}}, report.Skipped)
 	text := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state).stdout
 	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.Decimal(w.size)+" of "+cli.Decimal(w.size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
@@ -52,7 +53,7 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	whole, _ := audited(t, url, w.key, "--state", state, "--content")
 	require.False(t, whole.Clean, "who looks at it finds it")
 	again, _ := audited(t, url, w.key, "--state", state)
-	require.Equal(t, &checkedAt{w.size, first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
+	require.Equal(t, &monitor.CheckedAt{Size: w.size, Time: first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
 }
 
 // A report tells the period that the log covers, the claims that fail, and the states, of all
@@ -67,7 +68,7 @@ func TestReportsSumUp(t *testing.T) {
 		fresh, o := audited(t, url, w.key)
 		require.True(t, fresh.Clean, "%s%s", o.stdout, o.stderr)
 		report, _ := audited(t, url, w.key, "--state", state)
-		for _, r := range []auditReport{fresh, report} {
+		for _, r := range []monitor.Report{fresh, report} {
 			require.Equal(t, []any{mismatched, refused, states}, []any{r.Mismatched, r.Refused, r.States})
 			require.Equal(t, timeAt(t, url, 0), r.FirstTime)
 			require.Equal(t, timeAt(t, url, r.Size-1), r.LastTime)

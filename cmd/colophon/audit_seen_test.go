@@ -15,6 +15,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 )
 
 // seenWorld is three servers of one ledger: of the log, of what it has grown to, and of a
@@ -60,7 +61,7 @@ func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
-func stateOf(t testing.TB, state string) (s auditState) {
+func stateOf(t testing.TB, state string) (s monitor.AuditState) {
 	t.Helper()
 	text, err := os.ReadFile(state)
 	require.NoError(t, err)
@@ -133,10 +134,10 @@ func TestKeysThatWereNotChecked(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {
 		t.Helper()
-		m, err := openAuditMemory(state, keys)
+		m, err := monitor.OpenAuditMemory(state, keys)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, m.close()) }()
-		for _, err := range m.past.Uses() {
+		defer func() { require.NoError(t, m.Close()) }()
+		for _, err := range m.Past.Uses() {
 			require.NoError(t, err)
 			at++
 		}
@@ -144,22 +145,22 @@ func TestKeysThatWereNotChecked(t *testing.T) {
 	}
 	require.Zero(t, looked(), "all were checked")
 
-	m, err := openAuditMemory(state, keys)
+	m, err := monitor.OpenAuditMemory(state, keys)
 	require.NoError(t, err)
-	a := &auditor{memory: m, given: keys, keys: keys}
-	published := &publishedLog{head: audit.Head{Size: log.head.Size, Checkpoint: log.head.Checkpoint}, tiles: make(map[proofs.TilePath][]byte)}
-	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: a.seen()})
+	a := &monitor.Auditor{Memory: m, Given: keys, Keys: keys}
+	published := &monitor.PublishedLog{Published: audit.Head{Size: log.head.Size, Checkpoint: log.head.Checkpoint}, Tiles: make(map[proofs.TilePath][]byte)}
+	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.At, Past: m.Past, Seen: a.Seen()})
 	require.NoError(t, err)
-	m.seen = nil // that no tile is asked for
-	require.NoError(t, a.reach(t.Context(), published, end))
-	require.NoError(t, m.close())
+	m.Seen = nil // that no tile is asked for
+	require.NoError(t, a.Reach(t.Context(), published, end))
+	require.NoError(t, m.Close())
 	require.NotZero(t, looked())
 
-	m, err = openAuditMemory(state, keys)
+	m, err = monitor.OpenAuditMemory(state, keys)
 	require.NoError(t, err)
-	a.memory = m
-	require.NoError(t, a.remember(published, end))
-	require.NoError(t, m.close())
+	a.Memory = m
+	require.NoError(t, a.Remember(published, end))
+	require.NoError(t, m.Close())
 	require.Zero(t, looked())
 }
 
@@ -191,22 +192,22 @@ func TestStatesAreNotShared(t *testing.T) {
 	url, state := serveRaw(t, w.data, nil), filepath.Join(t.TempDir(), "state")
 	keys, err := new(cli.Console).ReadKeys(w.key)
 	require.NoError(t, err)
-	m, err := openAuditMemory(state, keys)
+	m, err := monitor.OpenAuditMemory(state, keys)
 	require.NoError(t, err)
 	o := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state)
 	require.Equal(t, cli.ExitInUse, o.code, o.stderr)
 	require.Contains(t, o.stderr, "another audit")
-	require.NoError(t, m.close())
+	require.NoError(t, m.Close())
 	_, o = audited(t, url, w.key, "--state", state)
 	require.Zero(t, o.code, o.stderr)
 
 	require.NoError(t, os.Remove(state))
-	before, err := os.ReadFile(filepath.Join(state+".d", factsFile))
+	before, err := os.ReadFile(filepath.Join(state+".d", monitor.FactsFile))
 	require.NoError(t, err)
 	o = commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state)
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "would be forgotten")
-	after, err := os.ReadFile(filepath.Join(state+".d", factsFile))
+	after, err := os.ReadFile(filepath.Join(state+".d", monitor.FactsFile))
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 }

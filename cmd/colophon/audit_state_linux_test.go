@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/proofs/monitor"
 )
 
 // An audit without a state that cannot begin leaves no temporary folder: here it can make
@@ -23,9 +25,9 @@ func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(temporary, 0o700))
 	t.Setenv("TMPDIR", temporary)
-	_, err := openAuditMemory("", nil)
+	_, err := monitor.OpenAuditMemory("", nil)
 	require.ErrorIs(t, err, syscall.ENAMETOOLONG)
-	require.ErrorContains(t, err, factsFile)
+	require.ErrorContains(t, err, monitor.FactsFile)
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, left)

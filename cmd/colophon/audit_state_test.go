@@ -18,6 +18,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 )
 
 // Head implements audit.Published.
@@ -77,20 +78,20 @@ func FuzzAuditState(f *testing.F) {
 	require.NoError(f, err)
 	kept, err := os.ReadDir(sound + ".d")
 	require.NoError(f, err)
-	kept = slices.DeleteFunc(kept, func(file os.DirEntry) bool { return file.Name() == "LOCK" || file.Name() == marksFile })
+	kept = slices.DeleteFunc(kept, func(file os.DirEntry) bool { return file.Name() == "LOCK" || file.Name() == monitor.MarksFile })
 	f.Add(text, uint8(0), uint16(0), byte(0))
 	for number := range kept {
 		f.Add(text, uint8(number), uint16(3), byte(1))
 	}
-	for _, change := range []func(*auditState){
-		func(s *auditState) { s.Size-- }, func(s *auditState) { s.Size, s.KeyUses, s.CompactRange = 0, 0, nil }, func(s *auditState) { s.KeyUses++ },
-		func(s *auditState) { s.Tip = zeroHash }, func(s *auditState) { s.Time = "2099" }, func(s *auditState) { s.Ledger = "another" },
-		func(s *auditState) { s.Keys = nil }, func(s *auditState) { s.KeysChecked = 0 }, func(s *auditState) { s.Unproved = []string{s.Checkpoint} }, func(s *auditState) { s.CompactRange[0] = zeroHash }, func(s *auditState) { s.VerifierKeys = nil },
+	for _, change := range []func(*monitor.AuditState){
+		func(s *monitor.AuditState) { s.Size-- }, func(s *monitor.AuditState) { s.Size, s.KeyUses, s.CompactRange = 0, 0, nil }, func(s *monitor.AuditState) { s.KeyUses++ },
+		func(s *monitor.AuditState) { s.Tip = zeroHash }, func(s *monitor.AuditState) { s.Time = "2099" }, func(s *monitor.AuditState) { s.Ledger = "another" },
+		func(s *monitor.AuditState) { s.Keys = nil }, func(s *monitor.AuditState) { s.KeysChecked = 0 }, func(s *monitor.AuditState) { s.Unproved = []string{s.Checkpoint} }, func(s *monitor.AuditState) { s.CompactRange[0] = zeroHash }, func(s *monitor.AuditState) { s.VerifierKeys = nil },
 	} {
-		var s auditState
+		var s monitor.AuditState
 		require.NoError(f, json.Unmarshal(text, &s))
 		change(&s)
-		changed, err := s.encode()
+		changed, err := s.Encode()
 		require.NoError(f, err)
 		f.Add(changed, uint8(0), uint16(0), byte(0))
 	}
@@ -98,10 +99,10 @@ func FuzzAuditState(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
-		var s auditState
+		var s monitor.AuditState
 		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // a checksum that is right keeps nothing out
 			var err error
-			text, err = s.encode()
+			text, err = s.Encode()
 			require.NoError(t, err)
 		}
 		require.NoError(t, os.WriteFile(state, text, 0o600))
@@ -112,27 +113,27 @@ func FuzzAuditState(f *testing.F) {
 		b[int(at)%len(b)] ^= flip
 		require.NoError(t, os.WriteFile(changed, b, 0o600))
 
-		m, err := openAuditMemory(state, keys)
+		m, err := monitor.OpenAuditMemory(state, keys)
 		if err != nil {
 			exit := new(cli.ExitError)
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, cli.ExitUsage, exit.Code, "%v", err)
 			return
 		}
-		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: m.checkpoints()})
+		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.At, Past: m.Past, Seen: m.Checkpoints()})
 		if err != nil || report.Damage != nil {
-			require.NoError(t, m.rewind())
-			require.NoError(t, m.close())
+			require.NoError(t, m.Rewind())
+			require.NoError(t, m.Close())
 			return
 		}
 		require.Equal(t, []any{want.Size, want.Root}, []any{end.Size, end.Root})
-		require.NoError(t, m.come(end))
-		m.seen = []seenNote{{want, log.head.Checkpoint}}
-		require.NoError(t, m.save())
-		require.NoError(t, m.close())
-		again, err := openAuditMemory(state, keys)
+		require.NoError(t, m.Come(end))
+		m.Seen = []monitor.SeenNote{{Checkpoint: want, Note: log.head.Checkpoint}}
+		require.NoError(t, m.Save())
+		require.NoError(t, m.Close())
+		again, err := monitor.OpenAuditMemory(state, keys)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, again.close()) }()
-		require.Equal(t, []any{m.uses, m.at.Root, m.at.Tip, m.at.Time, m.at.Ledger}, []any{again.uses, again.at.Root, again.at.Tip, again.at.Time, again.at.Ledger})
+		defer func() { require.NoError(t, again.Close()) }()
+		require.Equal(t, []any{m.Uses, m.At.Root, m.At.Tip, m.At.Time, m.At.Ledger}, []any{again.Uses, again.At.Root, again.At.Tip, again.At.Time, again.At.Ledger})
 	})
 }

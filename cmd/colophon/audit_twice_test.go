@@ -19,6 +19,7 @@ import (
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 )
 
 // bundleAgain answers the first entry bundle otherwise once it was answered so many times.
@@ -95,7 +96,7 @@ func TestEventsReadAgainAreHeldToTheTree(t *testing.T) {
 }
 
 // requireNamed requires an exit code, and the entry that the finding is about.
-func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
+func requireNamed(t *testing.T, code int, seq uint64, report monitor.Report, o outcome) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 	if code >= 30 {
@@ -167,7 +168,7 @@ func TestContentIsReadToItsSize(t *testing.T) {
 		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["other"])+"/content/") {
 			return false
 		}
-		for piece := make([]byte, 1<<20); sent.Load() < 2*maxAuditContent; {
+		for piece := make([]byte, 1<<20); sent.Load() < 2*monitor.MaxAuditContent; {
 			n, err := answer.Write(piece)
 			if sent.Add(int64(n)); err != nil {
 				break
@@ -178,7 +179,7 @@ func TestContentIsReadToItsSize(t *testing.T) {
 	report, o := audited(t, url, w.key, "--content")
 	require.Equal(t, 43, o.code, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, w.at["other"], *report.Findings[0].Seq)
-	require.Less(t, sent.Load(), int64(maxAuditContent)/2)
+	require.Less(t, sent.Load(), int64(monitor.MaxAuditContent)/2)
 }
 
 // What an event says of its content is not taken for what it takes to read it.
@@ -192,16 +193,16 @@ func TestContentThatIsTooLargeInAll(t *testing.T) {
 		require.NoError(t, document.Parse([]byte(`{"record":{"content":{`+strings.Join(pieces, ",")+`}}}`)))
 		return document.Root()
 	}
-	named, size, err := namedPieces(7, event("6", "0"))
+	named, size, err := monitor.NamedPieces(7, event("6", "0"))
 	require.NoError(t, err)
 	require.Len(t, named, 2)
 	require.Equal(t, int64(6), size)
 	for _, none := range []string{"-1", "1e3", "18446744073709551616", "67108865"} {
-		_, size, err = namedPieces(7, event(none))
+		_, size, err = monitor.NamedPieces(7, event(none))
 		require.NoError(t, err)
-		require.Equal(t, int64(maxAuditContent+1), size, "no piece has it")
+		require.Equal(t, int64(monitor.MaxAuditContent+1), size, "no piece has it")
 	}
-	_, _, err = namedPieces(7, event("67108864", "67108864", "67108864", "67108864", "1"))
+	_, _, err = monitor.NamedPieces(7, event("67108864", "67108864", "67108864", "67108864", "1"))
 	require.ErrorContains(t, err, "the content of event 7 cannot be audited")
 }
 
@@ -241,11 +242,11 @@ func TestProofsThatCannotBeChecked(t *testing.T) {
 		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
 	}))
 	defer server.Close()
-	fetch, err := newFetcher(remoteServer{url: server.URL, transport: new(http.Transport)}, remote.LedgerPath("default"), 200*time.Millisecond, 1)
+	fetch, err := monitor.NewFetcher(monitor.RemoteServer{Url: server.URL, Transport: new(http.Transport)}, remote.LedgerPath("default"), 200*time.Millisecond, 1)
 	require.NoError(t, err)
-	a := &auditor{report: &auditReport{}, fetch: fetch}
-	log := &publishedLog{fetch: a.fetch, head: audit.Head{Size: 300}, tiles: make(map[proofs.TilePath][]byte)}
-	_, err = a.checkConsistency(t.Context(), log, 200)
+	a := &monitor.Auditor{Report: &monitor.Report{}, Fetch: fetch}
+	log := &monitor.PublishedLog{Fetch: a.Fetch, Published: audit.Head{Size: 300}, Tiles: make(map[proofs.TilePath][]byte)}
+	_, err = a.CheckConsistency(t.Context(), log, 200)
 	require.ErrorIs(t, err, audit.ErrUnavailable)
-	require.Empty(t, a.report.Findings)
+	require.Empty(t, a.Report.Findings)
 }

@@ -24,6 +24,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/server"
 	"colophon/ledger"
+	"colophon/proofs/monitor"
 )
 
 // auditWorld is a data folder with a sound ledger of every kind of event, to be copied and damaged.
@@ -207,10 +208,10 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 }
 
 // audited audits a ledger and reads the report.
-func audited(t testing.TB, url, key string, flags ...string) (auditReport, outcome) {
+func audited(t testing.TB, url, key string, flags ...string) (monitor.Report, outcome) {
 	t.Helper()
 	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)
-	var report auditReport
+	var report monitor.Report
 	if o.stdout != "" {
 		require.NoError(t, json.Unmarshal([]byte(o.stdout), &report), "%s%s", o.stdout, o.stderr)
 		require.Equal(t, o.code, report.Code)

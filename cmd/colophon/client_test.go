@@ -25,6 +25,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/testing/authority"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 )
 
 // consoleWith is a console with those environment variables, and what it says.
@@ -47,11 +48,11 @@ func TestTokenStaysAtHome(t *testing.T) {
 	c, _ := consoleWith(map[string]string{"COLOPHON_TOKEN": "secret"})
 	asked, err := remote.Options{URL: "http://localhost:1"}.Connect(c)
 	require.NoError(t, err)
-	fetch, err := newFetcher(remoteOf(asked), "", time.Minute, 1)
+	fetch, err := monitor.NewFetcher(monitor.RemoteOf(asked), "", time.Minute, 1)
 	require.NoError(t, err)
-	answer, err := fetch.getFrom(t.Context(), thief.URL+"/metrics", maxNote)
+	answer, err := fetch.GetFrom(t.Context(), thief.URL+"/metrics", monitor.MaxNote)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.status)
+	require.Equal(t, http.StatusOK, answer.Status)
 }
 
 // certified is a server with a certificate of that authority for some names and a time.

@@ -19,6 +19,7 @@ import (
 	"colophon/internal/folderlock"
 	"colophon/internal/server"
 	"colophon/ledger"
+	"colophon/proofs/monitor"
 )
 
 // init lets tests make folders that no other user can write to, as umask 002 would not.
@@ -247,14 +248,14 @@ func TestNewFilesFollowNoLink(t *testing.T) {
 			return errors.Join(os.Mkdir(dir, 0o700), os.Symlink(path, filepath.Join(dir, "LOCK")))
 		},
 	} {
-		m := &auditMemory{file: filepath.Join(t.TempDir(), "state.json")}
-		require.NoError(t, put(m.dir()))
-		require.ErrorContains(t, m.lockState(), name)
+		m := &monitor.State{File: filepath.Join(t.TempDir(), "state.json")}
+		require.NoError(t, put(m.Dir()))
+		require.ErrorContains(t, m.LockState(), name)
 		check()
 	}
 	state := filepath.Join(t.TempDir(), "state.json")
 	require.NoError(t, os.WriteFile(state, []byte("{}"), 0o600))
 	require.NoError(t, os.Chmod(state, 0o666))
-	_, err := openAuditMemory(state, nil)
+	_, err := monitor.OpenAuditMemory(state, nil)
 	require.ErrorContains(t, err, "can be written by everybody")
 }

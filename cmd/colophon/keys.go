@@ -16,6 +16,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -152,7 +153,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 		return err
 	}
 	if trusted != nil {
-		fetch, err := newFetcher(remoteOf(server), remote.LedgerPath(name), time.Minute, 2)
+		fetch, err := monitor.NewFetcher(monitor.RemoteOf(server), remote.LedgerPath(name), time.Minute, 2)
 		if err != nil {
 			return err
 		}

@@ -7,18 +7,19 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 )
 
 // checkServedKeys checks what a server says of the keys of its log, which is only its word,
 // against the log: the checkpoint of now is signed by all keys that are said to sign, a
 // trusted one or one that follows it among them, and each change of keys is an event of
 // the tree that this checkpoint signs.
-func checkServedKeys(ctx context.Context, fetch *fetcher, said *proofs.KeyHistory, trusted []*proofs.Verifier) error {
-	log, err := openPublishedLog(ctx, fetch, said.Following(trusted...), 1)
+func checkServedKeys(ctx context.Context, fetch *monitor.Fetcher, said *proofs.KeyHistory, trusted []*proofs.Verifier) error {
+	log, err := monitor.OpenPublishedLog(ctx, fetch, said.Following(trusted...), 1)
 	if err != nil {
 		return err
 	}
-	checkpoint, err := said.OpenCheckpoint(log.head.Checkpoint, trusted...)
+	checkpoint, err := said.OpenCheckpoint(log.Published.Checkpoint, trusted...)
 	if err != nil {
 		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not so: %w", err)
 	}
@@ -42,7 +43,7 @@ func checkServedKeys(ctx context.Context, fetch *fetcher, said *proofs.KeyHistor
 
 // keysInTree is the history of a log's keys as the events say at which it is said to have
 // changed. Each of them is shown to be in the tree of the checkpoint.
-func keysInTree(ctx context.Context, log *publishedLog, checkpoint proofs.Checkpoint, said *proofs.KeyHistory) (*proofs.KeyHistory, error) {
+func keysInTree(ctx context.Context, log *monitor.PublishedLog, checkpoint proofs.Checkpoint, said *proofs.KeyHistory) (*proofs.KeyHistory, error) {
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)
 	if err != nil {

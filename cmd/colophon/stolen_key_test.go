@@ -18,6 +18,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
 	"colophon/proofs"
+	"colophon/proofs/monitor"
 )
 
 // stolenKey is a ledger whose first key was stolen and has been retired, and a log that
@@ -131,7 +132,7 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 			again, err := os.ReadFile(state)
 			require.NoError(t, err)
 			require.Equal(t, string(kept), string(again))
-			var remembered auditState
+			var remembered monitor.AuditState
 			require.NoError(t, json.Unmarshal(kept, &remembered))
 			require.Equal(t, []string{s.now}, remembered.VerifierKeys)
 

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 // reference is the copy of the log that answers are compared with. It grows with the log,
 // since answers may be as of a later size.
 type reference struct {
-	walk   *wholeWalk
+	walk   *WholeWalk
 	dir    string
 	signer *proofs.Signer
-	oracle *oracle
+	oracle *Oracle
 	size   uint64
 }
 
-// openReference shows the first size entries of the copy that a walk has made.
-func openReference(ctx context.Context, w *wholeWalk, dir string, size uint64) (*reference, error) {
-	signer, err := proofs.GenerateKey().Signer(replicaOrigin)
+// OpenReference shows the first size entries of the copy that a walk has made.
+func OpenReference(ctx context.Context, w *WholeWalk, dir string, size uint64) (*reference, error) {
+	signer, err := proofs.GenerateKey().Signer(ReplicaOrigin)
 	if err != nil {
 		return nil, err
 	}
@@ -32,13 +32,13 @@ func openReference(ctx context.Context, w *wholeWalk, dir string, size uint64) (
 
 // show opens the oracle at a size; its index goes on with what it has.
 func (r *reference) show(ctx context.Context, size uint64) (err error) {
-	if err := r.close(); err != nil {
+	if err := r.Close(); err != nil {
 		return err
 	}
-	if err := r.walk.replica.seal(size, r.walk.past); err != nil {
+	if err := r.walk.Replica.Seal(size, r.walk.Past); err != nil {
 		return err
 	}
-	if r.oracle, err = newOracle(ctx, r.walk.Console, r.walk.replica, r.dir, r.signer); err != nil {
+	if r.oracle, err = NewOracle(ctx, r.walk.Console, r.walk.Replica, r.dir, r.signer); err != nil {
 		return err
 	}
 	r.size = size
@@ -48,12 +48,12 @@ func (r *reference) show(ctx context.Context, size uint64) (err error) {
 // reach has the copy show a size, or all that is signed by now for 0. The error is a
 // *badAnswer where the log is smaller.
 func (r *reference) reach(ctx context.Context, size uint64) error {
-	if size == 0 || size > r.walk.replica.written {
+	if size == 0 || size > r.walk.Replica.Written {
 		if err := r.walk.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	written := r.walk.replica.written
+	written := r.walk.Replica.Written
 	if size > written {
 		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + cli.Decimal(written), cli.Decimal(size)}
 	}
@@ -66,34 +66,34 @@ func (r *reference) reach(ctx context.Context, size uint64) error {
 	return r.show(ctx, size)
 }
 
-func (r *reference) close() error {
+func (r *reference) Close() error {
 	if r.oracle == nil {
 		return nil
 	}
-	err := r.oracle.close()
+	err := r.oracle.Close()
 	r.oracle = nil
 	return err
 }
 
-// comparer compares the server's answers with the copy.
-func (r *reference) comparer() (*comparer, error) {
-	a := r.walk.auditor
+// Comparer compares the server's answers with the copy.
+func (r *reference) Comparer() (*Comparer, error) {
+	a := r.walk.Auditor
 	verifier := r.signer.Verifier()
-	ofCopy := func() (*fetcher, error) { return newFetcher(r.oracle.source, a.fetch.path, a.timeout, a.parallel) }
+	ofCopy := func() (*Fetcher, error) { return NewFetcher(r.oracle.Source, a.Fetch.path, a.Timeout, a.Parallel) }
 	copied, err := ofCopy()
 	if err != nil {
 		return nil, err
 	}
-	c := newComparer(a.fetch, copied, r.size)
-	c.ledger, c.keys, c.copyKey, c.entry, c.redactions = a.ledger, a.keys, verifier, r.walk.replica.read, r.walk.redacts
+	c := NewComparer(a.Fetch, copied, r.size)
+	c.ledger, c.keys, c.copyKey, c.entry, c.redactions = a.Ledger, a.Keys, verifier, r.walk.Replica.read, r.walk.Redacts
 	c.rootAt = func(size uint64) (proofs.Hash, error) {
-		tree, err := proofs.OpenTree(size, r.walk.replica.readTile, nil)
+		tree, err := proofs.OpenTree(size, r.walk.Replica.readTile, nil)
 		if err != nil {
 			return proofs.Hash{}, err
 		}
 		return tree.Root(), nil
 	}
-	checkpoint, err := proofs.OpenCheckpoint(r.walk.log.head.Checkpoint, a.keys...)
+	checkpoint, err := proofs.OpenCheckpoint(r.walk.Log.Published.Checkpoint, a.Keys...)
 	if err != nil {
 		return nil, fmt.Errorf("the checkpoint: %w", err)
 	}
@@ -106,29 +106,29 @@ func (r *reference) comparer() (*comparer, error) {
 			if copyErr != nil {
 				return errors.Join(err, copyErr)
 			}
-			c.copied, c.size = copied, r.size
+			c.copied, c.Size = copied, r.size
 		}
-		c.keys = a.keys
+		c.keys = a.Keys
 		return err
 	}
 	return c, nil
 }
 
 // catchUp walks the log on to what is signed by now.
-func (w *wholeWalk) catchUp(ctx context.Context) error {
+func (w *WholeWalk) catchUp(ctx context.Context) error {
 	if err := w.followKeys(ctx); err != nil {
 		return err
 	}
-	log, err := openPublishedLog(ctx, w.fetch, w.keys, w.parallel)
+	log, err := OpenPublishedLog(ctx, w.Fetch, w.Keys, w.Parallel)
 	if err != nil {
 		return err
 	}
-	now, err := w.walk(ctx, log, audit.Extension{From: w.at, Past: w.past, Seen: w.seen(), Each: w.copy})
+	now, err := w.walk(ctx, log, audit.Extension{From: w.At, Past: w.Past, Seen: w.Seen(), Each: w.copy})
 	if err == nil {
-		w.at, w.log = now, log
+		w.At, w.Log = now, log
 	}
-	if err == nil && w.past == w.memory.past {
-		err = w.remember(log, now)
+	if err == nil && w.Past == w.Memory.Past {
+		err = w.Remember(log, now)
 	}
 	return err
 }

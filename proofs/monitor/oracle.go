@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -22,27 +22,27 @@ import (
 	"colophon/proofs"
 )
 
-// oracle answers questions from a copy of the log, by the same code as a server: what a
+// Oracle answers questions from a copy of the log, by the same code as a server: what a
 // server of this version has to answer. Nobody else can ask it: it has no address.
-type oracle struct {
+type Oracle struct {
 	host   *ledger.Host
 	index  *index.Store
 	server *http.Server
 	pipe   *pipeListener
-	source remoteServer
-	// underWay is held to read during each request: closing the server does not wait for
+	Source RemoteServer
+	// UnderWay is held to read during each request: closing the server does not wait for
 	// handlers, and they read the index.
-	underWay sync.RWMutex
+	UnderWay sync.RWMutex
 }
 
 // oracleMemory is what the oracle's index takes, in bytes: the auditor as a whole has
 // half a gigabyte.
 const oracleMemory = 96 << 20
 
-// newOracle folds the first size entries of a copy into an index of its own, below dir, which
+// NewOracle folds the first size entries of a copy into an index of its own, below dir, which
 // may have some of them already. The signer is the same each time.
-func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, signer *proofs.Signer) (*oracle, error) {
-	o := &oracle{pipe: newPipeListener()}
+func NewOracle(ctx context.Context, c *cli.Console, r *replica, dir string, signer *proofs.Signer) (*Oracle, error) {
+	o := &Oracle{pipe: newPipeListener()}
 	if err := r.sign(signer); err != nil {
 		return nil, err
 	}
@@ -57,23 +57,23 @@ func newOracle(ctx context.Context, c *cli.Console, r *replica, dir string, sign
 	service, err := api.New(api.Config{Host: o.host, Index: o.index, Log: slog.New(slog.DiscardHandler),
 		Metrics: api.NewMetrics(prometheus.NewRegistry()), Version: "replay", SpoolDir: dir})
 	if err != nil {
-		return nil, errors.Join(err, o.close())
+		return nil, errors.Join(err, o.Close())
 	}
 	o.server = service.HTTP()
-	o.server.Handler = server.Locked(o.server.Handler, o.underWay.RLocker())
+	o.server.Handler = server.Locked(o.server.Handler, o.UnderWay.RLocker())
 	go func() { _ = o.server.Serve(o.pipe) }() // ends when it is closed
-	o.source = remoteServer{url: "http://127.0.0.1", transport: &http.Transport{DialContext: o.pipe.dial}}
+	o.Source = RemoteServer{Url: "http://127.0.0.1", Transport: &http.Transport{DialContext: o.pipe.dial}}
 	if err := o.fold(ctx, c, r); err != nil {
-		return nil, errors.Join(err, o.close())
+		return nil, errors.Join(err, o.Close())
 	}
 	return o, nil
 }
 
 // fold waits until the index has all that the copy shows.
-func (o *oracle) fold(ctx context.Context, c *cli.Console, r *replica) error {
-	bar := cli.NewProgress(c, int64(r.size), "indexing "+r.name)
+func (o *Oracle) fold(ctx context.Context, c *cli.Console, r *replica) error {
+	bar := cli.NewProgress(c, int64(r.size), "indexing "+r.Name)
 	defer bar.Finish()
-	follower := o.index.Follower(r.name)
+	follower := o.index.Follower(r.Name)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -93,13 +93,13 @@ func (o *oracle) fold(ctx context.Context, c *cli.Console, r *replica) error {
 	}
 }
 
-// close ends the requests that are under way, waits for them, and lets go of what they
+// Close ends the requests that are under way, waits for them, and lets go of what they
 // read. Nobody may ask afterwards.
-func (o *oracle) close() error {
+func (o *Oracle) Close() error {
 	var errs []error
 	if o.server != nil {
 		errs = append(errs, o.server.Close())
-		o.underWay.Lock()
+		o.UnderWay.Lock()
 	}
 	return errors.Join(append(errs, o.index.Close(), o.host.Close())...)
 }

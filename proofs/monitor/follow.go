@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // watch audits the ledger again and again, until it is interrupted or something is
 // wrong. It reports whenever the log has grown. A server that does not answer is waited
 // for.
-func (a *auditor) watch(ctx context.Context) error {
+func (a *Auditor) watch(ctx context.Context) error {
 	for first := true; ; first = false {
 		err := a.round(ctx)
 		switch {
@@ -22,16 +22,16 @@ func (a *auditor) watch(ctx context.Context) error {
 			a.Say("%v; trying again", err)
 		case err != nil:
 			return err
-		case first || a.report.Walked > 0 || !a.report.Clean:
-			if err := a.report.print(a.Console, a.json, true); err != nil {
+		case first || a.Report.Walked > 0 || !a.Report.Clean:
+			if err := a.Report.print(a.Console, a.Json, true); err != nil {
 				return err
 			}
 		}
-		if err == nil && !a.report.Clean {
-			return &cli.ExitError{Code: a.report.Code}
+		if err == nil && !a.Report.Clean {
+			return &cli.ExitError{Code: a.Report.Code}
 		}
 		select {
-		case <-time.After(a.interval):
+		case <-time.After(a.Interval):
 		case <-ctx.Done():
 			return nil
 		}

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"maps"
@@ -13,12 +13,12 @@ import (
 	"colophon/ledger/record"
 )
 
-// question is something that the server and the copy of the log are both asked.
-type question struct {
-	path   string // below the ledger
-	values url.Values
-	lists  []answerList
-	form   *answerForm
+// Question is something that the server and the copy of the log are both asked.
+type Question struct {
+	Path   string // below the ledger
+	Values url.Values
+	Lists  []answerList
+	Form   *answerForm
 	// atHead: it is answered for the head alone, whatever size is asked for.
 	atHead bool
 	// whole: it lists all there is, and is asked both with a size and without.
@@ -28,9 +28,9 @@ type question struct {
 
 // manner is how a question is asked. The answer does not depend on it.
 type manner struct {
-	asOf  uint64     // size that is asked for; 0 asks for none, as most clients do
-	limit int        // rows of the first page; 0 does not say
-	extra url.Values // parameters beside
+	AsOf  uint64     // size that is asked for; 0 asks for none, as most clients do
+	Limit int        // rows of the first page; 0 does not say
+	Extra url.Values // parameters beside
 	pages int        // of each list that are compared at most; 0 is all
 }
 
@@ -41,10 +41,10 @@ type answerForm struct {
 	// says is the path of the member that says the size; nil where a header does, or
 	// the text.
 	says []string
-	// lines: it is NDJSON. text: it is a .tlog-proof.
-	lines, text bool
-	// server: the path is below the server, and the answer has a row for each ledger.
-	server bool
+	// Lines: it is NDJSON. text: it is a .tlog-proof.
+	Lines, Text bool
+	// Server: the path is below the server, and the answer has a row for each ledger.
+	Server bool
 	// settings are members that no log says.
 	settings []string
 	// accept is the media type that is asked for; empty is any.
@@ -55,19 +55,19 @@ type answerForm struct {
 
 // Forms of answers.
 var (
-	ofIndex      = &answerForm{size: "as_of", says: []string{"as_of"}}
-	ofDocument   = &answerForm{size: "as_of", unproved: true}
+	OfIndex      = &answerForm{size: "as_of", says: []string{"as_of"}}
+	OfDocument   = &answerForm{size: "as_of", unproved: true}
 	ofStage      = &answerForm{size: "as_of", says: []string{"as_of"}, unproved: true}
 	ofInclusion  = &answerForm{size: "tree_size", says: []string{"as_of"}, unproved: true, unwaiting: true}
-	ofTwoSizes   = &answerForm{size: "second", says: []string{"as_of"}, unproved: true, unwaiting: true}
+	OfTwoSizes   = &answerForm{size: "second", says: []string{"as_of"}, unproved: true, unwaiting: true}
 	ofReceipt    = &answerForm{size: "tree_size", says: []string{"inclusion", "tree_size"}, unproved: true, unwaiting: true}
 	ofNested     = &answerForm{size: "tree_size", says: []string{"receipt", "inclusion", "tree_size"}, unproved: true, unwaiting: true}
-	ofTlogProof  = &answerForm{size: "tree_size", text: true, accept: "text/plain", unproved: true, unwaiting: true}
-	ofEvents     = &answerForm{lines: true, unproved: true, unwaiting: true}
+	ofTlogProof  = &answerForm{size: "tree_size", Text: true, accept: "text/plain", unproved: true, unwaiting: true}
+	ofEvents     = &answerForm{Lines: true, unproved: true, unwaiting: true}
 	ofEvent      = &answerForm{unproved: true, unwaiting: true}
 	ofStatistics = &answerForm{says: []string{"as_of"}, settings: []string{"tree_size"}, unproved: true, unwaiting: true}
-	ofLedger     = &answerForm{says: []string{"tree_size"}, settings: ledgerSettings, unproved: true, unwaiting: true}
-	ofLedgers    = &answerForm{says: []string{"tree_size"}, settings: ledgerSettings, server: true, unproved: true, unwaiting: true}
+	OfLedger     = &answerForm{says: []string{"tree_size"}, settings: ledgerSettings, unproved: true, unwaiting: true}
+	OfLedgers    = &answerForm{says: []string{"tree_size"}, settings: ledgerSettings, Server: true, unproved: true, unwaiting: true}
 )
 
 // ledgerSettings are what a server says of a ledger and a copy of its log cannot know.
@@ -77,95 +77,95 @@ var ledgerSettings = []string{"origin", "verifier_key", "created", "frozen", "on
 // answerList is one or several arrays of an answer that go on together on its next
 // page.
 type answerList struct {
-	members      []string
-	next, cursor string // the member that leads on, and the parameter that takes it
+	Members      []string
+	Next, cursor string // the member that leads on, and the parameter that takes it
 }
 
 // rowsOnly is the list that most answers have.
 var rowsOnly = []answerList{{[]string{"rows"}, "next", "cursor"}}
 
-// asker makes the questions that a log gives rise to.
-type asker struct {
+// Asker makes the questions that a log gives rise to.
+type Asker struct {
 	values    *logValues
 	pairs     int // of values whose effects are asked for, of each variable
 	few       int // questions of each kind that are beside those of all values
 	size      uint64
 	content   bool       // content may be asked for
 	mixtures  [][]string // parameters of /records, as some records have them
-	questions []question
+	questions []Question
 }
 
 // String is the path with its parameters, but for the manner.
-func (q question) String() string {
-	path := q.path
+func (q Question) String() string {
+	path := q.Path
 	switch {
-	case q.form == ofLedgers:
+	case q.Form == OfLedgers:
 		path = "/v1/ledgers"
 	case path == "":
 		path = "/"
 	}
-	if len(q.values) == 0 {
+	if len(q.Values) == 0 {
 		return path
 	}
-	return path + "?" + q.values.Encode()
+	return path + "?" + q.Values.Encode()
 }
 
-// pagePlace is where in an answer a page begins, and what is asked of it.
-type pagePlace struct {
-	size             uint64 // 0 asks for none
-	limit            int    // rows; 0 does not say
+// PagePlace is where in an answer a page begins, and what is asked of it.
+type PagePlace struct {
+	Size             uint64 // 0 asks for none
+	Limit            int    // rows; 0 does not say
 	cursor, position string // position is empty on the first page
 }
 
-// at is the path of a page. Only the first page says a size: the cursor goes on at it.
-func (q question) at(p pagePlace) string {
+// At is the path of a page. Only the first page says a size: the cursor goes on at it.
+func (q Question) At(p PagePlace) string {
 	values := url.Values{}
-	maps.Copy(values, q.values)
-	maps.Copy(values, q.extra)
+	maps.Copy(values, q.Values)
+	maps.Copy(values, q.Extra)
 	switch {
 	case p.position != "":
 		values.Set(p.cursor, p.position)
-	case p.size > 0 && q.form.size != "":
-		values.Set(q.form.size, cli.Decimal(p.size))
+	case p.Size > 0 && q.Form.size != "":
+		values.Set(q.Form.size, cli.Decimal(p.Size))
 	}
-	if p.limit > 0 && q.paged() {
-		values.Set("limit", strconv.Itoa(p.limit))
+	if p.Limit > 0 && q.Paged() {
+		values.Set("limit", strconv.Itoa(p.Limit))
 	}
 	if len(values) == 0 {
-		return q.path
+		return q.Path
 	}
-	return q.path + "?" + values.Encode()
+	return q.Path + "?" + values.Encode()
 }
 
-// paged reports whether an answer has pages.
-func (q question) paged() bool { return len(q.lists) > 0 && q.path != failuresPath }
+// Paged reports whether an answer has pages.
+func (q Question) Paged() bool { return len(q.Lists) > 0 && q.Path != failuresPath }
 
 const failuresPath = "/run-dags/failures"
 
-func (a *asker) ask(path string, lists []answerList, parameters ...string) *question {
-	q := question{path: path, values: url.Values{}, lists: lists, form: ofIndex}
+func (a *Asker) ask(path string, lists []answerList, parameters ...string) *Question {
+	q := Question{Path: path, Values: url.Values{}, Lists: lists, Form: OfIndex}
 	for i := 0; i < len(parameters); i += 2 {
-		q.values.Set(parameters[i], parameters[i+1])
+		q.Values.Set(parameters[i], parameters[i+1])
 	}
 	a.questions = append(a.questions, q)
 	return &a.questions[len(a.questions)-1]
 }
 
 // askFor is ask for an answer of another form.
-func (a *asker) askFor(form *answerForm, path string, parameters ...string) *question {
+func (a *Asker) askFor(form *answerForm, path string, parameters ...string) *Question {
 	q := a.ask(path, nil, parameters...)
-	q.form = form
+	q.Form = form
 	return q
 }
 
 // askWhole is ask for a list of all there is.
-func (a *asker) askWhole(path string, parameters ...string) {
+func (a *Asker) askWhole(path string, parameters ...string) {
 	a.ask(path, rowsOnly, parameters...).whole = true
 }
 
-// all are all questions about the log: what the server lists, counts, compares and proves
+// All are all questions about the log: what the server lists, counts, compares and proves
 // (3.2, 4).
-func (a *asker) all() []question {
+func (a *Asker) All() []Question {
 	a.questions = nil
 	a.records()
 	a.mixed()
@@ -183,7 +183,7 @@ func (a *asker) all() []question {
 
 // records asks for lists of records: all, by kind, by state, and by every name that
 // records are found by; and for single ones.
-func (a *asker) records() {
+func (a *Asker) records() {
 	a.askWhole("/records")
 	a.askWhole("/records", "events", "true")
 	a.askWhole("/records", "clock", "occurred")
@@ -216,13 +216,13 @@ func (a *asker) records() {
 }
 
 // some are a few values of a kind.
-func (a *asker) some(kind string) []string {
+func (a *Asker) some(kind string) []string {
 	values := a.values.of(kind)
 	return values[:min(len(values), a.few)]
 }
 
 // someTimes gives spans of time that begin or end where events of a kind do.
-func (a *asker) someTimes(kind string, most int, each func(parameters ...string)) {
+func (a *Asker) someTimes(kind string, most int, each func(parameters ...string)) {
 	times := a.some(kind)
 	for i, at := range times[:min(len(times), most)] {
 		switch other := times[(i+1)%len(times)]; i % 3 {
@@ -237,7 +237,7 @@ func (a *asker) someTimes(kind string, most int, each func(parameters ...string)
 }
 
 // mixed asks for lists of records by several things at once, as people look for some.
-func (a *asker) mixed() {
+func (a *Asker) mixed() {
 	for _, parameters := range a.mixtures {
 		a.ask("/records", rowsOnly, parameters...)
 	}
@@ -251,14 +251,14 @@ func (a *asker) mixed() {
 }
 
 // single asks for receipts and proofs of records, and for events.
-func (a *asker) single() {
+func (a *Asker) single() {
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
 		seqs := a.some(seqsOf + string(kind))
 		for i, seq := range seqs[:min(len(seqs), max(1, a.few/4))] {
 			path := "/records/" + seq + "/receipt"
 			a.askFor(ofReceipt, path)
 			a.askFor(ofInclusion, "/proofs/inclusion", "seq", seq)
-			a.askFor(ofTwoSizes, "/proofs/consistency", "first", seq)
+			a.askFor(OfTwoSizes, "/proofs/consistency", "first", seq)
 			if i%2 == 0 {
 				a.askFor(ofTlogProof, path)
 			}
@@ -280,7 +280,7 @@ func (a *asker) single() {
 
 // log asks for the log as a list of events, and for what the server says of it as a
 // whole.
-func (a *asker) log() {
+func (a *Asker) log() {
 	for _, at := range a.some(anySeq) {
 		const most = 7
 		if seq, err := strconv.ParseUint(at, 10, 64); err == nil && seq+most < a.size {
@@ -289,14 +289,14 @@ func (a *asker) log() {
 	}
 	for range 2 {
 		a.askFor(ofStatistics, "/stats").atHead = true
-		a.askFor(ofLedger, "").atHead = true
+		a.askFor(OfLedger, "").atHead = true
 	}
-	a.askFor(ofLedgers, "/v1/ledgers").atHead = true
+	a.askFor(OfLedgers, "/v1/ledgers").atHead = true
 }
 
 // groups asks for the groups of runs, each by everything that runs are grouped by, and
 // for what is in them.
-func (a *asker) groups() {
+func (a *Asker) groups() {
 	inGroup := []answerList{rowsOnly[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
 	for _, by := range a.dimensions() {
 		for _, state := range [...]string{"live", "any"} {
@@ -314,7 +314,7 @@ func (a *asker) groups() {
 }
 
 // dimensions are the names that runs are grouped by.
-func (a *asker) dimensions() (names []string) {
+func (a *Asker) dimensions() (names []string) {
 	for _, name := range a.values.names(findable("")) {
 		if index.Grouped(name) {
 			names = append(names, name)
@@ -325,7 +325,7 @@ func (a *asker) dimensions() (names []string) {
 
 // rankings asks for groups in each order, and for those that few pass for. Without a size
 // a ranking answers them, with one the list of all groups does.
-func (a *asker) rankings() {
+func (a *Asker) rankings() {
 	ranked := func(parameters ...string) { a.ask("/drift/groups", rowsOnly, parameters...).atHead = true }
 	dimensions := a.dimensions()
 	for _, by := range dimensions[:min(len(dimensions), max(a.few, 5))] {
@@ -336,21 +336,21 @@ func (a *asker) rankings() {
 		ranked("by", by, "sort", "flips", "min_runs", "3")
 		for _, few := range [...]string{"min_runs", "min_outputs"} {
 			ranked("by", by, few, "2")
-			a.ask("/drift/groups", rowsOnly, "by", by, few, "2").asOf = a.size
+			a.ask("/drift/groups", rowsOnly, "by", by, few, "2").AsOf = a.size
 			a.ask("/drift/groups", rowsOnly, "by", by, few, "3", "state", "any")
 		}
 		a.someTimes(timesOf, 3, func(span ...string) {
 			span = append(span, "by", by)
 			ranked(span...)
 			ranked(append(span, "sort", "recent", "min_runs", "1")...)
-			a.ask("/drift/groups", rowsOnly, span...).asOf = a.size
+			a.ask("/drift/groups", rowsOnly, span...).AsOf = a.size
 			a.ask("/drift/groups", rowsOnly, append(span, "state", "any")...)
 		})
 	}
 }
 
 // effects asks what came of changing each variable from one of its values to another.
-func (a *asker) effects() {
+func (a *Asker) effects() {
 	for _, variable := range index.EffectVariables {
 		values, asked := a.values.of(variableOf+variable), 0
 		// Neighbours in the sample first, then those farther apart.
@@ -362,14 +362,14 @@ func (a *asker) effects() {
 				asked++
 				q := a.ask("/drift/effects", rowsOnly, "variable", variable, "a", values[i-apart], "b", values[i])
 				if asked%4 == 0 {
-					q.values.Set("state", "any")
+					q.Values.Set("state", "any")
 				}
 			}
 		}
 	}
 }
 
-func (a *asker) runDAGs() {
+func (a *Asker) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
 		a.askWhole(failuresPath, "state", state)
 		a.someTimes(timesOf, a.few/4, func(span ...string) { a.ask(failuresPath, rowsOnly, append(span, "state", state)...) })
@@ -386,10 +386,10 @@ func (a *asker) runDAGs() {
 	}
 }
 
-func (a *asker) citations() {
+func (a *Asker) citations() {
 	if a.content {
 		for _, seq := range a.values.of(seqsOf + string(record.CitationSet)) {
-			a.askFor(ofDocument, "/citation-sets/"+seq+"/document")
+			a.askFor(OfDocument, "/citation-sets/"+seq+"/document")
 		}
 	}
 	a.askWhole("/citation-sets/conflicts")
@@ -409,7 +409,7 @@ func (a *asker) citations() {
 	}
 }
 
-func (a *asker) paths() {
+func (a *Asker) paths() {
 	a.askWhole("/paths")
 	for i, project := range a.values.of(findable("project")) {
 		path := "/paths/" + url.PathEscape(project)
@@ -436,7 +436,7 @@ func (a *asker) paths() {
 	}
 }
 
-func (a *asker) producers() {
+func (a *Asker) producers() {
 	a.askWhole("/producers")
 	for _, id := range a.values.of(findable("producer")) {
 		a.ask("/producers/"+url.PathEscape(id), []answerList{{[]string{"gaps", "duplicates"}, "next", "cursor"}})
@@ -449,16 +449,16 @@ const (
 	fewPages = 3    // of a list that is asked for a second time, or ranked
 )
 
-// asClientsDo gives questions a manner each, and brings them into an order, by chance: a
+// AsClientsDo gives questions a manner each, and brings them into an order, by chance: a
 // server is not to tell the auditor's from those of others. What is whole is asked with a
 // size and without; one of the two to its end, the other for its first pages.
-func asClientsDo(questions []question, size uint64, random *rand.Rand) []question {
-	var all []question
+func AsClientsDo(questions []Question, size uint64, random *rand.Rand) []Question {
+	var all []Question
 	for _, q := range questions {
 		switch {
 		case q.whole:
 			sized := q
-			sized.asOf = size
+			sized.AsOf = size
 			if random.IntN(2) == 0 {
 				q.pages = fewPages
 			} else {
@@ -467,11 +467,11 @@ func asClientsDo(questions []question, size uint64, random *rand.Rand) []questio
 			all = append(all, sized.inManner(size, random))
 		case q.atHead:
 			q.pages = fewPages
-		case q.form.size == "" || q.asOf > 0 || random.IntN(2) == 0:
-		case q.form == ofIndex && random.IntN(5) == 0:
-			q.asOf = 1 + random.Uint64N(size)
+		case q.Form.size == "" || q.AsOf > 0 || random.IntN(2) == 0:
+		case q.Form == OfIndex && random.IntN(5) == 0:
+			q.AsOf = 1 + random.Uint64N(size)
 		default:
-			q.asOf = size
+			q.AsOf = size
 		}
 		all = append(all, q.inManner(size, random))
 	}
@@ -480,15 +480,15 @@ func asClientsDo(questions []question, size uint64, random *rand.Rand) []questio
 }
 
 // inManner is the question with parameters that its answer does not depend on.
-func (q question) inManner(size uint64, random *rand.Rand) question {
-	q.extra = url.Values{}
-	if random.IntN(10) == 0 && !q.form.unproved && q.path != failuresPath {
-		q.extra.Set("proofs", "true")
+func (q Question) inManner(size uint64, random *rand.Rand) Question {
+	q.Extra = url.Values{}
+	if random.IntN(10) == 0 && !q.Form.unproved && q.Path != failuresPath {
+		q.Extra.Set("proofs", "true")
 	}
-	if random.IntN(8) == 0 && !q.form.unwaiting && q.asOf == 0 {
-		q.extra.Set("after", cli.Decimal(random.Uint64N(size)))
+	if random.IntN(8) == 0 && !q.Form.unwaiting && q.AsOf == 0 {
+		q.Extra.Set("after", cli.Decimal(random.Uint64N(size)))
 	}
-	q.limit = anyLimit(random.Uint64(), 3)
+	q.Limit = anyLimit(random.Uint64(), 3)
 	return q
 }
 

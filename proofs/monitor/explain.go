@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func whatNow(kind audit.Kind) string {
 	case audit.KindContent, audit.KindRedaction:
 		return `the log commits to content that is not there, or not as it should be: the operator has
             to run colophon fsck, which tells what is lost from what is withheld`
-	case kindAnswer, kindMetrics, kindReceipt:
+	case KindAnswer, KindMetrics, KindReceipt:
 		return `the log itself is sound, its server's answers are not: use a server of the same version as
             this program; if it stays, the operator has to run colophon reindex and colophon fsck`
 	}
@@ -33,14 +33,14 @@ func whatNow(kind audit.Kind) string {
             (GET /events?from=), which prove that, and do not rely on what was recorded since`
 }
 
-// explain is the error that ends the audit.
-func (a *auditor) explain(ctx context.Context, err error) error {
+// Explain is the error that ends the audit.
+func (a *Auditor) Explain(ctx context.Context, err error) error {
 	var exit *cli.ExitError
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", a.ledger, a.goesOn())
+		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", a.Ledger, a.goesOn())
 	case errors.As(err, &exit):
 		return err
 	case errors.Is(err, errNoRight):
@@ -56,9 +56,9 @@ func (a *auditor) explain(ctx context.Context, err error) error {
 }
 
 // goesOn says where the next audit begins.
-func (a *auditor) goesOn() string {
-	if a.state == "" {
+func (a *Auditor) goesOn() string {
+	if a.State == "" {
 		return "the next audit begins anew; with --state it would go on"
 	}
-	return "the next audit goes on from what " + a.state + " remembers"
+	return "the next audit goes on from what " + a.State + " remembers"
 }

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -26,86 +26,86 @@ const (
 
 // scrapeFirst fetches the metrics before the log: whatever size they are as of, the log
 // will have reached. Until then the index has reached what the log was before.
-func (a *auditor) scrapeFirst(ctx context.Context) error {
-	before, err := openPublishedLog(ctx, a.fetch, a.keys, a.parallel)
+func (a *Auditor) scrapeFirst(ctx context.Context) error {
+	before, err := OpenPublishedLog(ctx, a.Fetch, a.Keys, a.Parallel)
 	if err != nil {
 		return err
 	}
 	a.show(before)
-	if a.published = before.head.Size; a.published > 0 {
+	if a.published = before.Published.Size; a.published > 0 {
 		// Answered once the index has come so far. What else it says is asked again.
-		_, err := a.fetch.get(ctx, "/records?after="+cli.Decimal(a.published-1), maxAuditJSON)
-		if err != nil && !errors.Is(err, errTooMuch) && !errors.Is(err, errAnswer) {
+		_, err := a.Fetch.Get(ctx, "/records?after="+cli.Decimal(a.published-1), MaxAuditJSON)
+		if err != nil && !errors.Is(err, ErrTooMuch) && !errors.Is(err, errAnswer) {
 			return fmt.Errorf("waiting for the index: %w", err)
 		}
 	}
-	url := a.metricsURL
+	url := a.MetricsURL
 	if url == "" {
-		url = a.fetch.url + "/metrics"
+		url = a.Fetch.Url + "/metrics"
 	}
 	var unseen string
-	a.metrics, unseen, err = fetchMetrics(ctx, a.fetch, url, a.ledger)
-	if errors.Is(err, errAnswer) || errors.Is(err, errTooMuch) {
-		a.report.found(auditFinding{Kind: kindMetrics, Query: "/metrics", Message: err.Error()})
+	a.metrics, unseen, err = fetchMetrics(ctx, a.Fetch, url, a.Ledger)
+	if errors.Is(err, errAnswer) || errors.Is(err, ErrTooMuch) {
+		a.Report.Found(Finding{Kind: KindMetrics, Query: "/metrics", Message: err.Error()})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if unseen != "" {
-		a.report.withheld("metrics: " + unseen + " (--metrics-url names them where they have an address of their own)")
+		a.Report.withheld("metrics: " + unseen + " (--metrics-url names them where they have an address of their own)")
 	}
 	return nil
 }
 
 // replay compares what the server answers with what the copy of the log does.
-func (a *auditor) replay(ctx context.Context, w *wholeWalk, dir string) (err error) {
+func (a *Auditor) replay(ctx context.Context, w *WholeWalk, dir string) (err error) {
 	size := a.published
 	if a.metrics != nil {
-		if f := a.metrics.sizesHold(a.published, w.replica.written); f != nil {
-			a.report.found(*f)
+		if f := a.metrics.SizesHold(a.published, w.Replica.Written); f != nil {
+			a.Report.Found(*f)
 			return nil
 		}
-		size = a.metrics.size
+		size = a.metrics.Size
 	}
 	if size < 2 {
 		return nil // of its own first event nothing is asked
 	}
-	r, err := openReference(ctx, w, dir, size)
+	r, err := OpenReference(ctx, w, dir, size)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	c, err := r.comparer()
+	defer func() { err = errors.Join(err, r.Close()) }()
+	c, err := r.Comparer()
 	if err != nil {
 		return err
 	}
-	a.report.AsOf = size
+	a.Report.AsOf = size
 	if err := a.compareMetrics(ctx, c); err != nil {
 		return err
 	}
-	asked, err := a.askerOf(w.replica)
+	asked, err := a.AskerOf(w.Replica)
 	if err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(a.seed, 1)) // #nosec G404 -- an order that can be had again; the seed is not known to the server
-	if err := a.compareAnswers(ctx, c, asClientsDo(asked.all(), size, random)); err != nil {
+	random := rand.New(rand.NewPCG(a.Seed, 1)) // #nosec G404 -- an order that can be had again; the seed is not known to the server
+	if err := a.compareAnswers(ctx, c, AsClientsDo(asked.All(), size, random)); err != nil {
 		return err
 	}
-	if len(c.redacted) > 0 || c.largest > w.replica.written {
+	if len(c.Redacted) > 0 || c.Largest > w.Replica.Written {
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	if f := c.heldToLog(w.replica.written, w.redacts); f != nil {
-		a.report.found(*f)
+	if f := c.HeldToLog(w.Replica.Written, w.Redacts); f != nil {
+		a.Report.Found(*f)
 	}
 	return nil
 }
 
-// askerOf makes the questions that the copy of the log gives rise to.
-func (a *auditor) askerOf(r *replica) (*asker, error) {
-	sample, pairs, few := a.sample, a.sample, usualFew
+// AskerOf makes the questions that the copy of the log gives rise to.
+func (a *Auditor) AskerOf(r *replica) (*Asker, error) {
+	sample, pairs, few := a.Sample, a.Sample, usualFew
 	switch {
 	case sample < 0:
 		pairs, few = mostPairs, mostFew
@@ -116,7 +116,7 @@ func (a *auditor) askerOf(r *replica) (*asker, error) {
 	default:
 		few = min(few, sample)
 	}
-	asked := &asker{values: newLogValues(sample, a.seed), pairs: pairs, few: few, size: r.size, content: a.content}
+	asked := &Asker{values: newLogValues(sample, a.Seed), pairs: pairs, few: few, size: r.size, content: a.Content}
 	var document pyjson.Document
 	for seq := range r.size {
 		entry, err := r.read(seq)
@@ -139,7 +139,7 @@ func (a *auditor) askerOf(r *replica) (*asker, error) {
 }
 
 // mix takes some values of records, together, for what they are asked for.
-func (a *asker) mix(r *replica) error {
+func (a *Asker) mix(r *replica) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
 		for i, text := range a.some(seqsOf + string(kind)) {
@@ -174,20 +174,20 @@ func (a *asker) mix(r *replica) error {
 }
 
 // compareMetrics compares the metrics that were fetched first.
-func (a *auditor) compareMetrics(ctx context.Context, c *comparer) error {
+func (a *Auditor) compareMetrics(ctx context.Context, c *Comparer) error {
 	if a.metrics == nil {
 		return nil
 	}
-	expected, unseen, err := fetchMetrics(ctx, c.copied, c.copied.url+"/metrics", a.ledger)
+	expected, unseen, err := fetchMetrics(ctx, c.copied, c.copied.Url+"/metrics", a.Ledger)
 	if err == nil && unseen != "" {
 		err = errors.New(unseen)
 	}
 	if err != nil {
 		return fmt.Errorf("asking the copy of the log: /metrics: %w", err)
 	}
-	for _, f := range expected.differs(a.metrics) {
-		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
-		if !a.report.found(f) {
+	for _, f := range expected.Differs(a.metrics) {
+		f.Query = fmt.Sprintf("/metrics as of %d", c.Size)
+		if !a.Report.Found(f) {
 			break
 		}
 	}
@@ -203,8 +203,8 @@ const roundOfQuestions = 64
 const mostTooMuch = 5
 
 // compareAnswers asks all questions and notes what differs.
-func (a *auditor) compareAnswers(ctx context.Context, c *comparer, questions []question) error {
-	bar := cli.NewProgress(a.Console, int64(len(questions)), "asking about "+a.ledger)
+func (a *Auditor) compareAnswers(ctx context.Context, c *Comparer, questions []Question) error {
+	bar := cli.NewProgress(a.Console, int64(len(questions)), "asking about "+a.Ledger)
 	defer bar.Finish()
 	asked := 0
 	for round := range slices.Chunk(questions, roundOfQuestions) {
@@ -219,13 +219,13 @@ func (a *auditor) compareAnswers(ctx context.Context, c *comparer, questions []q
 }
 
 // compareRound is compareAnswers of some questions; false if that is enough.
-func (a *auditor) compareRound(ctx context.Context, c *comparer, questions []question) (more bool, err error) {
+func (a *Auditor) compareRound(ctx context.Context, c *Comparer, questions []Question) (more bool, err error) {
 	more = true
-	take := func(answer comparedAnswer) bool {
-		a.report.Queries++
-		a.report.Rows += answer.rows
-		if err = answer.err; err == nil && answer.finding != nil {
-			more = a.report.found(*answer.finding)
+	take := func(answer ComparedAnswer) bool {
+		a.Report.Queries++
+		a.Report.Rows += answer.rows
+		if err = answer.Err; err == nil && answer.Finding != nil {
+			more = a.Report.Found(*answer.Finding)
 			if answer.tooMuch {
 				c.tooMuch++
 				more = more && c.tooMuch < mostTooMuch
@@ -234,13 +234,13 @@ func (a *auditor) compareRound(ctx context.Context, c *comparer, questions []que
 		return err == nil && more
 	}
 	type laterAnswer struct {
-		q    question
-		page *answerPage
+		q    Question
+		page *AnswerPage
 	}
 	var later []laterAnswer
 	largest := uint64(0)
-	c.askAll(ctx, questions, a.parallel, func(done int, answer comparedAnswer) bool {
-		if !answer.later {
+	c.AskAll(ctx, questions, a.Parallel, func(done int, answer ComparedAnswer) bool {
+		if !answer.Later {
 			return take(answer)
 		}
 		later = append(later, laterAnswer{questions[done-1], answer.page})
@@ -254,7 +254,7 @@ func (a *auditor) compareRound(ctx context.Context, c *comparer, questions []que
 			break
 		}
 		if l.page == nil || l.page.size < l.page.known || c.grow(ctx, largest) != nil {
-			take(c.settle(ctx, l.q))
+			take(c.Settle(ctx, l.q))
 			continue
 		}
 		take(c.compare(ctx, l.q, l.page, true))

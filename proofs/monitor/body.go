@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -144,7 +144,7 @@ func (b *boundedBody) judge(err error) error {
 }
 
 func (b *boundedBody) tooMuch() error {
-	return &answerError{fmt.Errorf("%w: more than %d bytes", errTooMuch, b.limit)}
+	return &answerError{fmt.Errorf("%w: more than %d bytes", ErrTooMuch, b.limit)}
 }
 
 // atEnd reports whether a body has come to its end, in place of breaking off.

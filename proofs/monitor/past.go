@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"crypto/sha256"
@@ -76,15 +76,15 @@ const (
 
 // Names of files.
 const (
-	factsFile = "facts"
-	marksFile = "marks"
+	FactsFile = "facts"
+	MarksFile = "marks"
 )
 
 // keyFileOf is the number of the file that a key is in.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 
-// newPast opens a folder that remembers nothing; what may be in it is forgotten.
-func newPast(dir string) (*pastFiles, error) {
+// NewPast opens a folder that remembers nothing; what may be in it is forgotten.
+func NewPast(dir string) (*pastFiles, error) {
 	p, err := lookPast(dir)
 	if err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func lookPast(dir string) (*pastFiles, error) {
 	}
 	p := &pastFiles{dir: dir, tiles: make(map[uint8]*os.File), sums: make(map[string]*runningSum)}
 	var err error
-	if p.facts, err = p.file(factsFile); err != nil {
+	if p.facts, err = p.file(FactsFile); err != nil {
 		return nil, err
 	}
-	if p.marks, err = p.file(marksFile); err != nil {
+	if p.marks, err = p.file(MarksFile); err != nil {
 		return nil, errors.Join(err, p.facts.Close())
 	}
 	return p, nil
@@ -144,7 +144,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(files)) { // the first that is wrong is named
 		want := files[name]
-		if strings.HasPrefix(name, keysPrefix) {
+		if strings.HasPrefix(name, KeysPrefix) {
 			keys += want.Bytes
 		}
 		f, err := os.Open(filepath.Join(p.dir, filepath.Base(name)))
@@ -163,8 +163,8 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 			return fmt.Errorf("%s has the checksum %s, not %s", f.Name(), got, want.SHA256)
 		}
 	}
-	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[factsFile].Bytes, keys, size, uses)
+	if files[FactsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
+		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[FactsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()
@@ -207,8 +207,8 @@ func (p *pastFiles) cut() error {
 	return errors.Join(errs...)
 }
 
-// files are the files as the state file has them, at the last mark.
-func (p *pastFiles) files() map[string]fileSum {
+// Files are the files as the state file has them, at the last mark.
+func (p *pastFiles) Files() map[string]fileSum {
 	files := make(map[string]fileSum, len(p.kept.sums))
 	for name, s := range p.kept.sums {
 		files[name] = fileSum{s.bytes, hex.EncodeToString(s.hash.Sum(nil))}
@@ -216,10 +216,10 @@ func (p *pastFiles) files() map[string]fileSum {
 	return files
 }
 
-const keysPrefix = "keys-"
+const KeysPrefix = "keys-"
 
 // keyName is the name of a file of uses of keys.
-func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) }
+func keyName(number int) string { return fmt.Sprintf(KeysPrefix+"%02d", number) }
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
@@ -250,7 +250,7 @@ func (p *pastFiles) flushFacts() error {
 			return err
 		}
 	}
-	p.sum(factsFile).add(facts)
+	p.sum(FactsFile).add(facts)
 	p.size += uint64(len(p.news))
 	p.news = p.news[:0]
 	return nil

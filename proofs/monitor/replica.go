@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bufio"
@@ -24,9 +24,9 @@ import (
 // replica is a copy of a log in files: what an auditor derives his own answers from.
 // It is written by the walk, then sealed, and then read by all. It has no content.
 type replica struct {
-	name    string
+	Name    string
 	size    uint64 // entries that it shows once it is sealed
-	written uint64 // entries
+	Written uint64 // entries
 	entries *os.File
 	ends    *os.File // of every entry, the offset of its end
 	out     [2]*bufio.Writer
@@ -42,8 +42,8 @@ type replica struct {
 // errReadOnly: a copy takes no commits.
 var errReadOnly = errors.New("a copy of a log cannot be written to")
 
-func newReplica(dir, name string, redacts map[uint64]uint64) (*replica, error) {
-	r := &replica{name: name, redacts: redacts}
+func NewReplica(dir, name string, redacts map[uint64]uint64) (*replica, error) {
+	r := &replica{Name: name, redacts: redacts}
 	for i, file := range [...]**os.File{&r.entries, &r.ends} {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("replica-%d", i)))
 		if err != nil {
@@ -54,10 +54,10 @@ func newReplica(dir, name string, redacts map[uint64]uint64) (*replica, error) {
 	return r, nil
 }
 
-// add appends an entry.
-func (r *replica) add(e audit.Walked) error {
+// Add appends an entry.
+func (r *replica) Add(e audit.Walked) error {
 	r.end += uint64(len(e.Entry))
-	r.written++
+	r.Written++
 	_, err := r.out[0].Write(e.Entry)
 	if err == nil {
 		_, err = r.out[1].Write(binary.BigEndian.AppendUint64(nil, r.end))
@@ -65,9 +65,9 @@ func (r *replica) add(e audit.Walked) error {
 	return err
 }
 
-// seal ends writing. The copy shows the first size entries; past has the tiles of
+// Seal ends writing. The copy shows the first size entries; past has the tiles of
 // their tree.
-func (r *replica) seal(size uint64, past audit.Past) error {
+func (r *replica) Seal(size uint64, past audit.Past) error {
 	r.size, r.past = size, past
 	return errors.Join(r.out[0].Flush(), r.out[1].Flush())
 }
@@ -83,7 +83,7 @@ func (r *replica) sign(signer *proofs.Signer) error {
 	if err != nil {
 		return err
 	}
-	body := record.AppendLedgerCreated(nil, record.Event{Actor: ledger.Anonymous, Ledger: r.name}, signer.Origin(), signer.Verifier().String())
+	body := record.AppendLedgerCreated(nil, record.Event{Actor: ledger.Anonymous, Ledger: r.Name}, signer.Origin(), signer.Verifier().String())
 	r.first = proofs.AppendEntry(nil, proofs.Hash{}, record.AppendSuffix(body, 0, created))
 	last, tip, err := r.timeOf(r.size - 1)
 	if err != nil {
@@ -249,10 +249,10 @@ func (replicaStore) SetSetting(context.Context, string, []byte) error { return e
 // Writable implements storage.Store.
 func (replicaStore) Writable(context.Context) error { return nil }
 
-func (r *replica) info() storage.Info { return storage.Info{Name: r.name, Origin: replicaOrigin} }
+func (r *replica) info() storage.Info { return storage.Info{Name: r.Name, Origin: ReplicaOrigin} }
 
-// replicaOrigin is the origin of a copy.
-const replicaOrigin = "replica.invalid"
+// ReplicaOrigin is the origin of a copy.
+const ReplicaOrigin = "replica.invalid"
 
 // replicaDatabase has a sealed replica as its one ledger, and the key that it is sealed
 // with.
@@ -268,7 +268,7 @@ func (d replicaDatabase) Ledgers(context.Context) ([]storage.Info, error) {
 
 // Ledger implements storage.Database.
 func (d replicaDatabase) Ledger(_ context.Context, name string) (storage.Store, error) {
-	if name != d.replica.name {
+	if name != d.replica.Name {
 		return nil, storage.ErrNotFound
 	}
 	return replicaStore{d.replica}, nil

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"colophon/proofs/audit"
 )
 
-// seenNote is a checkpoint that an audit has seen, as it was signed.
-type seenNote struct {
+// SeenNote is a checkpoint that an audit has seen, as it was signed.
+type SeenNote struct {
 	proofs.Checkpoint
-	note []byte
+	Note []byte
 }
 
-// maxSeen is how many checkpoints are remembered that nothing shows to be of one log. Those
+// MaxSeen is how many checkpoints are remembered that nothing shows to be of one log. Those
 // that come when there are so many are not.
-const maxSeen = 64
+const MaxSeen = 64
 
 // readAgainst reads the notes that others have seen.
 func readAgainst(names []string) (notes [][]byte, err error) {
@@ -42,14 +42,14 @@ type olderNote struct {
 }
 
 // openAgainst opens those notes, which any key of the log may have signed.
-func (a *auditor) openAgainst(notes [][]byte) error {
+func (a *Auditor) openAgainst(notes [][]byte) error {
 	for i, note := range notes {
-		file := a.against[i]
+		file := a.Against[i]
 		if checkpoint, err := proofs.OpenCheckpoint(note, a.newest()...); err == nil {
 			a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: file})
 			continue
 		}
-		checkpoint, err := proofs.OpenCheckpoint(note, a.known...)
+		checkpoint, err := proofs.OpenCheckpoint(note, a.Known...)
 		if err != nil {
 			return cli.Refused("--against: %s: %w", file, err)
 		}
@@ -59,8 +59,8 @@ func (a *auditor) openAgainst(notes [][]byte) error {
 }
 
 // newest are the newest keys that are known, those of which no successor is.
-func (a *auditor) newest() []*proofs.Verifier {
-	list := slices.Clone(a.given)
+func (a *Auditor) newest() []*proofs.Verifier {
+	list := slices.Clone(a.Given)
 	for _, history := range a.histories {
 		if slices.ContainsFunc(list, history.Trusts) {
 			list = addKeys(slices.DeleteFunc(list, history.Trusts), history.Current())
@@ -71,7 +71,7 @@ func (a *auditor) newest() []*proofs.Verifier {
 
 // checkOlder compares the log as it was walked with checkpoints that older keys have
 // signed. One that those keys could not sign any more, or not alone, is refused.
-func (a *auditor) checkOlder(at audit.Position, past audit.Past) error {
+func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
 	}
@@ -100,37 +100,37 @@ func (a *auditor) checkOlder(at audit.Position, past audit.Past) error {
 	return nil
 }
 
-// seen are the checkpoints that the log must be an extension of.
-func (a *auditor) seen() []audit.Seen { return slices.Concat(a.memory.checkpoints(), a.others) }
+// Seen are the checkpoints that the log must be an extension of.
+func (a *Auditor) Seen() []audit.Seen { return slices.Concat(a.Memory.Checkpoints(), a.others) }
 
-// remember notes that the whole log is good up to where the walk has come to: it is an
+// Remember notes that the whole log is good up to where the walk has come to: it is an
 // extension of all that was seen before.
-func (a *auditor) remember(log *publishedLog, at audit.Position) error {
+func (a *Auditor) Remember(log *PublishedLog, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {
 		return err
 	}
-	if err := a.memory.come(at); err != nil {
+	if err := a.Memory.Come(at); err != nil {
 		return err
 	}
-	a.memory.checked, a.memory.seen = at.Size, []seenNote{now}
-	a.memory.done[checkedLog] = checkedAt{at.Size, timeOfReport()}
-	return a.memory.save()
+	a.Memory.checked, a.Memory.Seen = at.Size, []SeenNote{now}
+	a.Memory.done[checkedLog] = CheckedAt{at.Size, timeOfReport()}
+	return a.Memory.Save()
 }
 
 // show notes a checkpoint that the server has shown in this audit: what it shows later must
 // be an extension of it. The state has it from its next change on.
-func (a *auditor) show(log *publishedLog) {
+func (a *Auditor) show(log *PublishedLog) {
 	now, err := a.openSeen(log)
-	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
-	if err == nil && len(a.memory.seen) < maxSeen && !slices.ContainsFunc(a.memory.seen, known) {
-		a.memory.seen = append(a.memory.seen, now)
+	known := func(s SeenNote) bool { return s.Checkpoint == now.Checkpoint }
+	if err == nil && len(a.Memory.Seen) < MaxSeen && !slices.ContainsFunc(a.Memory.Seen, known) {
+		a.Memory.Seen = append(a.Memory.Seen, now)
 	}
 }
 
-// reach notes how far a walk has come that is not at its end.
-func (a *auditor) reach(ctx context.Context, log *publishedLog, at audit.Position) error {
-	if err := a.memory.come(at); err != nil {
+// Reach notes how far a walk has come that is not at its end.
+func (a *Auditor) Reach(ctx context.Context, log *PublishedLog, at audit.Position) error {
+	if err := a.Memory.Come(at); err != nil {
 		return err
 	}
 	return a.see(ctx, log)
@@ -139,7 +139,7 @@ func (a *auditor) reach(ctx context.Context, log *publishedLog, at audit.Positio
 // rememberDamaged notes that a checkpoint was seen, though what it signs is damaged,
 // unless it is itself what is wrong: it stays signed. A fork of what is remembered is told
 // by that, and is not.
-func (a *auditor) rememberDamaged(ctx context.Context, log *publishedLog, d *audit.Damage) error {
+func (a *Auditor) rememberDamaged(ctx context.Context, log *PublishedLog, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
 		return nil
@@ -149,35 +149,35 @@ func (a *auditor) rememberDamaged(ctx context.Context, log *publishedLog, d *aud
 
 // see notes a checkpoint of which it is not known whether its log is the one that was
 // seen before. It takes the place of those alone that it is proved to be an extension of.
-func (a *auditor) see(ctx context.Context, log *publishedLog) error {
+func (a *Auditor) see(ctx context.Context, log *PublishedLog) error {
 	now, err := a.openSeen(log)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(a.memory.seen, func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }) {
-		return a.memory.save()
+	if slices.ContainsFunc(a.Memory.Seen, func(s SeenNote) bool { return s.Checkpoint == now.Checkpoint }) {
+		return a.Memory.Save()
 	}
-	a.memory.seen = unproved(ctx, log, now.Checkpoint, a.memory.seen)
-	if len(a.memory.seen) < maxSeen {
-		a.memory.seen = append(a.memory.seen, now)
+	a.Memory.Seen = unproved(ctx, log, now.Checkpoint, a.Memory.Seen)
+	if len(a.Memory.Seen) < MaxSeen {
+		a.Memory.Seen = append(a.Memory.Seen, now)
 	}
-	return a.memory.save()
+	return a.Memory.Save()
 }
 
-func (a *auditor) openSeen(log *publishedLog) (seenNote, error) {
-	checkpoint, err := proofs.OpenCheckpoint(log.head.Checkpoint, a.keys...)
-	if walked := a.memory.history(); err == nil && walked != nil {
-		checkpoint, err = walked.OpenGrown(log.head.Checkpoint, a.memory.at.Size, a.given, a.keys)
+func (a *Auditor) openSeen(log *PublishedLog) (SeenNote, error) {
+	checkpoint, err := proofs.OpenCheckpoint(log.Published.Checkpoint, a.Keys...)
+	if walked := a.Memory.history(); err == nil && walked != nil {
+		checkpoint, err = walked.OpenGrown(log.Published.Checkpoint, a.Memory.At.Size, a.Given, a.Keys)
 	}
 	if err != nil {
-		return seenNote{}, fmt.Errorf("the checkpoint: %w", err)
+		return SeenNote{}, fmt.Errorf("the checkpoint: %w", err)
 	}
-	return seenNote{checkpoint, log.head.Checkpoint}, nil
+	return SeenNote{checkpoint, log.Published.Checkpoint}, nil
 }
 
 // unproved are those of the checkpoints seen that the log's tiles do not prove its own to
 // be an extension of, for whatever reason.
-func unproved(ctx context.Context, log *publishedLog, now proofs.Checkpoint, seen []seenNote) []seenNote {
+func unproved(ctx context.Context, log *PublishedLog, now proofs.Checkpoint, seen []SeenNote) []SeenNote {
 	if len(seen) == 0 {
 		return nil
 	}
@@ -187,7 +187,7 @@ func unproved(ctx context.Context, log *publishedLog, now proofs.Checkpoint, see
 		return seen
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, read)
-	return slices.DeleteFunc(slices.Clone(seen), func(s seenNote) bool {
+	return slices.DeleteFunc(slices.Clone(seen), func(s SeenNote) bool {
 		root, err := prover.Root(s.Size)
 		return err == nil && root == s.Root && s.Origin == now.Origin
 	})

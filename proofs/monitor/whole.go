@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -15,77 +15,77 @@ import (
 
 // walkAll walks the whole log once more, or for the first time, for what needs all of it: the
 // content, and what the server answers.
-func (a *auditor) walkAll(ctx context.Context, log *publishedLog) (err error) {
+func (a *Auditor) walkAll(ctx context.Context, log *PublishedLog) (err error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
 		return fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	w := &wholeWalk{auditor: a, log: log, past: a.memory.past, redacts: make(map[uint64]uint64)}
-	a.report.Walked, a.report.KeyUses = 0, 0
-	if a.memory.at.Size > 0 {
-		if w.past, err = newPast(dir); err != nil {
+	w := &WholeWalk{Auditor: a, Log: log, Past: a.Memory.Past, Redacts: make(map[uint64]uint64)}
+	a.Report.Walked, a.Report.KeyUses = 0, 0
+	if a.Memory.At.Size > 0 {
+		if w.Past, err = NewPast(dir); err != nil {
 			return err
 		}
-		defer w.past.Close()
+		defer w.Past.Close()
 	}
-	if a.content {
-		w.content = newContentChecker(ctx, a.fetch, w.past, a.parallel)
+	if a.Content {
+		w.content = newContentChecker(ctx, a.Fetch, w.Past, a.Parallel)
 		defer w.content.stop()
 	}
-	if a.replayIndex {
-		if w.replica, err = newReplica(dir, a.ledger, w.redacts); err != nil {
+	if a.ReplayIndex {
+		if w.Replica, err = NewReplica(dir, a.Ledger, w.Redacts); err != nil {
 			return err
 		}
-		defer w.replica.Close()
+		defer w.Replica.Close()
 	}
-	if err := w.run(ctx); err != nil || !a.replayIndex {
+	if err := w.Run(ctx); err != nil || !a.ReplayIndex {
 		return err
 	}
 	return a.replay(ctx, w, dir)
 }
 
-// wholeWalk is a walk over the whole log.
-type wholeWalk struct {
-	*auditor
-	log     *publishedLog
-	at      audit.Position // the end of what was walked
-	past    *pastFiles
+// WholeWalk is a walk over the whole log.
+type WholeWalk struct {
+	*Auditor
+	Log     *PublishedLog
+	At      audit.Position // the end of what was walked
+	Past    *pastFiles
 	content *contentChecker   // nil unless content is checked
-	replica *replica          // nil unless answers are
-	redacts map[uint64]uint64 // the event that redacts a record
+	Replica *replica          // nil unless answers are
+	Redacts map[uint64]uint64 // the event that redacts a record
 }
 
-func (w *wholeWalk) run(ctx context.Context) error {
-	at, err := w.walk(ctx, w.log, audit.Extension{Past: w.past, Seen: w.seen(), Each: w.each})
-	if err != nil && w.past == w.memory.past {
-		err = errors.Join(err, w.memory.rewind())
+func (w *WholeWalk) Run(ctx context.Context) error {
+	at, err := w.walk(ctx, w.Log, audit.Extension{Past: w.Past, Seen: w.Seen(), Each: w.each})
+	if err != nil && w.Past == w.Memory.Past {
+		err = errors.Join(err, w.Memory.Rewind())
 	}
 	if err != nil {
 		return err
 	}
-	w.at = at
-	if w.past == w.memory.past {
-		if err := w.remember(w.log, at); err != nil {
+	w.At = at
+	if w.Past == w.Memory.Past {
+		if err := w.Remember(w.Log, at); err != nil {
 			return err
 		}
 	}
 	if w.content == nil {
 		return nil
 	}
-	if err := w.content.finish(w.report); err != nil {
+	if err := w.content.finish(w.Report); err != nil {
 		return err
 	}
-	if w.content.last >= w.at.Size {
+	if w.content.last >= w.At.Size {
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	return w.compareRedactions(ctx, w.at.Size)
+	return w.compareRedactions(ctx, w.At.Size)
 }
 
 // each takes an entry that was found good.
-func (w *wholeWalk) each(e audit.Walked) error {
+func (w *WholeWalk) each(e audit.Walked) error {
 	if err := w.copy(e); err != nil || w.content == nil {
 		return err
 	}
@@ -93,25 +93,25 @@ func (w *wholeWalk) each(e audit.Walked) error {
 }
 
 // copy keeps an entry for later comparisons.
-func (w *wholeWalk) copy(e audit.Walked) error {
+func (w *WholeWalk) copy(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted {
 		for seq := range e.Body.Redaction.Seqs.All() {
-			if _, before := w.redacts[seq]; !before {
-				w.redacts[seq] = e.Seq
+			if _, before := w.Redacts[seq]; !before {
+				w.Redacts[seq] = e.Seq
 			}
 		}
 	}
-	if w.replica == nil {
+	if w.Replica == nil {
 		return nil
 	}
-	return w.replica.add(e)
+	return w.Replica.Add(e)
 }
 
 // compareRedactions compares what of the first size records was served and what was
 // said to be erased with what the events redact.
-func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
+func (w *WholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 	for seq := range size {
-		facts, err := w.past.Facts(seq)
+		facts, err := w.Past.Facts(seq)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 		switch {
 		case facts&audit.WasGone != 0 && !redacted:
 			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "its content is said to be erased, but no event redacts it"}
-		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redacts[seq]:
+		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.Redacts[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
 		case facts&audit.WasServed != 0 && redacted:
 			if err := w.mustBeGone(ctx, seq); err != nil {
@@ -127,7 +127,7 @@ func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 			}
 		}
 		if redacted {
-			w.report.Redacted++
+			w.Report.Redacted++
 		}
 	}
 	return nil
@@ -135,18 +135,18 @@ func (w *wholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 
 // anotherRedaction is the damage of a record that is redacted, by another event than the
 // server says.
-func (w *wholeWalk) anotherRedaction(seq, said uint64) error {
-	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("its content is said to be erased by event %d, it is event %d that redacts it", said, w.redacts[seq])}
+func (w *WholeWalk) anotherRedaction(seq, said uint64) error {
+	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("its content is said to be erased by event %d, it is event %d that redacts it", said, w.Redacts[seq])}
 }
 
 // mustBeGone asks again for the content of a record that was served before, and that
 // an event redacts, which may have come between.
-func (w *wholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
+func (w *WholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {
 		return err
 	}
-	named, _, err := namedPieces(seq, event)
+	named, _, err := NamedPieces(seq, event)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (w *wholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
 		if err != nil {
 			return err
 		}
-		if goneBy != nil && *goneBy != w.redacts[seq] {
+		if goneBy != nil && *goneBy != w.Redacts[seq] {
 			return w.anotherRedaction(seq, *goneBy)
 		}
 		if goneBy == nil {
@@ -166,8 +166,8 @@ func (w *wholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
 }
 
 // eventAgain reads an event once more that was walked.
-func (w *wholeWalk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
-	tile, err := w.past.Tile(0, seq/proofs.FullTile)
+func (w *WholeWalk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
+	tile, err := w.Past.Tile(0, seq/proofs.FullTile)
 	at := seq % proofs.FullTile * proofs.HashSize
 	if err == nil && uint64(len(tile)) < at+proofs.HashSize {
 		err = io.ErrUnexpectedEOF
@@ -176,5 +176,5 @@ func (w *wholeWalk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, e
 		return pyjson.Value{}, fmt.Errorf("what is remembered of entry %d: %w", seq, err)
 	}
 	var document pyjson.Document
-	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)
+	return audit.EventAt(ctx, w.Log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)
 }

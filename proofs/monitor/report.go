@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"cmp"
@@ -17,21 +17,21 @@ import (
 
 // What an audit finds beside the damage of the log itself.
 const (
-	kindAnswer  audit.Kind = "answer"  // an answer leaves something out, adds or changes something
-	kindMetrics audit.Kind = "metrics" // the metrics are not those of the log
-	kindReceipt audit.Kind = "receipt" // a receipt or proof does not hold
+	KindAnswer  audit.Kind = "answer"  // an answer leaves something out, adds or changes something
+	KindMetrics audit.Kind = "metrics" // the metrics are not those of the log
+	KindReceipt audit.Kind = "receipt" // a receipt or proof does not hold
 )
 
-// auditExit is the exit code of one kind of finding. Those of verify end before them.
-type auditExit struct {
-	code    int
-	kind    audit.Kind
-	meaning string
+// Exit is the exit code of one kind of finding. Those of verify end before them.
+type Exit struct {
+	Code    int
+	Kind    audit.Kind
+	Meaning string
 }
 
-// auditExits are all kinds, in the order of their codes.
-func auditExits() []auditExit {
-	return []auditExit{
+// Exits are all kinds, in the order of their codes.
+func Exits() []Exit {
+	return []Exit{
 		{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
 		{31, audit.KindCheckpoint, "the checkpoint is malformed, or of another log"},
 		{32, audit.KindRollback, "the log is shorter than it was: entries were taken back"},
@@ -46,23 +46,23 @@ func auditExits() []auditExit {
 		{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
 		{42, audit.KindRedaction, "an event redacts what it cannot, or what is erased no event redacts"},
 		{43, audit.KindContent, "content is missing, altered, or served though it was redacted"},
-		{44, kindAnswer, "an answer leaves something out, adds or changes something"},
-		{45, kindMetrics, "the metrics are not those of the log"},
-		{46, kindReceipt, "a receipt or a proof does not hold"},
+		{44, KindAnswer, "an answer leaves something out, adds or changes something"},
+		{45, KindMetrics, "the metrics are not those of the log"},
+		{46, KindReceipt, "a receipt or a proof does not hold"},
 	}
 }
 
-// auditExitsHelp is the table of exit codes.
-func auditExitsHelp() string {
+// ExitsHelp is the table of exit codes.
+func ExitsHelp() string {
 	var b strings.Builder
-	for _, e := range auditExits() {
-		fmt.Fprintf(&b, "  %2d  %-10s  %s\n", e.code, e.kind, e.meaning)
+	for _, e := range Exits() {
+		fmt.Fprintf(&b, "  %2d  %-10s  %s\n", e.Code, e.Kind, e.Meaning)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// auditFinding is one thing that is wrong, and where.
-type auditFinding struct {
+// Finding is one thing that is wrong, and where.
+type Finding struct {
 	Kind     audit.Kind `json:"kind"`
 	Seq      *uint64    `json:"seq,omitempty"`   // of the entry that it is about
 	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
@@ -74,12 +74,12 @@ type auditFinding struct {
 	Message  string     `json:"message"`
 }
 
-func findingOf(d *audit.Damage) auditFinding {
-	return auditFinding{Kind: d.Kind, Seq: &d.Seq, Tile: d.Tile, Name: d.Name, Message: d.Message}
+func findingOf(d *audit.Damage) Finding {
+	return Finding{Kind: d.Kind, Seq: &d.Seq, Tile: d.Tile, Name: d.Name, Message: d.Message}
 }
 
 // String is kind, position and message.
-func (f auditFinding) String() string {
+func (f Finding) String() string {
 	if f.Query == "" {
 		d := audit.Damage{Kind: f.Kind, Tile: f.Tile, Name: f.Name, Message: f.Message}
 		if f.Seq != nil {
@@ -98,8 +98,8 @@ func (f auditFinding) String() string {
 	return text
 }
 
-// auditReport is the outcome of one audit.
-type auditReport struct {
+// Report is the outcome of one audit.
+type Report struct {
 	Clean   bool   `json:"clean"`
 	Code    int    `json:"code"` // the exit code
 	Ledger  string `json:"ledger"`
@@ -111,9 +111,9 @@ type auditReport struct {
 	Time    string `json:"time"` // of this audit
 	// Earlier says up to which size, and when, earlier audits have found the entries good that
 	// this one has not looked at; absent where it has looked at all.
-	Earlier *checkedAt `json:"earlier,omitempty"`
+	Earlier *CheckedAt `json:"earlier,omitempty"`
 	// Skipped is what was not asked for, each with when it was last found good, if that is known.
-	Skipped []skippedCheck `json:"skipped"`
+	Skipped []SkippedCheck `json:"skipped"`
 	// What the events say, of all entries.
 	FirstTime  string            `json:"first_time,omitempty"`
 	LastTime   string            `json:"last_time,omitempty"`
@@ -134,46 +134,46 @@ type auditReport struct {
 	Receipts uint64 `json:"receipts,omitempty"`
 	Seed     uint64 `json:"seed,omitempty"` // that chose what was asked, and how
 	// Unchecked is what was asked for and could not be seen.
-	Unchecked []string       `json:"unchecked,omitempty"`
-	hidden    bool           // some of that because the server does not show it
-	Findings  []auditFinding `json:"findings"`
+	Unchecked []string  `json:"unchecked,omitempty"`
+	hidden    bool      // some of that because the server does not show it
+	Findings  []Finding `json:"findings"`
 }
 
 // Names of what an audit checks.
 const (
 	checkedLog      = "log"
-	checkedContent  = "content"
-	checkedAnswers  = "answers"
-	checkedReceipts = "receipts"
+	CheckedContent  = "content"
+	CheckedAnswers  = "answers"
+	CheckedReceipts = "receipts"
 )
 
 // skippedFlags are the flags that ask for a check.
-var skippedFlags = map[string]string{checkedContent: "--content", checkedAnswers: "--replay-index", checkedReceipts: "--receipts N"}
+var skippedFlags = map[string]string{CheckedContent: "--content", CheckedAnswers: "--replay-index", CheckedReceipts: "--receipts N"}
 
-// skippedCheck is something that an audit has not checked.
-type skippedCheck struct {
+// SkippedCheck is something that an audit has not checked.
+type SkippedCheck struct {
 	What string     `json:"what"`
-	Last *checkedAt `json:"last,omitempty"`
+	Last *CheckedAt `json:"last,omitempty"`
 }
 
 // timeOfReport is the time as reports have it.
 func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // newAuditReport is the report of an audit that begins.
-func newAuditReport(a *auditor) *auditReport {
-	r := &auditReport{Ledger: a.ledger, Time: timeOfReport(), Skipped: []skippedCheck{}}
-	if last, known := a.memory.done[checkedLog]; known {
+func newAuditReport(a *Auditor) *Report {
+	r := &Report{Ledger: a.Ledger, Time: timeOfReport(), Skipped: []SkippedCheck{}}
+	if last, known := a.Memory.done[checkedLog]; known {
 		r.Earlier = &last
 	}
 	for _, check := range [...]struct {
 		what string
 		done bool
-	}{{checkedContent, a.content}, {checkedAnswers, a.replayIndex}, {checkedReceipts, a.receipts > 0}} {
+	}{{CheckedContent, a.Content}, {CheckedAnswers, a.ReplayIndex}, {CheckedReceipts, a.Receipts > 0}} {
 		if check.done {
 			continue
 		}
-		skipped := skippedCheck{What: check.what}
-		if last, known := a.memory.done[check.what]; known {
+		skipped := SkippedCheck{What: check.what}
+		if last, known := a.Memory.done[check.what]; known {
 			skipped.Last = &last
 		}
 		r.Skipped = append(r.Skipped, skipped)
@@ -182,7 +182,7 @@ func newAuditReport(a *auditor) *auditReport {
 }
 
 // walked notes what the entries say, all of which were found good.
-func (r *auditReport) walked(at audit.Position) {
+func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
 	r.Records, r.Mismatched, r.Refused, r.ChosenKeys = t.Records, t.Mismatched, t.Refused, t.ChosenKeys
@@ -190,52 +190,52 @@ func (r *auditReport) walked(at audit.Position) {
 }
 
 // rememberDone notes what was checked beside the log and found good.
-func (a *auditor) rememberDone() error {
-	now := checkedAt{a.report.Size, a.report.Time}
-	if !a.content && !a.replayIndex && a.receipts == 0 {
+func (a *Auditor) rememberDone() error {
+	now := CheckedAt{a.Report.Size, a.Report.Time}
+	if !a.Content && !a.ReplayIndex && a.Receipts == 0 {
 		return nil
 	}
-	if a.content {
-		a.memory.done[checkedContent] = now
+	if a.Content {
+		a.Memory.done[CheckedContent] = now
 	}
-	if a.replayIndex {
-		a.memory.done[checkedAnswers] = now
+	if a.ReplayIndex {
+		a.Memory.done[CheckedAnswers] = now
 	}
-	if a.receipts > 0 {
-		a.memory.done[checkedReceipts] = now
+	if a.Receipts > 0 {
+		a.Memory.done[CheckedReceipts] = now
 	}
-	return a.memory.save()
+	return a.Memory.Save()
 }
 
-// maxFindings bounds how many findings an audit goes on for.
-const maxFindings = 100
+// MaxFindings bounds how many findings an audit goes on for.
+const MaxFindings = 100
 
-// found adds what is wrong; false if that is enough.
-func (r *auditReport) found(f auditFinding) bool {
+// Found adds what is wrong; false if that is enough.
+func (r *Report) Found(f Finding) bool {
 	r.Findings = append(r.Findings, f)
-	return len(r.Findings) < maxFindings
+	return len(r.Findings) < MaxFindings
 }
 
 // withheld notes what the server does not show: the audit is not clean.
-func (r *auditReport) withheld(what string) {
+func (r *Report) withheld(what string) {
 	r.Unchecked, r.hidden = append(r.Unchecked, what), true
 }
 
 // signed notes what the log has signed.
-func (r *auditReport) signed(c proofs.Checkpoint) {
+func (r *Report) signed(c proofs.Checkpoint) {
 	if c != (proofs.Checkpoint{}) {
 		r.Origin, r.Size, r.Root = c.Origin, c.Size, hex.EncodeToString(c.Root[:])
 	}
 }
 
-// conclude sets the outcome: the exit code is that of the first finding.
-func (r *auditReport) conclude() {
+// Conclude sets the outcome: the exit code is that of the first finding.
+func (r *Report) Conclude() {
 	r.Clean = len(r.Findings) == 0 && !r.hidden
 	if r.Walked >= r.Size || r.Size == 0 {
 		r.Earlier = nil
 	}
 	if r.Findings == nil {
-		r.Findings = []auditFinding{}
+		r.Findings = []Finding{}
 	}
 	if len(r.Findings) == 0 {
 		if r.hidden {
@@ -243,15 +243,15 @@ func (r *auditReport) conclude() {
 		}
 		return
 	}
-	for _, e := range auditExits() {
-		if e.kind == r.Findings[0].Kind {
-			r.Code = e.code
+	for _, e := range Exits() {
+		if e.Kind == r.Findings[0].Kind {
+			r.Code = e.Code
 		}
 	}
 }
 
 // print writes the report; lines has it as JSON on one line.
-func (r *auditReport) print(c *cli.Console, asJSON, lines bool) error {
+func (r *Report) print(c *cli.Console, asJSON, lines bool) error {
 	switch {
 	case asJSON && lines:
 		text, err := json.Marshal(r)
@@ -267,7 +267,7 @@ func (r *auditReport) print(c *cli.Console, asJSON, lines bool) error {
 }
 
 // String is the report for people.
-func (r *auditReport) String() string {
+func (r *Report) String() string {
 	var b strings.Builder
 	clean := "clean"
 	switch {

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bytes"
@@ -20,17 +20,17 @@ import (
 // scrape is what a server exports of one ledger: the metrics that are derived from its
 // log, by name and labels, and the sizes that it says.
 type scrape struct {
-	size   uint64 // that the series are as of
-	tree   uint64 // of the log, which may be ahead
+	Size   uint64 // that the series are as of
+	Tree   uint64 // of the log, which may be ahead
 	series map[string]float64
 	types  map[string]string // by name
 }
 
 // Metrics that are as of a size: those of the index.
 const (
-	derivedMetrics = "colophon_ledger_"
-	sizeOfIndex    = "colophon_ledger_index_size"
-	sizeOfTree     = "colophon_ledger_tree_size" // may be ahead
+	DerivedMetrics = "colophon_ledger_"
+	SizeOfIndex    = "colophon_ledger_index_size"
+	SizeOfTree     = "colophon_ledger_tree_size" // may be ahead
 )
 
 // maxSeries bounds the lines about one ledger: no label of them is a client's to choose.
@@ -38,15 +38,15 @@ const maxSeries = 20_000
 
 // fetchMetrics fetches the metrics of a ledger. unseen says why they cannot be seen, if
 // they cannot.
-func fetchMetrics(ctx context.Context, f *fetcher, url, ledger string) (s *scrape, unseen string, err error) {
-	answer, err := f.getFrom(ctx, url, maxMetrics)
+func fetchMetrics(ctx context.Context, f *Fetcher, url, ledger string) (s *scrape, unseen string, err error) {
+	answer, err := f.GetFrom(ctx, url, maxMetrics)
 	if err != nil {
 		return nil, "", err
 	}
-	if answer.status != http.StatusOK {
+	if answer.Status != http.StatusOK {
 		return nil, answer.why, nil
 	}
-	s, err = readMetrics(answer.body, ledger)
+	s, err = ReadMetrics(answer.Body, ledger)
 	if err != nil {
 		return nil, "", err
 	}
@@ -59,11 +59,11 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0
 	for line := range bytes.Lines(text) {
-		if !bytes.Contains(line, []byte(derivedMetrics)) || line[0] != '#' && !bytes.Contains(line, []byte(ledger)) {
+		if !bytes.Contains(line, []byte(DerivedMetrics)) || line[0] != '#' && !bytes.Contains(line, []byte(ledger)) {
 			continue
 		}
 		if n++; n > maxSeries {
-			return nil, fmt.Errorf("%w: more than %d series of one ledger", errTooMuch, maxSeries)
+			return nil, fmt.Errorf("%w: more than %d series of one ledger", ErrTooMuch, maxSeries)
 		}
 		kept.Write(line)
 	}
@@ -73,7 +73,7 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 	return kept.Bytes(), nil
 }
 
-func readMetrics(text []byte, ledger string) (*scrape, error) {
+func ReadMetrics(text []byte, ledger string) (*scrape, error) {
 	text, err := linesOf(text, ledger)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 	s := &scrape{series: make(map[string]float64), types: make(map[string]string)}
 	sizes := make(map[string]uint64)
 	for name, family := range families {
-		if !strings.HasPrefix(name, derivedMetrics) {
+		if !strings.HasPrefix(name, DerivedMetrics) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
@@ -102,7 +102,7 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 			}
 			s.types[name] = family.GetType().String()
 			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
-			if name != sizeOfIndex && name != sizeOfTree {
+			if name != SizeOfIndex && name != SizeOfTree {
 				s.series[labels] = value
 				continue
 			}
@@ -112,31 +112,31 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 			sizes[labels] = uint64(value)
 		}
 	}
-	s.size, s.tree = sizes[sizeOfIndex], sizes[sizeOfTree]
+	s.Size, s.Tree = sizes[SizeOfIndex], sizes[SizeOfTree]
 	return s, nil
 }
 
-// sizesHold compares the sizes with those of the log before and after.
-func (s *scrape) sizesHold(before, after uint64) *auditFinding {
-	f := &auditFinding{Kind: kindMetrics, Query: "/metrics", Row: sizeOfIndex, Got: cli.Decimal(s.size)}
+// SizesHold compares the sizes with those of the log before and after.
+func (s *scrape) SizesHold(before, after uint64) *Finding {
+	f := &Finding{Kind: KindMetrics, Query: "/metrics", Row: SizeOfIndex, Got: cli.Decimal(s.Size)}
 	switch {
-	case s.size > after:
+	case s.Size > after:
 		f.Message, f.Expected = "the index is ahead of the log", "at most "+cli.Decimal(after)
-	case s.size < before:
+	case s.Size < before:
 		f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+cli.Decimal(before)
-	case s.tree > after:
-		f.Row, f.Got, f.Message, f.Expected = sizeOfTree, cli.Decimal(s.tree), "it is more than the log has", "at most "+cli.Decimal(after)
-	case s.tree < s.size:
-		f.Row, f.Got, f.Message, f.Expected = sizeOfTree, cli.Decimal(s.tree), "it is less than the index has", "at least "+cli.Decimal(s.size)
+	case s.Tree > after:
+		f.Row, f.Got, f.Message, f.Expected = SizeOfTree, cli.Decimal(s.Tree), "it is more than the log has", "at most "+cli.Decimal(after)
+	case s.Tree < s.Size:
+		f.Row, f.Got, f.Message, f.Expected = SizeOfTree, cli.Decimal(s.Tree), "it is less than the index has", "at least "+cli.Decimal(s.Size)
 	default:
 		return nil
 	}
 	return f
 }
 
-// differs compares what a server exports with what the copy of its log does, and lists
+// Differs compares what a server exports with what the copy of its log does, and lists
 // what differs.
-func (s *scrape) differs(got *scrape) (found []auditFinding) {
+func (s *scrape) Differs(got *scrape) (found []Finding) {
 	all := maps.Clone(s.series)
 	maps.Copy(all, got.series)
 	for _, series := range slices.Sorted(maps.Keys(all)) {
@@ -145,7 +145,7 @@ func (s *scrape) differs(got *scrape) (found []auditFinding) {
 		if wanted == given && want == value {
 			continue
 		}
-		f := auditFinding{Kind: kindMetrics, Row: series, Message: "it differs", Expected: "nothing", Got: "nothing"}
+		f := Finding{Kind: KindMetrics, Row: series, Message: "it differs", Expected: "nothing", Got: "nothing"}
 		if wanted {
 			f.Expected = fmt.Sprint(want)
 		}
@@ -156,7 +156,7 @@ func (s *scrape) differs(got *scrape) (found []auditFinding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		if kind, given := got.types[name]; given && kind != s.types[name] {
-			found = append(found, auditFinding{Kind: kindMetrics, Row: name, Message: "it is of another type", Expected: s.types[name], Got: kind})
+			found = append(found, Finding{Kind: KindMetrics, Row: name, Message: "it is of another type", Expected: s.types[name], Got: kind})
 		}
 	}
 	return found

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bytes"
@@ -19,29 +19,29 @@ const redactedByHeader = "Colophon-Redacted-By"
 
 // compareDocument compares a citations document (1.5) with the event of its set. The copy
 // has no content: a text is right if it has the digest that the event names.
-func (c *comparer) compareDocument(q question, got *answerPage) (answer comparedAnswer) {
-	wrong := func(row, message, expected, got string) comparedAnswer {
-		return comparedAnswer{finding: c.finding(q, row, message, expected, got)}
+func (c *Comparer) compareDocument(q Question, got *AnswerPage) (answer ComparedAnswer) {
+	wrong := func(row, message, expected, got string) ComparedAnswer {
+		return ComparedAnswer{Finding: c.finding(q, row, message, expected, got)}
 	}
-	seq, err := strconv.ParseUint(strings.Split(q.path, "/")[2], 10, 64)
+	seq, err := strconv.ParseUint(strings.Split(q.Path, "/")[2], 10, 64)
 	if err != nil {
-		return comparedAnswer{err: err}
+		return ComparedAnswer{Err: err}
 	}
 	entry, err := c.entry(seq)
 	if err != nil {
-		return comparedAnswer{err: err}
+		return ComparedAnswer{Err: err}
 	}
 	var document pyjson.Document
 	if err := document.Parse(entry[proofs.HashSize:]); err != nil {
-		return comparedAnswer{err: fmt.Errorf("event %d: %w", seq, err)}
+		return ComparedAnswer{Err: fmt.Errorf("event %d: %w", seq, err)}
 	}
-	if q.asOf > 0 && q.asOf <= seq {
-		if got.status != http.StatusNotFound {
+	if q.AsOf > 0 && q.AsOf <= seq {
+		if got.Status != http.StatusNotFound {
 			return wrong("", "the answer has another status", "404", got.says())
 		}
 		return answer
 	}
-	if got.status != http.StatusOK {
+	if got.Status != http.StatusOK {
 		return wrong("", "the answer has another status", "200", got.says())
 	}
 	for i, expected := range [...]string{"application/json", ""} {
@@ -61,12 +61,12 @@ func (c *comparer) compareDocument(q question, got *answerPage) (answer compared
 		}
 		c.saysRedacted(q, seq, by)
 	}
-	expected, err := documentOf(document.Root().Member("record"), got.document.Root(), redacted != "")
+	expected, err := documentOf(document.Root().Member("record"), got.Document.Root(), redacted != "")
 	if err != nil {
-		return wrong("", err.Error(), "", string(got.body))
+		return wrong("", err.Error(), "", string(got.Body))
 	}
-	if !bytes.Equal(expected, got.body) {
-		return wrong("", "it differs", string(expected), string(got.body))
+	if !bytes.Equal(expected, got.Body) {
+		return wrong("", "it differs", string(expected), string(got.Body))
 	}
 	return answer
 }

@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bytes"
@@ -28,11 +28,11 @@ import (
 	"colophon/proofs"
 )
 
-// comparer asks the server and the copy of the log the same, and compares. What is not
+// Comparer asks the server and the copy of the log the same, and compares. What is not
 // of ask alone belongs to one goroutine.
-type comparer struct {
-	server, copied *fetcher
-	size           uint64 // of the copy: the server has shown that it has as much
+type Comparer struct {
+	server, copied *Fetcher
+	Size           uint64 // of the copy: the server has shown that it has as much
 	keys           []*proofs.Verifier
 	copyKey        *proofs.Verifier // of the copy's own checkpoints
 	ledger, origin string
@@ -44,45 +44,45 @@ type comparer struct {
 	reach func(ctx context.Context, size uint64) error
 
 	memory    *semaphore.Weighted // shares for large answers
-	shortPage atomic.Bool         // the server does not take mostRows
+	ShortPage atomic.Bool         // the server does not take mostRows
 	tooMuch   int                 // answers that were longer than one can be
 
 	mu       sync.Mutex // guards what follows
-	redacted map[uint64]redactionSaid
-	largest  uint64 // size that the server said the log has
-	sizedBy  question
+	Redacted map[uint64]RedactionSaid
+	Largest  uint64 // size that the server said the log has
+	sizedBy  Question
 }
 
-// redactionSaid is which event has redacted a record, as an answer says: the copy of
+// RedactionSaid is which event has redacted a record, as an answer says: the copy of
 // the log may not have it yet.
-type redactionSaid struct {
+type RedactionSaid struct {
 	by uint64
-	q  question
+	q  Question
 }
 
-func newComparer(server, copied *fetcher, size uint64) *comparer {
-	return &comparer{server: server, copied: copied, size: size, memory: semaphore.NewWeighted(largeAnswers), redacted: make(map[uint64]redactionSaid)}
+func NewComparer(server, copied *Fetcher, size uint64) *Comparer {
+	return &Comparer{server: server, copied: copied, Size: size, memory: semaphore.NewWeighted(largeAnswers), Redacted: make(map[uint64]RedactionSaid)}
 }
 
-// comparedAnswer is what came of a question.
-type comparedAnswer struct {
+// ComparedAnswer is what came of a question.
+type ComparedAnswer struct {
 	rows    uint64
-	finding *auditFinding
-	err     error
-	// later: the answer cannot be compared with the copy as it is. page is that answer,
+	Finding *Finding
+	Err     error
+	// Later: the answer cannot be compared with the copy as it is. page is that answer,
 	// nil where it has to be asked for again.
-	later bool
-	page  *answerPage
+	Later bool
+	page  *AnswerPage
 	// tooMuch: it was longer than an answer can be.
 	tooMuch bool
 }
 
-// ask asks a question and compares the answers to their ends. The error says why that
+// Ask asks a question and compares the answers to their ends. The error says why that
 // was not possible.
-func (c *comparer) ask(ctx context.Context, q question) comparedAnswer {
+func (c *Comparer) Ask(ctx context.Context, q Question) ComparedAnswer {
 	ctx, share := withShare(ctx, c.memory)
 	defer share.release()
-	page, err := c.first(ctx, q)
+	page, err := c.First(ctx, q)
 	if err != nil {
 		return c.failed(q, err)
 	}
@@ -90,47 +90,47 @@ func (c *comparer) ask(ctx context.Context, q question) comparedAnswer {
 		if share.taken || q.atHead {
 			page = nil
 		}
-		return comparedAnswer{later: true, page: page}
+		return ComparedAnswer{Later: true, page: page}
 	}
 	answer := c.compare(ctx, q, page, false)
-	if answer.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparedAnswer{later: true} // it may be of another size than the copy
+	if answer.Finding != nil && page.Status != http.StatusOK && q.AsOf == 0 {
+		return ComparedAnswer{Later: true} // it may be of another size than the copy
 	}
 	return answer
 }
 
-// first is the first page that the server answers.
-func (c *comparer) first(ctx context.Context, q question) (*answerPage, error) {
-	return c.fetch(ctx, c.server, q, pagePlace{size: q.asOf, limit: q.limit})
+// First is the first page that the server answers.
+func (c *Comparer) First(ctx context.Context, q Question) (*AnswerPage, error) {
+	return c.fetch(ctx, c.server, q, PagePlace{Size: q.AsOf, Limit: q.Limit})
 }
 
 // isLater reports whether the copy has to be of another size for an answer.
-func (c *comparer) isLater(q question, page *answerPage) bool {
+func (c *Comparer) isLater(q Question, page *AnswerPage) bool {
 	switch {
-	case page.status != http.StatusOK || q.form.lines || q.form == ofEvent:
+	case page.Status != http.StatusOK || q.Form.Lines || q.Form == ofEvent:
 		return false
 	case q.atHead:
-		return page.size != c.size
+		return page.size != c.Size
 	}
-	return page.size > c.size || q.asOf == 0 && page.size < c.size
+	return page.size > c.Size || q.AsOf == 0 && page.size < c.Size
 }
 
 // mostTries is how often a question is asked again whose answer is of a smaller size than
 // the server had.
 const mostTries = 3
 
-// settle asks a question again whose answer was later, and has the copy grow to the size
+// Settle asks a question again whose answer was later, and has the copy grow to the size
 // of the answer. Nothing else is asked meanwhile.
-func (c *comparer) settle(ctx context.Context, q question) (answer comparedAnswer) {
+func (c *Comparer) Settle(ctx context.Context, q Question) (answer ComparedAnswer) {
 	ctx, share := withShare(ctx, c.memory)
 	defer share.release()
 	for range mostTries {
-		page, err := c.first(ctx, q)
+		page, err := c.First(ctx, q)
 		if err != nil {
 			return c.failed(q, err)
 		}
-		before := c.size
-		if page.status == http.StatusOK {
+		before := c.Size
+		if page.Status == http.StatusOK {
 			err = c.grow(ctx, page.size)
 		} else {
 			err = c.reach(ctx, 0)
@@ -139,11 +139,11 @@ func (c *comparer) settle(ctx context.Context, q question) (answer comparedAnswe
 			return c.failed(q, err)
 		}
 		if c.isLater(q, page) {
-			answer = comparedAnswer{finding: c.finding(q, "", "the answer is of a size that the server was beyond before", "at least "+cli.Decimal(c.size), cli.Decimal(page.size))}
+			answer = ComparedAnswer{Finding: c.finding(q, "", "the answer is of a size that the server was beyond before", "at least "+cli.Decimal(c.Size), cli.Decimal(page.size))}
 			continue
 		}
 		answer = c.compare(ctx, q, page, true)
-		if answer.finding == nil || page.status == http.StatusOK || c.size == before {
+		if answer.Finding == nil || page.Status == http.StatusOK || c.Size == before {
 			return answer
 		}
 	}
@@ -151,8 +151,8 @@ func (c *comparer) settle(ctx context.Context, q question) (answer comparedAnswe
 }
 
 // grow has the copy grow to the size of an answer, if that is larger.
-func (c *comparer) grow(ctx context.Context, size uint64) error {
-	if size <= c.size {
+func (c *Comparer) grow(ctx context.Context, size uint64) error {
+	if size <= c.Size {
 		return nil
 	}
 	return c.reach(ctx, size)
@@ -160,29 +160,29 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 
 // compare compares an answer with that of the copy, to the end of its lists. mayGrow: the
 // copy may grow with the answer's pages.
-func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (answer comparedAnswer) {
-	if q.form == ofDocument {
+func (c *Comparer) compare(ctx context.Context, q Question, got *AnswerPage, mayGrow bool) (answer ComparedAnswer) {
+	if q.Form == OfDocument {
 		return c.compareDocument(q, got)
 	}
-	if q.atHead && len(q.lists) > 0 && got.status == http.StatusOK {
+	if q.atHead && len(q.Lists) > 0 && got.Status == http.StatusOK {
 		return c.compareRanking(ctx, q, got, mayGrow)
 	}
 	expected, err := c.copyOf(ctx, q, got, "")
 	if err != nil {
-		return comparedAnswer{err: err}
+		return ComparedAnswer{Err: err}
 	}
-	if f := c.comparePages(q, expected, got); f != nil || got.status != http.StatusOK {
-		return comparedAnswer{finding: f}
+	if f := c.comparePages(q, expected, got); f != nil || got.Status != http.StatusOK {
+		return ComparedAnswer{Finding: f}
 	}
-	for _, list := range q.lists {
-		for _, member := range list.members {
+	for _, list := range q.Lists {
+		for _, member := range list.Members {
 			n, finding, err := c.compareList(ctx, q, list, member, expected, got)
 			answer.rows += n
 			if err != nil {
 				return c.failed(q, err)
 			}
 			if finding != nil {
-				answer.finding = finding
+				answer.Finding = finding
 				return answer
 			}
 		}
@@ -191,13 +191,13 @@ func (c *comparer) compare(ctx context.Context, q question, got *answerPage, may
 }
 
 // copyOf is what the copy answers in the place of an answer of the server.
-func (c *comparer) copyOf(ctx context.Context, q question, got *answerPage, position string) (*answerPage, error) {
-	p := pagePlace{size: got.size, limit: got.limit, cursor: "cursor", position: position}
-	if got.status != http.StatusOK {
-		p.size = q.asOf
+func (c *Comparer) copyOf(ctx context.Context, q Question, got *AnswerPage, position string) (*AnswerPage, error) {
+	p := PagePlace{Size: got.size, Limit: got.limit, cursor: "cursor", position: position}
+	if got.Status != http.StatusOK {
+		p.Size = q.AsOf
 	}
 	if q.atHead {
-		p.size = 0
+		p.Size = 0
 	}
 	expected, err := c.fetch(ctx, c.copied, q, p)
 	if err != nil {
@@ -207,8 +207,8 @@ func (c *comparer) copyOf(ctx context.Context, q question, got *answerPage, posi
 }
 
 // comparePages compares two answers but for their lists.
-func (c *comparer) comparePages(q question, expected, got *answerPage) *auditFinding {
-	if expected.status != got.status {
+func (c *Comparer) comparePages(q Question, expected, got *AnswerPage) *Finding {
+	if expected.Status != got.Status {
 		return c.findingAt(q, got, "", "the answer has another status", expected.says(), got.says())
 	}
 	for _, name := range answerHeaders {
@@ -217,11 +217,11 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *auditFin
 		}
 	}
 	switch {
-	case got.status != http.StatusOK:
+	case got.Status != http.StatusOK:
 		return nil
-	case q.form.lines:
+	case q.Form.Lines:
 		return c.compareLines(q, expected, got)
-	case q.form.text:
+	case q.Form.Text:
 		return c.compareProofs(q, expected, got)
 	}
 	if member, a, b, differ := c.differs(q, expected, got); differ {
@@ -244,15 +244,15 @@ func headerValue(h http.Header, name string) string {
 }
 
 // failed is a question that the server does not answer in a way that can be read.
-func (c *comparer) failed(q question, err error) comparedAnswer {
+func (c *Comparer) failed(q Question, err error) ComparedAnswer {
 	var bad *badAnswer
 	switch {
 	case errors.As(err, &bad):
-		return comparedAnswer{finding: c.finding(q, bad.row, bad.message, bad.expected, bad.got)}
-	case errors.Is(err, errTooMuch) || errors.Is(err, errAnswer):
-		return comparedAnswer{finding: c.finding(q, "", err.Error(), "", ""), tooMuch: errors.Is(err, errTooMuch)}
+		return ComparedAnswer{Finding: c.finding(q, bad.row, bad.message, bad.expected, bad.got)}
+	case errors.Is(err, ErrTooMuch) || errors.Is(err, errAnswer):
+		return ComparedAnswer{Finding: c.finding(q, "", err.Error(), "", ""), tooMuch: errors.Is(err, ErrTooMuch)}
 	}
-	return comparedAnswer{err: fmt.Errorf("%s: %w", q, err)}
+	return ComparedAnswer{Err: fmt.Errorf("%s: %w", q, err)}
 }
 
 // badAnswer is an answer that is wrong whatever the copy has.
@@ -261,54 +261,54 @@ type badAnswer struct{ row, message, expected, got string }
 // Error implements error.
 func (b *badAnswer) Error() string { return b.message }
 
-func (c *comparer) finding(q question, row, message, expected, got string) *auditFinding {
-	return c.findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
+func (c *Comparer) finding(q Question, row, message, expected, got string) *Finding {
+	return c.findingAt(q, &AnswerPage{size: q.AsOf}, row, message, expected, got)
 }
 
-func (c *comparer) findingAt(q question, page *answerPage, row, message, expected, got string) *auditFinding {
+func (c *Comparer) findingAt(q Question, page *AnswerPage, row, message, expected, got string) *Finding {
 	const most = 600
-	query, at := q.String(), pagePlace{limit: q.limit}
+	query, at := q.String(), PagePlace{Limit: q.Limit}
 	switch {
 	case page.size > 0:
 		query += " as of " + cli.Decimal(page.size)
 	default:
 		query += " at the head"
 	}
-	if at.size = q.asOf; q.at(at) != q.path {
-		_, asked, _ := strings.Cut(q.at(at), "?")
+	if at.Size = q.AsOf; q.At(at) != q.Path {
+		_, asked, _ := strings.Cut(q.At(at), "?")
 		query += " (asked: ?" + asked + ")"
 	}
-	return &auditFinding{Kind: kindAnswer, Query: query, Row: row, Message: message,
+	return &Finding{Kind: KindAnswer, Query: query, Row: row, Message: message,
 		Expected: fmt.Sprintf("%.*s", most, expected), Got: fmt.Sprintf("%.*s", most, got)}
 }
 
 // errAnswer: an answer is not of the form that it has to have.
 var errAnswer = errors.New("the answer is malformed")
 
-// answerPage is a page of an answer. It owns its memory.
-type answerPage struct {
-	status   int
+// AnswerPage is a page of an answer. It owns its memory.
+type AnswerPage struct {
+	Status   int
 	why      string
 	header   http.Header
-	body     []byte
-	document pyjson.Document // of JSON
+	Body     []byte
+	Document pyjson.Document // of JSON
 	size     uint64          // that it is as of; 0 unless the status is 200
 	known    uint64          // events that the server was known to have when it was asked
 	limit    int             // rows that were asked for
 }
 
 // says is the status and what is wrong, where it is no success.
-func (p *answerPage) says() string {
-	if p.status == http.StatusOK {
-		return strconv.Itoa(p.status)
+func (p *AnswerPage) says() string {
+	if p.Status == http.StatusOK {
+		return strconv.Itoa(p.Status)
 	}
 	return p.why
 }
 
 // root is what an answer says of the ledger.
-func (c *comparer) root(q question, p *answerPage) pyjson.Value {
-	root := p.document.Root()
-	if !q.form.server {
+func (c *Comparer) root(q Question, p *AnswerPage) pyjson.Value {
+	root := p.Document.Root()
+	if !q.Form.Server {
 		return root
 	}
 	found := pyjson.Value{}
@@ -322,21 +322,21 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 
 // fetch fetches a page, with fewer rows where the page is too long. A status other than
 // 200 is one of the answers, unless it says that the client may not ask.
-func (c *comparer) fetch(ctx context.Context, from *fetcher, q question, p pagePlace) (*answerPage, error) {
-	if from == c.server && c.shortPage.Load() && p.limit > defaultRows {
-		p.limit = 0
+func (c *Comparer) fetch(ctx context.Context, from *Fetcher, q Question, p PagePlace) (*AnswerPage, error) {
+	if from == c.server && c.ShortPage.Load() && p.Limit > defaultRows {
+		p.Limit = 0
 	}
 	for {
 		page, err := c.fetchPage(ctx, from, q, p)
 		switch {
-		case errors.Is(err, errTooMuch) && q.paged() && p.limit != 1:
-			p.limit = max(1, cmp.Or(p.limit, defaultRows)/50)
+		case errors.Is(err, ErrTooMuch) && q.Paged() && p.Limit != 1:
+			p.Limit = max(1, cmp.Or(p.Limit, defaultRows)/50)
 			continue
-		case err == nil && page.status == http.StatusBadRequest && q.paged() && p.limit > 0:
-			if p.limit > defaultRows && from == c.server {
-				c.shortPage.Store(true)
+		case err == nil && page.Status == http.StatusBadRequest && q.Paged() && p.Limit > 0:
+			if p.Limit > defaultRows && from == c.server {
+				c.ShortPage.Store(true)
 			}
-			p.limit = 0
+			p.Limit = 0
 			continue
 		}
 		return page, err
@@ -346,26 +346,26 @@ func (c *comparer) fetch(ctx context.Context, from *fetcher, q question, p pageP
 // defaultRows are those of a page where the request does not say.
 const defaultRows = 100
 
-func (c *comparer) fetchPage(ctx context.Context, from *fetcher, q question, p pagePlace) (*answerPage, error) {
-	path := from.path + q.at(p)
-	if q.form.server {
-		path = q.at(p)
+func (c *Comparer) fetchPage(ctx context.Context, from *Fetcher, q Question, p PagePlace) (*AnswerPage, error) {
+	path := from.path + q.At(p)
+	if q.Form.Server {
+		path = q.At(p)
 	}
-	known := c.size
-	answer, err := from.ask(ctx, path, q.form.accept, maxAuditJSON)
+	known := c.Size
+	answer, err := from.ask(ctx, path, q.Form.accept, MaxAuditJSON)
 	if err != nil {
 		return nil, err
 	}
-	page := &answerPage{status: answer.status, why: answer.why, header: answer.header, body: answer.body, known: known, limit: p.limit}
-	switch answer.status {
+	page := &AnswerPage{Status: answer.Status, why: answer.why, header: answer.header, Body: answer.Body, known: known, limit: p.Limit}
+	switch answer.Status {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, cli.Exitf(cli.ExitFailed, "the answers cannot be audited: %s", answer.why)
 	default:
 		return page, nil
 	}
-	if !q.form.lines && !q.form.text {
-		if err := parseAnswer(&page.document, answer.body); err != nil {
+	if !q.Form.Lines && !q.Form.Text {
+		if err := parseAnswer(&page.Document, answer.Body); err != nil {
 			return nil, err
 		}
 	}
@@ -373,19 +373,19 @@ func (c *comparer) fetchPage(ctx context.Context, from *fetcher, q question, p p
 		return nil, err
 	}
 	switch {
-	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
-		return nil, fmt.Errorf("%w: it is not as of size %d", errAnswer, p.size)
-	case p.limit > 0 && rowsOf(q, page) > p.limit:
-		return nil, fmt.Errorf("%w: its page has %d rows of %d that were asked for", errAnswer, rowsOf(q, page), p.limit)
+	case p.position == "" && p.Size > 0 && q.Form.size != "" && page.size != p.Size:
+		return nil, fmt.Errorf("%w: it is not as of size %d", errAnswer, p.Size)
+	case p.Limit > 0 && rowsOf(q, page) > p.Limit:
+		return nil, fmt.Errorf("%w: its page has %d rows of %d that were asked for", errAnswer, rowsOf(q, page), p.Limit)
 	}
 	return page, nil
 }
 
 // rowsOf is how many rows the longest list of a page has.
-func rowsOf(q question, p *answerPage) (most int) {
-	for _, list := range q.lists {
-		for _, member := range list.members {
-			if rows := p.document.Root().Member(member); rows.Kind() == pyjson.Array && q.paged() {
+func rowsOf(q Question, p *AnswerPage) (most int) {
+	for _, list := range q.Lists {
+		for _, member := range list.Members {
+			if rows := p.Document.Root().Member(member); rows.Kind() == pyjson.Array && q.Paged() {
 				most = max(most, rows.Len())
 			}
 		}
@@ -395,11 +395,11 @@ func rowsOf(q question, p *answerPage) (most int) {
 
 // parseAnswer reads an answer in JSON, of a bounded number of values.
 func parseAnswer(d *pyjson.Document, body []byte) error {
-	err := d.ParseWithin(body, maxAuditValues)
+	err := d.ParseWithin(body, MaxAuditValues)
 	var syntax *pyjson.SyntaxError
 	switch {
 	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "more than"):
-		return fmt.Errorf("%w: more than %d values", errTooMuch, maxAuditValues)
+		return fmt.Errorf("%w: more than %d values", ErrTooMuch, MaxAuditValues)
 	case err != nil:
 		return fmt.Errorf("%w: %w", errAnswer, err)
 	case d.Root().Kind() != pyjson.Object:
@@ -410,11 +410,11 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 
 // sizeOf is the size that an answer says it is as of. noted: what it says is held against
 // the log at the end.
-func (c *comparer) sizeOf(q question, p *answerPage, noted bool) (size uint64, err error) {
+func (c *Comparer) sizeOf(q Question, p *AnswerPage, noted bool) (size uint64, err error) {
 	switch {
-	case q.form.text:
+	case q.Form.Text:
 		var proof *proofs.TlogProof
-		if proof, err = proofs.ParseTlogProof(p.body); err != nil {
+		if proof, err = proofs.ParseTlogProof(p.Body); err != nil {
 			return 0, fmt.Errorf("%w: %w", errAnswer, err)
 		}
 		checkpoint, err := proofs.OpenCheckpoint(proof.Checkpoint, append(slices.Clone(c.keys), c.copyKey)...)
@@ -422,11 +422,11 @@ func (c *comparer) sizeOf(q question, p *answerPage, noted bool) (size uint64, e
 			return 0, fmt.Errorf("%w: its checkpoint: %w", errAnswer, err)
 		}
 		size = checkpoint.Size
-	case q.form.says == nil:
-		size, err = strconv.ParseUint(strings.Join(p.header.Values(asOfHeader), ","), 10, 64)
+	case q.Form.says == nil:
+		size, err = strconv.ParseUint(strings.Join(p.header.Values(AsOfHeader), ","), 10, 64)
 	default:
 		v := c.root(q, p)
-		for _, name := range q.form.says {
+		for _, name := range q.Form.says {
 			v = v.Member(name)
 		}
 		size, err = strconv.ParseUint(string(v.Raw()), 10, 64)
@@ -436,10 +436,10 @@ func (c *comparer) sizeOf(q question, p *answerPage, noted bool) (size uint64, e
 	}
 	if noted {
 		c.saysSize(q, size)
-		if q.form == ofStatistics {
-			head, err := strconv.ParseUint(string(p.document.Root().Member("tree_size").Raw()), 10, 64)
+		if q.Form == ofStatistics {
+			head, err := strconv.ParseUint(string(p.Document.Root().Member("tree_size").Raw()), 10, 64)
 			if err != nil || head < size {
-				return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + cli.Decimal(size), string(p.document.Root().Member("tree_size").Raw())}
+				return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + cli.Decimal(size), string(p.Document.Root().Member("tree_size").Raw())}
 			}
 			c.saysSize(q, head)
 		}
@@ -447,22 +447,22 @@ func (c *comparer) sizeOf(q question, p *answerPage, noted bool) (size uint64, e
 	return size, nil
 }
 
-// asOfHeader says the size where the body does not.
-const asOfHeader = "Colophon-As-Of"
+// AsOfHeader says the size where the body does not.
+const AsOfHeader = "Colophon-As-Of"
 
 // saysSize notes that the log has a size, as the server says.
-func (c *comparer) saysSize(q question, size uint64) {
+func (c *Comparer) saysSize(q Question, size uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if size > c.largest {
-		c.largest, c.sizedBy = size, q
+	if size > c.Largest {
+		c.Largest, c.sizedBy = size, q
 	}
 }
 
 // differs finds the first member of two answers that differs, but for lists, and where
 // they go on.
-func (c *comparer) differs(q question, expected, got *answerPage) (member string, a, b []byte, differ bool) {
-	if q.form.server && c.ledgerListed(got) != 1 {
+func (c *Comparer) differs(q Question, expected, got *AnswerPage) (member string, a, b []byte, differ bool) {
+	if q.Form.Server && c.ledgerListed(got) != 1 {
 		return "ledgers", []byte("one row of the ledger"), fmt.Appendf(nil, "%d", c.ledgerListed(got)), true
 	}
 	x, y := c.root(q, expected), c.root(q, got)
@@ -472,7 +472,7 @@ func (c *comparer) differs(q question, expected, got *answerPage) (member string
 	for _, side := range [...]pyjson.Value{x, y} {
 		for name := range side.Members() {
 			member = string(name.Text())
-			if slices.ContainsFunc(q.lists, func(l answerList) bool { return member == l.next || slices.Contains(l.members, member) }) {
+			if slices.ContainsFunc(q.Lists, func(l answerList) bool { return member == l.Next || slices.Contains(l.Members, member) }) {
 				continue
 			}
 			a, b := x.Member(member), y.Member(member)
@@ -486,13 +486,13 @@ func (c *comparer) differs(q question, expected, got *answerPage) (member string
 
 // ledgerListed is how many rows of a list of ledgers are of the ledger; 0 if the list has
 // anything beside.
-func (c *comparer) ledgerListed(p *answerPage) (n int) {
-	for name := range p.document.Root().Members() {
+func (c *Comparer) ledgerListed(p *AnswerPage) (n int) {
+	for name := range p.Document.Root().Members() {
 		if string(name.Text()) != "ledgers" {
 			return 0
 		}
 	}
-	for row := range p.document.Root().Member("ledgers").Elements() {
+	for row := range p.Document.Root().Member("ledgers").Elements() {
 		if row.Kind() != pyjson.Object {
 			return 0
 		}
@@ -504,11 +504,11 @@ func (c *comparer) ledgerListed(p *answerPage) (n int) {
 }
 
 // sameMember compares a member of an answer with that of the copy's answer.
-func (c *comparer) sameMember(q question, size uint64, name string, expected, got pyjson.Value) bool {
+func (c *Comparer) sameMember(q Question, size uint64, name string, expected, got pyjson.Value) bool {
 	switch {
-	case slices.Contains(q.form.settings, name):
+	case slices.Contains(q.Form.settings, name):
 		return c.saysSetting(q, name, got)
-	case name == "checkpoint" && q.form == ofTwoSizes:
+	case name == "checkpoint" && q.Form == OfTwoSizes:
 		return c.signsSecond(got, size)
 	case name == "checkpoint":
 		return c.sameCheckpoint(expected, got)
@@ -521,7 +521,7 @@ func (c *comparer) sameMember(q question, size uint64, name string, expected, go
 
 // saysSetting reports whether a member is what it has to be whose value the copy of the log
 // has not.
-func (c *comparer) saysSetting(_ question, name string, got pyjson.Value) bool {
+func (c *Comparer) saysSetting(_ Question, name string, got pyjson.Value) bool {
 	text := string(got.Text())
 	switch name {
 	case "origin":
@@ -543,7 +543,7 @@ func (c *comparer) saysSetting(_ question, name string, got pyjson.Value) bool {
 
 // sameCheckpoint reports whether the log has signed the size and the root that the copy
 // has signed itself.
-func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
+func (c *Comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	if expected.Kind() != pyjson.String || got.Kind() != pyjson.String {
 		return expected.Kind() == got.Kind()
 	}
@@ -552,7 +552,7 @@ func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 
 // signsSecond reports whether the checkpoint of a consistency proof is that of its second
 // size. An answer has one only where that is the head of the log, which may have grown.
-func (c *comparer) signsSecond(got pyjson.Value, size uint64) bool {
+func (c *Comparer) signsSecond(got pyjson.Value, size uint64) bool {
 	if got.Kind() != pyjson.String {
 		return got.Kind() == pyjson.Absent
 	}
@@ -561,25 +561,25 @@ func (c *comparer) signsSecond(got pyjson.Value, size uint64) bool {
 	return err == nil && rootErr == nil && checkpoint.Size == size && checkpoint.Root == root && checkpoint.Origin == c.origin
 }
 
-func (c *comparer) sameNote(expected, got []byte) bool {
+func (c *Comparer) sameNote(expected, got []byte) bool {
 	a, err := proofs.OpenCheckpoint(expected, c.copyKey)
 	b, errGot := proofs.OpenCheckpoint(got, c.keys...)
 	return err == nil && errGot == nil && a.Size == b.Size && a.Root == b.Root && b.Origin == c.origin
 }
 
 // compareProofs compares two .tlog-proof texts.
-func (c *comparer) compareProofs(q question, expected, got *answerPage) *auditFinding {
-	a, err := proofs.ParseTlogProof(expected.body)
-	b, errGot := proofs.ParseTlogProof(got.body)
+func (c *Comparer) compareProofs(q Question, expected, got *AnswerPage) *Finding {
+	a, err := proofs.ParseTlogProof(expected.Body)
+	b, errGot := proofs.ParseTlogProof(got.Body)
 	if err != nil || errGot != nil || !bytes.Equal(a.Extra, b.Extra) || a.Index != b.Index || !slices.Equal(a.Hashes, b.Hashes) || !c.sameNote(a.Checkpoint, b.Checkpoint) {
-		return c.findingAt(q, got, "", "the proof differs", string(expected.body), string(got.body))
+		return c.findingAt(q, got, "", "the proof differs", string(expected.Body), string(got.Body))
 	}
 	return nil
 }
 
 // compareLines compares two answers line by line.
-func (c *comparer) compareLines(q question, expected, got *answerPage) *auditFinding {
-	a, b := bytes.SplitAfter(expected.body, []byte("\n")), bytes.SplitAfter(got.body, []byte("\n"))
+func (c *Comparer) compareLines(q Question, expected, got *AnswerPage) *Finding {
+	a, b := bytes.SplitAfter(expected.Body, []byte("\n")), bytes.SplitAfter(got.Body, []byte("\n"))
 	for i := range max(len(a), len(b)) {
 		var x, y []byte
 		if i < len(a) {
@@ -616,7 +616,7 @@ func without(v pyjson.Value, names ...string) []byte {
 }
 
 // compareList compares two lists row by row, and finds the first difference.
-func (c *comparer) compareList(ctx context.Context, q question, list answerList, member string, expected, got *answerPage) (n uint64, finding *auditFinding, err error) {
+func (c *Comparer) compareList(ctx context.Context, q Question, list answerList, member string, expected, got *AnswerPage) (n uint64, finding *Finding, err error) {
 	nextExpected, stop := iter.Pull2(c.rows(ctx, c.copied, q, list, member, expected, nil))
 	defer stop()
 	nextGot, stop := iter.Pull2(c.rows(ctx, c.server, q, list, member, got, expected))
@@ -644,7 +644,7 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 }
 
 // differing says how two lists differ, by the first rows that do and those behind.
-func (c *comparer) differing(q question, page *answerPage, place string, expected, got [2][]byte) *auditFinding {
+func (c *Comparer) differing(q Question, page *AnswerPage, place string, expected, got [2][]byte) *Finding {
 	message := "the row differs"
 	a, b := expected[0], got[0]
 	switch {
@@ -694,7 +694,7 @@ func seqOf(row []byte) *uint64 {
 
 // emptyPages is how many pages in a row may have no row: each has looked at thousands
 // of keys.
-func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
+func (c *Comparer) emptyPages() uint64 { return 1000 + c.Size/100 }
 
 // errEnoughPages ends a list of which no more is compared.
 var errEnoughPages = errors.New("enough pages")
@@ -702,10 +702,10 @@ var errEnoughPages = errors.New("enough pages")
 // rows yields the rows of a list in canonical form, page by page, to its end. Of the server
 // it is given the copy's first page: whatever else is on a later page has to be as there;
 // and there may be an end of the pages that are compared, with errEnoughPages.
-func (c *comparer) rows(ctx context.Context, from *fetcher, q question, list answerList, member string, page, expected *answerPage) iter.Seq2[[]byte, error] {
+func (c *Comparer) rows(ctx context.Context, from *Fetcher, q Question, list answerList, member string, page, expected *AnswerPage) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for empty, read := uint64(0), 1; ; read++ {
-			root := page.document.Root()
+			root := page.Document.Root()
 			if rows := root.Member(member); rows.Kind() != pyjson.Array {
 				yield(nil, fmt.Errorf("%w: its %s is no list", errAnswer, member))
 				return
@@ -717,12 +717,12 @@ func (c *comparer) rows(ctx context.Context, from *fetcher, q question, list ans
 					return
 				}
 			}
-			next := root.Member(list.next)
+			next := root.Member(list.Next)
 			switch {
-			case next.Kind() == pyjson.Absent || list.next == "":
+			case next.Kind() == pyjson.Absent || list.Next == "":
 				return
 			case next.Kind() != pyjson.String || len(next.Text()) == 0:
-				yield(nil, fmt.Errorf("%w: its %s is no cursor", errAnswer, list.next))
+				yield(nil, fmt.Errorf("%w: its %s is no cursor", errAnswer, list.Next))
 				return
 			case empty > c.emptyPages():
 				yield(nil, fmt.Errorf("%w: it has %d pages without a row one after the other, and no end", errAnswer, empty))
@@ -746,13 +746,13 @@ func (c *comparer) rows(ctx context.Context, from *fetcher, q question, list ans
 
 // compareBeside compares what is on a later page beside the list that goes on there with
 // the copy's first page. The error is a *badAnswer where it differs.
-func (c *comparer) compareBeside(ctx context.Context, q question, list answerList, expected, got *answerPage) error {
+func (c *Comparer) compareBeside(ctx context.Context, q Question, list answerList, expected, got *AnswerPage) error {
 	f := c.comparePages(q, expected, got)
-	for _, other := range q.lists {
-		if f != nil || other.next == list.next {
+	for _, other := range q.Lists {
+		if f != nil || other.Next == list.Next {
 			continue
 		}
-		for _, member := range other.members {
+		for _, member := range other.Members {
 			n, behind, differs, err := c.compareRanked(ctx, q, other, member, expected, got, 0)
 			if f = differs; err == nil && f == nil {
 				f, err = c.endsBefore(ctx, q, other, member, n, got, behind)
@@ -770,8 +770,8 @@ func (c *comparer) compareBeside(ctx context.Context, q question, list answerLis
 
 // endsBefore checks that a page of the server ends before a row, the nth: that it has no
 // cursor where there is none, and one that leads there otherwise.
-func (c *comparer) endsBefore(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, behind []byte) (*auditFinding, error) {
-	next := got.document.Root().Member(list.next)
+func (c *Comparer) endsBefore(ctx context.Context, q Question, list answerList, member string, n uint64, got *AnswerPage, behind []byte) (*Finding, error) {
+	next := got.Document.Root().Member(list.Next)
 	switch {
 	case next.Kind() != pyjson.Absent:
 		return c.leadsTo(ctx, q, list, member, got, string(next.Text()), behind)
@@ -782,15 +782,15 @@ func (c *comparer) endsBefore(ctx context.Context, q question, list answerList, 
 }
 
 // next is the page that a cursor leads to.
-func (c *comparer) next(ctx context.Context, from *fetcher, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
+func (c *Comparer) next(ctx context.Context, from *Fetcher, q Question, list answerList, page *AnswerPage, position string) (*AnswerPage, error) {
 	limit := mostRows
 	if from == c.server { // by chance, and each time the same
 		sum := sha256.Sum256([]byte(q.String() + "\x00" + position))
 		limit = anyLimit(binary.BigEndian.Uint64(sum[:]), 1)
 	}
-	next, err := c.fetch(ctx, from, q, pagePlace{limit: limit, cursor: list.cursor, position: position})
+	next, err := c.fetch(ctx, from, q, PagePlace{Limit: limit, cursor: list.cursor, position: position})
 	switch {
-	case err == nil && next.status != http.StatusOK:
+	case err == nil && next.Status != http.StatusOK:
 		err = fmt.Errorf("%w: its next page: %s", errAnswer, next.why)
 	case err == nil && next.size != page.size && !q.atHead:
 		err = fmt.Errorf("%w: its next page is as of size %d, not %d", errAnswer, next.size, page.size)
@@ -800,16 +800,16 @@ func (c *comparer) next(ctx context.Context, from *fetcher, q question, list ans
 
 // compareRanking compares a list that is answered for the head of each request: page by
 // page, with the copy at the size of that.
-func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (answer comparedAnswer) {
-	list, member := q.lists[0], q.lists[0].members[0]
+func (c *Comparer) compareRanking(ctx context.Context, q Question, got *AnswerPage, mayGrow bool) (answer ComparedAnswer) {
+	list, member := q.Lists[0], q.Lists[0].Members[0]
 	position := ""
 	for pages := 1; ; pages++ {
 		expected, err := c.copyOf(ctx, q, got, position)
 		if err != nil {
-			return comparedAnswer{err: err}
+			return ComparedAnswer{Err: err}
 		}
 		if f := c.comparePages(q, expected, got); f != nil {
-			return comparedAnswer{finding: f}
+			return ComparedAnswer{Finding: f}
 		}
 		n, behind, f, err := c.compareRanked(ctx, q, list, member, expected, got, answer.rows)
 		answer.rows += n
@@ -817,42 +817,42 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return c.failed(q, err)
 		}
 		if f != nil {
-			return comparedAnswer{finding: f}
+			return ComparedAnswer{Finding: f}
 		}
 		if f, err := c.endsBefore(ctx, q, list, member, answer.rows, got, behind); f != nil || err != nil {
 			if err != nil {
 				return c.failed(q, err)
 			}
-			return comparedAnswer{finding: f}
+			return ComparedAnswer{Finding: f}
 		}
-		if got.document.Root().Member(list.next).Kind() == pyjson.Absent {
+		if got.Document.Root().Member(list.Next).Kind() == pyjson.Absent {
 			return answer
 		}
-		position = string(got.document.Root().Member(list.next).Text())
+		position = string(got.Document.Root().Member(list.Next).Text())
 		if pages == q.pages {
 			return answer
 		}
 		if got, err = c.next(ctx, c.server, q, list, got, position); err != nil {
 			return c.failed(q, err)
 		}
-		if got.size != c.size && !mayGrow {
-			return comparedAnswer{later: true}
+		if got.size != c.Size && !mayGrow {
+			return ComparedAnswer{Later: true}
 		}
 		if err := c.grow(ctx, got.size); err != nil {
 			return c.failed(q, err)
 		}
-		if got.size != c.size {
-			return comparedAnswer{finding: c.findingAt(q, got, "", "the answer is of a size that the server was beyond before", "at least "+cli.Decimal(c.size), cli.Decimal(got.size))}
+		if got.size != c.Size {
+			return ComparedAnswer{Finding: c.findingAt(q, got, "", "the answer is of a size that the server was beyond before", "at least "+cli.Decimal(c.Size), cli.Decimal(got.size))}
 		}
 	}
 }
 
 // compareRanked compares the rows of a page; behind is the row that comes behind them, nil
 // if none does. A page may end early.
-func (c *comparer) compareRanked(ctx context.Context, q question, list answerList, member string, expected, got *answerPage, before uint64) (n uint64, behind []byte, f *auditFinding, err error) {
+func (c *Comparer) compareRanked(ctx context.Context, q Question, list answerList, member string, expected, got *AnswerPage, before uint64) (n uint64, behind []byte, f *Finding, err error) {
 	next, stop := iter.Pull2(c.rows(ctx, c.copied, q, list, member, expected, nil))
 	defer stop()
-	rows := got.document.Root().Member(member)
+	rows := got.Document.Root().Member(member)
 	if rows.Kind() != pyjson.Array {
 		return 0, nil, nil, fmt.Errorf("%w: its %s is no list", errAnswer, member)
 	}
@@ -880,13 +880,13 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 }
 
 // leadsTo checks that a cursor of the server leads to the row that comes next.
-func (c *comparer) leadsTo(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, behind []byte) (*auditFinding, error) {
-	page, err := c.fetch(ctx, c.copied, q, pagePlace{limit: got.limit, cursor: list.cursor, position: position})
+func (c *Comparer) leadsTo(ctx context.Context, q Question, list answerList, member string, got *AnswerPage, position string, behind []byte) (*Finding, error) {
+	page, err := c.fetch(ctx, c.copied, q, PagePlace{Limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {
 		return nil, fmt.Errorf("asking the copy of the log: %w", err)
 	}
-	if page.status != http.StatusOK {
-		return c.findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil
+	if page.Status != http.StatusOK {
+		return c.findingAt(q, got, list.Next, "the cursor leads nowhere", "", position), nil
 	}
 	next, stop := iter.Pull2(c.rows(ctx, c.copied, q, list, member, page, nil))
 	defer stop()
@@ -894,7 +894,7 @@ func (c *comparer) leadsTo(ctx context.Context, q question, list answerList, mem
 	if err != nil || bytes.Equal(row, behind) {
 		return nil, err
 	}
-	return c.findingAt(q, got, list.next, "the cursor leads to another row", string(behind), string(row)), nil
+	return c.findingAt(q, got, list.Next, "the cursor leads to another row", string(behind), string(row)), nil
 }
 
 // redactedMember is the one member of answers that is not as of a size, but live (2.6):
@@ -902,14 +902,14 @@ func (c *comparer) leadsTo(ctx context.Context, q question, list answerList, mem
 const redactedMember = "redacted_by"
 
 // sameRowButRedaction is sameButRedaction of rows.
-func (c *comparer) sameRowButRedaction(q question, expected, got []byte, known uint64) bool {
+func (c *Comparer) sameRowButRedaction(q Question, expected, got []byte, known uint64) bool {
 	var x, y pyjson.Document
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameButRedaction(q, x.Root(), y.Root(), known)
 }
 
 // sameButRedaction reports whether two objects are the same but for a redaction that is in
 // one of them, by an event from number known on. What the server says of it is noted.
-func (c *comparer) sameButRedaction(q question, expected, got pyjson.Value, known uint64) bool {
+func (c *Comparer) sameButRedaction(q Question, expected, got pyjson.Value, known uint64) bool {
 	byExpected, later := laterRedaction(expected, known)
 	byGot, laterGot := laterRedaction(got, known)
 	if !later && !laterGot || later && laterGot && byExpected != byGot {
@@ -940,23 +940,23 @@ func laterRedaction(v pyjson.Value, known uint64) (by uint64, later bool) {
 }
 
 // saysRedacted notes that a record is redacted, as the server says.
-func (c *comparer) saysRedacted(q question, seq, by uint64) {
+func (c *Comparer) saysRedacted(q Question, seq, by uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.redacted[seq] = redactionSaid{by, q}
-	if by >= c.largest {
-		c.largest, c.sizedBy = by+1, q
+	c.Redacted[seq] = RedactionSaid{by, q}
+	if by >= c.Largest {
+		c.Largest, c.sizedBy = by+1, q
 	}
 }
 
-// heldToLog compares what answers said of the log beyond the copy with the log itself, of
+// HeldToLog compares what answers said of the log beyond the copy with the log itself, of
 // which so much is signed by now and these redactions.
-func (c *comparer) heldToLog(signed uint64, redactions map[uint64]uint64) *auditFinding {
-	if c.largest > signed {
-		return c.finding(c.sizedBy, "", "it is of a size that the log does not have", "at most "+cli.Decimal(signed), cli.Decimal(c.largest))
+func (c *Comparer) HeldToLog(signed uint64, redactions map[uint64]uint64) *Finding {
+	if c.Largest > signed {
+		return c.finding(c.sizedBy, "", "it is of a size that the log does not have", "at most "+cli.Decimal(signed), cli.Decimal(c.Largest))
 	}
-	for _, seq := range slices.Sorted(maps.Keys(c.redacted)) {
-		said := c.redacted[seq]
+	for _, seq := range slices.Sorted(maps.Keys(c.Redacted)) {
+		said := c.Redacted[seq]
 		if by, redacted := redactions[seq]; !redacted || by != said.by {
 			f := c.finding(said.q, redactedMember, "no such event redacts the record", "", cli.Decimal(said.by))
 			if redacted {
@@ -969,25 +969,25 @@ func (c *comparer) heldToLog(signed uint64, redactions map[uint64]uint64) *audit
 	return nil
 }
 
-// askAll asks questions, some at once, and gives each what came of it in their order
+// AskAll asks questions, some at once, and gives each what came of it in their order
 // until it wants no more. No question is under way when it returns: what answers them may
 // be closed then.
-func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparedAnswer) bool) {
+func (c *Comparer) AskAll(ctx context.Context, questions []Question, parallel int, each func(int, ComparedAnswer) bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan chan comparedAnswer, parallel-1)
+	answers := make(chan chan ComparedAnswer, parallel-1)
 	asking.Go(func() {
 		defer close(answers)
 		for _, q := range questions {
-			answer := make(chan comparedAnswer, 1)
+			answer := make(chan ComparedAnswer, 1)
 			select {
 			case answers <- answer:
 			case <-ctx.Done():
 				return
 			}
-			asking.Go(func() { answer <- c.ask(ctx, q) })
+			asking.Go(func() { answer <- c.Ask(ctx, q) })
 		}
 	})
 	done := 0

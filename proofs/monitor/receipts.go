@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bytes"
@@ -16,18 +16,18 @@ import (
 
 // checkReceipts fetches the receipts of some entries, and proofs of consistency with
 // sizes before, and verifies them as anybody does who has them.
-func (a *auditor) checkReceipts(ctx context.Context, log *publishedLog) error {
-	size := log.head.Size
-	random := rand.New(rand.NewPCG(a.seed, 0)) // #nosec G404 -- a sample that can be drawn again
-	for range min(uint64(a.receipts), size) {
+func (a *Auditor) checkReceipts(ctx context.Context, log *PublishedLog) error {
+	size := log.Published.Size
+	random := rand.New(rand.NewPCG(a.Seed, 0)) // #nosec G404 -- a sample that can be drawn again
+	for range min(uint64(a.Receipts), size) {
 		more, err := a.checkReceipt(ctx, log, random.Uint64N(size))
 		if err == nil && more {
-			more, err = a.checkConsistency(ctx, log, 1+random.Uint64N(size))
+			more, err = a.CheckConsistency(ctx, log, 1+random.Uint64N(size))
 		}
 		if err != nil {
 			return err
 		}
-		a.report.Receipts++
+		a.Report.Receipts++
 		if !more {
 			return nil
 		}
@@ -36,67 +36,67 @@ func (a *auditor) checkReceipts(ctx context.Context, log *publishedLog) error {
 }
 
 // checkReceipt checks the receipt of an entry; false if that is enough.
-func (a *auditor) checkReceipt(ctx context.Context, log *publishedLog, seq uint64) (more bool, err error) {
-	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, log.head.Size)
+func (a *Auditor) checkReceipt(ctx context.Context, log *PublishedLog, seq uint64) (more bool, err error) {
+	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, log.Published.Size)
 	return a.checkProof(ctx, query, &seq, func(body []byte) error { return a.verifyReceipt(log, seq, body) })
 }
 
-// checkConsistency checks the proof that the tree of a size is the beginning of the one
+// CheckConsistency checks the proof that the tree of a size is the beginning of the one
 // that was walked; false if that is enough.
-func (a *auditor) checkConsistency(ctx context.Context, log *publishedLog, first uint64) (more bool, err error) {
-	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.head.Size)
+func (a *Auditor) CheckConsistency(ctx context.Context, log *PublishedLog, first uint64) (more bool, err error) {
+	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.Published.Size)
 	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
 // checkProof fetches a receipt or a proof, and has it verified; false if that is enough.
 // seq is the entry that it is about, nil where it is about none. The error says why it
 // could not be verified.
-func (a *auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
-	answer, err := a.fetch.get(ctx, query, maxReceipt)
+func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
+	answer, err := a.Fetch.Get(ctx, query, maxReceipt)
 	switch {
-	case errors.Is(err, errTooMuch) || errors.Is(err, errAnswer):
-		return a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: err.Error()}), nil
+	case errors.Is(err, ErrTooMuch) || errors.Is(err, errAnswer):
+		return a.Report.Found(Finding{Kind: KindReceipt, Query: query, Message: err.Error()}), nil
 	case err != nil:
 		return false, err
-	case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
+	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
 		return false, cli.Exitf(cli.ExitFailed, "receipts cannot be audited: %s", answer.why)
-	case answer.status != http.StatusOK:
-		return a.report.found(auditFinding{Kind: kindReceipt, Query: query, Message: answer.why}), nil
+	case answer.Status != http.StatusOK:
+		return a.Report.Found(Finding{Kind: KindReceipt, Query: query, Message: answer.why}), nil
 	}
-	err = verify(answer.body)
+	err = verify(answer.Body)
 	switch {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable):
 		return false, err
 	}
-	return a.report.found(auditFinding{Kind: kindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
+	return a.Report.Found(Finding{Kind: KindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
 }
 
 // verifyReceipt verifies the receipt of an entry. Its proof is of the tree that was
 // walked.
-func (a *auditor) verifyReceipt(log *publishedLog, seq uint64, body []byte) error {
+func (a *Auditor) verifyReceipt(log *PublishedLog, seq uint64, body []byte) error {
 	r, err := proofs.ParseReceipt(body)
 	if err != nil {
 		return err
 	}
-	if err := r.Verify(a.keys...); err != nil {
+	if err := r.Verify(a.Keys...); err != nil {
 		return err
 	}
-	if r.Seq != seq || r.Ledger != a.ledger {
+	if r.Seq != seq || r.Ledger != a.Ledger {
 		return fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
-	return a.sameTree(r.Proof.Checkpoint, log.head.Checkpoint)
+	return a.sameTree(r.Proof.Checkpoint, log.Published.Checkpoint)
 }
 
 // sameTree checks that a checkpoint is of the tree that was walked, as that was signed. Of
 // a log that was walked on since, the report has a later one.
-func (a *auditor) sameTree(note, walked []byte) error {
-	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
+func (a *Auditor) sameTree(note, walked []byte) error {
+	checkpoint, err := proofs.OpenCheckpoint(note, a.Keys...)
 	if err != nil {
 		return err
 	}
-	log, err := proofs.OpenCheckpoint(walked, a.keys...)
+	log, err := proofs.OpenCheckpoint(walked, a.Keys...)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (a *auditor) sameTree(note, walked []byte) error {
 }
 
 // verifyConsistency verifies such a proof with what the tiles of the log say.
-func (a *auditor) verifyConsistency(ctx context.Context, log *publishedLog, first uint64, body []byte) error {
+func (a *Auditor) verifyConsistency(ctx context.Context, log *PublishedLog, first uint64, body []byte) error {
 	var answer struct {
 		AsOf       uint64   `json:"as_of"`
 		Hashes     []string `json:"hashes"`
@@ -118,11 +118,11 @@ func (a *auditor) verifyConsistency(ctx context.Context, log *publishedLog, firs
 	if err := strict.Decode(&answer); err != nil {
 		return err
 	}
-	if strict.More() || answer.AsOf != log.head.Size || answer.Hashes == nil {
-		return fmt.Errorf("it is of size %d, not %d, or no such proof", answer.AsOf, log.head.Size)
+	if strict.More() || answer.AsOf != log.Published.Size || answer.Hashes == nil {
+		return fmt.Errorf("it is of size %d, not %d, or no such proof", answer.AsOf, log.Published.Size)
 	}
 	if answer.Checkpoint != nil {
-		if err := a.sameTree([]byte(*answer.Checkpoint), log.head.Checkpoint); err != nil {
+		if err := a.sameTree([]byte(*answer.Checkpoint), log.Published.Checkpoint); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (a *auditor) verifyConsistency(ctx context.Context, log *publishedLog, firs
 		}
 	}
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
-	tree, err := proofs.OpenTree(log.head.Size, read, nil)
+	tree, err := proofs.OpenTree(log.Published.Size, read, nil)
 	if err != nil {
 		return err
 	}
@@ -142,5 +142,5 @@ func (a *auditor) verifyConsistency(ctx context.Context, log *publishedLog, firs
 	if err != nil {
 		return err
 	}
-	return proofs.VerifyConsistency(first, log.head.Size, root, tree.Root(), path)
+	return proofs.VerifyConsistency(first, log.Published.Size, root, tree.Root(), path)
 }

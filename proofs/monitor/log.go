@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"colophon/proofs/audit"
 )
 
-// publishedLog is the log of a ledger as a server publishes it (2.9), at the size of
+// PublishedLog is the log of a ledger as a server publishes it (2.9), at the size of
 // its checkpoint. It is for one walk.
-type publishedLog struct {
-	fetch    *fetcher
-	head     audit.Head
-	parallel int // bundles that are fetched ahead
+type PublishedLog struct {
+	Fetch     *Fetcher
+	Published audit.Head
+	parallel  int // bundles that are fetched ahead
 
 	mu    sync.Mutex // guards what follows
-	tiles map[proofs.TilePath][]byte
+	Tiles map[proofs.TilePath][]byte
 	order []proofs.TilePath // of tiles, the oldest first
 }
 
@@ -27,64 +27,64 @@ type publishedLog struct {
 // and those on the way from one to the root.
 const keptTiles = 128
 
-// openPublishedLog fetches the checkpoint. One that the keys do not open has no size:
+// OpenPublishedLog fetches the checkpoint. One that the keys do not open has no size:
 // the walk will say what is wrong with it.
-func openPublishedLog(ctx context.Context, f *fetcher, keys []*proofs.Verifier, parallel int) (*publishedLog, error) {
-	note, err := f.want(ctx, "/log/checkpoint", maxNote)
+func OpenPublishedLog(ctx context.Context, f *Fetcher, keys []*proofs.Verifier, parallel int) (*PublishedLog, error) {
+	note, err := f.want(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
 		err = fmt.Errorf("%w: it is empty", errAnswer)
 	}
-	if errors.Is(err, errTooMuch) || errors.Is(err, errAnswer) {
+	if errors.Is(err, ErrTooMuch) || errors.Is(err, errAnswer) {
 		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
 	}
-	l := &publishedLog{fetch: f, parallel: parallel, tiles: make(map[proofs.TilePath][]byte)}
-	l.head.Checkpoint = note
+	l := &PublishedLog{Fetch: f, parallel: parallel, Tiles: make(map[proofs.TilePath][]byte)}
+	l.Published.Checkpoint = note
 	if checkpoint, err := proofs.OpenCheckpoint(note, keys...); err == nil {
-		l.head.Size = checkpoint.Size
+		l.Published.Size = checkpoint.Size
 	}
 	return l, nil
 }
 
 // Head implements audit.Published.
-func (l *publishedLog) Head(context.Context) (audit.Head, error) { return l.head, nil }
+func (l *PublishedLog) Head(context.Context) (audit.Head, error) { return l.Published, nil }
 
 // Tile implements audit.Published.
-func (l *publishedLog) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
-	path := proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, l.head.Size)}
+func (l *PublishedLog) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	path := proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, l.Published.Size)}
 	if path.Width == 0 {
-		return nil, fmt.Errorf("a log of %d entries has no tile %d/%d", l.head.Size, level, index)
+		return nil, fmt.Errorf("a log of %d entries has no tile %d/%d", l.Published.Size, level, index)
 	}
 	l.mu.Lock()
-	tile, kept := l.tiles[path]
+	tile, kept := l.Tiles[path]
 	l.mu.Unlock()
 	if kept {
 		return tile, nil
 	}
 	// Of a partial tile that is too long, the walk says from where on.
-	tile, err := l.fetch.want(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
+	tile, err := l.Fetch.want(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, kept := l.tiles[path]; !kept {
+	if _, kept := l.Tiles[path]; !kept {
 		if l.order = append(l.order, path); len(l.order) > keptTiles {
-			delete(l.tiles, l.order[0])
+			delete(l.Tiles, l.order[0])
 			l.order = l.order[1:]
 		}
-		l.tiles[path] = tile
+		l.Tiles[path] = tile
 	}
 	return tile, nil
 }
 
 // Entries implements audit.Published. From the second bundle on, bundles and the tiles
 // of their leaves are fetched ahead.
-func (l *publishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+func (l *PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if from >= l.head.Size {
+		if from >= l.Published.Size {
 			return
 		}
 		first := from / proofs.FullTile
@@ -123,11 +123,11 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 
 // ahead gives the bundles from an index on, in order, and fetches as many at once as
 // it may.
-func (l *publishedLog) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
+func (l *PublishedLog) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
 		defer close(queue)
-		for index := from; index*proofs.FullTile < l.head.Size; index++ {
+		for index := from; index*proofs.FullTile < l.Published.Size; index++ {
 			next := make(chan entryBundle, 1)
 			select {
 			case queue <- next:
@@ -141,16 +141,16 @@ func (l *publishedLog) ahead(ctx context.Context, from uint64) <-chan chan entry
 }
 
 // bundle fetches an entry bundle and the tile of its leaves.
-func (l *publishedLog) bundle(ctx context.Context, index uint64) entryBundle {
+func (l *PublishedLog) bundle(ctx context.Context, index uint64) entryBundle {
 	tile := make(chan struct{})
 	go func() {
 		defer close(tile)
 		_, _ = l.Tile(ctx, 0, index) // what is wrong with it, whoever asks for it will hear again
 	}()
 	defer func() { <-tile }()
-	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.head.Size)}
-	body, err := l.fetch.want(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
-	if errors.Is(err, errTooMuch) || errors.Is(err, errAnswer) {
+	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.Published.Size)}
+	body, err := l.Fetch.want(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
+	if errors.Is(err, ErrTooMuch) || errors.Is(err, errAnswer) {
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	}
 	if err != nil {

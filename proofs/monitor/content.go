@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // contentChecker fetches the content of records while the log is walked, checks it
 // against the events, and makes the records anew from it.
 type contentChecker struct {
-	fetch   *fetcher
+	fetch   *Fetcher
 	past    audit.Past
 	cancel  context.CancelFunc
 	jobs    chan contentJob // nil once there are no more
@@ -55,10 +55,10 @@ type contentResult struct {
 	err    error   // a *audit.Damage, or why it could not be checked
 }
 
-func newContentChecker(ctx context.Context, f *fetcher, past audit.Past, parallel int) *contentChecker {
+func newContentChecker(ctx context.Context, f *Fetcher, past audit.Past, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
-	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxAuditContent)}
+	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(MaxAuditContent)}
 	for range parallel {
 		deriver := audit.NewDeriver()
 		c.derived = append(c.derived, deriver)
@@ -139,7 +139,7 @@ func (c *contentChecker) take(r contentResult) error {
 }
 
 // finish waits for all results. The error is the first damage of all.
-func (c *contentChecker) finish(report *auditReport) error {
+func (c *contentChecker) finish(report *Report) error {
 	c.end()
 	for c.asked > 0 {
 		if err := c.take(<-c.done); err != nil {
@@ -170,9 +170,9 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 	if result.err = document.Parse(job.body); result.err != nil {
 		return result
 	}
-	named, size, err := namedPieces(job.seq, document.Root())
+	named, size, err := NamedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, maxAuditContent) // what is larger has the memory for itself
+		size = min(size, MaxAuditContent) // what is larger has the memory for itself
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -209,19 +209,19 @@ type contentPiece struct {
 }
 
 // maxRecordContent bounds, in bytes, the content of one record that is audited.
-const maxRecordContent = 4 * maxAuditContent
+const maxRecordContent = 4 * MaxAuditContent
 
-// namedPieces are the pieces of content that an event names, and their size in all. The
+// NamedPieces are the pieces of content that an event names, and their size in all. The
 // error is an ExitError where that is too much.
-func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
+func NamedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
 		if err != nil {
 			return nil, 0, err // the walk has checked it
 		}
 		says, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
-		if err != nil || says > maxAuditContent {
-			says = maxAuditContent + 1 // no piece has that size
+		if err != nil || says > MaxAuditContent {
+			says = MaxAuditContent + 1 // no piece has that size
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(says)})
 		if size += int64(says); size > maxRecordContent {
@@ -234,14 +234,14 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 // piece fetches a piece of content; goneBy is set where the server says that it was
 // redacted. No more is read than the event says there is.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
-	answer, err := c.fetch.get(ctx, contentPath(seq, n.name), min(n.size, maxAuditContent))
-	if errors.Is(err, errTooMuch) {
+	answer, err := c.fetch.Get(ctx, contentPath(seq, n.name), min(n.size, MaxAuditContent))
+	if errors.Is(err, ErrTooMuch) {
 		return nil, nil, contentDamage(seq, n.name, "altered: %v", err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	switch answer.status {
+	switch answer.Status {
 	case http.StatusOK:
 	case http.StatusGone:
 		if goneBy = answer.redactedBy; goneBy == nil {
@@ -253,11 +253,11 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	default:
 		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
 	}
-	if sha256.Sum256(answer.body) != n.digest {
+	if sha256.Sum256(answer.Body) != n.digest {
 		return nil, nil, contentDamage(seq, n.name, "altered: its bytes do not have the digest that the event names")
 	}
-	c.pieces.put(n.digest, answer.body)
-	return answer.body, nil, nil
+	c.pieces.put(n.digest, answer.Body)
+	return answer.Body, nil, nil
 }
 
 // contentDamage is what is wrong with a piece of content.

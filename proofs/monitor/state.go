@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"bytes"
@@ -23,13 +23,13 @@ import (
 // Formats of the state file. The first had no checksums; of it, the checkpoints that were
 // seen are taken over, and the log is walked again.
 const (
-	auditStateVersion = 2
-	firstStateVersion = 1
+	AuditStateVersion = 2
+	FirstStateVersion = 1
 )
 
-// auditState is what an auditor remembers from one audit to the next, as JSON in a
+// AuditState is what an auditor remembers from one audit to the next, as JSON in a
 // file; what it remembers of single events is in a folder beside it.
-type auditState struct {
+type AuditState struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
@@ -53,21 +53,21 @@ type auditState struct {
 	// Tally counts what the events that were walked say.
 	Tally audit.Tally `json:"tally"`
 	// Checked says when what was last found good, by its name.
-	Checked map[string]checkedAt `json:"checked"`
+	Checked map[string]CheckedAt `json:"checked"`
 	// Files are the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
 	// Checksum is the SHA-256 of this file with an empty checksum, in every later version too.
 	Checksum string `json:"checksum"`
 }
 
-// checkedAt is the size of a log when something of it was last found good, and the time.
-type checkedAt struct {
+// CheckedAt is the size of a log when something of it was last found good, and the time.
+type CheckedAt struct {
 	Size uint64 `json:"size"`
 	Time string `json:"time"` // RFC 3339, UTC
 }
 
-// encode is the state file, with its checksum.
-func (s auditState) encode() ([]byte, error) {
+// Encode is the state file, with its checksum.
+func (s AuditState) Encode() ([]byte, error) {
 	s.Checksum = ""
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -107,40 +107,40 @@ func checksumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// errStateDamaged: the state is not as an audit has written it.
-var errStateDamaged = errors.New("the state is damaged")
+// ErrStateDamaged: the state is not as an audit has written it.
+var ErrStateDamaged = errors.New("the state is damaged")
 
-// auditMemory is the state of an audit under way.
-type auditMemory struct {
-	file    string    // empty: nothing is kept
+// State is the state of an audit under way.
+type State struct {
+	File    string    // empty: nothing is kept
 	lock    io.Closer // keeps other audits out; nil where nothing is kept
-	past    *pastFiles
-	at      audit.Position
-	uses    uint64               // of idempotency keys up to there
+	Past    *pastFiles
+	At      audit.Position
+	Uses    uint64               // of idempotency keys up to there
 	checked uint64               // entries whose uses of keys were compared with those before
-	seen    []seenNote           // each signed, the oldest first
+	Seen    []SeenNote           // each signed, the oldest first
 	keys    []*proofs.Verifier   // trusted, as the auditor has found them
-	done    map[string]checkedAt // when what was last found good
+	done    map[string]CheckedAt // when what was last found good
 	// converted: the state is of an earlier version, and the log is walked again.
 	converted     bool
 	convertedKeys *proofs.KeyHistory // as the state of version 1 had them
 }
 
-// openAuditMemory reads the state file, which may be absent. One of another log than that
+// OpenAuditMemory reads the state file, which may be absent. One of another log than that
 // of the known keys is refused, and one that another audit has.
-func openAuditMemory(file string, known []*proofs.Verifier) (*auditMemory, error) {
-	m := &auditMemory{file: file, done: make(map[string]checkedAt)}
+func OpenAuditMemory(file string, known []*proofs.Verifier) (*State, error) {
+	m := &State{File: file, done: make(map[string]CheckedAt)}
 	if file == "" {
 		dir, err := os.MkdirTemp("", "colophon-audit-")
 		if err != nil {
 			return nil, fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
 		}
-		if m.past, err = newPast(dir); err != nil {
+		if m.Past, err = NewPast(dir); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		return m, nil
 	}
-	if err := m.lockState(); err != nil {
+	if err := m.LockState(); err != nil {
 		return nil, err
 	}
 	if err := m.open(known); err != nil {
@@ -150,8 +150,8 @@ func openAuditMemory(file string, known []*proofs.Verifier) (*auditMemory, error
 }
 
 // open reads the state file and what is beside it.
-func (m *auditMemory) open(known []*proofs.Verifier) error {
-	text, err := safefile.Read(m.file)
+func (m *State) open(known []*proofs.Verifier) error {
+	text, err := safefile.Read(m.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.begin()
 	}
@@ -160,50 +160,50 @@ func (m *auditMemory) open(known []*proofs.Verifier) error {
 	}
 	err = m.read(text, known)
 	switch {
-	case errors.Is(err, errStateDamaged):
+	case errors.Is(err, ErrStateDamaged):
 		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
 			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
-			"give what checkpoints you have with --against", m.file, err, m.dir())
+			"give what checkpoints you have with --against", m.File, err, m.Dir())
 	case err != nil:
-		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.file, err, m.dir())
+		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.File, err, m.Dir())
 	}
 	return nil
 }
 
 // begin begins a state, where there is none of a file that was lost.
-func (m *auditMemory) begin() error {
-	if info, err := os.Stat(filepath.Join(m.dir(), factsFile)); err == nil && info.Size() > 0 {
+func (m *State) begin() error {
+	if info, err := os.Stat(filepath.Join(m.Dir(), FactsFile)); err == nil && info.Size() > 0 {
 		return cli.Refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
-			"Put the file back, or remove the folder too to audit the log from its beginning", m.file, m.dir())
+			"Put the file back, or remove the folder too to audit the log from its beginning", m.File, m.Dir())
 	}
 	var err error
-	if m.past, err = newPast(m.dir()); err != nil {
+	if m.Past, err = NewPast(m.Dir()); err != nil {
 		return cli.Refused("--state: %w", err)
 	}
 	return nil
 }
 
-// dir is the folder beside the state file.
-func (m *auditMemory) dir() string { return m.file + ".d" }
+// Dir is the folder beside the state file.
+func (m *State) Dir() string { return m.File + ".d" }
 
 // read takes over a state of the log that one of the known keys is of.
-func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
+func (m *State) read(text []byte, known []*proofs.Verifier) error {
 	var version struct{ Version int }
 	err := json.Unmarshal(text, &version)
-	if err == nil && version.Version != firstStateVersion {
+	if err == nil && version.Version != FirstStateVersion {
 		err = checkSum(text)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStateDamaged, err)
+		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
-	if version.Version != auditStateVersion && version.Version != firstStateVersion {
-		return fmt.Errorf("it has version %d, this program knows %d: use the program that has written it", version.Version, auditStateVersion)
+	if version.Version != AuditStateVersion && version.Version != FirstStateVersion {
+		return fmt.Errorf("it has version %d, this program knows %d: use the program that has written it", version.Version, AuditStateVersion)
 	}
-	var s auditState
+	var s AuditState
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
-		return fmt.Errorf("%w: %w", errStateDamaged, err)
+		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	own := func(v *proofs.Verifier) bool {
 		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Trusts(v)
@@ -214,17 +214,17 @@ func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
 	if s.Keys != nil {
 		known = addKeys(s.Keys.Verifiers(), known...)
 	}
-	if s.Version == firstStateVersion {
+	if s.Version == FirstStateVersion {
 		return m.convert(&s, known)
 	}
-	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, Tally: s.Tally}, s.KeyUses, s.KeysChecked
+	m.At, m.Uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, Tally: s.Tally}, s.KeyUses, s.KeysChecked
 	if s.Checked != nil {
 		m.done = s.Checked
 	}
 	if err := m.readSeen(&s, known); err != nil {
 		return err
 	}
-	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
+	if m.At.Tip, err = proofs.ParseHash(s.Tip); err != nil {
 		return fmt.Errorf("its tip: %w", err)
 	}
 	if err := s.checkKeys(); err != nil {
@@ -235,28 +235,28 @@ func (m *auditMemory) read(text []byte, known []*proofs.Verifier) error {
 
 // convert takes over the checkpoints of a state without checksums. They are signed, so
 // that no damage of it can make them others; all else the log shows once more.
-func (m *auditMemory) convert(s *auditState, known []*proofs.Verifier) (err error) {
+func (m *State) convert(s *AuditState, known []*proofs.Verifier) (err error) {
 	if s.Checksum != "" || s.Files != nil {
-		return fmt.Errorf("%w: a state of version %d has no checksums", errStateDamaged, s.Version)
+		return fmt.Errorf("%w: a state of version %d has no checksums", ErrStateDamaged, s.Version)
 	}
 	if err := m.readSeen(s, known); err != nil {
-		return fmt.Errorf("%w: %w", errStateDamaged, err)
+		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	m.converted, m.convertedKeys = true, s.Keys
-	m.past, err = newPast(m.dir())
+	m.Past, err = NewPast(m.Dir())
 	return err
 }
 
 // history is that of the log's keys as an earlier walk has seen it; nil if there was none.
-func (m *auditMemory) history() *proofs.KeyHistory {
-	if m.at.Keys == nil {
+func (m *State) history() *proofs.KeyHistory {
+	if m.At.Keys == nil {
 		return m.convertedKeys
 	}
-	return m.at.Keys
+	return m.At.Keys
 }
 
 // readSeen opens the notes that were seen.
-func (m *auditMemory) readSeen(s *auditState, known []*proofs.Verifier) error {
+func (m *State) readSeen(s *AuditState, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
@@ -265,15 +265,15 @@ func (m *auditMemory) readSeen(s *auditState, known []*proofs.Verifier) error {
 		if checkpoint.Origin != s.Origin {
 			return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
 		}
-		m.seen = append(m.seen, seenNote{checkpoint, []byte(note)})
+		m.Seen = append(m.Seen, SeenNote{checkpoint, []byte(note)})
 	}
 	return nil
 }
 
-// checkpoints are those that were seen, and who has seen them.
-func (m *auditMemory) checkpoints() []audit.Seen {
+// Checkpoints are those that were seen, and who has seen them.
+func (m *State) Checkpoints() []audit.Seen {
 	var seen []audit.Seen
-	for i, s := range m.seen {
+	for i, s := range m.Seen {
 		by := "the last audit"
 		if i > 0 {
 			by = "an audit that has not found it to be of the same log"
@@ -284,7 +284,7 @@ func (m *auditMemory) checkpoints() []audit.Seen {
 }
 
 // checkKeys checks that the keys are of a log of the state's size.
-func (s *auditState) checkKeys() error {
+func (s *AuditState) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
 		return errors.New("it does not say who signs")
@@ -297,8 +297,8 @@ func (s *auditState) checkKeys() error {
 // readFolder opens what is in the folder, and takes the root from it: the files must have
 // their checksums, and the tiles there must be those of the compact range. What is refused
 // stays as it was.
-func (m *auditMemory) readFolder(s *auditState) (err error) {
-	past, err := lookPast(m.dir())
+func (m *State) readFolder(s *AuditState) (err error) {
+	past, err := lookPast(m.Dir())
 	if err != nil {
 		return err
 	}
@@ -307,82 +307,82 @@ func (m *auditMemory) readFolder(s *auditState) (err error) {
 			err = errors.Join(err, past.Close())
 		}
 	}()
-	if err := past.check(m.at.Size, m.uses, s.Files); err != nil {
-		return fmt.Errorf("%w: %w", errStateDamaged, err)
+	if err := past.check(m.At.Size, m.Uses, s.Files); err != nil {
+		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
-	tree, err := proofs.OpenTree(m.at.Size, past.Tile, nil)
+	tree, err := proofs.OpenTree(m.At.Size, past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.dir(), err)
+		return fmt.Errorf("%s: %w", m.Dir(), err)
 	}
 	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
-		return fmt.Errorf("its compact range is not that of %s", m.dir())
+		return fmt.Errorf("its compact range is not that of %s", m.Dir())
 	}
-	m.at.Root, m.past = tree.Root(), past
+	m.At.Root, m.Past = tree.Root(), past
 	return m.cut()
 }
 
 // cut has the folder forget what is behind the walk. Keys that were not checked are looked at again.
-func (m *auditMemory) cut() error {
-	if m.checked != m.at.Size {
-		m.past.recheck()
+func (m *State) cut() error {
+	if m.checked != m.At.Size {
+		m.Past.recheck()
 	}
-	return m.past.cut()
+	return m.Past.cut()
 }
 
-// come notes how far the walk has come, which is as far as what is remembered goes.
-func (m *auditMemory) come(at audit.Position) error {
-	if err := m.past.mark(); err != nil {
+// Come notes how far the walk has come, which is as far as what is remembered goes.
+func (m *State) Come(at audit.Position) error {
+	if err := m.Past.mark(); err != nil {
 		return err
 	}
-	m.at, m.uses = at, m.past.uses
+	m.At, m.Uses = at, m.Past.uses
 	return nil
 }
 
-// rewind forgets what was remembered beyond how far the walk has come.
-func (m *auditMemory) rewind() error {
+// Rewind forgets what was remembered beyond how far the walk has come.
+func (m *State) Rewind() error {
 	if err := m.cut(); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil
 }
 
-// save writes the state as a whole, or not at all.
-func (m *auditMemory) save() error {
-	if m.file == "" || len(m.seen) == 0 {
+// Save writes the state as a whole, or not at all.
+func (m *State) Save() error {
+	if m.File == "" || len(m.Seen) == 0 {
 		return nil
 	}
-	if err := m.past.Sync(); err != nil {
+	if err := m.Past.Sync(); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	tree, err := proofs.OpenTree(m.at.Size, m.past.Tile, nil)
+	tree, err := proofs.OpenTree(m.At.Size, m.Past.Tile, nil)
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	s := auditState{
-		Version: auditStateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, Tally: m.at.Tally, Checked: m.done, Files: m.past.files(),
+	s := AuditState{
+		Version: AuditStateVersion, Ledger: m.At.Ledger, Origin: m.Seen[0].Origin, Checkpoint: string(m.Seen[0].Note),
+		Size: m.At.Size, Tip: hex.EncodeToString(m.At.Tip[:]), Time: m.At.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.Uses, KeysChecked: m.checked, Keys: m.At.Keys, Tally: m.At.Tally, Checked: m.done, Files: m.Past.Files(),
 	}
-	for _, n := range m.seen[1:] {
-		s.Unproved = append(s.Unproved, string(n.note))
+	for _, n := range m.Seen[1:] {
+		s.Unproved = append(s.Unproved, string(n.Note))
 	}
 	for _, key := range m.keys {
 		s.VerifierKeys = append(s.VerifierKeys, key.String())
 	}
-	text, err := s.encode()
+	text, err := s.Encode()
 	if err != nil {
 		return err
 	}
-	if err := datadir.ReplaceFile(m.file, text); err != nil {
+	if err := datadir.ReplaceFile(m.File, text); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil
 }
 
-// close lets go of what is remembered; what is not to be kept is removed.
-func (m *auditMemory) close() error {
-	err := m.past.Close()
-	if m.file == "" {
-		return errors.Join(err, os.RemoveAll(m.past.dir))
+// Close lets go of what is remembered; what is not to be kept is removed.
+func (m *State) Close() error {
+	err := m.Past.Close()
+	if m.File == "" {
+		return errors.Join(err, os.RemoveAll(m.Past.dir))
 	}
 	return errors.Join(err, m.lock.Close())
 }
