@@ -1,0 +1,101 @@
+package colophon_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Bounds of a package: a package that exceeds them is mostly several packages.
+const (
+	maxFiles   = 20
+	maxLines   = 3000
+	maxMethods = 40 // of one receiver
+)
+
+// bounds of one package.
+type bounds struct{ files, lines, methods int }
+
+// larger are the packages that exceed the bounds, each with the bounds that it keeps to. They
+// may shrink; an entry goes when its package keeps to the common bounds.
+var larger = map[string]bounds{
+	// One file per command.
+	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
+	// One idea each, and a little larger.
+	"ledger":         {files: 23, lines: 3300, methods: 64},
+	"ledger/record":  {files: 30, lines: maxLines + 1000, methods: maxMethods},
+	"proofs":         {files: 23, lines: maxLines, methods: maxMethods},
+	"proofs/audit":   {files: 24, lines: 3700, methods: 75},
+	"storage/pebble": {files: 28, lines: 3600, methods: 44},
+	// Still to be divided: the handlers by what they answer, the index by its families of
+	// questions, the monitor from the replay of answers.
+	"api":            {files: 62, lines: 10_000, methods: 140},
+	"ledger/index":   {files: 75, lines: 11_000, methods: 60},
+	"proofs/monitor": {files: 24, lines: 6000, methods: 45},
+}
+
+var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[[^\]]*\])?\) `)
+
+// TestShape prints the size of each package, and holds it to its bounds.
+func TestShape(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles", "./...").Output()
+	require.NoError(t, err)
+	seen := make(map[string]bool)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath, Dir         string
+			GoFiles, IgnoredGoFiles []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		name, _ := own(p.ImportPath)
+		seen[name] = true
+		bound, is := larger[name]
+		if !is {
+			bound = bounds{maxFiles, maxLines, maxMethods}
+		}
+		files := append(p.GoFiles, p.IgnoredGoFiles...) // those of other systems too
+		lines, methods := 0, make(map[string]int)
+		for _, file := range files {
+			f, err := os.Open(filepath.Join(p.Dir, file))
+			require.NoError(t, err)
+			s := bufio.NewScanner(f)
+			s.Buffer(nil, 1<<20)
+			for s.Scan() {
+				lines++
+				if m := receiver.FindStringSubmatch(s.Text()); m != nil {
+					methods[m[1]]++
+				}
+			}
+			require.NoError(t, errors.Join(s.Err(), f.Close()))
+		}
+		most, of := 0, ""
+		for receiver, n := range methods {
+			if n > most {
+				most, of = n, receiver
+			}
+		}
+		t.Logf("%-32s %3d files %6d lines %4d methods of %s", name, len(files), lines, most, of)
+		require.LessOrEqual(t, len(files), bound.files, "%s: source files", name)
+		require.LessOrEqual(t, lines, bound.lines, "%s: lines", name)
+		require.LessOrEqual(t, most, bound.methods, "%s: methods of %s", name, of)
+		if is && name != "cmd/colophon" {
+			require.True(t, len(files) > maxFiles || lines > maxLines || most > maxMethods, "%s keeps to the common bounds: take it out of larger", name)
+		}
+	}
+	for name := range larger {
+		require.True(t, seen[name], "there is no package %s", name)
+	}
+}
