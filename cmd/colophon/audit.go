@@ -82,7 +82,7 @@ func newAudit(c *cli.Console) *cobra.Command {
 	flags.DurationVar(&o.Interval, "interval", o.Interval, "with --follow, `time` between two looks")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "longest `time` that one answer may take")
 	flags.IntVar(&o.Parallel, "parallel", 8, "`requests` at once")
-	flags.BoolVar(&o.Json, "json", false, "print the report as JSON; with --follow, each on a line")
+	flags.BoolVar(&o.JSON, "json", false, "print the report as JSON; with --follow, each on a line")
 	o.server.BindCredentials(c, flags)
 	return command
 }

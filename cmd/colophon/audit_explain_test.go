@@ -43,9 +43,9 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins anew; with --state it would go on"}},
+		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins at the start of the log; with --state it would continue"}},
 		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "goes on from what seen remembers"}},
-		{t.Context(), "", fmt.Errorf("audit: %w", monitor.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins anew"}},
+		{t.Context(), "", fmt.Errorf("audit: %w", monitor.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins at the start of the log"}},
 		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
 		{t.Context(), "", monitor.UnavailableError{Reason: cli.Exitf(cli.ExitUsage, "403 not yours")}, cli.ExitUsage, []string{"403 not yours"}},
 		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},

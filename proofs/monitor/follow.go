@@ -9,21 +9,20 @@ import (
 	"colophon/proofs/audit"
 )
 
-// watch audits the ledger again and again, until it is interrupted or something is
-// wrong. It reports whenever the log has grown. A server that does not answer is waited
-// for.
+// watch audits the ledger repeatedly, until it is interrupted or something is wrong. It prints
+// a report whenever the log has grown. If the server does not answer, it keeps trying.
 func (a *Auditor) watch(ctx context.Context) error {
 	for first := true; ; first = false {
 		err := a.round(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // that is how it ends
+			return nil // the usual end
 		case errors.Is(err, audit.ErrUnavailable) && !first:
 			a.Say("%v; trying again", err)
 		case err != nil:
 			return err
 		case first || a.Report.Walked > 0 || !a.Report.Clean:
-			if err := a.Report.print(a.Console, a.Json, true); err != nil {
+			if err := a.Report.print(a.Console, a.JSON, true); err != nil {
 				return err
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// LockState keeps other audits out of the folder beside the state file, which is made
-// if it is not there, until the lock is closed or the process ends.
+// LockState locks the folder beside the state file against other audits, until the lock is
+// closed or the process ends. It makes the folder if absent.
 func (m *State) LockState() error {
 	if err := os.Mkdir(m.Dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return cli.Refused("--state: %w", err)

@@ -21,21 +21,27 @@ import (
 
 // Options say what an audit checks.
 type Options struct {
-	Ledger      string
-	Key         string
-	State       string
-	Against     []string
-	Content     bool
+	Ledger string // its name
+	Key    string // a trusted verifier key, or a file with keys
+	// State is the file that remembers the audit; empty for none. Against are files with
+	// checkpoints that others have seen.
+	State   string
+	Against []string
+	// Content: fetch all content too, and recompute every record from it.
+	Content bool
+	// ReplayIndex: derive answers from the log, and compare the server's with them. Sample
+	// is the number of values of each kind to ask about; 0 is the default, -1 all.
 	ReplayIndex bool
 	Sample      int
-	Seed        uint64
-	Receipts    int
-	MetricsURL  string
-	Follow      bool
-	Interval    time.Duration
-	Timeout     time.Duration
-	Parallel    int
-	Json        bool
+	Seed        uint64 // chooses samples and the order of questions; 0 chooses one
+	Receipts    int    // receipts, and proofs, to fetch and verify
+	MetricsURL  string // of /metrics, if it has its own address
+	// Follow: watch the log until something is wrong, with a look every Interval.
+	Follow   bool
+	Interval time.Duration
+	Timeout  time.Duration // for one answer
+	Parallel int           // requests at once
+	JSON     bool          // print the report as JSON
 }
 
 // Auditor is one audit.
@@ -128,7 +134,7 @@ func (a *Auditor) once(ctx context.Context) error {
 	if err := a.round(ctx); err != nil {
 		return err
 	}
-	if err := a.Report.print(a.Console, a.Json, false); err != nil {
+	if err := a.Report.print(a.Console, a.JSON, false); err != nil {
 		return err
 	}
 	if !a.Report.Clean {

@@ -15,21 +15,21 @@ import (
 	"colophon/proofs/audit"
 )
 
-// What an audit finds beside the damage of the log itself.
+// Kinds of findings beside the damage of the log itself.
 const (
-	KindAnswer  audit.Kind = "answer"  // an answer leaves something out, adds or changes something
-	KindMetrics audit.Kind = "metrics" // the metrics are not those of the log
-	KindReceipt audit.Kind = "receipt" // a receipt or proof does not hold
+	KindAnswer  audit.Kind = "answer"  // an answer omits, adds, or changes something
+	KindMetrics audit.Kind = "metrics" // the metrics do not follow from the log
+	KindReceipt audit.Kind = "receipt" // a receipt or proof is invalid
 )
 
-// Exit is the exit code of one kind of finding. Those of verify end before them.
+// Exit is the exit code for one kind of finding. The codes of verify come before them.
 type Exit struct {
 	Code    int
 	Kind    audit.Kind
 	Meaning string
 }
 
-// Exits are all kinds, in the order of their codes.
+// Exits returns all kinds in the order of their codes.
 func Exits() []Exit {
 	return []Exit{
 		{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
@@ -52,7 +52,7 @@ func Exits() []Exit {
 	}
 }
 
-// ExitsHelp is the table of exit codes.
+// ExitsHelp returns the table of exit codes for the help.
 func ExitsHelp() string {
 	var b strings.Builder
 	for _, e := range Exits() {
@@ -61,13 +61,13 @@ func ExitsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Finding is one thing that is wrong, and where.
+// Finding is one thing that is wrong, and its place.
 type Finding struct {
 	Kind     audit.Kind `json:"kind"`
-	Seq      *uint64    `json:"seq,omitempty"`   // of the entry that it is about
+	Seq      *uint64    `json:"seq,omitempty"`   // of the entry
 	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
 	Name     string     `json:"name,omitempty"`  // of content, or of a check
-	Query    string     `json:"query,omitempty"` // path of the question whose answer it is
+	Query    string     `json:"query,omitempty"` // path of the question
 	Row      string     `json:"row,omitempty"`   // of the answer
 	Expected string     `json:"expected,omitempty"`
 	Got      string     `json:"got,omitempty"`
@@ -78,7 +78,7 @@ func findingOf(d *audit.Damage) Finding {
 	return Finding{Kind: d.Kind, Seq: &d.Seq, Tile: d.Tile, Name: d.Name, Message: d.Message}
 }
 
-// String is kind, position and message.
+// String returns kind, place, and message.
 func (f Finding) String() string {
 	if f.Query == "" {
 		d := audit.Damage{Kind: f.Kind, Tile: f.Tile, Name: f.Name, Message: f.Message}
@@ -104,42 +104,42 @@ type Report struct {
 	Code    int    `json:"code"` // the exit code
 	Ledger  string `json:"ledger"`
 	Origin  string `json:"origin,omitempty"`
-	Size    uint64 `json:"size"`   // entries that are signed
-	Root    string `json:"root"`   // of the tree, signed
-	Walked  uint64 `json:"walked"` // entries that this audit has looked at, of audits with a state the new ones
+	Size    uint64 `json:"size"`   // entries under the checkpoint
+	Root    string `json:"root"`   // signed root of the tree
+	Walked  uint64 `json:"walked"` // entries that this audit has checked
 	KeyUses uint64 `json:"key_uses"`
-	Time    string `json:"time"` // of this audit
-	// Earlier says up to which size, and when, earlier audits have found the entries good that
-	// this one has not looked at; absent where it has looked at all.
+	Time    string `json:"time"` // when this audit began
+	// Earlier says which entries earlier audits have checked, and when. It is absent if this
+	// audit has checked all.
 	Earlier *CheckedAt `json:"earlier,omitempty"`
-	// Skipped is what was not asked for, each with when it was last found good, if that is known.
+	// Skipped lists the checks that were not requested, each with its last success if known.
 	Skipped []SkippedCheck `json:"skipped"`
-	// What the events say, of all entries.
+	// Totals over all entries.
 	FirstTime  string            `json:"first_time,omitempty"`
 	LastTime   string            `json:"last_time,omitempty"`
 	Records    uint64            `json:"records"`
-	Mismatched uint64            `json:"mismatched"`  // records of which a claim fails
-	Refused    uint64            `json:"refused"`     // what was refused
+	Mismatched uint64            `json:"mismatched"`  // records with a claim that does not match
+	Refused    uint64            `json:"refused"`     // refusals in the log
 	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key does not follow from their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
-	// Of content, where it was asked for.
+	// Set if content was requested.
 	Contents  uint64 `json:"contents,omitempty"`
-	Redacted  uint64 `json:"redacted,omitempty"`  // records whose content is erased, as the log says
-	Derived   uint64 `json:"derived,omitempty"`   // records made anew from their content
-	Confirmed uint64 `json:"confirmed,omitempty"` // those whose digest could be confirmed
-	// Of answers, where it was asked for.
+	Redacted  uint64 `json:"redacted,omitempty"`  // records whose content the log says is erased
+	Derived   uint64 `json:"derived,omitempty"`   // records recomputed from their content
+	Confirmed uint64 `json:"confirmed,omitempty"` // those whose digest was confirmed
+	// Set if answers were requested.
 	AsOf     uint64 `json:"as_of,omitempty"`
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
-	Seed     uint64 `json:"seed,omitempty"` // that chose what was asked, and how
-	// Unchecked is what was asked for and could not be seen.
+	Seed     uint64 `json:"seed,omitempty"` // chose the questions and their order
+	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
-	hidden    bool      // some of that because the server does not show it
+	hidden    bool      // the server withheld some of them
 	Findings  []Finding `json:"findings"`
 }
 
-// Names of what an audit checks.
+// The names of checks that an audit may skip.
 const (
 	checkedLog      = "log"
 	CheckedContent  = "content"
@@ -147,19 +147,19 @@ const (
 	CheckedReceipts = "receipts"
 )
 
-// skippedFlags are the flags that ask for a check.
+// skippedFlags are the flags that request a check.
 var skippedFlags = map[string]string{CheckedContent: "--content", CheckedAnswers: "--replay-index", CheckedReceipts: "--receipts N"}
 
-// SkippedCheck is something that an audit has not checked.
+// SkippedCheck is a check that an audit has not made.
 type SkippedCheck struct {
 	What string     `json:"what"`
 	Last *CheckedAt `json:"last,omitempty"`
 }
 
-// timeOfReport is the time as reports have it.
+// timeOfReport returns the current time as reports print it.
 func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// newAuditReport is the report of an audit that begins.
+// newAuditReport makes the report of an audit that begins.
 func newAuditReport(a *Auditor) *Report {
 	r := &Report{Ledger: a.Ledger, Time: timeOfReport(), Skipped: []SkippedCheck{}}
 	if last, known := a.Memory.done[checkedLog]; known {
@@ -181,7 +181,7 @@ func newAuditReport(a *Auditor) *Report {
 	return r
 }
 
-// walked notes what the entries say, all of which were found good.
+// walked records the totals over the entries, all of which are valid.
 func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
@@ -189,7 +189,7 @@ func (r *Report) walked(at audit.Position) {
 	r.States = map[string]uint64{string(record.Live): t.Live(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
 }
 
-// rememberDone notes what was checked beside the log and found good.
+// rememberDone stores in the state which checks beside the log have succeeded.
 func (a *Auditor) rememberDone() error {
 	now := CheckedAt{a.Report.Size, a.Report.Time}
 	if !a.Content && !a.ReplayIndex && a.Receipts == 0 {
@@ -207,28 +207,28 @@ func (a *Auditor) rememberDone() error {
 	return a.Memory.Save()
 }
 
-// MaxFindings bounds how many findings an audit goes on for.
+// MaxFindings is the number of findings after which an audit stops.
 const MaxFindings = 100
 
-// Found adds what is wrong; false if that is enough.
+// Found adds a finding. It returns false if the audit should stop.
 func (r *Report) Found(f Finding) bool {
 	r.Findings = append(r.Findings, f)
 	return len(r.Findings) < MaxFindings
 }
 
-// withheld notes what the server does not show: the audit is not clean.
+// withheld records what the server does not show; the audit is then not clean.
 func (r *Report) withheld(what string) {
 	r.Unchecked, r.hidden = append(r.Unchecked, what), true
 }
 
-// signed notes what the log has signed.
+// signed records the checkpoint of the log.
 func (r *Report) signed(c proofs.Checkpoint) {
 	if c != (proofs.Checkpoint{}) {
 		r.Origin, r.Size, r.Root = c.Origin, c.Size, hex.EncodeToString(c.Root[:])
 	}
 }
 
-// Conclude sets the outcome: the exit code is that of the first finding.
+// Conclude sets the outcome. The first finding determines the exit code.
 func (r *Report) Conclude() {
 	r.Clean = len(r.Findings) == 0 && !r.hidden
 	if r.Walked >= r.Size || r.Size == 0 {
@@ -250,7 +250,7 @@ func (r *Report) Conclude() {
 	}
 }
 
-// print writes the report; lines has it as JSON on one line.
+// print writes the report: as text, as JSON, or as JSON on one line.
 func (r *Report) print(c *cli.Console, asJSON, lines bool) error {
 	switch {
 	case asJSON && lines:
@@ -266,7 +266,7 @@ func (r *Report) print(c *cli.Console, asJSON, lines bool) error {
 	return err
 }
 
-// String is the report for people.
+// String returns the report as text.
 func (r *Report) String() string {
 	var b strings.Builder
 	clean := "clean"
@@ -294,7 +294,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "  states    %d live, %d failed, %d stale, %d quarantined\n", r.States["live"], r.States["failed"], r.States["stale"], r.States["quarantined"])
 	}
 	if r.Contents+r.Redacted > 0 {
-		fmt.Fprintf(&b, "  content   %d pieces, %d records made anew, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)
+		fmt.Fprintf(&b, "  content   %d pieces, %d records recomputed, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)
 	}
 	if r.Queries > 0 {
 		fmt.Fprintf(&b, "  answers   %d queries with %d rows at size %d\n", r.Queries, r.Rows, r.AsOf)
@@ -321,7 +321,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// auditDamage is the damage that an error is about; nil if it is about none.
+// auditDamage returns the damage that an error reports; nil if it reports none.
 func auditDamage(err error) *audit.Damage {
 	var d *audit.Damage
 	if errors.As(err, &d) {
