@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -45,7 +45,7 @@ func (s *Server) citationsOfChunk(c echo.Context) error {
 	if err := chunkForm.check("hash", hash); err != nil {
 		return err
 	}
-	found, next, err := index.CitationsOfChunk(q.ctx, q.view, hash, q.page)
+	found, next, err := citations.OfChunk(q.ctx, q.view, hash, q.page)
 	if err != nil {
 		return err
 	}
@@ -63,14 +63,14 @@ func (s *Server) citationsOfSource(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.CitationsOfSource(q.ctx, q.view, id, q.page)
+	found, next, err := citations.OfSource(q.ctx, q.view, id, q.page)
 	if err != nil {
 		return err
 	}
 	return answerRows(q, citedRows(found), next)
 }
 
-func citedRows(found []index.CitationSet) []citedRow {
+func citedRows(found []citations.Set) []citedRow {
 	rows := make([]citedRow, len(found))
 	for i, set := range found {
 		rows[i] = citedRow{proved{Seq: set.Seq}, set.RunID, set.Subject, set.Time.Format(record.TimeLayout), []citationRow{}}
@@ -104,7 +104,7 @@ func (s *Server) citationDrift(c echo.Context) error {
 	if subject == nil {
 		return invalid("subject", "is required: the subject of citation sets")
 	}
-	found, next, err := index.CitationDrifts(q.ctx, q.view, *subject, q.page)
+	found, next, err := citations.Drifts(q.ctx, q.view, *subject, q.page)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Server) conflicts(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := index.Conflicts(q.view, q.page)
+	found, next, err := citations.Conflicts(q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Server) conflicts(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-func sourceUses(found []index.ChunkSource) []sourceUse {
+func sourceUses(found []citations.ChunkSource) []sourceUse {
 	uses := make([]sourceUse, len(found))
 	for i, s := range found {
 		uses[i] = sourceUse{s.ID, s.Seq}
@@ -180,7 +180,7 @@ func (s *Server) stale(c echo.Context) error {
 	if source == nil {
 		return invalid("source_id", "is required: a source that sets cite")
 	}
-	found, next, err := index.StaleList(q.ctx, q.view, *source, q.page)
+	found, next, err := citations.Stale(q.ctx, q.view, *source, q.page)
 	if err != nil {
 		return err
 	}

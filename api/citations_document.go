@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
@@ -59,12 +59,12 @@ func (s *Server) citationsDocument(c echo.Context) error {
 }
 
 // citationSetNamed is the citation set that the path names.
-func citationSetNamed(c echo.Context, q *question) (index.CitationSet, error) {
+func citationSetNamed(c echo.Context, q *question) (citations.Set, error) {
 	seq, err := parseCount("seq", c.Param("seq"))
 	if err != nil {
-		return index.CitationSet{}, err
+		return citations.Set{}, err
 	}
-	set, err := index.CitationsGet(q.ctx, q.view, seq)
+	set, err := citations.Get(q.ctx, q.view, seq)
 	return set, missing(err, "no citation set has that seq")
 }
 
@@ -178,7 +178,7 @@ func retrievalMemory(body []byte) int64 {
 
 // retrieve chooses chunks, and holds memory for the answer. One source id can stand in
 // many chunks: the answer can be many times as long as the request.
-func (s *Server) retrieve(c echo.Context, set *index.CitationSet, chunks []rules.Chunk, topK int) (*pinned, error) {
+func (s *Server) retrieve(c echo.Context, set *citations.Set, chunks []rules.Chunk, topK int) (*pinned, error) {
 	answer := &pinned{proved: proved{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {

@@ -9,6 +9,9 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -25,7 +28,7 @@ type derivedFacts struct {
 	Incomplete          []string        `json:"incomplete,omitempty"` // what an IPC record lacks to be a run
 	Divergence          *dagDivergence  `json:"divergence,omitempty"`
 	PathID              string          `json:"path_id,omitempty"`
-	Category            index.Category  `json:"category,omitempty"`
+	Category            paths.Category  `json:"category,omitempty"`
 	Validated           *bool           `json:"validated,omitempty"`
 	Conflicts           *[]chunkSources `json:"conflicts,omitempty"`
 	UnregisteredSources *[]string       `json:"unregistered_sources,omitempty"`
@@ -97,13 +100,13 @@ func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind
 	case record.IPCRecord:
 		return facts, facts.drifted(ctx, view, seq)
 	case record.RunDAG:
-		d, err := index.RunDAGsDivergenceOf(ctx, view, seq)
+		d, err := rundags.DivergenceOf(ctx, view, seq)
 		if err != nil || d.Against == 0 {
 			return facts, err
 		}
 		facts.Divergence = &dagDivergence{d.Against, d.Stage}
 	case record.PathFingerprint:
-		change, err := index.PathsChangeOf(ctx, view, seq)
+		change, err := paths.ChangeOf(ctx, view, seq)
 		if err != nil {
 			return facts, err
 		}
@@ -151,7 +154,7 @@ func lacking(r *event.IPC) (names []string) {
 
 // cited adds what follows for a citation set.
 func (d *derivedFacts) cited(ctx context.Context, view *index.View, seq uint64) error {
-	found, err := index.ConflictsOf(ctx, view, seq)
+	found, err := citations.ConflictsOf(ctx, view, seq)
 	if err != nil {
 		return err
 	}
@@ -163,7 +166,7 @@ func (d *derivedFacts) cited(ctx context.Context, view *index.View, seq uint64) 
 		}
 	}
 	d.Conflicts = &conflicts
-	unregistered, err := index.UnregisteredSources(ctx, view, seq)
+	unregistered, err := citations.UnregisteredSources(ctx, view, seq)
 	if err == nil && unregistered != nil {
 		d.UnregisteredSources = &unregistered
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
 
@@ -17,7 +17,7 @@ type pathRow struct {
 	proved
 	PathID                string         `json:"path_id"`
 	Route                 []string       `json:"route"`
-	Category              index.Category `json:"category"`
+	Category              paths.Category `json:"category"`
 	Validated             bool           `json:"validated"`
 	LinksChanged          bool           `json:"links_changed"`
 	ContentFingerprint    *string        `json:"content_fingerprint"`
@@ -33,7 +33,7 @@ type pathVersion struct {
 	Kind                  record.Kind    `json:"kind"`
 	Time                  string         `json:"time"`
 	RecordSeq             uint64         `json:"record_seq"`
-	Category              index.Category `json:"category"`
+	Category              paths.Category `json:"category"`
 	Validated             bool           `json:"validated"`
 	LinksChanged          bool           `json:"links_changed"`
 	ContentFingerprint    *string        `json:"content_fingerprint"`
@@ -46,13 +46,13 @@ type pathVersion struct {
 // paths answers the paths of a project as their latest records say.
 func (s *Server) paths(c echo.Context) error {
 	var status, validated string
-	var filter index.PathFilter
+	var filter paths.Filter
 	q, err := s.asked(c, paged|provable, text("status", &status), text("validated", &validated), optionalText("build", &filter.Build))
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	if filter.Category, err = oneOf("status", status, "", index.Categories[:]); err != nil {
+	if filter.Category, err = oneOf("status", status, "", paths.Categories[:]); err != nil {
 		return err
 	}
 	if filter.Validated, err = optionalFlag("validated", validated); err != nil {
@@ -62,7 +62,7 @@ func (s *Server) paths(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.PathsList(q.ctx, q.view, project, filter, q.page)
+	found, next, err := paths.List(q.ctx, q.view, project, filter, q.page)
 	if err != nil {
 		return pathsMissing(err, "no project of that name has paths, or it has no such build")
 	}
@@ -80,7 +80,7 @@ func (s *Server) pathHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.PathsHistory(q.ctx, q.view, project, pathID, q.page)
+	found, next, err := paths.History(q.ctx, q.view, project, pathID, q.page)
 	if err != nil {
 		return pathsMissing(err, "no path of that project has that path_id")
 	}
@@ -107,14 +107,14 @@ func (s *Server) goneFromBuild(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.PathsGone(q.ctx, q.view, project, build, q.page)
+	found, next, err := paths.Gone(q.ctx, q.view, project, build, q.page)
 	if err != nil {
 		return pathsMissing(err, "that project has no such build")
 	}
 	return answerRows(q, pathRows(found), next)
 }
 
-func pathRows(found []index.PathRow) []pathRow {
+func pathRows(found []paths.Row) []pathRow {
 	rows := make([]pathRow, len(found))
 	for i, p := range found {
 		rows[i] = pathRow{
@@ -152,7 +152,7 @@ func (s *Server) projects(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := index.PathsProjects(q.view, q.page)
+	found, next, err := paths.Projects(q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *Server) builds(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.PathsBuilds(q.ctx, q.view, project, q.page)
+	found, next, err := paths.Builds(q.ctx, q.view, project, q.page)
 	if err != nil {
 		return pathsMissing(err, "no project of that name has paths")
 	}
@@ -222,7 +222,7 @@ func (s *Server) collisions(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.PathsCollisions(q.ctx, q.view, project, q.page)
+	found, next, err := paths.Collisions(q.ctx, q.view, project, q.page)
 	if err != nil {
 		return pathsMissing(err, "no project of that name has paths")
 	}
@@ -236,7 +236,7 @@ func (s *Server) collisions(c echo.Context) error {
 // pathsMissing answers 404 with that detail where an error says that something is
 // not there.
 func pathsMissing(err error, detail string) error {
-	if errors.Is(err, index.ErrNoPath) {
+	if errors.Is(err, paths.ErrNotFound) {
 		return fault(http.StatusNotFound, "%s; GET /paths of the ledger lists projects", detail)
 	}
 	return err

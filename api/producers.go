@@ -3,7 +3,7 @@ package api
 import (
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/producers"
 )
 
 // producerRow is what a producer has delivered of its numbers, from 1 on. Its seq is
@@ -18,7 +18,7 @@ type producerRow struct {
 	Repeated   uint64 `json:"repeated"` // records that repeat a number
 }
 
-func producerRowOf(p *index.Producer) producerRow {
+func producerRowOf(p *producers.Producer) producerRow {
 	return producerRow{proved{Seq: p.Seq}, p.ID, p.Records, p.CompleteTo, p.Highest, p.Missing, p.Duplicates}
 }
 
@@ -29,7 +29,7 @@ func (s *Server) producers(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := index.ProducersList(q.view, q.page)
+	found, next, err := producers.List(q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Server) producer(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, gaps, duplicates, next, err := index.ProducersGet(q.view, id, q.page)
+	found, gaps, duplicates, next, err := producers.Get(q.view, id, q.page)
 	if err != nil {
 		return missing(err, "no record names that producer")
 	}

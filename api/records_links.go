@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
 
@@ -70,7 +71,7 @@ func (row *recordRow) follow(q *question, r *index.Record) error {
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
 		// Where two routes have one path_id, the later goes by a longer one.
-		change, err := index.PathsChangeOf(q.ctx, q.view, r.Seq)
+		change, err := paths.ChangeOf(q.ctx, q.view, r.Seq)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
-	"colophon/ledger/index"
+	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 )
@@ -27,7 +27,7 @@ type runRow struct {
 	Shape string  `json:"shape"`
 }
 
-func runRowOf(r *index.RunDAG) runRow {
+func runRowOf(r *rundags.RunDAG) runRow {
 	return runRow{proved{Seq: r.Seq}, r.RunID, r.Time.Format(record.TimeLayout), string(r.Root), string(r.Shape)}
 }
 
@@ -47,7 +47,7 @@ type comparison struct {
 
 // compareRuns answers which stages and cache dimensions of two run-DAGs differ.
 func (s *Server) compareRuns(c echo.Context) error {
-	q, runA, runB, err := askedToCompare(s, c, "a", "run-DAG", index.RunDAGsGet)
+	q, runA, runB, err := askedToCompare(s, c, "a", "run-DAG", rundags.Get)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Server) compareRuns(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-func compared(a, b *index.RunDAG) *comparison {
+func compared(a, b *rundags.RunDAG) *comparison {
 	change := drift.CompareStages(a.Stages, b.Stages)
 	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
 	answer := &comparison{
@@ -98,7 +98,7 @@ func (s *Server) divergence(c echo.Context) error {
 	if err := hashForm.check("question_hash", question); err != nil {
 		return err
 	}
-	found, next, err := index.RunDAGsOfQuestion(q.ctx, q.view, question, q.any, q.page)
+	found, next, err := rundags.OfQuestion(q.ctx, q.view, question, q.any, q.page)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *Server) runByCacheKey(c echo.Context) error {
 	if err := hashForm.check("key", key); err != nil {
 		return err
 	}
-	run, others, err := index.RunDAGsCached(q.ctx, q.view, key)
+	run, others, err := rundags.Cached(q.ctx, q.view, key)
 	if err != nil {
 		return missing(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
 	}
@@ -180,7 +180,7 @@ func (s *Server) stageProof(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	run, err := index.RunDAGsGet(q.ctx, q.view, seq)
+	run, err := rundags.Get(q.ctx, q.view, seq)
 	if err != nil {
 		return missing(err, "no run-DAG has that seq")
 	}
@@ -256,7 +256,7 @@ func (s *Server) failures(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := index.RunDAGsCountFailures(q.ctx, q.view, bounds, q.any)
+	found, err := rundags.CountFailures(q.ctx, q.view, bounds, q.any)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package api
 import (
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/record"
 )
 
@@ -19,7 +19,7 @@ type sourceRow struct {
 	ChunkCount *uint64 `json:"chunk_count"` // null where the registration lists none
 }
 
-func sourceRowOf(s *index.SourceDetail) sourceRow {
+func sourceRowOf(s *citations.SourceDetail) sourceRow {
 	row := sourceRow{proved{Seq: s.Seq}, s.ID, s.Registered, s.Time.Format(record.TimeLayout), s.Title, s.Reason, nil}
 	if s.Listed {
 		row.ChunkCount = &s.Chunks
@@ -34,7 +34,7 @@ func (s *Server) sources(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	found, next, err := index.Sources(q.ctx, q.view, q.page)
+	found, next, err := citations.Sources(q.ctx, q.view, q.page)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *Server) source(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := index.ReadSource(q.ctx, q.view, id)
+	found, err := citations.ReadSource(q.ctx, q.view, id)
 	if err != nil {
 		return missing(err, "no source of that id was ever registered")
 	}

@@ -11,6 +11,8 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -225,7 +227,7 @@ func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.Curr
 	if err != nil {
 		return path, err
 	}
-	p, known, err := index.PathsGet(view, path.Project, path.PathID)
+	p, known, err := paths.Get(view, path.Project, path.PathID)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return path, fmt.Errorf("looking up a path: %w", err)
 	}
@@ -245,7 +247,7 @@ func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key strin
 	if err != nil {
 		return err
 	}
-	source, _, err := index.SourceByID(view, id)
+	source, _, err := citations.SourceByID(view, id)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return fmt.Errorf("looking up a source: %w", err)
 	}

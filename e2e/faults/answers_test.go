@@ -13,7 +13,10 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/index/rundags"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -67,21 +70,21 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 		return index.EffectsList(ctx, v, index.EffectQuery{Variable: "model", A: "model-0", B: "model-1"}, p)
 	})
 	for n := range subjects {
-		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]index.CitationDrift, []byte, error) {
-			return index.CitationDrifts(ctx, v, fmt.Sprintf("subject-%d", n), p)
+		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]citations.Drift, []byte, error) {
+			return citations.Drifts(ctx, v, fmt.Sprintf("subject-%d", n), p)
 		})
 	}
-	ask(&q, "conflicts", func(p index.Page) ([]index.Conflict, []byte, error) { return index.Conflicts(v, p) })
-	ask(&q, "sources", func(p index.Page) ([]index.SourceDetail, []byte, error) { return index.Sources(ctx, v, p) })
-	ask(&q, "projects", func(p index.Page) ([]index.Project, []byte, error) { return index.PathsProjects(v, p) })
+	ask(&q, "conflicts", func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.Conflicts(v, p) })
+	ask(&q, "sources", func(p index.Page) ([]citations.SourceDetail, []byte, error) { return citations.Sources(ctx, v, p) })
+	ask(&q, "projects", func(p index.Page) ([]paths.Project, []byte, error) { return paths.Projects(v, p) })
 	for n := range projects {
 		project := fmt.Sprintf("project-%d", n)
-		ask(&q, "paths of "+project, func(p index.Page) ([]index.PathRow, []byte, error) {
-			return index.PathsList(ctx, v, project, index.PathFilter{}, p)
+		ask(&q, "paths of "+project, func(p index.Page) ([]paths.Row, []byte, error) {
+			return paths.List(ctx, v, project, paths.Filter{}, p)
 		})
-		ask(&q, "builds of "+project, func(p index.Page) ([]index.Build, []byte, error) { return index.PathsBuilds(ctx, v, project, p) })
+		ask(&q, "builds of "+project, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(ctx, v, project, p) })
 	}
-	failures, err := index.RunDAGsCountFailures(ctx, v, index.Bounds{}, false)
+	failures, err := rundags.CountFailures(ctx, v, index.Bounds{}, false)
 	q.note("failures", failures, err)
 	q.note("counters", counters.TallyOf(f), nil)
 	return q.all, q.err
@@ -98,7 +101,7 @@ func (q *queries) note(name string, answer any, err error) {
 	if err == nil {
 		text, err = json.Marshal(answer)
 	}
-	if errors.Is(err, index.ErrNoPath) {
+	if errors.Is(err, paths.ErrNotFound) {
 		text, err = []byte("no such path"), nil
 	}
 	q.all[name] = string(text)

@@ -2,9 +2,7 @@ package index
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 
 	"colophon/internal/bloom"
 	"colophon/ledger/event"
@@ -19,35 +17,17 @@ const (
 	seedName        = "seed"
 )
 
-// appendIPCID appends the ipc_id that a run's other fields have by 1.3, in
-// hexadecimal; nothing if one of them is not known.
-func appendIPCID(dst []byte, ipc *event.IPC) []byte {
-	var scratch [512]byte
-	joined := scratch[:0]
-	for i, part := range [...][]byte{ipc.InputHash, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed} {
-		if part == nil {
-			return dst
-		}
-		if i > 0 {
-			joined = append(joined, ':')
-		}
-		joined = append(joined, part...)
-	}
-	sum := sha256.Sum256(joined)
-	return hex.AppendEncode(dst, sum[:])
-}
-
 // effectsDeriver keeps which ipc_ids have which values.
 type effectsDeriver struct {
 	*Fold
 	groups     *GroupsDeriver
-	identities identities
+	identities Identities
 	value      []byte // scratch
 }
 
 // Derive implements Deriver.
 func (f *effectsDeriver) Derive(_ context.Context, e *Event) error {
-	if e.Kind == record.IPCRecord && f.groups.showsFirst(e) {
+	if e.Kind == record.IPCRecord && f.groups.ShowsFirst(e) {
 		f.writeConditions(e.Seq, &e.IPC)
 	}
 	return nil
@@ -61,9 +41,9 @@ func (f *effectsDeriver) writeConditions(seq uint64, ipc *event.IPC) {
 		name  string
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
-		id := f.identities.posting(at, variable.name, variable.value).ID
-		if !f.groups.known().MayHave(id) { // most seeds are new
-			f.groups.known().Add(id)
+		id := f.identities.Posting(at, variable.name, variable.value).ID
+		if !f.groups.Known().MayHave(id) { // most seeds are new
+			f.groups.Known().Add(id)
 			f.Rows.Start(conditions, id[:], seq, []byte{1})
 			continue
 		}

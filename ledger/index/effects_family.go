@@ -12,7 +12,7 @@ func EffectsFamily() Family {
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},
 		New: func(f *Fold) Deriver {
 			d := &effectsDeriver{Fold: f, groups: DeriverOf[*GroupsDeriver](f)}
-			d.groups.onLoad(d.loadConditions)
+			d.groups.OnLoad(d.loadConditions)
 			return d
 		},
 	}

@@ -35,24 +35,24 @@ type ipcIDs struct{ leading, other rowstore.Identity }
 func (e *effects) ids(ipc event.IPC) (ids ipcIDs) {
 	variable := effectVariable(&ipc, e.query.Variable)
 	*variable = e.leading
-	ids.leading = rowstore.Identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
+	ids.leading = rowstore.Identify([]byte(IPCID), AppendIPCID(nil, &ipc))
 	*variable = e.partner
-	ids.other = rowstore.Identify([]byte(ipcIDName), appendIPCID(nil, &ipc))
+	ids.other = rowstore.Identify([]byte(IPCID), AppendIPCID(nil, &ipc))
 	return ids
 }
 
 // pairOf is two ipc_ids, of which either may have no run.
 func (e *effects) pairOf(ids ipcIDs) (ipcPair, error) {
 	p := ipcPair{view: e.view, leading: ids.leading, other: ids.other}
-	other, err := GroupAtSize(e.view, p.other)
-	if err != nil || other.conditions == 0 {
+	other, err := Newest(e.view, p.other)
+	if err != nil || other.Conditions == 0 {
 		p.none = true
 		return p, err
 	}
-	leading, err := GroupAtSize(e.view, p.leading)
+	leading, err := Newest(e.view, p.leading)
 	if !e.query.Any {
-		p.none = leading.live.runs == 0 || other.live.runs == 0
-		p.leadingSelects, p.otherSelects = leading.parted(), other.parted()
+		p.none = leading.Live.Runs == 0 || other.Live.Runs == 0
+		p.leadingSelects, p.otherSelects = leading.Parted(), other.Parted()
 	}
 	return p, err
 }
@@ -60,11 +60,11 @@ func (e *effects) pairOf(ids ipcIDs) (ipcPair, error) {
 // effectVariable is the place of a variable in a run.
 func effectVariable(r *event.IPC, name string) *[]byte {
 	switch name {
-	case inputName:
+	case InputHash:
 		return &r.InputHash
-	case systemPromptName:
+	case SystemPromptHash:
 		return &r.SystemPromptHash
-	case modelName:
+	case Model:
 		return &r.Model
 	case temperatureName:
 		return &r.Temperature
@@ -139,10 +139,10 @@ func (s *side) step(v *View, next func() (rowstore.Version, error, bool), select
 		return false, err
 	}
 	s.seq, s.from = version.Seq, version.Seq+1
-	if !versionBrings(version, bringsCondition) { // no run, or one that only claims the ipc_id
+	if !Brings(version, BringsCondition) { // no run, or one that only claims the ipc_id
 		return true, nil
 	}
-	g, err := decodeGroup(version.Seq, version.Value)
+	g, err := Decode(version.Seq, version.Value)
 	if err != nil {
 		return false, err
 	}
@@ -152,6 +152,6 @@ func (s *side) step(v *View, next func() (rowstore.Version, error, bool), select
 			return true, err
 		}
 	}
-	s.from, s.output, s.ready = version.Seq, g.output, true
+	s.from, s.output, s.ready = version.Seq, g.Output, true
 	return true, nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // EffectVariables are the variables of an ipc_id, whose effects can be asked for.
-var EffectVariables = [...]string{inputName, systemPromptName, modelName, temperatureName, maxTokensName, seedName}
+var EffectVariables = [...]string{InputHash, SystemPromptHash, Model, temperatureName, maxTokensName, seedName}
 
 // EffectQuery asks what came of changing a variable from one value to another while
 // all others of an ipc_id stayed as they were.
@@ -104,9 +104,9 @@ func newWalk(v *View, q EffectQuery) (*effects, error) {
 // conditionsOf is the number of ipc_ids with a value, and the newest of their first
 // runs.
 func conditionsOf(v *View, variable string, id rowstore.Identity) (count, last uint64, err error) {
-	if grouping(variable) {
-		g, err := GroupAtSize(v, id)
-		return g.conditions, g.lastCondition(), err
+	if IsGrouped(variable) {
+		g, err := Newest(v, id)
+		return g.Conditions, g.LastCondition(), err
 	}
 	last, value, found, err := v.Newest(conditions, id[:])
 	if err != nil || !found {
@@ -119,9 +119,9 @@ func conditionsOf(v *View, variable string, id rowstore.Identity) (count, last u
 // before is the beginning of the ipc_id that came before another; ErrPosition if
 // there is no such other.
 func (e *effects) before(condition uint64) (effectPosition, error) {
-	if grouping(e.query.Variable) {
-		g, err := groupAt(e.view, e.id, condition, bringsCondition)
-		return effectPosition{condition: g.conditionBefore}, err
+	if IsGrouped(e.query.Variable) {
+		g, err := VersionAt(e.view, e.id, condition, BringsCondition)
+		return effectPosition{condition: g.ConditionBefore}, err
 	}
 	at, _, found, err := e.view.NewestBelow(conditions, e.id[:], condition+1)
 	if err == nil && (!found || at != condition) {

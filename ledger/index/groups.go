@@ -10,36 +10,36 @@ import (
 // The names that runs are grouped by (4.1), beside labelPrefix and the name of a
 // label, and the families that they make.
 const (
-	ipcIDName        = "ipc_id"
-	inputName        = "input_hash"
-	systemPromptName = "system_prompt_hash"
-	outputName       = "output_hash"
-	modelName        = "model"
+	IPCID            = "ipc_id"
+	InputHash        = "input_hash"
+	SystemPromptHash = "system_prompt_hash"
+	OutputHash       = "output_hash"
+	Model            = "model"
 )
 
 var (
-	ipcFamily    = rowstore.Identify([]byte(ipcIDName))
-	inputFamily  = rowstore.Identify([]byte(inputName))
-	promptFamily = rowstore.Identify([]byte(systemPromptName))
-	outputFamily = rowstore.Identify([]byte(outputName))
-	modelFamily  = rowstore.Identify([]byte(modelName))
+	ipcFamily    = rowstore.Identify([]byte(IPCID))
+	inputFamily  = rowstore.Identify([]byte(InputHash))
+	promptFamily = rowstore.Identify([]byte(SystemPromptHash))
+	outputFamily = rowstore.Identify([]byte(OutputHash))
+	modelFamily  = rowstore.Identify([]byte(Model))
 )
 
 // familyOf is the identity of a name that runs are grouped by, zero of any other.
 func familyOf(name string) rowstore.Identity {
 	switch name {
-	case ipcIDName:
+	case IPCID:
 		return ipcFamily
-	case inputName:
+	case InputHash:
 		return inputFamily
-	case systemPromptName:
+	case SystemPromptHash:
 		return promptFamily
-	case outputName:
+	case OutputHash:
 		return outputFamily
-	case modelName:
+	case Model:
 		return modelFamily
 	}
-	if grouping(name) {
+	if IsGrouped(name) {
 		return rowstore.Identify([]byte(name))
 	}
 	return rowstore.Identity{}
@@ -55,94 +55,94 @@ const (
 	isParted
 	// bringsOutput: the run is the first of the group with its output.
 	bringsOutput
-	// bringsCondition: the run is the first that shows what its ipc_id stands for,
+	// BringsCondition: the run is the first that shows what its ipc_id stands for,
 	// or, in the group of the ipc_id, any that does.
-	bringsCondition
+	BringsCondition
 	// isMarked: in the group of an output_hash, its output has rows in outputs; in other
 	// groups, there are levels.
 	isMarked
 )
 
-// group is one version of a group: what is known of its runs up to and including
+// Version is one version of a group: what is known of its runs up to and including
 // one event (4.1).
-type group struct {
+type Version struct {
 	seq   uint64 // of the event
 	flags byte   // isRecord, isRun, bringsOutput, bringsCondition and isMarked
-	// output is that of the event's run, if it is one: the first run of the ledger that
+	// Output is that of the event's run, if it is one: the first run of the ledger that
 	// had it.
-	output uint64
-	// live is about the runs that are live, all about those of any state.
-	live, all tally
+	Output uint64
+	// Live is about the runs that are live, all about those of any state.
+	Live, All Tally
 	// The newest events before this one that brought an output and a condition
 	// into the group, 0 for none: two lists, each from its newest member on. The
 	// list of conditions is kept in families that are a part of an ipc_id, and in
 	// that of the ipc_id.
-	outputBefore, conditionBefore uint64
-	conditions                    uint64 // members of the list of conditions, this event included
-	// facts are what the last live run was made of; in groups of an input_hash.
-	facts []byte
+	outputBefore, ConditionBefore uint64
+	Conditions                    uint64 // members of the list of conditions, this event included
+	// Facts are what the last live run was made of; in groups of an input_hash.
+	Facts []byte
 }
 
-// parted reports whether some run is not live.
-func (g *group) parted() bool { return g.live.runs != g.all.runs }
+// Parted reports whether some run is not live.
+func (g *Version) Parted() bool { return g.Live.Runs != g.All.Runs }
 
 // lastOutput is the newest event that brought an output, 0 for none; lastCondition
 // the same for conditions.
-func (g *group) lastOutput() uint64 {
+func (g *Version) lastOutput() uint64 {
 	if g.flags&bringsOutput != 0 {
 		return g.seq
 	}
 	return g.outputBefore
 }
 
-func (g *group) lastCondition() uint64 {
-	if g.flags&bringsCondition != 0 {
+func (g *Version) LastCondition() uint64 {
+	if g.flags&BringsCondition != 0 {
 		return g.seq
 	}
-	return g.conditionBefore
+	return g.ConditionBefore
 }
 
 // follow makes g the version that a later event makes, which so far adds nothing.
-func (g *group) follow(seq uint64, flags byte) {
-	g.outputBefore, g.conditionBefore = g.lastOutput(), g.lastCondition()
-	g.seq, g.flags, g.output = seq, flags|g.flags&isMarked, 0
+func (g *Version) follow(seq uint64, flags byte) {
+	g.outputBefore, g.ConditionBefore = g.lastOutput(), g.LastCondition()
+	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
 }
 
 // lone reports whether the run of the version is the only one, and live.
-func (g *group) lone() bool {
-	return g.flags&isRun != 0 && g.all.runs == 1 && g.live.runs == 1 && g.all.first == g.seq
+func (g *Version) lone() bool {
+	return g.flags&IsRun != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
 }
 
 // append encodes a version. Seqs are distances from that of the version.
-func (g *group) append(dst []byte) []byte {
+func (g *Version) append(dst []byte) []byte {
 	flags := g.flags
-	if g.all.runs == 0 {
+	if g.All.Runs == 0 {
 		return append(dst, flags)
 	}
 	flags |= hasRuns
 	if g.lone() {
-		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.output)
-		return append(dst, g.facts...)
+		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.Output)
+		return append(dst, g.Facts...)
 	}
-	if g.parted() {
+	if g.Parted() {
 		flags |= isParted
 	}
 	dst = append(dst, flags)
-	if flags&isRun != 0 {
-		dst = binary.AppendUvarint(dst, g.seq-g.output)
+	if flags&IsRun != 0 {
+		dst = binary.AppendUvarint(dst, g.seq-g.Output)
 	}
-	dst = g.appendTally(dst, &g.live)
-	if g.parted() {
-		dst = g.appendTally(dst, &g.all)
+	dst = g.appendTally(dst, &g.Live)
+	if g.Parted() {
+		dst = g.appendTally(dst, &g.All)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
-	dst = binary.AppendUvarint(dst, distance(g.seq, g.conditionBefore))
-	if g.conditions == 0 {
+	dst = binary.AppendUvarint(dst, distance(g.seq, g.ConditionBefore))
+	if g.Conditions == 0 {
 		dst = append(dst, 0)
 	} else {
-		dst = binary.AppendUvarint(dst, 1+g.all.runs-g.conditions)
+		dst = binary.AppendUvarint(dst, 1+g.All.Runs-g.Conditions)
 	}
-	return append(dst, g.facts...)
+	return append(dst, g.Facts...)
 }
 
 // distance is how far an earlier event is from another; 0 stands for none.
@@ -153,52 +153,52 @@ func distance(seq, before uint64) uint64 {
 	return seq - before
 }
 
-func (g *group) appendTally(dst []byte, t *tally) []byte {
-	dst = binary.AppendUvarint(dst, t.runs)
-	if t.runs == 0 {
+func (g *Version) appendTally(dst []byte, t *Tally) []byte {
+	dst = binary.AppendUvarint(dst, t.Runs)
+	if t.Runs == 0 {
 		return dst
 	}
 	// Groups of many runs mostly have about as many outputs.
-	for _, n := range [...]uint64{t.runs - t.outputs, t.commonest, t.outputs - t.tied, t.runs - t.flips, t.spread, g.seq - t.first, g.seq - t.last} {
+	for _, n := range [...]uint64{t.Runs - t.outputs, t.commonest, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
 		dst = binary.AppendUvarint(dst, n)
 	}
-	if g.flags&isRun != 0 && t.last == g.seq {
+	if g.flags&IsRun != 0 && t.Last == g.seq {
 		return dst
 	}
-	return binary.AppendUvarint(dst, g.seq-t.output)
+	return binary.AppendUvarint(dst, g.seq-t.Output)
 }
 
-// decodeGroup decodes the version that event seq made. Its facts refer to value.
-func decodeGroup(seq uint64, value []byte) (group, error) {
-	g := group{seq: seq}
+// Decode decodes the version that event seq made. Its facts refer to value.
+func Decode(seq uint64, value []byte) (Version, error) {
+	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
 	flags := d.byte()
 	g.flags = flags &^ (hasRuns | isLone | isParted)
 	if flags&hasRuns == 0 {
 		return g, d.err()
 	}
-	if flags&isRun != 0 {
-		g.output = seq - d.uvarint()
+	if flags&IsRun != 0 {
+		g.Output = seq - d.uvarint()
 	}
 	if flags&isLone != 0 {
-		g.live.add(seq, g.output, 0)
-		g.all = g.live
-		if flags&bringsCondition != 0 {
-			g.conditions = 1
+		g.Live.add(seq, g.Output, 0)
+		g.All = g.Live
+		if flags&BringsCondition != 0 {
+			g.Conditions = 1
 		}
-		g.facts = d.rest
+		g.Facts = d.rest
 		return g, d.err()
 	}
-	d.tally(&g.live, &g)
-	if g.all = g.live; flags&isParted != 0 {
-		d.tally(&g.all, &g)
+	d.tally(&g.Live, &g)
+	if g.All = g.Live; flags&isParted != 0 {
+		d.tally(&g.All, &g)
 	}
-	g.outputBefore, g.conditionBefore = d.before(), d.before()
+	g.outputBefore, g.ConditionBefore = d.before(), d.before()
 	if missing := d.uvarint(); missing > 0 {
-		g.conditions = 1 + g.all.runs - missing
+		g.Conditions = 1 + g.All.Runs - missing
 	}
-	g.facts = d.rest
-	d.bad = d.bad || g.all.runs < max(1, g.live.runs, g.conditions) || !g.live.possible() || !g.all.possible()
+	g.Facts = d.rest
+	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs, g.Conditions) || !g.Live.possible() || !g.All.possible()
 	return g, d.err()
 }
 
@@ -244,18 +244,18 @@ func (d *groupDecoder) before() uint64 {
 	return 0
 }
 
-func (d *groupDecoder) tally(t *tally, g *group) {
-	if t.runs = d.uvarint(); t.runs == 0 {
+func (d *groupDecoder) tally(t *Tally, g *Version) {
+	if t.Runs = d.uvarint(); t.Runs == 0 {
 		return
 	}
-	for _, n := range [...]*uint64{&t.outputs, &t.commonest, &t.tied, &t.flips, &t.spread, &t.first, &t.last} {
+	for _, n := range [...]*uint64{&t.outputs, &t.commonest, &t.tied, &t.flips, &t.spread, &t.first, &t.Last} {
 		*n = d.uvarint()
 	}
-	t.outputs = t.runs - t.outputs
+	t.outputs = t.Runs - t.outputs
 	t.tied = t.outputs - t.tied
-	t.flips = t.runs - t.flips
-	t.first, t.last = g.seq-t.first, g.seq-t.last
-	if t.output = g.output; g.flags&isRun == 0 || t.last != g.seq {
-		t.output = g.seq - d.uvarint()
+	t.flips = t.Runs - t.flips
+	t.first, t.Last = g.seq-t.first, g.seq-t.Last
+	if t.Output = g.Output; g.flags&IsRun == 0 || t.Last != g.seq {
+		t.Output = g.seq - d.uvarint()
 	}
 }

@@ -37,9 +37,9 @@ func GroupsFamily() Family {
 		Counters: causes,
 		New: func(f *Fold) Deriver {
 			d := &GroupsDeriver{Fold: f}
-			records := DeriverOf[*recordsDeriver](f)
-			records.groupBy(d)
-			records.onRestate(d)
+			records := DeriverOf[*RecordsDeriver](f)
+			records.GroupBy(d)
+			records.OnRestate(d)
 			return d
 		},
 	}

@@ -38,7 +38,7 @@ type GroupQuery struct {
 
 // Grouped reports whether runs are grouped by the values of a name: the four
 // hashes of a run, model, and label: with the name of a label behind.
-func Grouped(by string) bool { return grouping(by) && by != labelPrefix }
+func Grouped(by string) bool { return IsGrouped(by) && by != labelPrefix }
 
 // choice is a GroupQuery at a view: its last run is from a seq on and below one.
 type choice struct {
@@ -52,34 +52,34 @@ func choiceOf(v *View, q GroupQuery) (choice, error) {
 }
 
 // of are the runs of a group that count; nil if the group is not wanted.
-func (c *choice) of(g *group) *tally {
-	t := &g.live
+func (c *choice) of(g *Version) *Tally {
+	t := &g.Live
 	if c.Any {
-		t = &g.all
+		t = &g.All
 	}
-	if t.runs == 0 || t.runs < c.MinRuns || t.outputs < c.MinOutputs || t.last < c.from || t.last >= c.below {
+	if t.Runs == 0 || t.Runs < c.MinRuns || t.outputs < c.MinOutputs || t.Last < c.from || t.Last >= c.below {
 		return nil
 	}
 	return t
 }
 
-// GroupAtSize is what the view knows of a group; nothing if there is none.
-func GroupAtSize(v *View, id rowstore.Identity) (group, error) {
-	return groupBelow(v, id, v.Size())
+// Newest is what the view knows of a group; nothing if there is none.
+func Newest(v *View, id rowstore.Identity) (Version, error) {
+	return NewestBelow(v, id, v.Size())
 }
 
-// groupBelow is group for a smaller size. Its facts are valid until the next row is read.
-func groupBelow(v *View, id rowstore.Identity, size uint64) (group, error) {
+// NewestBelow is group for a smaller size. Its facts are valid until the next row is read.
+func NewestBelow(v *View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestBelow(Postings, id[:], size)
 	if err != nil || !found {
-		return group{}, err
+		return Version{}, err
 	}
-	return decodeGroup(seq, value)
+	return Decode(seq, value)
 }
 
 // GroupsGet is one group; not found if it has no runs. It touches three keys.
 func GroupsGet(_ context.Context, v *View, q RunQuery) (row Group, found bool, err error) {
-	g, err := GroupAtSize(v, q.id())
+	g, err := Newest(v, q.id())
 	if err != nil {
 		return Group{}, false, err
 	}
@@ -93,23 +93,23 @@ func GroupsGet(_ context.Context, v *View, q RunQuery) (row Group, found bool, e
 }
 
 // describe is a group of those runs.
-func describe(v *View, t *tally, value string) (Group, error) {
+func describe(v *View, t *Tally, value string) (Group, error) {
 	row := Group{
-		Value: value, Runs: t.runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
-		Entropy: t.entropy(), First: Moment{Seq: t.first}, Last: Moment{Seq: t.last},
+		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
+		Entropy: t.entropy(), First: Moment{Seq: t.first}, Last: Moment{Seq: t.Last},
 	}
 	var err error
 	if row.First.Time, err = v.RecordedAt(t.first); err != nil {
 		return Group{}, err
 	}
-	row.Last.Time, err = v.RecordedAt(t.last)
+	row.Last.Time, err = v.RecordedAt(t.Last)
 	return row, err
 }
 
 // appendGroup appends a group if it is wanted. It touches at most four keys, one of them
 // of the log.
 func appendGroup(ctx context.Context, v *View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
-	g, err := GroupAtSize(v, id)
+	g, err := Newest(v, id)
 	if err != nil {
 		return nil, err
 	}
@@ -117,12 +117,12 @@ func appendGroup(ctx context.Context, v *View, rows []Group, id rowstore.Identit
 }
 
 // appendKnown is appendGroup for a group that was read already.
-func appendKnown(ctx context.Context, v *View, rows []Group, g *group, q *choice) ([]Group, error) {
+func appendKnown(ctx context.Context, v *View, rows []Group, g *Version, q *choice) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {
 		return rows, nil
 	}
-	value, err := valueOf(ctx, v, t.last, q.By)
+	value, err := valueOf(ctx, v, t.Last, q.By)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +137,13 @@ func valueOf(ctx context.Context, v *View, seq uint64, by string) (string, error
 	}
 	r, err := readIPCRecord(ctx, v, seq) // few groups have the same last run
 	switch by {
-	case ipcIDName:
+	case IPCID:
 		return string(r.IPCID), err
-	case inputName:
+	case InputHash:
 		return string(r.InputHash), err
-	case systemPromptName:
+	case SystemPromptHash:
 		return string(r.SystemPromptHash), err
-	case outputName:
+	case OutputHash:
 		return string(r.OutputHash), err
 	default:
 		return string(r.Model), err

@@ -2,9 +2,9 @@ package index
 
 import "math"
 
-// tally is what is known of some runs of a group, taken in the order of the log.
-type tally struct {
-	runs      uint64
+// Tally is what is known of some runs of a group, taken in the order of the log.
+type Tally struct {
+	Runs      uint64
 	outputs   uint64 // distinct ones
 	commonest uint64 // runs of the commonest output
 	tied      uint64 // outputs that have so many runs; 0: not known
@@ -12,12 +12,12 @@ type tally struct {
 	spread    uint64 // sum of weight over the runs of each output
 	// first and last are the seqs of the first and the last run, output is that of
 	// the last; nothing when there are no runs.
-	first, last, output uint64
+	first, Last, Output uint64
 }
 
 // possible reports whether some runs can have come to be known so.
-func (t *tally) possible() bool {
-	return t.runs == 0 || t.outputs <= t.runs && t.tied <= t.outputs && t.flips < t.runs && 0 < t.commonest && t.commonest <= t.runs && (t.commonest == t.runs) == (t.outputs == 1)
+func (t *Tally) possible() bool {
+	return t.Runs == 0 || t.outputs <= t.Runs && t.tied <= t.outputs && t.flips < t.Runs && 0 < t.commonest && t.commonest <= t.Runs && (t.commonest == t.Runs) == (t.outputs == 1)
 }
 
 // weightUnit is what a weight is counted in: it is a whole number, so that the
@@ -34,29 +34,29 @@ func weight(n uint64) uint64 {
 }
 
 // entropy of the outputs, in bits: -Σ c/n·log₂(c/n) over the c runs of each of them.
-func (t *tally) entropy() float64 {
+func (t *Tally) entropy() float64 {
 	if t.outputs < 2 {
 		return 0
 	}
-	n := float64(t.runs)
+	n := float64(t.Runs)
 	return max(0, math.Log2(n)-float64(t.spread)/weightUnit/n)
 }
 
 // add takes in a run that follows all others. same is how many of them have its
 // output.
-func (t *tally) add(seq, output, same uint64) {
-	if t.runs == 0 {
+func (t *Tally) add(seq, output, same uint64) {
+	if t.Runs == 0 {
 		t.first = seq
-	} else if t.output != output {
+	} else if t.Output != output {
 		t.flips++
 	}
-	t.last, t.output = seq, output
+	t.Last, t.Output = seq, output
 	t.join(same)
 }
 
 // join counts a run whose output so many others have.
-func (t *tally) join(same uint64) {
-	t.runs++
+func (t *Tally) join(same uint64) {
+	t.Runs++
 	if same == 0 {
 		t.outputs++
 	}
@@ -71,8 +71,8 @@ func (t *tally) join(same uint64) {
 
 // leave counts a run out whose output so many have, itself included. others counts
 // the other outputs that have so many; it is asked only where that is not known.
-func (t *tally) leave(same uint64, others func() (uint64, error)) error {
-	t.runs--
+func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
+	t.Runs--
 	if same == 1 {
 		t.outputs--
 	}

@@ -19,70 +19,70 @@ func TestGroupEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Uint64Range(1, math.MaxUint64-1).Draw(t, "seq")
 		number := rapid.Uint64Range(1, math.MaxInt64)
-		drawTally := func(name string) tally {
+		drawTally := func(name string) Tally {
 			runs := number.Draw(t, name)
 			outputs := rapid.Uint64Range(1, runs).Draw(t, name)
 			commonest := runs
 			if outputs > 1 {
 				commonest = rapid.Uint64Range(1, runs-1).Draw(t, name)
 			}
-			c := tally{runs, outputs, commonest, rapid.Uint64Range(0, outputs).Draw(t, name), rapid.Uint64Range(0, runs-1).Draw(t, name), number.Draw(t, name),
+			c := Tally{runs, outputs, commonest, rapid.Uint64Range(0, outputs).Draw(t, name), rapid.Uint64Range(0, runs-1).Draw(t, name), number.Draw(t, name),
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
-		g := group{seq: seq, flags: byte(rapid.SampledFrom([]int{0, isRecord, isRecord | isRun, isRecord | isRun | bringsOutput, isMarked}).Draw(t, "flags")),
-			live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
-			conditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
-			facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
-		if g.flags&isRun != 0 {
-			if g.output = g.live.output; g.live.last != seq {
-				g.output = rapid.Uint64Range(1, seq).Draw(t, "output")
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, IsRecord, IsRecord | IsRun, IsRecord | IsRun | bringsOutput, isMarked}).Draw(t, "flags")),
+			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
+			ConditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
+			Facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
+		if g.flags&IsRun != 0 {
+			if g.Output = g.Live.Output; g.Live.Last != seq {
+				g.Output = rapid.Uint64Range(1, seq).Draw(t, "output")
 			}
 		}
 		if rapid.Bool().Draw(t, "gone") {
-			g.live = tally{}
+			g.Live = Tally{}
 		}
-		if g.all = g.live; rapid.Bool().Draw(t, "parted") || g.live.runs == 0 {
-			g.all = drawTally("all")
-			g.all.runs += g.live.runs
-			if g.all.outputs == 1 && g.live.runs > 0 {
-				g.all.commonest = g.all.runs
+		if g.All = g.Live; rapid.Bool().Draw(t, "parted") || g.Live.Runs == 0 {
+			g.All = drawTally("all")
+			g.All.Runs += g.Live.Runs
+			if g.All.outputs == 1 && g.Live.Runs > 0 {
+				g.All.commonest = g.All.Runs
 			}
-			if g.all.last == seq && g.flags&isRun != 0 {
-				g.all.output = g.output
+			if g.All.Last == seq && g.flags&IsRun != 0 {
+				g.All.Output = g.Output
 			}
 		}
 		if g.lone() {
 			return
 		}
-		g.conditions = rapid.Uint64Range(0, g.all.runs).Draw(t, "conditions")
+		g.Conditions = rapid.Uint64Range(0, g.All.Runs).Draw(t, "conditions")
 		value := g.append(nil)
-		got, err := decodeGroup(seq, value)
+		got, err := Decode(seq, value)
 		require.NoError(t, err)
 		require.Equal(t, g, got)
-		_, err = decodeGroup(seq, value[:rapid.IntRange(0, len(value)-len(g.facts)-1).Draw(t, "cut")])
+		_, err = Decode(seq, value[:rapid.IntRange(0, len(value)-len(g.Facts)-1).Draw(t, "cut")])
 		require.ErrorIs(t, err, rowstore.ErrDamaged)
 	})
 }
 
 func FuzzDecodeGroup(f *testing.F) {
-	g := group{seq: 7, flags: isRecord | isRun, output: 5}
-	g.all.add(7, 5, 0)
-	g.live = g.all
+	g := Version{seq: 7, flags: IsRecord | IsRun, Output: 5}
+	g.All.add(7, 5, 0)
+	g.Live = g.All
 	f.Add(uint64(7), g.append(nil))
-	g.follow(9, isRecord)
-	g.live = tally{}
+	g.follow(9, IsRecord)
+	g.Live = Tally{}
 	f.Add(uint64(9), g.append(nil))
 	f.Fuzz(func(t *testing.T, seq uint64, value []byte) {
-		g, err := decodeGroup(seq, value)
+		g, err := Decode(seq, value)
 		if err != nil {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		decodeFacts(g.facts) // whatever they are
-		again, err := decodeGroup(seq, g.append(nil))
+		DecodeFacts(g.Facts) // whatever they are
+		again, err := Decode(seq, g.append(nil))
 		require.NoError(t, err)
-		require.Equal(t, g.live.runs, again.live.runs)
+		require.Equal(t, g.Live.Runs, again.Live.Runs)
 	})
 }
 
@@ -94,7 +94,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			for i, fact := range facts(&r.IPC) {
 				*fact = text.Draw(t, fmt.Sprint(name, i))
 			}
-			r.decoded = decodeFacts(appendFacts(nil, &r.IPC))
+			r.decoded = DecodeFacts(appendFacts(nil, &r.IPC))
 			return r
 		}
 		a, b := draw("a"), draw("b")

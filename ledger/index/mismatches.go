@@ -25,7 +25,7 @@ func CheckedField(name string) bool {
 
 // addMismatches adds the flag and the fields of a record with claims that do not hold,
 // behind all other values: they are not among those that identities knows.
-func (v *values) addMismatches(e *event.Event) {
+func (v *Values) addMismatches(e *event.Event) {
 	if !bytes.Contains(e.Checks.Raw(), []byte(`"`+record.Mismatch+`"`)) { // nearly all
 		return
 	}
@@ -40,6 +40,6 @@ func (v *values) addMismatches(e *event.Event) {
 		}
 	}
 	if len(v.list) > first {
-		v.list = append(v.list, postingOf(flagName, []byte(mismatched)))
+		v.list = append(v.list, postingOf(Flag, []byte(mismatched)))
 	}
 }

@@ -44,7 +44,7 @@ func appendInverted(dst, b []byte) []byte {
 var horizonRow = [1]byte{}
 
 // occurred writes when a record says that it occurred, if it does.
-func (f *recordsDeriver) occurred(e *event.Event) {
+func (f *RecordsDeriver) occurred(e *event.Event) {
 	at, ok := e.Occurred()
 	if !ok {
 		return

@@ -44,16 +44,16 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 // joinOutput counts the output of a new run in one of its groups, and says what
 // the count was before. While a single run of the ledger has an output, it has no
 // rows; in the group of the output itself it never has one.
-func (f *GroupsDeriver) joinOutput(g *group, p Posting, r *run) outputCount {
+func (f *GroupsDeriver) joinOutput(g *Version, p Posting, r *run) outputCount {
 	if p.Family == outputFamily {
-		return outputCount{g.live.runs, g.all.runs}
+		return outputCount{g.Live.Runs, g.All.Runs}
 	}
 	if !r.repeats {
 		return outputCount{}
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.all.runs > 0 && (g.all.outputs > 1 || g.all.output == r.output) // or need not be looked for
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // or need not be looked for
 	if found {
 		same, found = f.countOutput(row)
 	}
@@ -78,7 +78,7 @@ func (row outputRow) key() (key rowstore.Identity) {
 
 // countOutput reads the row of an output; 0 if there is none.
 func (f *GroupsDeriver) countOutput(row outputRow) (same outputCount, found bool) {
-	if known := f.known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
+	if known := f.Known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
 		return outputCount{}, false
 	}
 	_, value, found := f.Rows.Newest(outputs, row[:])
@@ -95,7 +95,7 @@ func (f *GroupsDeriver) countOutput(row outputRow) (same outputCount, found bool
 // knowOutput notes that an output comes to have a row: whoever writes the first version of
 // one must, or later ones do not find it.
 func (f *GroupsDeriver) knowOutput(row outputRow) {
-	if known := f.known(); f.runs.knowsOutputs {
+	if known := f.Known(); f.runs.knowsOutputs {
 		known.Add(row.key())
 	}
 }
@@ -121,8 +121,8 @@ func (f *GroupsDeriver) spellOutput(ctx context.Context, first uint64) error {
 		return err
 	}
 	ipc := e.IPC()
-	f.others.collectIPC(&f.othersKnown, e, &ipc)
-	for p := range f.others.grouped() {
+	f.others.CollectIPC(&f.othersKnown, e, &ipc)
+	for p := range f.others.Grouped() {
 		if p.Family != outputFamily {
 			f.startOutput(outputRowOf(p.ID, first), first)
 		}

@@ -38,7 +38,7 @@ func (f *GroupsDeriver) putLevel(seq uint64, id rowstore.Identity, live, outputs
 }
 
 // moveOutput notes that an output of a group comes to have another number of live runs.
-func (f *GroupsDeriver) moveOutput(g *group, id rowstore.Identity, from, to uint64) {
+func (f *GroupsDeriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) {
 	if g.flags&isMarked == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (f *GroupsDeriver) moveOutput(g *group, id rowstore.Identity, from, to uint
 // tied counts the outputs of a group beside one that have so many live runs, two or
 // more, as that one had before the event. It gives the group levels if it has none, for
 // which it goes through all outputs: this once.
-func (f *GroupsDeriver) tied(ctx context.Context, g *group, id rowstore.Identity, beside, live uint64) (uint64, error) {
+func (f *GroupsDeriver) tied(ctx context.Context, g *Version, id rowstore.Identity, beside, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, beside)
 		if err != nil {

@@ -18,7 +18,7 @@ type Output struct {
 // may have fewer rows than there are where few are of live runs, even none.
 func GroupsOutputs(ctx context.Context, v *View, q RunQuery, p Page) (rows []Output, next []byte, err error) {
 	id := q.id()
-	g, err := GroupAtSize(v, id)
+	g, err := Newest(v, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -30,7 +30,7 @@ func GroupsOutputs(ctx context.Context, v *View, q RunQuery, p Page) (rows []Out
 	}
 	versions := v.Descent(Postings, id[:])
 	defer func() { err = errors.Join(err, versions.Close()) }()
-	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.all.runs - g.all.outputs}
+	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.All.Runs - g.All.outputs}
 	for b := v.Budget(p); at != 0; {
 		if b.Spent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, at), nil
@@ -39,7 +39,7 @@ func GroupsOutputs(ctx context.Context, v *View, q RunQuery, p Page) (rows []Out
 		if err != nil {
 			return nil, nil, err
 		}
-		count, err := counts.of(version.output)
+		count, err := counts.of(version.Output)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -61,31 +61,31 @@ func GroupsOutputs(ctx context.Context, v *View, q RunQuery, p Page) (rows []Out
 
 // groupAtVersion is the version of a group that event seq made, which is below that of the one
 // before; ErrPosition if it made none with those flags.
-func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (group, error) {
+func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
-		return group{}, err
+		return Version{}, err
 	}
 	return groupOf(seq, flags, found, ok)
 }
 
-// groupAt is the version of a group that event seq made; ErrPosition if it made
+// VersionAt is the version of a group that event seq made; ErrPosition if it made
 // none with those flags.
-func groupAt(v *View, id rowstore.Identity, seq uint64, flags byte) (group, error) {
+func VersionAt(v *View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
 	at, value, found, err := v.NewestBelow(Postings, id[:], seq+1)
 	if err != nil {
-		return group{}, err
+		return Version{}, err
 	}
 	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
 }
 
 // groupOf decodes the version of a group that was found; ErrPosition if there is none, or
 // another event made it, or it lacks one of those flags.
-func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (group, error) {
+func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {
-		return group{}, ErrPosition
+		return Version{}, ErrPosition
 	}
-	g, err := decodeGroup(r.Seq, r.Value)
+	g, err := Decode(r.Seq, r.Value)
 	if err == nil && g.flags&flags != flags {
 		err = ErrPosition
 	}
@@ -97,7 +97,7 @@ type outputCounts struct {
 	view  *View
 	by    string // the group's name, and
 	id    rowstore.Identity
-	group *group
+	group *Version
 	// repeats are the runs, beside the first of each output, that have not been counted:
 	// when there are none, all that is left are single.
 	repeats uint64
@@ -106,9 +106,9 @@ type outputCounts struct {
 // of is how many runs have an output, which some have, and which was not asked for before.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
-	case c.by == outputName:
-		return outputCount{c.group.live.runs, c.group.all.runs}, nil
-	case c.repeats == 0 && !c.group.parted():
+	case c.by == OutputHash:
+		return outputCount{c.group.Live.Runs, c.group.All.Runs}, nil
+	case c.repeats == 0 && !c.group.Parted():
 		return onlyOne, nil
 	}
 	row := outputRowOf(c.id, output)

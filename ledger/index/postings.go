@@ -27,6 +27,10 @@ type Posting struct {
 // own name, a run-DAG stage's stagePrefix and its own.
 const (
 	kindName        = "kind"
+	projectName     = "project"
+	buildName       = "build"
+	Subject         = "subject"
+	Flag            = "flag"
 	runIDName       = "run_id"
 	labelPrefix     = "label:"
 	producerName    = "producer"     // the id
@@ -39,8 +43,8 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 	return rowstore.AppendSeq(bytes.Clone(producer), seq)
 }
 
-// grouping reports whether IPC runs are grouped by the values of a name.
-func grouping(name string) bool {
+// IsGrouped reports whether IPC runs are grouped by the values of a name.
+func IsGrouped(name string) bool {
 	switch name {
 	case "ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model":
 		return true
@@ -56,54 +60,54 @@ func postingOf(name string, value []byte) Posting {
 // flags of a posting's version; what stands behind it is for grouped postings
 // only.
 const (
-	// isRecord: the version is of the record itself. Otherwise a change of its
+	// IsRecord: the version is of the record itself. Otherwise a change of its
 	// state made it, and it is no posting.
-	isRecord = 1 << iota
-	// isRun: the record is an IPC run.
-	isRun
+	IsRecord = 1 << iota
+	// IsRun: the record is an IPC run.
+	IsRun
 )
 
-// values gathers what a record is found by. They hold until the next record's are
+// Values gathers what a record is found by. They hold until the next record's are
 // gathered.
-type values struct {
+type Values struct {
 	list  []Posting
-	known *identities // may be nil
+	known *Identities // may be nil
 }
 
 // collect begins a record, with the values that every kind can have.
-func (v *values) collect(known *identities, e *event.Event) {
+func (v *Values) collect(known *Identities, e *event.Event) {
 	v.list, v.known = v.list[:0], known
-	v.addRecurring(kindName, []byte(e.Kind))
-	v.add(runIDName, e.RunID())
+	v.AddRecurring(kindName, []byte(e.Kind))
+	v.Add(runIDName, e.RunID())
 	// These are Labels and Hashes: they are ranged over here, where that allocates nothing.
 	for name, value := range e.Detail.Member("labels").Members() {
-		v.add(labelPrefix+string(name.Text()), value.Text())
+		v.Add(labelPrefix+string(name.Text()), value.Text())
 	}
 	for name, value := range e.Detail.Member("hashes").Members() {
-		v.add(string(name.Text()), value.Text())
+		v.Add(string(name.Text()), value.Text())
 	}
 }
 
-// add adds a value; a nil value is none.
-func (v *values) add(name string, value []byte) {
+// Add adds a value; a nil value is none.
+func (v *Values) Add(name string, value []byte) {
 	if value != nil {
-		v.list = append(v.list, v.known.posting(len(v.list), name, value))
+		v.list = append(v.list, v.known.Posting(len(v.list), name, value))
 	}
 }
 
 // settle leaves the values to another goroutine, which may add more.
-func (v *values) settle() { v.known = nil }
+func (v *Values) settle() { v.known = nil }
 
-// addRecurring is add for a value that many records have.
-func (v *values) addRecurring(name string, value []byte) {
+// AddRecurring is add for a value that many records have.
+func (v *Values) AddRecurring(name string, value []byte) {
 	if value != nil {
-		v.add(name, value)
+		v.Add(name, value)
 		v.list[len(v.list)-1].recurs = true
 	}
 }
 
-// of is the posting of a family that a record has one value of.
-func (v *values) of(family rowstore.Identity) Posting {
+// Of is the posting of a family that a record has one value of.
+func (v *Values) Of(family rowstore.Identity) Posting {
 	for _, p := range v.list {
 		if p.Family == family {
 			return p
@@ -112,8 +116,8 @@ func (v *values) of(family rowstore.Identity) Posting {
 	return Posting{}
 }
 
-// grouped yields the values whose runs are groups, each once.
-func (v *values) grouped() iter.Seq[Posting] {
+// Grouped yields the values whose runs are groups, each once.
+func (v *Values) Grouped() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) {
 		for i, p := range v.list {
 			if p.Family != (rowstore.Identity{}) && !slices.Contains(v.list[:i], p) && !yield(p) {
@@ -123,9 +127,9 @@ func (v *values) grouped() iter.Seq[Posting] {
 	}
 }
 
-// identities knows what was identified last, place by place: most records have at most
+// Identities knows what was identified last, place by place: most records have at most
 // places what the one before had there.
-type identities struct{ last []identified }
+type Identities struct{ last []identified }
 
 // identified is a value under its name.
 type identified struct {
@@ -134,8 +138,8 @@ type identified struct {
 	Posting
 }
 
-// posting is postingOf for a value at a place, which is at most one behind the last.
-func (k *identities) posting(at int, name string, value []byte) Posting {
+// Posting is postingOf for a value at a place, which is at most one behind the last.
+func (k *Identities) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
 	}
@@ -153,52 +157,52 @@ func (k *identities) posting(at int, name string, value []byte) Posting {
 	return last.Posting
 }
 
-// collectIPC begins an IPC record.
-func (v *values) collectIPC(known *identities, e *event.Event, ipc *event.IPC) {
+// CollectIPC begins an IPC record.
+func (v *Values) CollectIPC(known *Identities, e *event.Event, ipc *event.IPC) {
 	v.collect(known, e)
-	v.add(modelName, ipc.Model)
+	v.Add(Model, ipc.Model)
 }
 
-// recordsDeriver keeps the values that records are found by, when they occurred, and their
+// RecordsDeriver keeps the values that records are found by, when they occurred, and their
 // states.
-type recordsDeriver struct {
+type RecordsDeriver struct {
 	*Fold
-	grouping  grouper
-	restaters []restater
+	grouping  Grouper
+	restaters []Restater
 
-	known identities // of the goroutine that prepares
+	known Identities // of the goroutine that prepares
 	kept  []byte     // scratch of that one
 	value []byte     // scratch
 }
 
-// grouper writes the postings whose runs are groups: they are versions of these.
-type grouper interface {
-	// begin is called before any posting of a record is written.
-	begin(ctx context.Context, e *Event) error
-	// group writes the version that the record makes of one of its groups.
-	group(e *Event, p Posting)
+// Grouper writes the postings whose runs are groups: they are versions of these.
+type Grouper interface {
+	// Begin is called before any posting of a record is written.
+	Begin(ctx context.Context, e *Event) error
+	// Group writes the version that the record makes of one of its groups.
+	Group(e *Event, p Posting)
 }
 
-// restater changes what follows from the state of a record.
-type restater interface {
-	// restate is called before anything of the change is written.
-	restate(ctx context.Context, c restatement) error
+// Restater changes what follows from the state of a record.
+type Restater interface {
+	// Restate is called before anything of the change is written.
+	Restate(ctx context.Context, c Restatement) error
 }
 
-// restatement is a change of a record's state to another.
-type restatement struct {
-	event, target *event.Event
-	from, to      string
+// Restatement is a change of a record's state to another.
+type Restatement struct {
+	Event, Target *event.Event
+	From, To      string
 }
 
-// groupBy has the versions of groups written by another deriver.
-func (f *recordsDeriver) groupBy(g grouper) { f.grouping = g }
+// GroupBy has the versions of groups written by another deriver.
+func (f *RecordsDeriver) GroupBy(g Grouper) { f.grouping = g }
 
-// onRestate has a deriver hear of changes of state.
-func (f *recordsDeriver) onRestate(r restater) { f.restaters = append(f.restaters, r) }
+// OnRestate has a deriver hear of changes of state.
+func (f *RecordsDeriver) OnRestate(r Restater) { f.restaters = append(f.restaters, r) }
 
 // Derive implements Deriver.
-func (f *recordsDeriver) Derive(ctx context.Context, e *Event) error {
+func (f *RecordsDeriver) Derive(ctx context.Context, e *Event) error {
 	switch {
 	case e.Kind.IsRecord():
 		return f.writePostings(ctx, e)
@@ -212,23 +216,23 @@ func (f *recordsDeriver) Derive(ctx context.Context, e *Event) error {
 
 // Prepare implements Preparer: it finds what a record is found by, but for what depends on
 // other events, and keeps what an IPC record says: mostly late ones are asked for.
-func (f *recordsDeriver) Prepare(e *Event) {
-	v := Prepared[values](e)
+func (f *RecordsDeriver) Prepare(e *Event) {
+	v := Prepared[Values](e)
 	switch e.Kind {
 	case record.IPCRecord:
-		v.collectIPC(&f.known, &e.Event, &e.IPC)
+		v.CollectIPC(&f.known, &e.Event, &e.IPC)
 	case record.RunDAG:
 		v.collect(&f.known, &e.Event)
 		for _, stage := range e.DAG.Stages {
-			v.add(counters.StagePrefix+string(stage.Name), stage.Hash)
+			v.Add(counters.StagePrefix+string(stage.Name), stage.Hash)
 		}
 	case record.CitationSet:
 		v.collect(&f.known, &e.Event)
-		v.add(subjectName, e.Set.Subject)
+		v.Add(Subject, e.Set.Subject)
 	case record.PathFingerprint:
 		v.collect(&f.known, &e.Event)
-		v.addRecurring(projectName, e.Path.Project)
-		v.addRecurring(buildName, e.Path.Build)
+		v.AddRecurring(projectName, e.Path.Project)
+		v.AddRecurring(buildName, e.Path.Build)
 	default: // no record
 		return
 	}
@@ -243,18 +247,18 @@ func (f *recordsDeriver) Prepare(e *Event) {
 }
 
 // writePostings writes a row for every value of a record, once, and when it occurred.
-func (f *recordsDeriver) writePostings(ctx context.Context, e *Event) error {
-	if err := f.grouping.begin(ctx, e); err != nil {
+func (f *RecordsDeriver) writePostings(ctx context.Context, e *Event) error {
+	if err := f.grouping.Begin(ctx, e); err != nil {
 		return err
 	}
 	f.occurred(&e.Event)
-	flags := []byte{isRecord}
-	all := Prepared[values](e).list
+	flags := []byte{IsRecord}
+	all := Prepared[Values](e).list
 	for i, p := range all {
 		switch {
 		case slices.Contains(all[:i], p):
 		case p.Family != (rowstore.Identity{}):
-			f.grouping.group(e, p)
+			f.grouping.Group(e, p)
 		case p.recurs:
 			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
 		default:
@@ -265,12 +269,20 @@ func (f *recordsDeriver) writePostings(ctx context.Context, e *Event) error {
 }
 
 // Post has an event found by a value beside those that every event of its kind has.
-func post(f *Fold, id rowstore.Identity, seq uint64) {
-	f.Rows.Write(Postings, id[:], seq, []byte{isRecord})
+func Post(f *Fold, id rowstore.Identity, seq uint64) {
+	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
 }
 
 // redacted makes a redaction one that lists find by its kind. Nothing else follows
 // from it: answers are derived from entries alone (2.6).
-func (f *recordsDeriver) redacted(e *event.Event) {
-	post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
+func (f *RecordsDeriver) redacted(e *event.Event) {
+	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
+}
+
+// addProducer adds who produced a record.
+func (v *Values) addProducer(e *event.Event) {
+	if id, number := e.Producer(); id != nil {
+		v.AddRecurring(producerName, id)
+		v.Add(producerSeqName, producerSeqText(id, number))
+	}
 }

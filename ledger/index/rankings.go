@@ -34,21 +34,21 @@ type scores [rankingCount]uint64
 const notRanked = math.MaxUint64
 
 // scores follow from what is known of the live runs.
-func (g *group) scores() scores {
+func (g *Version) scores() scores {
 	s := scores{notRanked, notRanked, notRanked, notRanked}
-	t := &g.live
-	if g.all.runs > 1 && t.runs > 0 {
-		s[RankedRecent] = notRanked - t.last
+	t := &g.Live
+	if g.All.Runs > 1 && t.Runs > 0 {
+		s[RankedRecent] = notRanked - t.Last
 	}
-	if t.runs > 1 {
-		s[RankedRuns] = notRanked - t.runs
+	if t.Runs > 1 {
+		s[RankedRuns] = notRanked - t.Runs
 	}
 	if t.flips > 0 {
 		s[RankedFlips] = notRanked - t.flips
 	}
 	if t.outputs > 1 {
 		// Different shares of less than 2³² runs differ.
-		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.runs)
+		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.Runs)
 	}
 	return s
 }
@@ -75,10 +75,10 @@ type change struct {
 
 // changes notes, once, what a group is before the first change since it was ranked; one
 // that is new since, when its second run joins: until then it is in no ranking.
-func (r *runsFold) changes(p Posting, g *group, joins bool) {
+func (r *runsFold) changes(p Posting, g *Version, joins bool) {
 	switch {
-	case g.all.runs == 0:
-	case g.seq < r.since, joins && g.all.runs == 1 && g.all.first >= r.since:
+	case g.All.Runs == 0:
+	case g.seq < r.since, joins && g.All.Runs == 1 && g.All.first >= r.since:
 		r.changed = append(r.changed, change{p, g.scores()})
 	}
 }
@@ -115,11 +115,11 @@ func (f *GroupsDeriver) FlushPending(count int) {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), c.before[i], g.all.first)
+				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), c.before[i], g.All.first)
 				f.Rows.Undo(f.value)
 			}
 			if score != notRanked {
-				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), score, g.all.first)
+				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), score, g.All.first)
 				f.Rows.Set(f.value, nil)
 			}
 		}

@@ -144,7 +144,7 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 
 // take appends a group if it is wanted and belongs to the list.
 func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) error {
-	g, err := GroupAtSize(w.view, id)
+	g, err := Newest(w.view, id)
 	if err != nil {
 		return err
 	}
@@ -247,8 +247,8 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 		return 0, id, false, err
 	}
 	r.membersBelow = member.Seq
-	g, err := GroupAtSize(r.view, id)
-	if g.all.runs != 1 {
+	g, err := Newest(r.view, id)
+	if g.All.Runs != 1 {
 		id = rowstore.Identity{}
 	}
 	return member.Seq, id, true, err

@@ -31,6 +31,6 @@ func RecordsFamily() Family {
 	return Family{
 		Rows:     map[rowstore.Dimension]int{Postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
 		Counters: states,
-		New:      func(f *Fold) Deriver { return &recordsDeriver{Fold: f} },
+		New:      func(f *Fold) Deriver { return &RecordsDeriver{Fold: f} },
 	}
 }

@@ -72,7 +72,7 @@ func (r *IPCRecord) usualHashes() []byte {
 	for i, hash := range []struct {
 		name string
 		text []byte
-	}{{inputName, r.InputHash}, {ipcIDName, r.IPCID}, {outputName, r.OutputHash}, {systemPromptName, r.SystemPromptHash}} {
+	}{{InputHash, r.InputHash}, {IPCID, r.IPCID}, {OutputHash, r.OutputHash}, {SystemPromptHash, r.SystemPromptHash}} {
 		object = append(object, "{,"[min(i, 1)], '"')
 		object = append(append(object, hash.name...), `":`...)
 		if hash.text == nil {
@@ -127,12 +127,12 @@ func decodeKept(seq uint64, encoded []byte) (r IPCRecord, size int, rest kept) {
 
 // listed is a record as lists show it, without its state and its body.
 func (r *IPCRecord) listed(rest kept) Record {
-	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: optional(r.RunID)}
+	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: TextOf(r.RunID)}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))
 	var occurred []byte
 	occurred, all = rest.text(all)
-	one.Occurred = optional(occurred)
+	one.Occurred = TextOf(occurred)
 	if one.Hashes, all = rest.text(all); one.Hashes == nil {
 		one.Hashes = r.usualHashes()
 	}

@@ -30,7 +30,7 @@ func TestKeptRecordsAreEncoded(t *testing.T) {
 			*field = draw("text")
 		}
 		listed := Record{
-			Seq: said.Seq, Kind: record.IPCRecord, Time: said.Time, RunID: optional(said.RunID), Occurred: optional(draw("timestamp")),
+			Seq: said.Seq, Kind: record.IPCRecord, Time: said.Time, RunID: TextOf(said.RunID), Occurred: TextOf(draw("timestamp")),
 			Hashes: []byte(rapid.String().Draw(t, "hashes")), Labels: []byte(rapid.String().Draw(t, "labels")),
 			EventHash: storage.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "event_hash")),
 		}

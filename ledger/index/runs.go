@@ -24,7 +24,7 @@ type run struct {
 	shows, showsFirst bool
 	facts             []byte
 	// The groups of its output_hash and its ipc_id before it.
-	sameOutput, sameID group
+	sameOutput, sameID Version
 }
 
 // GroupsDeriver keeps the groups of runs.
@@ -34,16 +34,16 @@ type GroupsDeriver struct {
 	// current is what the record brings that is being folded, if it is a run.
 	current *run
 	// loaders add what else the filter of groups must know.
-	loaders []func(known *bloom.Filter) error
+	loaders []func(Known *bloom.Filter) error
 
 	// Scratch.
-	others      values     // of another record
-	othersKnown identities // of them
+	others      Values     // of another record
+	othersKnown Identities // of them
 	value       []byte
 }
 
-// onLoad has load add what else the filter of groups must know.
-func (f *GroupsDeriver) onLoad(load func(known *bloom.Filter) error) {
+// OnLoad has load add what else the filter of groups must know.
+func (f *GroupsDeriver) OnLoad(load func(known *bloom.Filter) error) {
 	f.loaders = append(f.loaders, load)
 }
 
@@ -61,15 +61,15 @@ func (f *GroupsDeriver) Prepare(e *Event) {
 	}
 	p := Prepared[preparedRun](e)
 	var scratch [2 * sha256.Size]byte
-	p.shows = string(appendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
+	p.shows = string(AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
 // Derive implements Deriver: records have their groups written with their postings.
 func (f *GroupsDeriver) Derive(context.Context, *Event) error { return nil }
 
-// begin implements grouper.
-func (f *GroupsDeriver) begin(ctx context.Context, e *Event) error {
+// Begin implements grouper.
+func (f *GroupsDeriver) Begin(ctx context.Context, e *Event) error {
 	f.current = nil
 	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
 		return nil
@@ -78,59 +78,59 @@ func (f *GroupsDeriver) begin(ctx context.Context, e *Event) error {
 	return f.prepare(ctx, f.current, e)
 }
 
-// showsFirst reports whether the record that is being folded is the first run that shows
+// ShowsFirst reports whether the record that is being folded is the first run that shows
 // what its ipc_id stands for.
-func (f *GroupsDeriver) showsFirst(*Event) bool { return f.current != nil && f.current.showsFirst }
+func (f *GroupsDeriver) ShowsFirst(*Event) bool { return f.current != nil && f.current.showsFirst }
 
-// restate implements restater.
-func (f *GroupsDeriver) restate(ctx context.Context, c restatement) error {
-	if c.target.Kind != record.IPCRecord {
+// Restate implements restater.
+func (f *GroupsDeriver) Restate(ctx context.Context, c Restatement) error {
+	if c.Target.Kind != record.IPCRecord {
 		return nil
 	}
-	return f.restateRun(ctx, c.event, c.target, c.from, c.to)
+	return f.restateRun(ctx, c.Event, c.Target, c.From, c.To)
 }
 
 // prepare finds out what a run brings, before anything of it is written.
 func (f *GroupsDeriver) prepare(ctx context.Context, r *run, e *Event) error {
-	all, own := Prepared[values](e), Prepared[preparedRun](e)
-	r.sameOutput = f.newestGroup(all.of(outputFamily).ID)
+	all, own := Prepared[Values](e), Prepared[preparedRun](e)
+	r.sameOutput = f.newestGroup(all.Of(outputFamily).ID)
 	same := &r.sameOutput
-	r.output, r.repeats = e.Seq, same.all.runs > 0
+	r.output, r.repeats = e.Seq, same.All.Runs > 0
 	if r.repeats {
-		r.output = same.all.first
+		r.output = same.All.first
 	}
 	if r.repeats && same.flags&isMarked == 0 {
 		if err := f.spellOutput(ctx, r.output); err != nil {
 			return err
 		}
 	}
-	r.sameID = f.newestGroup(all.of(ipcFamily).ID)
-	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.conditions == 0
+	r.sameID = f.newestGroup(all.Of(ipcFamily).ID)
+	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.Conditions == 0
 	r.facts = own.facts
 	return f.Rows.Err
 }
 
 // newestGroup is the newest version of a group; of one that has no runs it may be
 // nothing.
-func (f *GroupsDeriver) newestGroup(id rowstore.Identity) group {
-	if !f.known().MayHave(id) {
-		return group{}
+func (f *GroupsDeriver) newestGroup(id rowstore.Identity) Version {
+	if !f.Known().MayHave(id) {
+		return Version{}
 	}
 	seq, value, found := f.Rows.Newest(Postings, id[:])
 	if !found {
-		return group{}
+		return Version{}
 	}
-	g, err := decodeGroup(seq, value)
+	g, err := Decode(seq, value)
 	if err != nil {
 		f.Rows.Fail("%w", err)
 	}
 	return g
 }
 
-// group implements grouper.
-func (f *GroupsDeriver) group(e *Event, p Posting) {
+// Group implements grouper.
+func (f *GroupsDeriver) Group(e *Event, p Posting) {
 	r := f.current // nil unless the record is a run
-	var g group
+	var g Version
 	switch {
 	case r != nil && p.Family == outputFamily:
 		g = r.sameOutput
@@ -140,7 +140,7 @@ func (f *GroupsDeriver) group(e *Event, p Posting) {
 		g = f.newestGroup(p.ID)
 	}
 	f.runs.changes(p, &g, r != nil)
-	g.follow(e.Seq, isRecord)
+	g.follow(e.Seq, IsRecord)
 	if r != nil {
 		f.join(&g, p, r)
 	}
@@ -148,25 +148,25 @@ func (f *GroupsDeriver) group(e *Event, p Posting) {
 }
 
 // putGroup writes the version of a group that had runs before or has its first.
-func (f *GroupsDeriver) putGroup(p Posting, g *group) {
+func (f *GroupsDeriver) putGroup(p Posting, g *Version) {
 	f.value = g.append(f.value[:0])
-	if g.all.runs == 0 { // newestGroup does not look for it
+	if g.All.Runs == 0 { // newestGroup does not look for it
 		f.Rows.Write(Postings, p.ID[:], g.seq, f.value)
 		return
 	}
-	if g.all.first != g.seq {
+	if g.All.first != g.seq {
 		f.Rows.Put(Postings, p.ID[:], g.seq, f.value)
 		return
 	}
-	f.known().Add(p.ID)
+	f.Known().Add(p.ID)
 	f.Rows.Start(Postings, p.ID[:], g.seq, f.value)
 	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
 
 // join takes a new run into a version of one of its groups.
-func (f *GroupsDeriver) join(g *group, p Posting, r *run) {
-	g.flags |= isRun
-	g.output = r.output
+func (f *GroupsDeriver) join(g *Version, p Posting, r *run) {
+	g.flags |= IsRun
+	g.Output = r.output
 	same := f.joinOutput(g, p, r)
 	if same.all == 0 {
 		g.flags |= bringsOutput
@@ -174,7 +174,7 @@ func (f *GroupsDeriver) join(g *group, p Posting, r *run) {
 	switch p.Family {
 	case inputFamily:
 		f.countDrift(g, r)
-		g.facts = r.facts
+		g.Facts = r.facts
 		g.bring(r.showsFirst)
 	case promptFamily, modelFamily:
 		g.bring(r.showsFirst)
@@ -185,30 +185,30 @@ func (f *GroupsDeriver) join(g *group, p Posting, r *run) {
 			g.flags |= isMarked
 		}
 	}
-	parted := g.parted()
-	g.live.add(g.seq, r.output, same.live)
+	parted := g.Parted()
+	g.Live.add(g.seq, r.output, same.live)
 	if parted {
-		g.all.add(g.seq, r.output, same.all)
+		g.All.add(g.seq, r.output, same.all)
 	} else {
-		g.all = g.live
+		g.All = g.Live
 	}
 }
 
 // bring lists the version's run among the conditions of the group, if it is one.
-func (g *group) bring(condition bool) {
+func (g *Version) bring(condition bool) {
 	if condition {
-		g.flags |= bringsCondition
-		g.conditions++
+		g.flags |= BringsCondition
+		g.Conditions++
 	}
 }
 
 // countDrift counts a run by its cause against the live run before it in the group
 // of its input_hash, if there is one (4.5).
-func (f *GroupsDeriver) countDrift(g *group, r *run) {
-	if g.live.runs == 0 {
+func (f *GroupsDeriver) countDrift(g *Version, r *run) {
+	if g.Live.Runs == 0 {
 		return
 	}
-	before, after := decodeFacts(g.facts), decodeFacts(r.facts)
-	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.live.output), rowstore.AppendSeq(nil, r.output)
+	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
+	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.Output), rowstore.AppendSeq(nil, r.output)
 	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(drift.CauseOf(&before, &after))), 1)
 }

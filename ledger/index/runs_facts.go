@@ -40,9 +40,9 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// decodeFacts is a run that compares as the one that appendFacts encoded, for
+// DecodeFacts is a run that compares as the one that appendFacts encoded, for
 // input and output are left out. What it holds refers to encoded.
-func decodeFacts(encoded []byte) event.IPC {
+func DecodeFacts(encoded []byte) event.IPC {
 	var ipc event.IPC
 	for _, fact := range facts(&ipc) {
 		if len(encoded) == 0 {

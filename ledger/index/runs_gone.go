@@ -51,22 +51,22 @@ func (r *groupRuns) close() error {
 
 // version is the newest version of the group up to an event, that one included;
 // nothing if there is none.
-func (r *groupRuns) version(seq uint64) (group, error) {
+func (r *groupRuns) version(seq uint64) (Version, error) {
 	*r.touched++
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
-		return group{}, r.versions.Error()
+		return Version{}, r.versions.Error()
 	}
 	newest, err := r.versions.NewestUpTo(seq)
 	if err != nil {
-		return group{}, err
+		return Version{}, err
 	}
-	return decodeGroup(newest.Seq, newest.Value)
+	return Decode(newest.Seq, newest.Value)
 }
 
 // before is the last run of any state before an event, 0 for none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
-	return g.all.last, err
+	return g.All.Last, err
 }
 
 // after is the first run of any state after an event, 0 for none. What is no run
@@ -76,15 +76,15 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	if err != nil || !found {
 		return 0, err
 	}
-	if isRunVersion(next) {
+	if IsRunVersion(next) {
 		return next.Seq, nil
 	}
 	newest, err := r.version(math.MaxUint64)
-	if err != nil || newest.all.last <= seq {
+	if err != nil || newest.All.Last <= seq {
 		return 0, err
 	}
 	// It is behind low and at most at high, which is a run.
-	low, high := next.Seq, newest.all.last
+	low, high := next.Seq, newest.All.Last
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
 		if !found {
@@ -94,8 +94,8 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if g.all.last > seq {
-			high, found = g.all.last, true
+		if g.All.Last > seq {
+			high, found = g.All.Last, true
 		} else {
 			low = middle
 		}
@@ -153,7 +153,7 @@ func (r *groupRuns) neighbours(around goneRange) (before, after neighbour, err e
 		if err != nil {
 			return before, after, err
 		}
-		*side.to = neighbour{seq, g.output, true}
+		*side.to = neighbour{seq, g.Output, true}
 	}
 	return before, after, nil
 }

@@ -5,10 +5,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// known are the groups that have runs, and the conditions, and the rows of outputs if
+// Known are the groups that have runs, and the conditions, and the rows of outputs if
 // knowsOutputs. They are read from the index when they are first wanted: before anything
 // is folded. Most outputs and seeds are new.
-func (f *GroupsDeriver) known() *bloom.Filter {
+func (f *GroupsDeriver) Known() *bloom.Filter {
 	if f.runs.known == nil {
 		f.runs.known = bloom.New(bloom.Within(f.FilterBytes))
 		f.runs.knowsOutputs = true // until there is a group

@@ -126,14 +126,14 @@ func RunsDriftOf(ctx context.Context, v *View, seq uint64) (d Drift, found bool,
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.Identify([]byte(inputName), run.InputHash)
-	before, err := groupBelow(v, id, seq)
-	if err != nil || before.live.runs == 0 {
+	id := rowstore.Identify([]byte(InputHash), run.InputHash)
+	before, err := NewestBelow(v, id, seq)
+	if err != nil || before.Live.Runs == 0 {
 		return Drift{}, false, err
 	}
-	d.Against = before.live.last
-	before.facts = bytes.Clone(before.facts)
-	own, err := groupAt(v, id, seq, isRun)
+	d.Against = before.Live.Last
+	before.Facts = bytes.Clone(before.Facts)
+	own, err := VersionAt(v, id, seq, IsRun)
 	if err != nil {
 		return Drift{}, false, err
 	}
@@ -146,17 +146,17 @@ func RunsDriftOf(ctx context.Context, v *View, seq uint64) (d Drift, found bool,
 }
 
 // lastRun is a run that compares as the last live one of a group of an input_hash.
-func lastRun(g *group) event.IPC {
-	run := decodeFacts(g.facts)
-	run.OutputHash = rowstore.AppendSeq(nil, g.live.output)
+func lastRun(g *Version) event.IPC {
+	run := DecodeFacts(g.Facts)
+	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
 	return run
 }
 
-// isRunVersion reports whether a version of a group was made by a run.
-func isRunVersion(r rowstore.Version) bool { return versionBrings(r, isRun) }
+// IsRunVersion reports whether a version of a group was made by a run.
+func IsRunVersion(r rowstore.Version) bool { return Brings(r, IsRun) }
 
-// versionBrings reports whether a version of a group has a flag.
-func versionBrings(r rowstore.Version, flag byte) bool {
+// Brings reports whether a version of a group has a flag.
+func Brings(r rowstore.Version, flag byte) bool {
 	return len(r.Value) > 0 && r.Value[0]&flag != 0
 }
 
@@ -188,7 +188,7 @@ func RunsList(ctx context.Context, v *View, q RunQuery, p Page) (rows []Run, nex
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = row.Seq
-		if err == nil && isRunVersion(row) {
+		if err == nil && IsRunVersion(row) {
 			rows, err = members.appendRun(ctx, rows, row.Seq)
 		}
 		if err != nil {
@@ -208,8 +208,8 @@ type members struct {
 
 func membersOf(v *View, q *RunQuery) (members, error) {
 	id := q.id()
-	g, err := GroupAtSize(v, id)
-	return members{v, id, q.Any, g.parted()}, err
+	g, err := Newest(v, id)
+	return members{v, id, q.Any, g.Parted()}, err
 }
 
 // appendRun appends the run at seq if it is live, or in any case.
@@ -257,7 +257,7 @@ func RunsTimeline(ctx context.Context, v *View, q RunQuery, p Page) (rows []Step
 			}
 			return rows, next, nil
 		}
-		if !isRunVersion(row) {
+		if !IsRunVersion(row) {
 			continue
 		}
 		runs, err := members.appendRun(ctx, nil, row.Seq)

@@ -20,10 +20,10 @@ func (f *GroupsDeriver) restateRun(ctx context.Context, e, target *event.Event, 
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
-	same := f.newestGroup(rowstore.Identify([]byte(outputName), ipc.OutputHash))
-	r := restated{seq: e.Seq, run: target.Seq, output: same.all.first, comes: to == live}
-	f.others.collectIPC(&f.othersKnown, target, &ipc)
-	for p := range f.others.grouped() {
+	same := f.newestGroup(rowstore.Identify([]byte(OutputHash), ipc.OutputHash))
+	r := restated{seq: e.Seq, run: target.Seq, output: same.All.first, comes: to == live}
+	f.others.CollectIPC(&f.othersKnown, target, &ipc)
+	for p := range f.others.Grouped() {
 		if err := f.restateGroup(ctx, p, r); err != nil {
 			return err
 		}
@@ -49,10 +49,10 @@ func (f *GroupsDeriver) restateGroup(ctx context.Context, p Posting, r restated)
 		return err
 	}
 	same := f.restateOutput(&g, p, r)
-	last := g.live.last
+	last := g.Live.Last
 	if r.comes {
-		g.live.insert(r.run, r.output, before, after, same)
-	} else if err := g.live.remove(r.output, before, after, same, func() (uint64, error) {
+		g.Live.insert(r.run, r.output, before, after, same)
+	} else if err := g.Live.remove(r.output, before, after, same, func() (uint64, error) {
 		if p.Family == outputFamily {
 			return 0, nil
 		}
@@ -60,8 +60,8 @@ func (f *GroupsDeriver) restateGroup(ctx context.Context, p Posting, r restated)
 	}); err != nil {
 		return err
 	}
-	if p.Family == inputFamily && g.live.last != last {
-		if g.facts, err = f.factsOf(ctx, &g.live); err != nil {
+	if p.Family == inputFamily && g.Live.Last != last {
+		if g.Facts, err = f.factsOf(ctx, &g.Live); err != nil {
 			return err
 		}
 	}
@@ -88,10 +88,10 @@ func (f *GroupsDeriver) liveNeighbours(id rowstore.Identity, r restated) (before
 }
 
 // restateOutput counts the run's output anew, and says how many live runs had it.
-func (f *GroupsDeriver) restateOutput(g *group, p Posting, r restated) (live uint64) {
+func (f *GroupsDeriver) restateOutput(g *Version, p Posting, r restated) (live uint64) {
 	if p.Family == outputFamily {
 		g.flags |= isMarked
-		return g.live.runs
+		return g.Live.Runs
 	}
 	row := outputRowOf(p.ID, r.output)
 	same, found := f.countOutput(row)
@@ -109,11 +109,11 @@ func (f *GroupsDeriver) restateOutput(g *group, p Posting, r restated) (live uin
 }
 
 // factsOf are the facts of the last of some runs; none if there are no runs.
-func (f *GroupsDeriver) factsOf(ctx context.Context, t *tally) ([]byte, error) {
-	if t.runs == 0 {
+func (f *GroupsDeriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
+	if t.Runs == 0 {
 		return nil, nil
 	}
-	e, err := f.ReadEvent(ctx, t.last)
+	e, err := f.ReadEvent(ctx, t.Last)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func differ(a, b neighbour) uint64 {
 }
 
 // insert puts a run between two others. same is how many have its output.
-func (t *tally) insert(seq, output uint64, before, after neighbour, same uint64) {
+func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64) {
 	own := neighbour{seq, output, true}
 	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
 	t.join(same)
@@ -145,12 +145,12 @@ func (t *tally) insert(seq, output uint64, before, after neighbour, same uint64)
 		t.first = seq
 	}
 	if !after.found {
-		t.last, t.output = seq, output
+		t.Last, t.Output = seq, output
 	}
 }
 
 // remove takes a run out from between two others. same and others are as in leave.
-func (t *tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
+func (t *Tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
 	own := neighbour{0, output, true}
 	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)
 	if err := t.leave(same, others); err != nil {
@@ -158,11 +158,11 @@ func (t *tally) remove(output uint64, before, after neighbour, same uint64, othe
 	}
 	switch {
 	case !before.found && !after.found:
-		*t = tally{}
+		*t = Tally{}
 	case !before.found:
 		t.first = after.seq
 	case !after.found:
-		t.last, t.output = before.seq, before.output
+		t.Last, t.Output = before.seq, before.output
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ const stateName = "state"
 
 // stateOf is the state of an IPC record or a run-DAG as the fold has it so far:
 // live until an event says otherwise (2.8).
-func (f *recordsDeriver) stateOf(seq uint64) string {
+func (f *RecordsDeriver) stateOf(seq uint64) string {
 	var row [8]byte
 	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found)
@@ -56,7 +56,7 @@ func stateText(value []byte, found bool) string {
 
 // stateChanged folds a change of state. What names no record that has a state,
 // or a state that this build does not know, changes nothing.
-func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error {
+func (f *RecordsDeriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
 	to := counters.Label(change.State, record.States[:])
 	target, err := f.target(ctx, e.Seq, change.RecordSeq)
@@ -66,14 +66,14 @@ func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error
 	from := f.stateOf(target.Seq)
 	if from != to {
 		for _, r := range f.restaters {
-			if err := r.restate(ctx, restatement{e, target, from, to}); err != nil {
+			if err := r.Restate(ctx, Restatement{e, target, from, to}); err != nil {
 				return err
 			}
 		}
 		row := rowstore.AppendSeq(nil, target.Seq)
 		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
 		id := rowstore.Identify([]byte(stateName), []byte(to))
-		f.Rows.Write(Postings, id[:], target.Seq, []byte{isRecord})
+		f.Rows.Write(Postings, id[:], target.Seq, []byte{IsRecord})
 	}
 	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
 	return nil
@@ -81,7 +81,7 @@ func (f *recordsDeriver) stateChanged(ctx context.Context, e *event.Event) error
 
 // target is the record that a change of state names; nil if there is none before
 // event seq, or one that has no state.
-func (f *recordsDeriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
+func (f *RecordsDeriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
 	if named >= seq {
 		return nil, nil
 	}

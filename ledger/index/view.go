@@ -131,3 +131,12 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 	}
 	return &e, nil
 }
+
+// TextOf is a text of its own; nil for nil.
+func TextOf(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	s := string(text)
+	return &s
+}

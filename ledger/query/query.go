@@ -2,16 +2,22 @@
 // an index keeps rows for.
 package query
 
-import "colophon/ledger/index"
+import (
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/index/producers"
+	"colophon/ledger/index/rundags"
+)
 
 // Families are all families of questions, each behind those that it builds on.
 func Families() []index.Family {
 	return []index.Family{
 		index.RecordsFamily(),
-		index.ProducersFamily(),
-		index.PathsFamily(),
-		index.CitationsFamily(),
-		index.RundagsFamily(),
+		producers.Family(),
+		paths.Family(),
+		citations.Family(),
+		rundags.Family(),
 		index.GroupsFamily(),
 		index.EffectsFamily(),
 	}

@@ -10,6 +10,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/ledger/index"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
 
@@ -414,8 +415,8 @@ func (a *Asker) paths() {
 	for i, project := range a.values.of(findable("project")) {
 		path := "/paths/" + url.PathEscape(project)
 		a.ask(path, rowsOnly)
-		for _, category := range index.Categories {
-			if i < a.few || category == index.Modified {
+		for _, category := range paths.Categories {
+			if i < a.few || category == paths.Modified {
 				a.ask(path, rowsOnly, "status", string(category))
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/drift"
-	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 )
 
 // citedEvent is what events about citations and sources say, as encoding/json reads it.
@@ -49,10 +49,10 @@ func (j *journal) citedEvents(size uint64) []citedEvent {
 }
 
 // set is the event as the index shows it, with the citations that are wanted.
-func (e *citedEvent) set(wanted func(index.Citation) bool) index.CitationSet {
-	s := index.CitationSet{Seq: e.seq, Time: e.Time, RunID: e.Record.RunID, Subject: e.Record.Subject}
+func (e *citedEvent) set(wanted func(citations.Citation) bool) citations.Set {
+	s := citations.Set{Seq: e.seq, Time: e.Time, RunID: e.Record.RunID, Subject: e.Record.Subject}
 	for _, c := range e.Record.Citations {
-		one := index.Citation{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Section: c.Section, Weight: string(c.Weight)}
+		one := citations.Citation{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Section: c.Section, Weight: string(c.Weight)}
 		if wanted(one) {
 			s.Citations = append(s.Citations, one)
 		}
@@ -60,11 +60,11 @@ func (e *citedEvent) set(wanted func(index.Citation) bool) index.CitationSet {
 	return s
 }
 
-func anyCitation(index.Citation) bool { return true }
+func anyCitation(citations.Citation) bool { return true }
 
 // naiveSets are the sets that have a wanted citation, newest first.
-func naiveSets(events []citedEvent, wanted func(index.Citation) bool) []index.CitationSet {
-	var sets []index.CitationSet
+func naiveSets(events []citedEvent, wanted func(citations.Citation) bool) []citations.Set {
+	var sets []citations.Set
 	for _, e := range slices.Backward(events) {
 		if s := e.set(wanted); len(s.Citations) > 0 {
 			sets = append(sets, s)
@@ -73,13 +73,13 @@ func naiveSets(events []citedEvent, wanted func(index.Citation) bool) []index.Ci
 	return sets
 }
 
-func naiveDrifts(events []citedEvent, subject string) []index.CitationDrift {
-	var list []index.CitationDrift
-	before := index.CitationSet{}
+func naiveDrifts(events []citedEvent, subject string) []citations.Drift {
+	var list []citations.Drift
+	before := citations.Set{}
 	for _, e := range events {
 		if e.Kind == "citation_set" && e.Record.Subject == subject {
 			s := e.set(anyCitation)
-			list = append(list, index.CitationDrift{Seq: s.Seq, Time: s.Time, RunID: s.RunID, Against: before.Seq,
+			list = append(list, citations.Drift{Seq: s.Seq, Time: s.Time, RunID: s.RunID, Against: before.Seq,
 				ChunkChange: drift.CompareChunks(chunkHashes(&before), chunkHashes(&s))})
 			before = s
 		}
@@ -88,41 +88,41 @@ func naiveDrifts(events []citedEvent, subject string) []index.CitationDrift {
 }
 
 // naiveConflicts are in the order in which they came to be.
-func naiveConflicts(events []citedEvent) []index.Conflict {
+func naiveConflicts(events []citedEvent) []citations.Conflict {
 	var order []string
-	sources := make(map[string][]index.ChunkSource)
+	sources := make(map[string][]citations.ChunkSource)
 	for _, e := range events {
 		for _, c := range e.Record.Citations {
-			has := func(s index.ChunkSource) bool { return s.ID == c.SourceID }
+			has := func(s citations.ChunkSource) bool { return s.ID == c.SourceID }
 			if slices.ContainsFunc(sources[c.ChunkHash], has) {
 				continue
 			}
-			sources[c.ChunkHash] = append(sources[c.ChunkHash], index.ChunkSource{ID: c.SourceID, Seq: e.seq})
+			sources[c.ChunkHash] = append(sources[c.ChunkHash], citations.ChunkSource{ID: c.SourceID, Seq: e.seq})
 			if len(sources[c.ChunkHash]) == 2 {
 				order = append(order, c.ChunkHash)
 			}
 		}
 	}
-	var list []index.Conflict
+	var list []citations.Conflict
 	for _, chunk := range order {
 		all := sources[chunk]
-		list = append(list, index.Conflict{Seq: all[1].Seq, ChunkHash: chunk, Sources: all[:min(len(all), 16)], Count: uint64(len(all))})
+		list = append(list, citations.Conflict{Seq: all[1].Seq, ChunkHash: chunk, Sources: all[:min(len(all), 16)], Count: uint64(len(all))})
 	}
 	return list
 }
 
 // naiveSources are the sources by their first registration.
-func naiveSources(events []citedEvent) []index.SourceDetail {
-	var list []index.SourceDetail
+func naiveSources(events []citedEvent) []citations.SourceDetail {
+	var list []citations.SourceDetail
 	for _, e := range events {
 		if e.Kind != "source_registered" && e.Kind != "source_revoked" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(s index.SourceDetail) bool { return s.ID == e.Record.SourceID })
+		i := slices.IndexFunc(list, func(s citations.SourceDetail) bool { return s.ID == e.Record.SourceID })
 		if i < 0 && e.Kind == "source_revoked" {
 			continue
 		}
-		s := index.SourceDetail{Source: index.Source{ID: e.Record.SourceID, Seq: e.seq, Registered: e.Kind == "source_registered"},
+		s := citations.SourceDetail{Source: citations.Source{ID: e.Record.SourceID, Seq: e.seq, Registered: e.Kind == "source_registered"},
 			Time: e.Time, Title: e.Record.Title, Reason: e.Record.Reason}
 		if hashes := e.Record.ChunkHashes; hashes != nil {
 			s.Listed, s.Chunks, s.ChunkHashes = true, uint64(len(*hashes)), append(s.ChunkHashes, *hashes...)
@@ -140,7 +140,7 @@ func naiveUnregistered(events []citedEvent, seq uint64) []string {
 	known := naiveSources(events[:seq])
 	var list []string
 	for _, c := range events[seq].Record.Citations {
-		registered := slices.ContainsFunc(known, func(s index.SourceDetail) bool { return s.ID == c.SourceID && s.Registered })
+		registered := slices.ContainsFunc(known, func(s citations.SourceDetail) bool { return s.ID == c.SourceID && s.Registered })
 		if len(known) > 0 && !registered && !slices.Contains(list, c.SourceID) {
 			list = append(list, c.SourceID)
 		}
@@ -155,12 +155,12 @@ type naivePair struct{ source, chunk string }
 type naiveStaleness struct {
 	events []citedEvent
 	from   map[naivePair]uint64 // the sets before are superseded already
-	stale  map[string][]index.StaleCitation
+	stale  map[string][]citations.StaleCitation
 	count  uint64 // of supersessions
 }
 
 func naiveStale(events []citedEvent) *naiveStaleness {
-	n := &naiveStaleness{events: events, from: make(map[naivePair]uint64), stale: make(map[string][]index.StaleCitation)}
+	n := &naiveStaleness{events: events, from: make(map[naivePair]uint64), stale: make(map[string][]citations.StaleCitation)}
 	for i, e := range events {
 		switch e.Kind {
 		case "citation_set":
@@ -234,14 +234,14 @@ func (n *naiveStaleness) set(i int) {
 
 // supersede makes the sets stale that cite a pair below an event and are not yet.
 func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
-	var found []index.StaleCitation
+	var found []citations.StaleCitation
 	for _, e := range slices.Backward(n.events[:below]) {
 		cites := false
 		for _, c := range e.Record.Citations {
 			cites = cites || p == naivePair{c.SourceID, c.ChunkHash}
 		}
 		if cites && e.seq >= n.from[p] {
-			found = append(found, index.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, ChunkHash: p.chunk, SupersededBy: by, How: how})
+			found = append(found, citations.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, ChunkHash: p.chunk, SupersededBy: by, How: how})
 		}
 	}
 	if len(found) > 0 {
@@ -253,8 +253,8 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 
 // inOrder sorts stale citations as they are listed, but for the chunks of one event,
 // which are in an order of their own.
-func inOrder(list []index.StaleCitation) []index.StaleCitation {
-	slices.SortFunc(list, func(a, b index.StaleCitation) int {
+func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
+	slices.SortFunc(list, func(a, b citations.StaleCitation) int {
 		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))
 	})
 	return list
@@ -311,7 +311,7 @@ func registering(source, list string) string {
 }
 
 // chunkHashes are the chunks that a set cites.
-func chunkHashes(s *index.CitationSet) []string {
+func chunkHashes(s *citations.Set) []string {
 	hashes := make([]string, len(s.Citations))
 	for i, c := range s.Citations {
 		hashes[i] = c.ChunkHash

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
@@ -49,51 +50,53 @@ func TestCitationsEqualModel(t *testing.T) {
 
 func requireCitations(t *rapid.T, v *index.View, events []citedEvent, limit int) {
 	for _, chunk := range someChunks {
-		require.Equal(t, naiveSets(events, func(c index.Citation) bool { return c.ChunkHash == chunk }),
-			pages(t, limit, func(p index.Page) ([]index.CitationSet, []byte, error) {
-				return index.CitationsOfChunk(background, v, chunk, p)
+		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.ChunkHash == chunk }),
+			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
+				return citations.OfChunk(background, v, chunk, p)
 			}))
 	}
 	for _, subject := range someSubjects {
 		require.Equal(t, naiveDrifts(events, subject),
-			pages(t, limit, func(p index.Page) ([]index.CitationDrift, []byte, error) {
-				return index.CitationDrifts(background, v, subject, p)
+			pages(t, limit, func(p index.Page) ([]citations.Drift, []byte, error) {
+				return citations.Drifts(background, v, subject, p)
 			}))
 	}
 	conflicts := naiveConflicts(events)
-	slices.SortStableFunc(conflicts, func(a, b index.Conflict) int { return int(b.Seq) - int(a.Seq) })
-	require.Equal(t, conflicts, pages(t, limit, func(p index.Page) ([]index.Conflict, []byte, error) { return index.Conflicts(v, p) }))
+	slices.SortStableFunc(conflicts, func(a, b citations.Conflict) int { return int(b.Seq) - int(a.Seq) })
+	require.Equal(t, conflicts, pages(t, limit, func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.Conflicts(v, p) }))
 	listed := naiveSources(events)
 	stale := naiveStale(events)
 	for _, source := range someSources {
-		require.Equal(t, naiveSets(events, func(c index.Citation) bool { return c.SourceID == source }),
-			pages(t, limit, func(p index.Page) ([]index.CitationSet, []byte, error) {
-				return index.CitationsOfSource(background, v, source, p)
+		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.SourceID == source }),
+			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
+				return citations.OfSource(background, v, source, p)
 			}))
-		i := slices.IndexFunc(listed, func(s index.SourceDetail) bool { return s.ID == source })
-		detail, err := index.ReadSource(background, v, source)
+		i := slices.IndexFunc(listed, func(s citations.SourceDetail) bool { return s.ID == source })
+		detail, err := citations.ReadSource(background, v, source)
 		if i < 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 		} else {
 			require.NoError(t, err)
 			require.Equal(t, listed[i], detail)
 		}
-		requireStale(t, stale.stale[source], pages(t, limit, func(p index.Page) ([]index.StaleCitation, []byte, error) {
-			return index.StaleList(background, v, source, p)
+		requireStale(t, stale.stale[source], pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+			return citations.Stale(background, v, source, p)
 		}))
 	}
 	for i := range listed {
 		listed[i].ChunkHashes = nil
 	}
 	slices.Reverse(listed)
-	require.Equal(t, listed, pages(t, limit, func(p index.Page) ([]index.SourceDetail, []byte, error) { return index.Sources(background, v, p) }))
+	require.Equal(t, listed, pages(t, limit, func(p index.Page) ([]citations.SourceDetail, []byte, error) {
+		return citations.Sources(background, v, p)
+	}))
 	requireDerived(t, v, events)
 }
 
 // requireStale compares lists whose order is free among the chunks that one event
 // superseded.
-func requireStale(t *rapid.T, want, got []index.StaleCitation) {
-	require.True(t, slices.IsSortedFunc(got, func(a, b index.StaleCitation) int {
+func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
+	require.True(t, slices.IsSortedFunc(got, func(a, b citations.StaleCitation) int {
 		switch {
 		case a.SupersededBy != b.SupersededBy:
 			return int(b.SupersededBy) - int(a.SupersededBy)
@@ -109,23 +112,23 @@ func requireStale(t *rapid.T, want, got []index.StaleCitation) {
 func requireDerived(t *rapid.T, v *index.View, events []citedEvent) {
 	for i, e := range events {
 		seq := uint64(i)
-		conflicts, err := index.ConflictsOf(background, v, seq)
+		conflicts, err := citations.ConflictsOf(background, v, seq)
 		if e.Kind != "citation_set" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
 		}
 		require.NoError(t, err)
-		var want []index.Conflict
+		var want []citations.Conflict
 		for _, c := range e.Record.Citations {
 			for _, all := range naiveConflicts(events[:i+1]) {
-				named := func(w index.Conflict) bool { return w.ChunkHash == c.ChunkHash }
+				named := func(w citations.Conflict) bool { return w.ChunkHash == c.ChunkHash }
 				if named(all) && !slices.ContainsFunc(want, named) {
 					want = append(want, all)
 				}
 			}
 		}
 		require.Equal(t, want, conflicts)
-		unregistered, err := index.UnregisteredSources(background, v, seq)
+		unregistered, err := citations.UnregisteredSources(background, v, seq)
 		require.NoError(t, err)
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
 		flag := rowstore.Identify([]byte("flag"), []byte("unregistered_source"))
@@ -157,24 +160,24 @@ func TestRecitedChunksAreStale(t *testing.T) {
 		citing("y"), // 7: no source, no place
 	)
 	v := viewed(t, f, 8)
-	stale := func(v *index.View) []index.StaleCitation {
-		return pages(t, 2, func(p index.Page) ([]index.StaleCitation, []byte, error) {
-			return index.StaleList(t.Context(), v, "s", p)
+	stale := func(v *index.View) []citations.StaleCitation {
+		return pages(t, 2, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+			return citations.Stale(t.Context(), v, "s", p)
 		})
 	}
 	run := "r"
-	row := func(seq uint64, subject, chunk string, by uint64) index.StaleCitation {
-		return index.StaleCitation{Seq: seq, RunID: &run, Subject: subject, ChunkHash: chunk, SupersededBy: by, How: "recited"}
+	row := func(seq uint64, subject, chunk string, by uint64) citations.StaleCitation {
+		return citations.StaleCitation{Seq: seq, RunID: &run, Subject: subject, ChunkHash: chunk, SupersededBy: by, How: "recited"}
 	}
-	require.Equal(t, inOrder([]index.StaleCitation{
+	require.Equal(t, inOrder([]citations.StaleCitation{
 		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
 	}), inOrder(stale(v)))
-	require.Equal(t, []index.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
+	require.Equal(t, []citations.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
 	require.Empty(t, stale(viewed(t, f, 4)))
 	require.Empty(t, stale(viewed(t, f, 0)))
 	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
-		_, _, err := index.StaleList(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
+		_, _, err := citations.Stale(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 }
@@ -194,12 +197,12 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 		citing("y", cites("s", one, noSection)), // 7: fresh
 	)
 	run := "r"
-	require.Equal(t, []index.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", ChunkHash: one, SupersededBy: 3, How: "registered"}},
-		pages(t, 1, func(p index.Page) ([]index.StaleCitation, []byte, error) {
-			return index.StaleList(t.Context(), viewed(t, f, 8), "s", p)
+	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", ChunkHash: one, SupersededBy: 3, How: "registered"}},
+		pages(t, 1, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+			return citations.Stale(t.Context(), viewed(t, f, 8), "s", p)
 		}))
 	unregistered := func(seq uint64) []string {
-		ids, err := index.UnregisteredSources(t.Context(), viewed(t, f, 8), seq)
+		ids, err := citations.UnregisteredSources(t.Context(), viewed(t, f, 8), seq)
 		require.NoError(t, err)
 		return ids
 	}
@@ -225,7 +228,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	stale := func(f *index.Follower) int {
 		v, err := f.Latest()
 		require.NoError(t, err)
-		rows, _, err := index.StaleList(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
+		rows, _, err := citations.Stale(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
 		require.NoError(t, err)
 		require.NoError(t, v.Close())
 		return len(rows)
@@ -285,23 +288,23 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 		require.LessOrEqual(t, v.Touched()-before, 20*rows, name)
 	}
 	touched("stale", func(p index.Page) (int, error) {
-		r, _, err := index.StaleList(t.Context(), v, "s", p)
+		r, _, err := citations.Stale(t.Context(), v, "s", p)
 		return len(r), err
 	})
 	touched("chunk", func(p index.Page) (int, error) {
-		r, _, err := index.CitationsOfChunk(t.Context(), v, chunkOf("all"), p)
+		r, _, err := citations.OfChunk(t.Context(), v, chunkOf("all"), p)
 		return len(r), err
 	})
 	touched("source", func(p index.Page) (int, error) {
-		r, _, err := index.CitationsOfSource(t.Context(), v, "s", p)
+		r, _, err := citations.OfSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
 	touched("drift", func(p index.Page) (int, error) {
-		r, _, err := index.CitationDrifts(t.Context(), v, "x", p)
+		r, _, err := citations.Drifts(t.Context(), v, "x", p)
 		return len(r), err
 	})
 	before := v.Touched()
-	conflicts, _, err := index.Conflicts(v, index.Page{Limit: limit})
+	conflicts, _, err := citations.Conflicts(v, index.Page{Limit: limit})
 	require.NoError(t, err)
 	require.Len(t, conflicts, 1)
 	require.Equal(t, uint64(300), conflicts[0].Count)
@@ -313,13 +316,13 @@ func TestCitationPositionsAreChecked(t *testing.T) {
 	f, _ := folded(t, citing("x"), registering("s", ""), citing("x"))
 	v := viewed(t, f, 3)
 	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
-		_, _, err := index.CitationDrifts(t.Context(), v, "x", index.Page{Limit: 1, After: position})
+		_, _, err := citations.Drifts(t.Context(), v, "x", index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)
-		_, _, err = index.Conflicts(v, index.Page{Limit: 1, After: position})
+		_, _, err = citations.Conflicts(v, index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
-	_, err := index.CitationsGet(t.Context(), v, 2)
+	_, err := citations.Get(t.Context(), v, 2)
 	require.ErrorIs(t, err, storage.ErrNotFound, "it is a registration")
-	_, err = index.CitationsGet(t.Context(), v, 3)
+	_, err = citations.Get(t.Context(), v, 3)
 	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
 }

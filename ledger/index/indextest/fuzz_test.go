@@ -11,6 +11,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
 
@@ -33,7 +34,7 @@ func knownLabels() map[string]bool {
 	for _, c := range drift.Causes {
 		known[string(c)] = true
 	}
-	for _, c := range index.Categories {
+	for _, c := range paths.Categories {
 		known[string(c)] = true
 	}
 	for _, name := range slices.Concat(counters.Fields[:], []string{"none", "retrieval", "context", "answer", "STRICT", "HYBRID", "UNGROUNDED"}) {

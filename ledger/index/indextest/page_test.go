@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -28,11 +29,11 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 			return len(rows), next, err
 		},
 		"by source": func(v *index.View, p index.Page) (int, []byte, error) {
-			rows, next, err := index.CitationsOfSource(t.Context(), v, "s", p)
+			rows, next, err := citations.OfSource(t.Context(), v, "s", p)
 			return len(rows), next, err
 		},
 		"drift": func(v *index.View, p index.Page) (int, []byte, error) {
-			rows, next, err := index.CitationDrifts(t.Context(), v, "x", p)
+			rows, next, err := citations.Drifts(t.Context(), v, "x", p)
 			return len(rows), next, err
 		},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
 
@@ -72,47 +73,47 @@ func TestPathsEqualModel(t *testing.T) {
 
 func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 	ctx := context.Background()
-	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p index.Page) ([]index.Project, []byte, error) { return index.PathsProjects(v, p) }))
+	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p index.Page) ([]paths.Project, []byte, error) { return paths.Projects(v, p) }))
 	for _, p := range all {
 		filter := drawFilter(t, p)
 		require.Equal(t, p.current(filter),
-			pages(t, limit, func(page index.Page) ([]index.PathRow, []byte, error) {
-				return index.PathsList(ctx, v, p.name, filter, page)
+			pages(t, limit, func(page index.Page) ([]paths.Row, []byte, error) {
+				return paths.List(ctx, v, p.name, filter, page)
 			}))
 		require.Equal(t, p.buildList(),
-			pages(t, limit, func(page index.Page) ([]index.Build, []byte, error) { return index.PathsBuilds(ctx, v, p.name, page) }))
+			pages(t, limit, func(page index.Page) ([]paths.Build, []byte, error) { return paths.Builds(ctx, v, p.name, page) }))
 		require.Equal(t, p.collisions(),
-			pages(t, limit, func(page index.Page) ([]index.Collision, []byte, error) {
-				return index.PathsCollisions(ctx, v, p.name, page)
+			pages(t, limit, func(page index.Page) ([]paths.Collision, []byte, error) {
+				return paths.Collisions(ctx, v, p.name, page)
 			}))
 		for _, build := range p.builds {
 			require.Equal(t, p.gone(build),
-				pages(t, limit, func(page index.Page) ([]index.PathRow, []byte, error) {
-					return index.PathsGone(ctx, v, p.name, build, page)
+				pages(t, limit, func(page index.Page) ([]paths.Row, []byte, error) {
+					return paths.Gone(ctx, v, p.name, build, page)
 				}))
 		}
 		for _, path := range p.paths {
 			require.Equal(t, path.versions,
-				pages(t, limit, func(page index.Page) ([]index.PathVersion, []byte, error) {
-					return index.PathsHistory(ctx, v, p.name, path.id, page)
+				pages(t, limit, func(page index.Page) ([]paths.Version, []byte, error) {
+					return paths.History(ctx, v, p.name, path.id, page)
 				}))
-			now, found, err := index.PathsGet(v, p.name, path.id)
+			now, found, err := paths.Get(v, p.name, path.id)
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, path.current().Path, now)
 			for _, version := range path.versions {
 				if version.Kind == record.PathFingerprint {
-					change, err := index.PathsChangeOf(ctx, v, version.Event)
+					change, err := paths.ChangeOf(ctx, v, version.Event)
 					require.NoError(t, err)
-					require.Equal(t, version.PathChange, change)
+					require.Equal(t, version.Change, change)
 				}
 			}
 		}
 	}
 }
 
-func drawFilter(t *rapid.T, p *naiveProject) index.PathFilter {
-	f := index.PathFilter{Category: rapid.SampledFrom(append(index.Categories[:], "", "")).Draw(t, "status")}
+func drawFilter(t *rapid.T, p *naiveProject) paths.Filter {
+	f := paths.Filter{Category: rapid.SampledFrom(append(paths.Categories[:], "", "")).Draw(t, "status")}
 	if rapid.Bool().Draw(t, "filters validated") {
 		validated := rapid.Bool().Draw(t, "is validated")
 		f.Validated = &validated
@@ -124,7 +125,7 @@ func drawFilter(t *rapid.T, p *naiveProject) index.PathFilter {
 }
 
 func comparePathCounts(t *rapid.T, f *index.Follower, all []*naiveProject) {
-	want := make(map[index.Category]uint64)
+	want := make(map[paths.Category]uint64)
 	collisions := uint64(0)
 	for _, p := range all {
 		collisions += uint64(len(p.collisions()))
@@ -137,7 +138,7 @@ func comparePathCounts(t *rapid.T, f *index.Follower, all []*naiveProject) {
 		}
 	}
 	counted := countsOf(f)
-	for _, category := range index.Categories {
+	for _, category := range paths.Categories {
 		require.Equal(t, want[category], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))], category)
 	}
 	require.Equal(t, collisions, counted[counters.SeriesOf(counters.CollisionsTotal)])
@@ -173,8 +174,8 @@ func TestRealPathsByBuild(t *testing.T) {
 	require.NoError(t, lines.Err())
 	f, log := folded(t, bodies...)
 	var got []build
-	for _, b := range pages(t, 3, func(p index.Page) ([]index.Build, []byte, error) {
-		return index.PathsBuilds(t.Context(), viewed(t, f, log.head.Size), "NaNoWriMo2025", p)
+	for _, b := range pages(t, 3, func(p index.Page) ([]paths.Build, []byte, error) {
+		return paths.Builds(t.Context(), viewed(t, f, log.head.Size), "NaNoWriMo2025", p)
 	}) {
 		got = append(got, build{b.Name, b.New, b.Modified, b.Unchanged})
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
 
@@ -25,10 +25,10 @@ type naiveProject struct {
 type naivePath struct {
 	joined   string
 	id       string
-	versions []index.PathVersion
+	versions []paths.Version
 }
 
-func (p *naivePath) now() index.PathVersion { return p.versions[len(p.versions)-1] }
+func (p *naivePath) now() paths.Version { return p.versions[len(p.versions)-1] }
 
 // naiveEvent is what events about paths say.
 type naiveEvent struct {
@@ -96,7 +96,7 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 		p.builds = append(p.builds, *b)
 	}
 	joined := strings.Join(e.Record.Route, " → ")
-	v := index.PathVersion{Event: seq, Kind: e.Kind}
+	v := paths.Version{Event: seq, Kind: e.Kind}
 	v.Seq, v.Time, v.Build, v.Route = seq, e.Time, e.Record.Build, e.Record.Route
 	v.ContentFingerprint, v.RawContentFingerprint = orEmpty(e.Record.Hashes.Content), orEmpty(e.Record.Hashes.Raw)
 	var path *naivePath
@@ -115,12 +115,12 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 			}
 		}
 		p.paths = append(p.paths, path)
-		v.Category = index.New
+		v.Category = paths.New
 	case path.now().ContentFingerprint != v.ContentFingerprint:
-		v.Category = index.Modified
+		v.Category = paths.Modified
 	default:
 		before := path.now()
-		v.Category, v.Validated = index.Unchanged, before.Validated
+		v.Category, v.Validated = paths.Unchanged, before.Validated
 		v.LinksChanged = v.ContentFingerprint != "" && v.RawContentFingerprint != "" && before.RawContentFingerprint != "" &&
 			v.RawContentFingerprint != before.RawContentFingerprint
 	}
@@ -133,7 +133,7 @@ func (p *naiveProject) validate(seq uint64, e *naiveEvent) {
 	if path == nil || path.now().ContentFingerprint != orEmpty(e.Record.Content) {
 		return
 	}
-	v := index.PathVersion{PathRow: index.PathRow{Path: path.now().Path, Time: e.Time}, Event: seq, Kind: e.Kind, Reason: e.Record.Reason}
+	v := paths.Version{Row: paths.Row{Path: path.now().Path, Time: e.Time}, Event: seq, Kind: e.Kind, Reason: e.Record.Reason}
 	v.Validated = e.Record.Validated
 	path.versions = append(path.versions, v)
 }
@@ -146,19 +146,19 @@ func orEmpty(text *string) string {
 }
 
 // current is a path as its latest record says, and its validations make it.
-func (p *naivePath) current() index.PathRow {
-	var row index.PathRow
+func (p *naivePath) current() paths.Row {
+	var row paths.Row
 	for _, v := range p.versions {
 		if v.Kind == record.PathFingerprint {
-			row = v.PathRow
+			row = v.Row
 		}
 	}
 	row.Validated = p.now().Validated
 	return row
 }
 
-func (p *naiveProject) current(f index.PathFilter) []index.PathRow {
-	var rows []index.PathRow
+func (p *naiveProject) current(f paths.Filter) []paths.Row {
+	var rows []paths.Row
 	for _, path := range slices.Backward(p.paths) {
 		row := path.current()
 		if (f.Category == "" || f.Category == row.Category) && (f.Validated == nil || *f.Validated == row.Validated) &&
@@ -170,12 +170,12 @@ func (p *naiveProject) current(f index.PathFilter) []index.PathRow {
 }
 
 // in lists the first record of each path in a build.
-func (p *naiveProject) in(build string) []index.PathRow {
-	var rows []index.PathRow
+func (p *naiveProject) in(build string) []paths.Row {
+	var rows []paths.Row
 	for _, path := range p.paths {
 		for _, v := range path.versions {
 			if v.Build != nil && *v.Build == build {
-				rows = append(rows, v.PathRow)
+				rows = append(rows, v.Row)
 				break
 			}
 		}
@@ -183,26 +183,26 @@ func (p *naiveProject) in(build string) []index.PathRow {
 	return rows
 }
 
-func (p *naiveProject) gone(build string) []index.PathRow {
+func (p *naiveProject) gone(build string) []paths.Row {
 	i := slices.Index(p.builds, build)
 	if i == 0 {
 		return nil
 	}
-	var rows []index.PathRow
+	var rows []paths.Row
 	here := p.in(build)
 	for _, row := range p.in(p.builds[i-1]) {
-		if !slices.ContainsFunc(here, func(r index.PathRow) bool { return r.PathID == row.PathID }) {
+		if !slices.ContainsFunc(here, func(r paths.Row) bool { return r.PathID == row.PathID }) {
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b index.PathRow) int { return int(b.Seq) - int(a.Seq) })
+	slices.SortFunc(rows, func(a, b paths.Row) int { return int(b.Seq) - int(a.Seq) })
 	return rows
 }
 
-func (p *naiveProject) buildList() []index.Build {
-	var list []index.Build
+func (p *naiveProject) buildList() []paths.Build {
+	var list []paths.Build
 	for _, name := range p.builds {
-		b := index.Build{Name: name, Paths: uint64(len(p.in(name))), Gone: uint64(len(p.gone(name)))}
+		b := paths.Build{Name: name, Paths: uint64(len(p.in(name))), Gone: uint64(len(p.gone(name)))}
 		for _, path := range p.paths {
 			for _, v := range path.versions {
 				if v.Build == nil || *v.Build != name {
@@ -212,11 +212,11 @@ func (p *naiveProject) buildList() []index.Build {
 					b.Seq, b.Time = v.Event, v.Time
 				}
 				switch v.Category {
-				case index.New:
+				case paths.New:
 					b.New++
-				case index.Modified:
+				case paths.Modified:
 					b.Modified++
-				case index.Unchanged:
+				case paths.Unchanged:
 					b.Unchanged++
 				}
 			}
@@ -226,23 +226,23 @@ func (p *naiveProject) buildList() []index.Build {
 	return list
 }
 
-func (p *naiveProject) collisions() []index.Collision {
-	var list []index.Collision
+func (p *naiveProject) collisions() []paths.Collision {
+	var list []paths.Collision
 	for _, path := range slices.Backward(p.paths) {
 		if len(path.id) == 8 {
 			continue
 		}
 		holder := p.byID(path.id[:8]).versions[0]
-		list = append(list, index.Collision{Seq: path.versions[0].Seq, PathID: path.id, Route: path.versions[0].Route,
+		list = append(list, paths.Collision{Seq: path.versions[0].Seq, PathID: path.id, Route: path.versions[0].Route,
 			Held: holder.PathID, HolderSeq: holder.Seq, HolderRoute: holder.Route})
 	}
 	return list
 }
 
-func naiveProjectList(all []*naiveProject) []index.Project {
-	var list []index.Project
+func naiveProjectList(all []*naiveProject) []paths.Project {
+	var list []paths.Project
 	for _, p := range slices.Backward(all) {
-		list = append(list, index.Project{Seq: p.first, Name: p.name, Paths: uint64(len(p.paths)),
+		list = append(list, paths.Project{Seq: p.first, Name: p.name, Paths: uint64(len(p.paths)),
 			Builds: uint64(len(p.builds)), Collisions: uint64(len(p.collisions()))})
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/paths"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -100,32 +101,32 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 		validation(t, "p", id, "", false),                              // 10
 		validation(t, "p", "a6122a66", "", true),                       // 11: no such path
 	)
-	change := func(category index.Category, validated, links bool) index.PathChange {
-		return index.PathChange{PathID: id, Category: category, Validated: validated, LinksChanged: links}
+	change := func(category paths.Category, validated, links bool) paths.Change {
+		return paths.Change{PathID: id, Category: category, Validated: validated, LinksChanged: links}
 	}
-	for seq, want := range map[uint64]index.PathChange{
-		1: change(index.New, false, false), 3: change(index.Unchanged, true, true), 4: change(index.New, false, false),
-		5: change(index.Modified, false, false), 7: change(index.Modified, false, false), 9: change(index.Unchanged, true, false),
+	for seq, want := range map[uint64]paths.Change{
+		1: change(paths.New, false, false), 3: change(paths.Unchanged, true, true), 4: change(paths.New, false, false),
+		5: change(paths.Modified, false, false), 7: change(paths.Modified, false, false), 9: change(paths.Unchanged, true, false),
 	} {
-		got, err := index.PathsChangeOf(t.Context(), viewed(t, f, 12), seq)
+		got, err := paths.ChangeOf(t.Context(), viewed(t, f, 12), seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
 	v := viewed(t, f, 9)
 	for _, seq := range []uint64{0, 2, 9} {
-		_, err := index.PathsChangeOf(t.Context(), v, seq)
-		require.ErrorIs(t, err, index.ErrNoPath, "event %d", seq)
+		_, err := paths.ChangeOf(t.Context(), v, seq)
+		require.ErrorIs(t, err, paths.ErrNotFound, "event %d", seq)
 	}
-	path, found, err := index.PathsGet(v, "p", id)
+	path, found, err := paths.Get(v, "p", id)
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, index.Path{PathChange: change(index.Modified, true, false), Seq: 7}, path)
-	_, found, err = index.PathsGet(v, "r", id)
+	require.Equal(t, paths.Path{Change: change(paths.Modified, true, false), Seq: 7}, path)
+	_, found, err = paths.Get(v, "r", id)
 	require.NoError(t, err)
 	require.False(t, found)
 
 	counted := countsOf(f)
-	for _, category := range index.Categories {
+	for _, category := range paths.Categories {
 		require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
 	}
 }
@@ -141,10 +142,10 @@ func TestPathIDsCollide(t *testing.T) {
 		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // 5: another one
 	)
 	v := viewed(t, f, log.head.Size)
-	collisions := pages(t, 1, func(p index.Page) ([]index.Collision, []byte, error) {
-		return index.PathsCollisions(t.Context(), v, "p", p)
+	collisions := pages(t, 1, func(p index.Page) ([]paths.Collision, []byte, error) {
+		return paths.Collisions(t.Context(), v, "p", p)
 	})
-	require.Equal(t, []index.Collision{{
+	require.Equal(t, []paths.Collision{{
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
 		Held: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
 	}}, collisions)
@@ -177,16 +178,16 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
 		v := viewed(t, f, size)
 		var gone []uint64
-		for _, build := range pages(t, 1, func(p index.Page) ([]index.Build, []byte, error) { return index.PathsBuilds(t.Context(), v, "p", p) }) {
+		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(t.Context(), v, "p", p) }) {
 			gone = append(gone, build.Gone)
-			lost := pages(t, 1, func(p index.Page) ([]index.PathRow, []byte, error) {
-				return index.PathsGone(t.Context(), v, "p", build.Name, p)
+			lost := pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
+				return paths.Gone(t.Context(), v, "p", build.Name, p)
 			})
 			require.Len(t, lost, int(build.Gone))
 		}
 		require.Equal(t, want, gone, "size %d", size)
 	}
-	builds, next, err := index.PathsBuilds(t.Context(), viewed(t, f, log.head.Size), "p", index.Page{Limit: 3})
+	builds, next, err := paths.Builds(t.Context(), viewed(t, f, log.head.Size), "p", index.Page{Limit: 3})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
@@ -198,25 +199,25 @@ func TestPathsThatAreNotThere(t *testing.T) {
 	v, ctx, p := viewed(t, f, 2), t.Context(), index.Page{Limit: 1}
 	other := "2"
 	for name, query := range map[string]func() error{
-		"project": func() error { _, _, err := index.PathsList(ctx, v, "q", index.PathFilter{}, p); return err },
+		"project": func() error { _, _, err := paths.List(ctx, v, "q", paths.Filter{}, p); return err },
 		"build": func() error {
-			_, _, err := index.PathsList(ctx, v, "p", index.PathFilter{Build: &other}, p)
+			_, _, err := paths.List(ctx, v, "p", paths.Filter{Build: &other}, p)
 			return err
 		},
-		"project's builds":    func() error { _, _, err := index.PathsBuilds(ctx, v, "q", p); return err },
-		"project's conflicts": func() error { _, _, err := index.PathsCollisions(ctx, v, "q", p); return err },
-		"build's":             func() error { _, _, err := index.PathsGone(ctx, v, "p", "2", p); return err },
-		"history":             func() error { _, _, err := index.PathsHistory(ctx, v, "p", "00000000", p); return err },
+		"project's builds":    func() error { _, _, err := paths.Builds(ctx, v, "q", p); return err },
+		"project's conflicts": func() error { _, _, err := paths.Collisions(ctx, v, "q", p); return err },
+		"build's":             func() error { _, _, err := paths.Gone(ctx, v, "p", "2", p); return err },
+		"history":             func() error { _, _, err := paths.History(ctx, v, "p", "00000000", p); return err },
 	} {
-		require.ErrorIs(t, query(), index.ErrNoPath, name)
+		require.ErrorIs(t, query(), paths.ErrNotFound, name)
 	}
 	for _, after := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 1<<63)} {
 		p := index.Page{Limit: 1, After: after}
-		_, _, err := index.PathsList(ctx, v, "p", index.PathFilter{}, p)
+		_, _, err := paths.List(ctx, v, "p", paths.Filter{}, p)
 		require.ErrorIs(t, err, index.ErrPosition)
-		_, _, err = index.PathsBuilds(ctx, v, "p", p)
+		_, _, err = paths.Builds(ctx, v, "p", p)
 		require.ErrorIs(t, err, index.ErrPosition)
-		_, _, err = index.PathsHistory(ctx, v, "p", "0cc175b9", p)
+		_, _, err = paths.History(ctx, v, "p", "0cc175b9", p)
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 }
@@ -229,16 +230,16 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	}
 	f, log := folded(t, bodies...)
 	v := viewed(t, f, log.head.Size)
-	rows, next, err := index.PathsList(t.Context(), v, "p", index.PathFilter{Category: index.Modified}, index.Page{Limit: 1})
+	rows, next, err := paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NotNil(t, next)
 	require.Less(t, v.Touched(), 30)
-	require.Empty(t, pages(t, 1, func(p index.Page) ([]index.PathRow, []byte, error) {
-		return index.PathsList(t.Context(), v, "p", index.PathFilter{Category: index.Modified}, p)
+	require.Empty(t, pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
+		return paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, p)
 	}))
 	v = viewed(t, f, log.head.Size)
-	rows, next, err = index.PathsList(t.Context(), v, "p", index.PathFilter{}, index.Page{Limit: 400})
+	rows, next, err = paths.List(t.Context(), v, "p", paths.Filter{}, index.Page{Limit: 400})
 	require.NoError(t, err)
 	require.Len(t, rows, 400)
 	require.Nil(t, next)

@@ -13,6 +13,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/producers"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -25,9 +26,9 @@ func produced(id string, number uint64) string {
 
 // delivery is what a producer has delivered, with its gaps and duplicates.
 type delivery struct {
-	index.Producer
-	gaps       []index.Gap
-	duplicates []index.Duplicate // newest first
+	producers.Producer
+	gaps       []producers.Gap
+	duplicates []producers.Duplicate // newest first
 }
 
 // delivered is what the index says of a producer, over all pages.
@@ -35,7 +36,7 @@ func delivered(t tester, v *index.View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery
 	for p := (index.Page{Limit: limit}); ; {
-		producer, gaps, duplicates, next, err := index.ProducersGet(v, id, p)
+		producer, gaps, duplicates, next, err := producers.Get(v, id, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(gaps), limit)
 		require.LessOrEqual(t, len(duplicates), limit)
@@ -69,12 +70,12 @@ func naiveDeliveries(t tester, entries [][]byte) []delivery {
 		}
 		if all[p.ID] == nil {
 			order = append(order, p.ID)
-			first[p.ID], all[p.ID] = make(map[uint64]uint64), &delivery{Producer: index.Producer{ID: p.ID}}
+			first[p.ID], all[p.ID] = make(map[uint64]uint64), &delivery{Producer: producers.Producer{ID: p.ID}}
 		}
 		d := all[p.ID]
 		d.Seq, d.Records = uint64(seq), d.Records+1
 		if before, repeated := first[p.ID][p.Seq]; repeated {
-			d.duplicates = append([]index.Duplicate{{Seq: uint64(seq), Number: p.Seq, FirstSeq: before}}, d.duplicates...)
+			d.duplicates = append([]producers.Duplicate{{Seq: uint64(seq), Number: p.Seq, FirstSeq: before}}, d.duplicates...)
 			d.Duplicates++
 		} else {
 			first[p.ID][p.Seq] = uint64(seq)
@@ -100,7 +101,7 @@ func (d *delivery) count(numbers map[uint64]uint64) {
 	last := uint64(0)
 	for _, n := range sorted {
 		if n != last+1 {
-			d.gaps = append(d.gaps, index.Gap{From: last + 1, To: n - 1})
+			d.gaps = append(d.gaps, producers.Gap{From: last + 1, To: n - 1})
 			d.Missing += n - last - 1
 		}
 		last = n
@@ -144,14 +145,14 @@ func TestProducersEqualModel(t *testing.T) {
 			require.NoError(t, err)
 			want := naiveDeliveries(t, log.entries[:size])
 			missing, repeated := uint64(0), uint64(0)
-			var list []index.Producer
+			var list []producers.Producer
 			for _, d := range want {
 				require.Equal(t, d, delivered(t, v, d.ID, limit))
 				list = append(list, d.Producer)
 				missing, repeated = addTo(missing, d.Missing), repeated+d.Duplicates
 			}
 			slices.Reverse(list)
-			require.Equal(t, list, pages(t, limit, func(p index.Page) ([]index.Producer, []byte, error) { return index.ProducersList(v, p) }))
+			require.Equal(t, list, pages(t, limit, func(p index.Page) ([]producers.Producer, []byte, error) { return producers.List(v, p) }))
 			if size == log.head.Size {
 				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.ProducerMissing)])
 				require.Equal(t, repeated, countsOf(f)[counters.SeriesOf(counters.ProducerDuplicatesTotal)])
@@ -191,12 +192,12 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	v, err := f.Latest()
 	require.NoError(t, err)
 
-	require.Equal(t, []index.Gap{{From: 1, To: 1}, {From: 300, To: 300}}, delivered(t, v, "backwards", 10).gaps)
+	require.Equal(t, []producers.Gap{{From: 1, To: 1}, {From: 300, To: 300}}, delivered(t, v, "backwards", 10).gaps)
 	require.LessOrEqual(t, v.Touched(), 20)
 	before := v.Touched()
 	sparse := delivered(t, v, "sparse", 100)
 	require.Len(t, sparse.gaps, 60)
-	require.Equal(t, index.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
+	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.Touched()-before, 20*len(sparse.gaps))
 
 	// What is filled later is a gap for ever as of now.
@@ -253,15 +254,15 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 func TestUnknownProducers(t *testing.T) {
 	f, _ := folded(t, produced("a", 1), produced("a", 2), produced("a", 2))
 	v := viewed(t, f, 1)
-	_, _, _, _, err := index.ProducersGet(v, "a", index.Page{Limit: 1})
+	_, _, _, _, err := producers.Get(v, "a", index.Page{Limit: 1})
 	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
-	list, next, err := index.ProducersList(v, index.Page{Limit: 1})
+	list, next, err := producers.List(v, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.Nil(t, next)
 	v = viewed(t, f, 4)
 	for _, position := range []string{"", "0123456789"} {
-		_, _, _, _, err = index.ProducersGet(v, "a", index.Page{Limit: 1, After: []byte(position)})
+		_, _, _, _, err = producers.Get(v, "a", index.Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 }

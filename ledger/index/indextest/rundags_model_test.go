@@ -15,6 +15,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/rundags"
 )
 
 // ranEvent is what events about run-DAGs say, as encoding/json reads it.
@@ -146,7 +147,7 @@ func sameDimensions(a, b map[string]*string) bool {
 	return true
 }
 
-func naiveFailures(events []ranEvent, b index.Bounds, any bool) []index.Failures {
+func naiveFailures(events []ranEvent, b index.Bounds, any bool) []rundags.Failures {
 	states := naiveRunStates(events)
 	stages := []string{"", "retrieval", "context", "answer", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
@@ -167,9 +168,9 @@ func naiveFailures(events []ranEvent, b index.Bounds, any bool) []index.Failures
 		}
 		counts[[3]byte{number(e.Record.Shape, shapes), number(e.Record.AuditMode, modes), number(e.Record.FailureStage, stages)}]++
 	}
-	var list []index.Failures
+	var list []rundags.Failures
 	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b [3]byte) int { return bytes.Compare(a[:], b[:]) }) {
-		list = append(list, index.Failures{FailureStage: stages[o[2]], AuditMode: modes[o[1]], Shape: shapes[o[0]], Count: counts[o]})
+		list = append(list, rundags.Failures{FailureStage: stages[o[2]], AuditMode: modes[o[1]], Shape: shapes[o[0]], Count: counts[o]})
 	}
 	return list
 }

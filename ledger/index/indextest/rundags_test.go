@@ -13,6 +13,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -48,8 +49,8 @@ func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
 	for _, any := range []bool{false, true} {
 		for _, question := range someQuestions {
 			var got []naiveRun
-			for _, r := range pages(t, limit, func(p index.Page) ([]index.QuestionRun, []byte, error) {
-				return index.RunDAGsOfQuestion(background, v, question, any, p)
+			for _, r := range pages(t, limit, func(p index.Page) ([]rundags.QuestionRun, []byte, error) {
+				return rundags.OfQuestion(background, v, question, any, p)
 			}) {
 				got = append(got, naiveRun{r.Seq, r.Against, r.State, r.Stage})
 			}
@@ -62,13 +63,13 @@ func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
 			return nil
 		}
 		bounds := index.Bounds{Since: moment("since"), Until: moment("until")}
-		failures, err := index.RunDAGsCountFailures(background, v, bounds, any)
+		failures, err := rundags.CountFailures(background, v, bounds, any)
 		require.NoError(t, err)
 		require.Equal(t, naiveFailures(events, bounds, any), failures)
 	}
 	for _, key := range someKeys {
 		seq, others := naiveCached(events, key)
-		run, more, err := index.RunDAGsCached(background, v, key)
+		run, more, err := rundags.Cached(background, v, key)
 		if seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -78,7 +79,7 @@ func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
 		require.Equal(t, others, more)
 	}
 	for i, e := range events {
-		d, err := index.RunDAGsDivergenceOf(background, v, e.seq)
+		d, err := rundags.DivergenceOf(background, v, e.seq)
 		if e.Kind != "run_dag" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -89,14 +90,14 @@ func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
 }
 
 // naiveDivergence is that of the last event.
-func naiveDivergence(events []ranEvent) index.RunDivergence {
+func naiveDivergence(events []ranEvent) rundags.Divergence {
 	last := &events[len(events)-1]
 	if last.Record.Hashes.QuestionHash == nil {
-		return index.RunDivergence{}
+		return rundags.Divergence{}
 	}
 	runs := naiveQuestionRuns(events, *last.Record.Hashes.QuestionHash, false)
 	r := runs[len(runs)-1]
-	return index.RunDivergence{Against: r.against, Stage: r.stage}
+	return rundags.Divergence{Against: r.against, Stage: r.stage}
 }
 
 func requireRunCounts(t *rapid.T, counted counters.Counts, events []ranEvent) {
@@ -140,27 +141,27 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 		running("why", node("question", "1"), node("mine", "1")),   // 6
 	)
 	v := viewed(t, f, 7)
-	rows, next, err := index.RunDAGsOfQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
+	rows, next, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 3)
-	require.Equal(t, index.RunDivergence{}, rows[0].RunDivergence)
-	require.Equal(t, index.RunDivergence{Against: 1}, rows[1].RunDivergence, "none differs")
+	require.Equal(t, rundags.Divergence{}, rows[0].Divergence)
+	require.Equal(t, rundags.Divergence{Against: 1}, rows[1].Divergence, "none differs")
 	answer, mine := "answer", "mine"
-	require.Equal(t, index.RunDivergence{Against: 4, Stage: &mine}, rows[2].RunDivergence)
-	d, err := index.RunDAGsDivergenceOf(t.Context(), v, 4)
+	require.Equal(t, rundags.Divergence{Against: 4, Stage: &mine}, rows[2].Divergence)
+	d, err := rundags.DivergenceOf(t.Context(), v, 4)
 	require.NoError(t, err)
-	require.Equal(t, index.RunDivergence{Against: 3, Stage: &answer}, d, "as it was when event 4 came")
+	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d, "as it was when event 4 came")
 	counted := countsOf(f)
 	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.Other)])
 	require.Zero(t, counted[counters.SeriesOf(counters.DivergenceTotal, "none")])
 	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
-		_, _, err := index.RunDAGsOfQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
+		_, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 	for _, seq := range []uint64{0, 5, 7} {
-		_, err := index.RunDAGsGet(t.Context(), v, seq)
+		_, err := rundags.Get(t.Context(), v, seq)
 		require.ErrorIs(t, err, storage.ErrNotFound)
 	}
 }
@@ -187,7 +188,7 @@ func TestCachedRuns(t *testing.T) {
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
 		v := viewed(t, f, size)
-		run, others, err := index.RunDAGsCached(t.Context(), v, "k")
+		run, others, err := rundags.Cached(t.Context(), v, "k")
 		if want.seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound, "as of %d", size)
 			continue
@@ -208,12 +209,12 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	}
 	f, log := folded(t, bodies...)
 	v := viewed(t, f, log.head.Size)
-	failures, err := index.RunDAGsCountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
+	failures, err := rundags.CountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
-	require.Equal(t, []index.Failures{{Count: 1100}}, failures)
+	require.Equal(t, []rundags.Failures{{Count: 1100}}, failures)
 	require.LessOrEqual(t, v.Touched(), 25, "the times are searched for between marks")
 	before := v.Touched()
-	rows, _, err := index.RunDAGsOfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
+	rows, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
 	require.LessOrEqual(t, v.Touched()-before, 50)

@@ -1,9 +1,10 @@
-package index
+package citations
 
 import (
 	"bytes"
 	"context"
 
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -19,10 +20,10 @@ type StaleCitation struct {
 	How          string
 }
 
-// StaleList are the citations of a source that are stale: what was superseded last comes
+// Stale are the citations of a source that are stale: what was superseded last comes
 // first, and of one chunk that was superseded the newest set. A set comes again for
 // every chunk of it that was superseded.
-func StaleList(ctx context.Context, v *View, source string, page Page) (rows []StaleCitation, next []byte, err error) {
+func Stale(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
@@ -32,7 +33,7 @@ func StaleList(ctx context.Context, v *View, source string, page Page) (rows []S
 	from, below := rowstore.AppendVersion(bytes.Clone(prefix), v.Size()-1), v.Size()
 	if page.After != nil {
 		if len(page.After) != tailBytes+rowstore.SeqBytes || rowstore.VersionOf(page.After[:rowstore.SeqBytes]) >= v.Size() {
-			return nil, nil, ErrPosition
+			return nil, nil, index.ErrPosition
 		}
 		from = append(bytes.Clone(prefix), page.After[:tailBytes]...)
 		below, _ = rowstore.DecodeSeq(page.After[tailBytes:])
@@ -61,9 +62,9 @@ func StaleList(ctx context.Context, v *View, source string, page Page) (rows []S
 
 // appendStale appends the citations below an event that one supersession made stale,
 // as many as the budget allows; those below next are left, none if that is 0.
-func appendStale(ctx context.Context, v *View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
+func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
-	for r, err := range v.Descend(Postings, id[:], below) {
+	for r, err := range v.Descend(index.Postings, id[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -78,7 +79,7 @@ func appendStale(ctx context.Context, v *View, rows []StaleCitation, source stri
 			return nil, 0, err
 		}
 		rows = append(rows, StaleCitation{
-			Seq: r.Seq, RunID: optional(e.RunID()), Subject: string(e.CitationSet().Subject), ChunkHash: string(one.chunk),
+			Seq: r.Seq, RunID: index.TextOf(e.RunID()), Subject: string(e.CitationSet().Subject), ChunkHash: string(one.chunk),
 			SupersededBy: by, How: supersededHow[one.how],
 		})
 	}

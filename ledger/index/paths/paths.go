@@ -1,31 +1,27 @@
-package index
+package paths
 
 import (
 	"bytes"
 	"context"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
-// projectName, buildName and pathIDName are names of values that paths are found
-// by.
-const (
-	projectName = "project"
-	buildName   = "build"
-	pathIDName  = "path_id"
-)
+// pathIDName is the name of a value that paths are found by, beside those of records.
+const pathIDName = "path_id"
 
-// pathsDeriver keeps what follows for paths, projects and builds.
-type pathsDeriver struct {
-	*Fold
+// deriver keeps what follows for paths, projects and builds.
+type deriver struct {
+	*index.Fold
 	value []byte // scratch
 }
 
 // Derive implements Deriver.
-func (f *pathsDeriver) Derive(_ context.Context, e *Event) error {
+func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	switch e.Kind {
 	case record.PathFingerprint:
 		f.pathFingerprint(e)
@@ -37,7 +33,7 @@ func (f *pathsDeriver) Derive(_ context.Context, e *Event) error {
 
 // pathFingerprint folds a path fingerprint: what it says of its path, of the path's
 // project and of its build (1.6, 4.4).
-func (f *pathsDeriver) pathFingerprint(e *Event) {
+func (f *deriver) pathFingerprint(e *index.Event) {
 	p := &e.Path
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
@@ -50,7 +46,7 @@ func (f *pathsDeriver) pathFingerprint(e *Event) {
 		next.build = f.joinBuild(&e.Event, p, project, path, next.category)
 	}
 	// The event has the one that the route alone gives.
-	post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
+	index.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
@@ -81,7 +77,7 @@ func (s *pathState) succeed(before *pathState) {
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // newPath takes a path into its project and returns the path_id that it is assigned.
-func (f *pathsDeriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
+func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
 		return held
@@ -107,7 +103,7 @@ func (f *pathsDeriver) newPath(e *event.Event, p *event.Path, project, path rows
 }
 
 // joinBuild counts a record in its build and returns the build's number.
-func (f *pathsDeriver) joinBuild(e *event.Event, p *event.Path, project, path rowstore.Identity, category uint64) uint64 {
+func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstore.Identity, category uint64) uint64 {
 	number, last := f.buildNumber(e, p, project)
 	build := f.buildState(project, number)
 	if build.first == 0 {
@@ -131,7 +127,7 @@ func (f *pathsDeriver) joinBuild(e *event.Event, p *event.Path, project, path ro
 }
 
 // keep counts a path that a build has, and that has now come late to the one before.
-func (f *pathsDeriver) keep(e *event.Event, project rowstore.Identity, number uint64) {
+func (f *deriver) keep(e *event.Event, project rowstore.Identity, number uint64) {
 	build := f.buildState(project, number)
 	build.joined = false
 	build.kept++
@@ -141,7 +137,7 @@ func (f *pathsDeriver) keep(e *event.Event, project rowstore.Identity, number ui
 
 // buildNumber is the number of a record's build, given to a new one, and that of
 // the last build of the project.
-func (f *pathsDeriver) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
+func (f *deriver) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
 	build := rowstore.Identify(p.Project, p.Build)
 	last = f.number(projectBuilds, project)
 	if number = f.number(buildNumbers, build); number > 0 {
@@ -156,7 +152,7 @@ func (f *pathsDeriver) buildNumber(e *event.Event, p *event.Path, project rowsto
 
 // pathValidated folds the validation of a path. It is of one fingerprint: where the
 // path has another by now, or none has that path_id, it changes nothing.
-func (f *pathsDeriver) pathValidated(e *event.Event) {
+func (f *deriver) pathValidated(e *event.Event) {
 	v := e.Validation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
 	if !found {

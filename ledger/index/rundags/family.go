@@ -1,6 +1,7 @@
-package index
+package rundags
 
 import (
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
@@ -23,8 +24,8 @@ const (
 	withdrawnRuns rowstore.Dimension = 0xab
 )
 
-// RundagsFamily is the run-DAGs of questions and cache keys, and how many failed.
-func RundagsFamily() Family {
+// Family is the run-DAGs of questions and cache keys, and how many failed.
+func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series
 	for _, stage := range failureStages {
@@ -32,12 +33,12 @@ func RundagsFamily() Family {
 			failures = append(failures, counters.SeriesOf(counters.FailuresTotal, stage, mode))
 		}
 	}
-	return Family{
+	return index.Family{
 		Rows:     map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes},
 		Counters: failures,
-		New: func(f *Fold) Deriver {
-			d := &rundagsDeriver{Fold: f}
-			DeriverOf[*recordsDeriver](f).onRestate(d)
+		New: func(f *index.Fold) index.Deriver {
+			d := &deriver{Fold: f}
+			index.DeriverOf[*index.RecordsDeriver](f).OnRestate(d)
 			return d
 		},
 	}

@@ -1,6 +1,7 @@
-package index
+package paths
 
 import (
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
@@ -28,19 +29,19 @@ const (
 	projects rowstore.Dimension = 0xb8
 )
 
-// PathsFamily is what follows for paths, their projects and builds.
-func PathsFamily() Family {
+// Family is what follows for paths, their projects and builds.
+func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var categories []counters.Series
 	for _, category := range Categories {
 		categories = append(categories, counters.SeriesOf(counters.PathChangesTotal, string(category)))
 	}
-	return Family{
+	return index.Family{
 		Rows: map[rowstore.Dimension]int{
 			pathStates: identity, pathHolders: identity, projectPaths: identity, projectCollisions: identity, projectBuilds: identity,
 			buildNumbers: identity, builds: identity + rowstore.SeqBytes, buildPaths: identity + rowstore.SeqBytes, projects: 1,
 		},
 		Counters: categories,
-		New:      func(f *Fold) Deriver { return &pathsDeriver{Fold: f} },
+		New:      func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },
 	}
 }

@@ -1,8 +1,9 @@
-package index
+package producers
 
 import (
 	"fmt"
 
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
@@ -29,19 +30,19 @@ type Duplicate struct {
 	FirstSeq uint64 // of the first record of that number
 }
 
-// ProducersList lists those who number their records, in the reverse order of first
+// List lists those who number their records, in the reverse order of first
 // appearance.
-func ProducersList(v *View, page Page) ([]Producer, []byte, error) {
+func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))
 		return &p, err
 	})
 }
 
-// ProducersGet is what a producer has delivered, its gaps in the order of numbers and its
+// Get is what a producer has delivered, its gaps in the order of numbers and its
 // duplicates newest first, both from a page's position on and as many as its limit
 // each. storage.ErrNotFound if no record names it.
-func ProducersGet(v *View, id string, page Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
+func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
 	p, first, err := readProducer(v, id)
 	if err != nil {
 		return p, nil, nil, nil, err
@@ -49,7 +50,7 @@ func ProducersGet(v *View, id string, page Page) (p Producer, gaps []Gap, duplic
 	below := v.Size()
 	if page.After != nil {
 		if len(page.After) != 2*rowstore.SeqBytes {
-			return p, nil, nil, nil, ErrPosition
+			return p, nil, nil, nil, index.ErrPosition
 		}
 		// 0 stands for the end: neither 0 is missing nor is event 0 a record.
 		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
@@ -67,7 +68,7 @@ func ProducersGet(v *View, id string, page Page) (p Producer, gaps []Gap, duplic
 }
 
 // readProducer is a producer, and the lowest number that it has not delivered.
-func readProducer(v *View, id string) (Producer, uint64, error) {
+func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	row := rowstore.Identify([]byte(id))
 	seq, value, found, err := v.Newest(producerStates, row[:])
 	if err == nil && !found {
@@ -85,7 +86,7 @@ func readProducer(v *View, id string) (Producer, uint64, error) {
 
 // gapsOf are those of a producer from a number on, which is not below the lowest that
 // is missing. next is where to go on; 0 at the end, and to begin at 0 is the end.
-func gapsOf(v *View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
+func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
 	if from == 0 {
 		return nil, 0, nil
 	}
@@ -114,7 +115,7 @@ func gapsOf(v *View, p *Producer, from uint64, limit int) (gaps []Gap, next uint
 }
 
 // numberBlocks reads the blocks of a producer's numbers, each of them once.
-func numberBlocks(v *View, producer rowstore.Identity) func(level byte, n uint64) (block, error) {
+func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n uint64) (block, error) {
 	blocks := make(map[string]block)
 	return func(level byte, n uint64) (block, error) {
 		row := blockRow(nil, producer, level, n)
@@ -133,7 +134,7 @@ func numberBlocks(v *View, producer rowstore.Identity) func(level byte, n uint64
 
 // duplicatesOf are those of a producer below an event, newest first; next is 0 at the
 // end, and to begin at 0 is the end.
-func duplicatesOf(v *View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
+func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
 	producer := rowstore.Identify([]byte(id))
 	for r, err := range v.Descend(producerRepeats, producer[:], below) {
 		if err != nil {
@@ -146,7 +147,7 @@ func duplicatesOf(v *View, id string, below uint64, limit int) (duplicates []Dup
 		if err != nil {
 			return nil, 0, err
 		}
-		first, err := firstOf(v, producerSeqName, producerSeqText([]byte(id), number))
+		first, err := firstOf(v, index.ProducerSeq(id, number))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -156,9 +157,9 @@ func duplicatesOf(v *View, id string, below uint64, limit int) (duplicates []Dup
 }
 
 // firstOf is the first event that is found by a value; 0 if there is none.
-func firstOf(v *View, name string, value []byte) (uint64, error) {
-	id := rowstore.Identify([]byte(name), value)
-	for r, err := range v.Ascend(Postings, id[:], 0) {
+func firstOf(v *index.View, value index.Value) (uint64, error) {
+	id := rowstore.Identify([]byte(value.Name), []byte(value.Text))
+	for r, err := range v.Ascend(index.Postings, id[:], 0) {
 		return r.Seq, err
 	}
 	return 0, nil

@@ -1,4 +1,4 @@
-package index
+package citations
 
 import (
 	"testing"

@@ -1,10 +1,11 @@
-package index
+package citations
 
 import (
 	"context"
 	"encoding/binary"
 	"fmt"
 
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -32,7 +33,7 @@ const tailBytes = rowstore.SeqBytes + 4
 
 // Conflicts are the chunks that are cited under several sources, those that came to be
 // so last first.
-func Conflicts(v *View, page Page) (rows []Conflict, next []byte, err error) {
+func Conflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
@@ -61,19 +62,19 @@ func Conflicts(v *View, page Page) (rows []Conflict, next []byte, err error) {
 
 // tailFrom is the first key that a page begins with: that behind its position, or the
 // newest that the view sees.
-func tailFrom(v *View, prefix []byte, page Page) ([]byte, error) {
+func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
 		return rowstore.AppendVersion(from, v.Size()-1), nil
 	}
 	if len(page.After) != tailBytes || rowstore.VersionOf(page.After[:rowstore.SeqBytes]) >= v.Size() {
-		return nil, ErrPosition
+		return nil, index.ErrPosition
 	}
 	return append(append(from, page.After...), 0), nil
 }
 
 // conflictAt is a chunk with its sources as they were below a size.
-func conflictAt(v *View, chunkHash string, below uint64) (Conflict, error) {
+func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
 	chunk := rowstore.Identify([]byte(chunkHash))
 	_, value, found, err := v.NewestBelow(chunkSources, chunk[:], below)
@@ -120,8 +121,8 @@ func (c *Conflict) add(r rowstore.Version) error {
 // ConflictsOf are the chunks of the citation set at seq that are cited under several
 // sources by that set and those before it, in the order of the set. storage.ErrNotFound
 // if it is another kind of event.
-func ConflictsOf(ctx context.Context, v *View, seq uint64) ([]Conflict, error) {
-	set, err := CitationsGet(ctx, v, seq)
+func ConflictsOf(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
+	set, err := Get(ctx, v, seq)
 	if err != nil {
 		return nil, err
 	}

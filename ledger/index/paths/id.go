@@ -1,4 +1,4 @@
-package index
+package paths
 
 import (
 	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (1.6)

@@ -1,4 +1,4 @@
-package index
+package producers
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package index
+package citations
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
@@ -83,7 +84,7 @@ func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, se
 
 // superseding is the event that supersedes chunks, and how many it has.
 type superseding struct {
-	fold *citationsDeriver
+	fold *deriver
 	seq  uint64
 	n    uint32
 }
@@ -114,7 +115,7 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 // supersedeUnlisted supersedes what is cited of a source and not listed, as much as a
 // batch takes: errUnfinished if something is left. All that precedes the event is
 // stored, and of the event what was done before.
-func (f *citationsDeriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
+func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.superseded(source, seq); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (f *citationsDeriver) supersedeUnlisted(seq uint64, source rowstore.Identit
 			continue
 		}
 		if int(s.n-before) == f.BatchSteps {
-			return ErrUnfinished
+			return index.ErrUnfinished
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
 	}
@@ -141,7 +142,7 @@ func (f *citationsDeriver) supersedeUnlisted(seq uint64, source rowstore.Identit
 }
 
 // superseded is how many chunks of a source an event has superseded that is stored.
-func (f *citationsDeriver) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
+func (f *deriver) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
 	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
 	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
 	if err != nil {

@@ -1,4 +1,4 @@
-package index
+package rundags
 
 import (
 	"colophon/ledger/event"
@@ -70,7 +70,7 @@ func decodeLatestRun(value []byte) (latestRun, error) {
 	return l, r.Err("a question's latest run", value)
 }
 
-func (f *rundagsDeriver) latestRun(question rowstore.Identity) latestRun {
+func (f *deriver) latestRun(question rowstore.Identity) latestRun {
 	_, value, found := f.Rows.Newest(questionRuns, question[:])
 	if !found {
 		return latestRun{}
@@ -78,7 +78,7 @@ func (f *rundagsDeriver) latestRun(question rowstore.Identity) latestRun {
 	return rowstore.Decode(&f.Rows, value, decodeLatestRun)
 }
 
-func (f *rundagsDeriver) putLatestRun(seq uint64, question rowstore.Identity, l latestRun) {
+func (f *deriver) putLatestRun(seq uint64, question rowstore.Identity, l latestRun) {
 	f.value = l.append(f.value[:0])
 	f.Rows.Put(questionRuns, question[:], seq, f.value)
 }
@@ -119,7 +119,7 @@ func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 	return row, true
 }
 
-func (f *rundagsDeriver) cachedSet(row cacheRow) cachedSet {
+func (f *deriver) cachedSet(row cacheRow) cachedSet {
 	_, value, found := f.Rows.Newest(cachedRuns, row[:])
 	if !found {
 		return cachedSet{}
@@ -127,7 +127,7 @@ func (f *rundagsDeriver) cachedSet(row cacheRow) cachedSet {
 	return rowstore.Decode(&f.Rows, value, decodeCachedSet)
 }
 
-func (f *rundagsDeriver) putCachedSet(seq uint64, row cacheRow, s cachedSet) {
+func (f *deriver) putCachedSet(seq uint64, row cacheRow, s cachedSet) {
 	f.value = s.append(f.value[:0])
 	f.Rows.Put(cachedRuns, row[:], seq, f.value)
 }

@@ -1,6 +1,9 @@
-package index
+package producers
 
-import "colophon/ledger/index/rowstore"
+import (
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
 
 // Dimensions of producers. A producer is identity of its id.
 const (
@@ -17,14 +20,14 @@ const (
 	producersMissing rowstore.Dimension = 0x9c
 )
 
-// ProducersFamily is which of their numbers producers have delivered.
-func ProducersFamily() Family {
+// Family is which of their numbers producers have delivered.
+func Family() index.Family {
 	const identity = len(rowstore.Identity{})
-	return Family{
+	return index.Family{
 		Rows: map[rowstore.Dimension]int{
 			producerStates: identity, producerNumbers: identity + 1 + rowstore.SeqBytes, producerRepeats: identity,
 			producerList: 1, producersMissing: 1,
 		},
-		New: func(f *Fold) Deriver { return &producersDeriver{Fold: f} },
+		New: func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },
 	}
 }

@@ -1,4 +1,4 @@
-package index
+package rundags
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
@@ -17,30 +18,30 @@ const (
 	cacheKeyName = "cache_key"
 )
 
-// rundagsDeriver keeps the run-DAGs of questions and cache keys, and counts failures.
-type rundagsDeriver struct {
-	*Fold
+// deriver keeps the run-DAGs of questions and cache keys, and counts failures.
+type deriver struct {
+	*index.Fold
 	value []byte // scratch
 }
 
 // Derive implements Deriver.
-func (f *rundagsDeriver) Derive(ctx context.Context, e *Event) error {
+func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 	if e.Kind != record.RunDAG {
 		return nil
 	}
 	return f.runDAG(ctx, e)
 }
 
-// restate implements restater.
-func (f *rundagsDeriver) restate(ctx context.Context, c restatement) error {
-	if c.target.Kind != record.RunDAG {
+// Restate implements restater.
+func (f *deriver) Restate(ctx context.Context, c index.Restatement) error {
+	if c.Target.Kind != record.RunDAG {
 		return nil
 	}
-	return f.restateDAG(ctx, c.event, c.target, c.from, c.to)
+	return f.restateDAG(ctx, c.Event, c.Target, c.From, c.To)
 }
 
 // runDAG folds a run-DAG.
-func (f *rundagsDeriver) runDAG(ctx context.Context, e *Event) error {
+func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	dag := &e.DAG
 	if err := f.diverge(ctx, e.Seq, dag); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (f *rundagsDeriver) runDAG(ctx context.Context, e *Event) error {
 
 // diverge counts where a run-DAG begins to differ from the latest live one before it
 // with its question, and makes it the latest.
-func (f *rundagsDeriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
+func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
@@ -93,7 +94,7 @@ func stageLabel(change *drift.StageChange) string {
 
 // restateDAG folds what a change of state does to a run-DAG: only whether it is live
 // matters.
-func (f *rundagsDeriver) restateDAG(ctx context.Context, e, target *event.Event, from, to string) error {
+func (f *deriver) restateDAG(ctx context.Context, e, target *event.Event, from, to string) error {
 	live := to == string(record.Live)
 	if live == (from == string(record.Live)) {
 		return nil
@@ -111,7 +112,7 @@ func (f *rundagsDeriver) restateDAG(ctx context.Context, e, target *event.Event,
 }
 
 // restateQuestion finds the latest live run-DAG of a question anew.
-func (f *rundagsDeriver) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
+func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (f *rundagsDeriver) restateQuestion(ctx context.Context, seq, target uint64
 }
 
 // restateCached counts the live run-DAGs of a cache key, and finds the latest anew.
-func (f *rundagsDeriver) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
+func (f *deriver) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
 		return nil
@@ -153,7 +154,7 @@ func (f *rundagsDeriver) restateCached(seq, target uint64, dag *event.DAG, live 
 // restateLive notes that a run-DAG has become live, or not, among those that share
 // something, of which one is the latest, and says which is now; 0 for none. All that
 // precedes the event in the making is stored.
-func (f *rundagsDeriver) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
+func (f *deriver) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
 		return max(latest, target), nil

@@ -1,6 +1,9 @@
-package index
+package citations
 
-import "colophon/ledger/index/rowstore"
+import (
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
 
 // Dimensions of citations. A source is identity of its id, a chunk identity of its
 // chunk_hash.
@@ -29,13 +32,13 @@ const (
 	chunkSources rowstore.Dimension = 0xa5
 )
 
-// CitationsFamily is what sets cite, which sources are registered, and what became stale.
-func CitationsFamily() Family {
+// Family is what sets cite, which sources are registered, and what became stale.
+func Family() index.Family {
 	const identity = len(rowstore.Identity{})
-	return Family{
+	return index.Family{
 		Rows: map[rowstore.Dimension]int{
 			sourceStates: identity, sourceList: 1, listedChunks: 2 * identity, citedChunks: 2 * identity, places: identity, chunkSources: identity,
 		},
-		New: func(f *Fold) Deriver { return &citationsDeriver{Fold: f} },
+		New: func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },
 	}
 }

@@ -1,4 +1,4 @@
-package index
+package citations
 
 import (
 	"colophon/ledger/event"
@@ -36,7 +36,7 @@ func pairOf(source, chunk rowstore.Identity) pair {
 
 // sourceChanged folds the registration or revocation of a source. A registration
 // with a list supersedes what is cited of the source and not on the list.
-func (f *citationsDeriver) sourceChanged(e *event.Event) error {
+func (f *deriver) sourceChanged(e *event.Event) error {
 	change := e.Source()
 	if change.ID == nil {
 		return nil
@@ -57,7 +57,7 @@ func (f *citationsDeriver) sourceChanged(e *event.Event) error {
 			state.listed, state.chunks = 1, uint64(len(change.ChunkHashes))
 		}
 		if !known {
-			f.Rows.Put(sourceList, onlyRow, e.Seq, change.ID)
+			f.Rows.Put(sourceList, listRow, e.Seq, change.ID)
 		}
 	case !known:
 		return nil // nothing to revoke
@@ -79,7 +79,7 @@ func (f *citationsDeriver) sourceChanged(e *event.Event) error {
 
 // sourceState is the present state of a source, and the event that led to it; false
 // if it was never registered nor revoked.
-func (f *citationsDeriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
+func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
 	seq, value, found := f.Rows.Newest(sourceStates, source[:])
 	if found {
 		s = rowstore.Decode(&f.Rows, value, decodeSourceState)
@@ -89,7 +89,7 @@ func (f *citationsDeriver) sourceState(source rowstore.Identity) (s sourceState,
 
 // unlisted reports whether the current registration of a source has a list, and the
 // chunk is not on it.
-func (f *citationsDeriver) unlisted(source, chunk rowstore.Identity) bool {
+func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {
 		return false
@@ -98,3 +98,6 @@ func (f *citationsDeriver) unlisted(source, chunk rowstore.Identity) bool {
 	seq, _, found := f.Rows.Newest(listedChunks, p[:])
 	return !found || seq != registration
 }
+
+// listRow is the only row of sourceList.
+var listRow = []byte{0}

@@ -1,4 +1,4 @@
-package index
+package citations
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
@@ -15,26 +16,24 @@ import (
 
 // Names of values that citation sets are found by, beside that of a chunk_hash.
 const (
-	subjectName     = "subject"
 	chunkName       = "chunk_hash"
 	sourceName      = "source_id"
 	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
-	flagName        = "flag"
 )
 
 // unregisteredSource is the flag of a set that cites a source which is not registered
 // in a ledger that has registered any before (2.8).
 const unregisteredSource = "unregistered_source"
 
-// citationsDeriver keeps what sets cite, which sources are registered, and what became
+// deriver keeps what sets cite, which sources are registered, and what became
 // stale.
-type citationsDeriver struct {
-	*Fold
+type deriver struct {
+	*index.Fold
 	value []byte // scratch
 }
 
 // Derive implements Deriver.
-func (f *citationsDeriver) Derive(_ context.Context, e *Event) error {
+func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	switch e.Kind {
 	case record.CitationSet:
 		f.citationSet(e)
@@ -45,10 +44,10 @@ func (f *citationsDeriver) Derive(_ context.Context, e *Event) error {
 }
 
 // citationSet folds a citation set.
-func (f *citationsDeriver) citationSet(e *Event) {
+func (f *deriver) citationSet(e *index.Event) {
 	set := &e.Set
 	if f.citesUnregistered(set) {
-		post(f.Fold, rowstore.Identify([]byte(flagName), []byte(unregisteredSource)), e.Seq)
+		index.Post(f.Fold, rowstore.Identify([]byte(index.Flag), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
 	s.recite(set)
@@ -56,7 +55,7 @@ func (f *citationsDeriver) citationSet(e *Event) {
 }
 
 // cite folds what a set cites, each chunk of each source once.
-func (f *citationsDeriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
+func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
 	brought := broughtSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*broughtChunk)}
 	for i := range set.Citations {
@@ -90,20 +89,20 @@ func (f *citationsDeriver) cite(seq uint64, set *event.CitationSet, s *supersedi
 
 // postOnce has the event found by a value of some parts, and says whether it was not
 // before. Sets may have hundreds of values.
-func (f *citationsDeriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
+func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
 		return false
 	}
 	posted[id] = true
-	post(f.Fold, id, seq)
+	index.Post(f.Fold, id, seq)
 	return true
 }
 
 // citesUnregistered reports whether a set cites a source that is not registered, and
 // any source was before.
-func (f *citationsDeriver) citesUnregistered(set *event.CitationSet) bool {
-	if _, _, any := f.Rows.Newest(sourceList, onlyRow); !any {
+func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
+	if _, _, any := f.Rows.Newest(sourceList, listRow); !any {
 		return false
 	}
 	for i := range set.Citations {
@@ -117,7 +116,7 @@ func (f *citationsDeriver) citesUnregistered(set *event.CitationSet) bool {
 
 // broughtSources are the sources that a set is the first to cite chunks under.
 type broughtSources struct {
-	fold      *citationsDeriver
+	fold      *deriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*broughtChunk
 	order     []rowstore.Identity // of chunks

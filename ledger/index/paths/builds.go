@@ -1,10 +1,11 @@
-package index
+package paths
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -17,9 +18,9 @@ type Project struct {
 	Collisions uint64 // paths that found their path_id held
 }
 
-// PathsProjects are the projects of the ledger, in the reverse order of first
+// Projects are the projects of the ledger, in the reverse order of first
 // appearance.
-func PathsProjects(v *View, page Page) ([]Project, []byte, error) {
+func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
 		id := rowstore.Identify(r.Value)
@@ -49,9 +50,9 @@ type Collision struct {
 	HolderRoute []string
 }
 
-// PathsCollisions are those of a project, the newest first. ErrNoPath if
+// Collisions are those of a project, the newest first. ErrNoPath if
 // there is no such project.
-func PathsCollisions(ctx context.Context, v *View, project string, page Page) ([]Collision, []byte, error) {
+func Collisions(ctx context.Context, v *index.View, project string, page index.Page) ([]Collision, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
@@ -86,9 +87,9 @@ type Build struct {
 	Gone                     uint64 // paths of the build before that this one has not
 }
 
-// PathsBuilds are the builds of a project in the order of first appearance.
+// Builds are the builds of a project in the order of first appearance.
 // ErrNoPath if there is no such project.
-func PathsBuilds(ctx context.Context, v *View, project string, page Page) ([]Build, []byte, error) {
+func Builds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +103,7 @@ func PathsBuilds(ctx context.Context, v *View, project string, page Page) ([]Bui
 		return nil, nil, err
 	}
 	if last > count {
-		return nil, nil, ErrPosition
+		return nil, nil, index.ErrPosition
 	}
 	var before buildState
 	if last > 0 {
@@ -135,17 +136,17 @@ func PathsBuilds(ctx context.Context, v *View, project string, page Page) ([]Bui
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// PathsGone are the paths of the build before a build that the build has not, as their
+// Gone are the paths of the build before a build that the build has not, as their
 // first records there have them; the newest first. A page may have fewer rows than
 // its limit, even none, before the end: it stops after 20 keys for each row of the
 // limit. ErrNoPath if there is no such build.
-func PathsGone(ctx context.Context, v *View, project, build string, page Page) ([]PathRow, []byte, error) {
+func Gone(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
 		return nil, nil, err
 	}
 	before := buildRow(rowstore.Identify([]byte(project)), number-1) // 0: no build has it
-	return rowstore.FillBackwards(v.Reader, builds, before, page, func(r rowstore.Version) (*PathRow, error) {
+	return rowstore.FillBackwards(v.Reader, builds, before, page, func(r rowstore.Version) (*Row, error) {
 		state, err := decodeBuildState(r.Value)
 		if err != nil || !state.joined {
 			return nil, err
@@ -163,26 +164,26 @@ func PathsGone(ctx context.Context, v *View, project, build string, page Page) (
 }
 
 // requireProject is ErrNoPath if there is no such project.
-func requireProject(v *View, project string) error {
+func requireProject(v *index.View, project string) error {
 	id := rowstore.Identify([]byte(project))
 	_, _, found, err := v.Newest(projectPaths, id[:])
 	if err == nil && !found {
-		err = fmt.Errorf("project %q: %w", project, ErrNoPath)
+		err = fmt.Errorf("project %q: %w", project, ErrNotFound)
 	}
 	return err
 }
 
 // buildNumberOf is the number of a build; ErrNoPath if there is none.
-func buildNumberOf(v *View, project, build string) (uint64, error) {
+func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	number, err := numberAt(v, buildNumbers, rowstore.Identify([]byte(project), []byte(build)))
 	if err == nil && number == 0 {
-		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNoPath)
+		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNotFound)
 	}
 	return number, err
 }
 
 // numberAt is a row that is one number; 0 if there is none.
-func numberAt(v *View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
+func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
 	_, value, found, err := v.Newest(d, row[:])
 	if err != nil || !found {
 		return 0, err
@@ -191,7 +192,7 @@ func numberAt(v *View, d rowstore.Dimension, row rowstore.Identity) (uint64, err
 }
 
 // buildAt is a build that is there.
-func buildAt(v *View, project rowstore.Identity, number uint64) (buildState, error) {
+func buildAt(v *index.View, project rowstore.Identity, number uint64) (buildState, error) {
 	_, value, _, err := v.Newest(builds, buildRow(project, number))
 	if err != nil {
 		return buildState{}, err
@@ -200,7 +201,7 @@ func buildAt(v *View, project rowstore.Identity, number uint64) (buildState, err
 }
 
 // routeOf is the route that a record has.
-func routeOf(ctx context.Context, v *View, seq uint64) ([]string, error) {
+func routeOf(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package index
+package rundags
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
@@ -51,7 +52,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 }
 
 // countRun counts a run-DAG by its outcome, in whatever state it will be.
-func (f *rundagsDeriver) countRun(seq uint64, dag *event.DAG) {
+func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
@@ -64,7 +65,7 @@ func (f *rundagsDeriver) countRun(seq uint64, dag *event.DAG) {
 
 // withdraw notes that an event has made a run-DAG live or not. The value of
 // withdrawnRuns is 1 or 0 and its outcome.
-func (f *rundagsDeriver) withdraw(seq, target uint64, dag *event.DAG, live bool) {
+func (f *deriver) withdraw(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {
 		value[0] = 1
@@ -79,12 +80,12 @@ type Failures struct {
 	Count                          uint64
 }
 
-// RunDAGsCountFailures counts the run-DAGs that were recorded in a time by their outcome; those that
+// CountFailures counts the run-DAGs that were recorded in a time by their outcome; those that
 // are not live only with any. They
 // are sorted by shape, audit_mode and failure_stage, in the order of the known ones.
 // It reads three keys for every outcome in the ledger, of which there are at most 150,
 // and one or two for each run-DAG of that time that is not live, or was not once.
-func RunDAGsCountFailures(ctx context.Context, v *View, b Bounds, any bool) ([]Failures, error) {
+func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil || from >= below {
 		return nil, err
@@ -117,7 +118,7 @@ func RunDAGsCountFailures(ctx context.Context, v *View, b Bounds, any bool) ([]F
 }
 
 // countBelow is how many run-DAGs of an outcome there are before an event.
-func countBelow(v *View, o outcome, below uint64) (uint64, error) {
+func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
 	if err != nil || !found {
 		return 0, err
@@ -126,7 +127,7 @@ func countBelow(v *View, o outcome, below uint64) (uint64, error) {
 }
 
 // subtractWithdrawn takes the run-DAGs off that are not live.
-func subtractWithdrawn(ctx context.Context, v *View, counts map[outcome]uint64, from, below uint64) error {
+func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err

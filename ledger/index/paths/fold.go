@@ -1,4 +1,4 @@
-package index
+package paths
 
 import (
 	"colophon/ledger/index/rowstore"
@@ -8,7 +8,7 @@ import (
 // the rows, after which nothing is stored.
 
 // pathState is the present state of a path; false if it has none.
-func (f *pathsDeriver) pathState(path rowstore.Identity) (pathState, bool) {
+func (f *deriver) pathState(path rowstore.Identity) (pathState, bool) {
 	_, value, found := f.Rows.Newest(pathStates, path[:])
 	if !found {
 		return pathState{}, false
@@ -17,14 +17,14 @@ func (f *pathsDeriver) pathState(path rowstore.Identity) (pathState, bool) {
 }
 
 // pathHolder is the path that holds a path_id, and its first record.
-func (f *pathsDeriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
+func (f *deriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
 	row := rowstore.Identify(project, id)
 	first, value, held := f.Rows.Newest(pathHolders, row[:])
 	copy(path[:], value)
 	return first, path, held
 }
 
-func (f *pathsDeriver) pathsState(project rowstore.Identity) pathsState {
+func (f *deriver) pathsState(project rowstore.Identity) pathsState {
 	_, value, found := f.Rows.Newest(projectPaths, project[:])
 	if !found {
 		return pathsState{}
@@ -33,7 +33,7 @@ func (f *pathsDeriver) pathsState(project rowstore.Identity) pathsState {
 }
 
 // buildState is the present state of a build, a new one if it has none.
-func (f *pathsDeriver) buildState(project rowstore.Identity, number uint64) buildState {
+func (f *deriver) buildState(project rowstore.Identity, number uint64) buildState {
 	_, value, found := f.Rows.Newest(builds, buildRow(project, number))
 	if !found {
 		return buildState{}
@@ -42,13 +42,13 @@ func (f *pathsDeriver) buildState(project rowstore.Identity, number uint64) buil
 }
 
 // inBuild reports whether a build has a path.
-func (f *pathsDeriver) inBuild(path rowstore.Identity, number uint64) bool {
+func (f *deriver) inBuild(path rowstore.Identity, number uint64) bool {
 	_, _, found := f.Rows.Newest(buildPaths, buildRow(path, number))
 	return found
 }
 
 // number is a row that is one number; 0 if there is none.
-func (f *pathsDeriver) number(d rowstore.Dimension, row rowstore.Identity) uint64 {
+func (f *deriver) number(d rowstore.Dimension, row rowstore.Identity) uint64 {
 	_, value, found := f.Rows.Newest(d, row[:])
 	if !found {
 		return 0

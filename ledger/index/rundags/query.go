@@ -1,4 +1,4 @@
-package index
+package rundags
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -22,26 +23,26 @@ type RunDAG struct {
 	event.DAG
 }
 
-// RunDAGsGet is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
+// Get is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
 // one that the view does not see.
-func RunDAGsGet(ctx context.Context, v *View, seq uint64) (RunDAG, error) {
+func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	e, err := v.EventOfKind(ctx, seq, record.RunDAG)
 	if err != nil {
 		return RunDAG{}, err
 	}
-	return RunDAG{Seq: seq, Time: e.Time, RunID: optional(e.RunID()), DAG: e.DAG()}, nil
+	return RunDAG{Seq: seq, Time: e.Time, RunID: index.TextOf(e.RunID()), DAG: e.DAG()}, nil
 }
 
-// RunDivergence is where a run-DAG begins to differ from another one of its question.
-type RunDivergence struct {
+// Divergence is where a run-DAG begins to differ from another one of its question.
+type Divergence struct {
 	Against uint64 // the other one; 0 if there is none
 	// Stage is the first diverging stage; nil if none differs or there is none to
 	// compare with.
 	Stage *string
 }
 
-func divergenceOf(against uint64, before, after []event.Stage) RunDivergence {
-	d := RunDivergence{Against: against}
+func divergenceOf(against uint64, before, after []event.Stage) Divergence {
+	d := Divergence{Against: against}
 	if against == 0 {
 		return d
 	}
@@ -52,27 +53,27 @@ func divergenceOf(against uint64, before, after []event.Stage) RunDivergence {
 	return d
 }
 
-// RunDAGsDivergenceOf is where the run-DAG at seq begins to differ from the latest one of its
+// DivergenceOf is where the run-DAG at seq begins to differ from the latest one of its
 // question that was live when it came. storage.ErrNotFound if it is another kind of
 // event.
-func RunDAGsDivergenceOf(ctx context.Context, v *View, seq uint64) (RunDivergence, error) {
-	run, err := RunDAGsGet(ctx, v, seq)
+func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (Divergence, error) {
+	run, err := Get(ctx, v, seq)
 	if err != nil || run.QuestionHash == nil {
-		return RunDivergence{}, err
+		return Divergence{}, err
 	}
 	question := rowstore.Identify([]byte(questionName), run.QuestionHash)
 	_, value, found, err := v.NewestBelow(questionRuns, question[:], seq)
 	if err != nil || !found {
-		return RunDivergence{}, err
+		return Divergence{}, err
 	}
 	before, err := decodeLatestRun(value)
 	if err != nil || before.seq == 0 {
-		return RunDivergence{}, err
+		return Divergence{}, err
 	}
 	if before.listed {
 		return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
 	}
-	earlier, err := RunDAGsGet(ctx, v, before.seq)
+	earlier, err := Get(ctx, v, before.seq)
 	return divergenceOf(before.seq, earlier.Stages, run.Stages), err
 }
 
@@ -80,20 +81,20 @@ func RunDAGsDivergenceOf(ctx context.Context, v *View, seq uint64) (RunDivergenc
 type QuestionRun struct {
 	RunDAG
 	State string
-	RunDivergence
+	Divergence
 }
 
-// RunDAGsOfQuestion are the live run-DAGs of a question, oldest first, each against the one
+// OfQuestion are the live run-DAGs of a question, oldest first, each against the one
 // before it; with any those of every state, each against the live one before it. A page
 // may have fewer rows than its limit, even none, before the end: it stops after 20 keys
 // for each row of the limit.
-func RunDAGsOfQuestion(ctx context.Context, v *View, questionHash string, any bool, page Page) (rows []QuestionRun, next []byte, err error) {
+func OfQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
 		return nil, nil, err
 	}
 	id, b := rowstore.Identify([]byte(questionName), []byte(questionHash)), v.Budget(page)
-	for r, err := range v.Ascend(Postings, id[:], last+1) {
+	for r, err := range v.Ascend(index.Postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -101,7 +102,7 @@ func RunDAGsOfQuestion(ctx context.Context, v *View, questionHash string, any bo
 			return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, last), before.Seq), nil
 		}
 		last = r.Seq
-		state, err := StateOf(v, r.Seq)
+		state, err := index.StateOf(v, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -109,7 +110,7 @@ func RunDAGsOfQuestion(ctx context.Context, v *View, questionHash string, any bo
 		if !live && !any {
 			continue
 		}
-		run, err := RunDAGsGet(ctx, v, r.Seq)
+		run, err := Get(ctx, v, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,31 +124,31 @@ func RunDAGsOfQuestion(ctx context.Context, v *View, questionHash string, any bo
 
 // questionPosition is the event that the page before came to, and the live run-DAG that
 // the next one is compared with; zero at the beginning.
-func questionPosition(ctx context.Context, v *View, page Page) (last uint64, before RunDAG, err error) {
+func questionPosition(ctx context.Context, v *index.View, page index.Page) (last uint64, before RunDAG, err error) {
 	if page.After == nil {
 		return 0, RunDAG{}, nil
 	}
 	if len(page.After) != 2*rowstore.SeqBytes {
-		return 0, RunDAG{}, ErrPosition
+		return 0, RunDAG{}, index.ErrPosition
 	}
 	last, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 	seq, _ := rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	if last >= v.Size() || seq > last {
-		return 0, RunDAG{}, ErrPosition
+		return 0, RunDAG{}, index.ErrPosition
 	}
 	if seq == 0 {
 		return last, RunDAG{}, nil
 	}
-	if before, err = RunDAGsGet(ctx, v, seq); errors.Is(err, storage.ErrNotFound) {
-		err = ErrPosition
+	if before, err = Get(ctx, v, seq); errors.Is(err, storage.ErrNotFound) {
+		err = index.ErrPosition
 	}
 	return last, before, err
 }
 
-// RunDAGsCached is the latest live run-DAG of a cache key and the number of other live
+// Cached is the latest live run-DAG of a cache key and the number of other live
 // ones. Only those count that have all dimensions of the key; where the dimensions of
 // several differ none is served. storage.ErrNotFound if none is.
-func RunDAGsCached(ctx context.Context, v *View, cacheKey string) (run RunDAG, others uint64, err error) {
+func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))
 	last := bytes.Repeat([]byte{0xff}, len(cacheRow{})-len(key))
@@ -170,6 +171,6 @@ func RunDAGsCached(ctx context.Context, v *View, cacheKey string) (run RunDAG, o
 	if found.live == 0 {
 		return RunDAG{}, 0, fmt.Errorf("cache key %s: %w", cacheKey, storage.ErrNotFound)
 	}
-	run, err = RunDAGsGet(ctx, v, found.latest)
+	run, err = Get(ctx, v, found.latest)
 	return run, found.live - 1, err
 }

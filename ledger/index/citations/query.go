@@ -1,4 +1,4 @@
-package index
+package citations
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
 
-// CitationSet is a citation set, or those of its citations that were asked for.
-type CitationSet struct {
+// Set is a citation set, or those of its citations that were asked for.
+type Set struct {
 	Seq       uint64
 	Time      time.Time // of its event
 	RunID     *string
@@ -29,18 +30,18 @@ type Citation struct {
 	Weight              string  // JSON number
 }
 
-// CitationsGet is the citation set at seq; storage.ErrNotFound if it is another kind of
+// Get is the citation set at seq; storage.ErrNotFound if it is another kind of
 // event, or one that the view does not see.
-func CitationsGet(ctx context.Context, v *View, seq uint64) (CitationSet, error) {
+func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {
-		return CitationSet{}, err
+		return Set{}, err
 	}
 	return *citationSetOf(&e, func(*event.Citation) bool { return true }), nil
 }
 
 // readSet is the event at seq, which is a citation set.
-func readSet(ctx context.Context, v *View, seq uint64) (event.Event, error) {
+func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error) {
 	if seq >= v.Size() {
 		return event.Event{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
@@ -53,35 +54,35 @@ func readSet(ctx context.Context, v *View, seq uint64) (event.Event, error) {
 }
 
 // citationSetOf is a set with those of its citations that are wanted.
-func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *CitationSet {
+func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 	said := e.CitationSet()
-	set := &CitationSet{Seq: e.Seq, Time: e.Time, RunID: optional(e.RunID()), Subject: string(said.Subject)}
+	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(said.Subject)}
 	for i := range said.Citations {
 		if c := &said.Citations[i]; wanted(c) {
 			set.Citations = append(set.Citations, Citation{
 				ChunkHash: string(c.ChunkHash), SourceID: string(c.SourceID),
-				Section: optional(c.Section), Weight: string(c.Weight),
+				Section: index.TextOf(c.Section), Weight: string(c.Weight),
 			})
 		}
 	}
 	return set
 }
 
-// CitationsOfChunk are the sets that cite a chunk, newest first, each with the
+// OfChunk are the sets that cite a chunk, newest first, each with the
 // citations that do.
-func CitationsOfChunk(ctx context.Context, v *View, hash string, page Page) ([]CitationSet, []byte, error) {
+func OfChunk(ctx context.Context, v *index.View, hash string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
 }
 
-// CitationsOfSource are the sets that cite a source, newest first, each with the
+// OfSource are the sets that cite a source, newest first, each with the
 // citations that do.
-func CitationsOfSource(ctx context.Context, v *View, id string, page Page) ([]CitationSet, []byte, error) {
+func OfSource(ctx context.Context, v *index.View, id string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
 }
 
-func setsWith(ctx context.Context, v *View, name, value string, page Page, wanted func(*event.Citation) bool) ([]CitationSet, []byte, error) {
+func setsWith(ctx context.Context, v *index.View, name, value string, page index.Page, wanted func(*event.Citation) bool) ([]Set, []byte, error) {
 	id := rowstore.Identify([]byte(name), []byte(value))
-	return rowstore.FillBackwards(v.Reader, Postings, id[:], page, func(r rowstore.Version) (*CitationSet, error) {
+	return rowstore.FillBackwards(v.Reader, index.Postings, id[:], page, func(r rowstore.Version) (*Set, error) {
 		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
@@ -90,9 +91,9 @@ func setsWith(ctx context.Context, v *View, name, value string, page Page, wante
 	})
 }
 
-// CitationDrift is how the chunks of a set stand to those of the set before it of the
+// Drift is how the chunks of a set stand to those of the set before it of the
 // same subject.
-type CitationDrift struct {
+type Drift struct {
 	Seq     uint64
 	Time    time.Time // of the set's event
 	RunID   *string
@@ -100,33 +101,33 @@ type CitationDrift struct {
 	drift.ChunkChange
 }
 
-// CitationDrifts are the sets of a subject, oldest first, each against the one before
+// Drifts are the sets of a subject, oldest first, each against the one before
 // it.
-func CitationDrifts(ctx context.Context, v *View, subject string, page Page) ([]CitationDrift, []byte, error) {
-	var before CitationSet
+func Drifts(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
+	var before Set
 	last, given, err := page.Position()
 	if err == nil && given {
-		if before, err = CitationsGet(ctx, v, last); errors.Is(err, storage.ErrNotFound) {
-			err = ErrPosition
+		if before, err = Get(ctx, v, last); errors.Is(err, storage.ErrNotFound) {
+			err = index.ErrPosition
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.Identify([]byte(subjectName), []byte(subject))
-	return rowstore.FillForwards(v.Reader, Postings, id[:], page, func(r rowstore.Version) (*CitationDrift, error) {
-		set, err := CitationsGet(ctx, v, r.Seq)
+	id := rowstore.Identify([]byte(index.Subject), []byte(subject))
+	return rowstore.FillForwards(v.Reader, index.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
+		set, err := Get(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
 		}
-		d := &CitationDrift{Seq: r.Seq, Time: set.Time, RunID: set.RunID, Against: before.Seq,
+		d := &Drift{Seq: r.Seq, Time: set.Time, RunID: set.RunID, Against: before.Seq,
 			ChunkChange: drift.CompareChunks(chunksOf(&before), chunksOf(&set))}
 		before = set
 		return d, nil
 	})
 }
 
-func chunksOf(s *CitationSet) []string {
+func chunksOf(s *Set) []string {
 	hashes := make([]string, len(s.Citations))
 	for i, c := range s.Citations {
 		hashes[i] = c.ChunkHash

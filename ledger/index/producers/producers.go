@@ -1,4 +1,4 @@
-package index
+package producers
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
@@ -38,22 +39,14 @@ func decodeProducerState(value []byte) (producerState, error) {
 // onlyRow is the row of dimensions that have one only.
 var onlyRow = []byte{0}
 
-// addProducer adds who produced a record.
-func (v *values) addProducer(e *event.Event) {
-	if id, number := e.Producer(); id != nil {
-		v.addRecurring(producerName, id)
-		v.add(producerSeqName, producerSeqText(id, number))
-	}
-}
-
-// producersDeriver keeps which of their numbers producers have delivered.
-type producersDeriver struct {
-	*Fold
+// deriver keeps which of their numbers producers have delivered.
+type deriver struct {
+	*index.Fold
 	value []byte // scratch
 }
 
 // Derive implements Deriver.
-func (f *producersDeriver) Derive(_ context.Context, e *Event) error {
+func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	if e.Kind.IsRecord() {
 		f.producer(&e.Event)
 	}
@@ -61,7 +54,7 @@ func (f *producersDeriver) Derive(_ context.Context, e *Event) error {
 }
 
 // producer folds which of its producer's numbers a record delivers.
-func (f *producersDeriver) producer(e *event.Event) {
+func (f *deriver) producer(e *event.Event) {
 	id, number := e.Producer()
 	if id == nil {
 		return
@@ -87,7 +80,7 @@ func (f *producersDeriver) producer(e *event.Event) {
 
 // deliver notes that event seq delivers a number, and says whether it is the first
 // that does. Only numbers above the lowest that is missing go into the set.
-func (f *producersDeriver) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
+func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
 	switch {
 	case number == 0:
 		first := s.zero == 0
@@ -110,7 +103,7 @@ func (f *producersDeriver) deliver(seq uint64, producer rowstore.Identity, s *pr
 }
 
 // addNumber adds to the set of a producer, and says whether that is new in it.
-func (f *producersDeriver) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
+func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	return addNumber(number, func(level byte, n uint64) block {
 		return f.numberBlock(blockRow(row[:0], producer, level, n))
@@ -121,7 +114,7 @@ func (f *producersDeriver) addNumber(seq uint64, producer rowstore.Identity, num
 }
 
 // missingFrom is the lowest number from another on that is not in a producer's set.
-func (f *producersDeriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
+func (f *deriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
 		return f.numberBlock(blockRow(row[:0], producer, level, n)), nil
@@ -129,7 +122,7 @@ func (f *producersDeriver) missingFrom(producer rowstore.Identity, number uint64
 	return number
 }
 
-func (f *producersDeriver) numberBlock(row []byte) block {
+func (f *deriver) numberBlock(row []byte) block {
 	_, value, found := f.Rows.Newest(producerNumbers, row)
 	if !found {
 		return block{}
@@ -140,7 +133,7 @@ func (f *producersDeriver) numberBlock(row []byte) block {
 // missing has what is missing of one producer go from one count to another in the
 // sum over all, which has 128 bits: a single record can skip nearly 2^63 numbers. The
 // gauge shows 2^64-1 for a sum beyond it.
-func (f *producersDeriver) missing(seq, before, after uint64) {
+func (f *deriver) missing(seq, before, after uint64) {
 	if before == after {
 		return
 	}

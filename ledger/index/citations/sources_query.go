@@ -1,4 +1,4 @@
-package index
+package citations
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
@@ -29,13 +30,13 @@ type SourceDetail struct {
 }
 
 // SourceByID is a source by its id; false if it was never registered.
-func SourceByID(v *View, id string) (Source, bool, error) {
+func SourceByID(v *index.View, id string) (Source, bool, error) {
 	row := rowstore.Identify([]byte(id))
 	return sourceBelow(v, id, row, v.Size())
 }
 
 // sourceBelow is a source as it was below a size.
-func sourceBelow(v *View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
+func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, row[:], below)
 	if err != nil || !found {
 		return Source{ID: id}, false, err
@@ -45,7 +46,7 @@ func sourceBelow(v *View, id string, row rowstore.Identity, below uint64) (Sourc
 }
 
 // ReadSource is a source by its id; storage.ErrNotFound if it was never registered.
-func ReadSource(ctx context.Context, v *View, id string) (SourceDetail, error) {
+func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
 	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
 		err = fmt.Errorf("source %q: %w", id, storage.ErrNotFound)
@@ -61,19 +62,19 @@ func ReadSource(ctx context.Context, v *View, id string) (SourceDetail, error) {
 }
 
 // readSource adds what the event says, without the chunks, and the event's own words.
-func readSource(ctx context.Context, v *View, s Source) (SourceDetail, event.Source, error) {
+func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, event.Source, error) {
 	e, err := v.Event(ctx, s.Seq)
 	if err != nil {
 		return SourceDetail{}, event.Source{}, err
 	}
 	said := e.Source()
-	return SourceDetail{Source: s, Time: e.Time, Title: optional(said.Title), Reason: optional(said.Reason)}, said, nil
+	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(said.Title), Reason: index.TextOf(said.Reason)}, said, nil
 }
 
 // Sources lists the sources that are registered or were, in the reverse order of
 // their first registration, without their chunks.
-func Sources(ctx context.Context, v *View, page Page) ([]SourceDetail, []byte, error) {
-	return rowstore.FillBackwards(v.Reader, sourceList, onlyRow, page, func(r rowstore.Version) (*SourceDetail, error) {
+func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
+	return rowstore.FillBackwards(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))
 		if err != nil {
 			return nil, err
@@ -86,12 +87,12 @@ func Sources(ctx context.Context, v *View, page Page) ([]SourceDetail, []byte, e
 // UnregisteredSources are the sources that the citation set at seq cites and that were
 // not registered at its position, in the order of the set; none where none had been
 // registered before it at all. storage.ErrNotFound if it is another kind of event.
-func UnregisteredSources(ctx context.Context, v *View, seq uint64) ([]string, error) {
+func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {
 		return nil, err
 	}
-	_, _, any, err := v.NewestBelow(sourceList, onlyRow, seq)
+	_, _, any, err := v.NewestBelow(sourceList, listRow, seq)
 	if err != nil || !any {
 		return nil, err
 	}
@@ -112,13 +113,4 @@ func UnregisteredSources(ctx context.Context, v *View, seq uint64) ([]string, er
 		}
 	}
 	return unregistered, nil
-}
-
-// optional is a text of its own; nil for nil.
-func optional(text []byte) *string {
-	if text == nil {
-		return nil
-	}
-	s := string(text)
-	return &s
 }
