@@ -11,7 +11,9 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/paths"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -119,7 +121,7 @@ func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind
 
 // drifted adds what follows for an IPC record.
 func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64) error {
-	r, err := index.ReadIPCRecord(ctx, view, seq)
+	r, err := records.ReadIPCRecord(ctx, view, seq)
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64
 		d.Incomplete = lacking(&r.IPC)
 		return nil
 	}
-	found, ok, err := index.RunsDriftOf(ctx, view, seq)
+	found, ok, err := runs.DriftOf(ctx, view, seq)
 	if err != nil || !ok {
 		return err
 	}

@@ -10,7 +10,9 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
-	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
@@ -27,7 +29,7 @@ type generationRow struct {
 	OutputHash *string `json:"output_hash"`
 }
 
-func generationRowOf(r *index.IPCRecord) generationRow {
+func generationRowOf(r *records.IPCRecord) generationRow {
 	return generationRow{proved{Seq: r.Seq}, textOrNull(r.RunID), r.Time.Format(record.TimeLayout), textOrNull(r.IPCID), textOrNull(r.OutputHash)}
 }
 
@@ -78,9 +80,9 @@ type attributedRow struct {
 }
 
 // read makes the row of a record.
-func (r *attributedRow) read(q *question, of *index.IPCRecord) (err error) {
+func (r *attributedRow) read(q *question, of *records.IPCRecord) (err error) {
 	r.generationRow = generationRowOf(of)
-	if r.State, err = index.StateOf(q.view, of.Seq); err != nil {
+	if r.State, err = records.State(q.view, of.Seq); err != nil {
 		return err
 	}
 	if r.Mismatches, err = mismatchesOf(q, of.Seq); err != nil {
@@ -129,7 +131,7 @@ type attributed struct {
 
 // attribute answers what caused the change from one IPC record to another.
 func (s *Server) attribute(c echo.Context) error {
-	q, recordA, recordB, err := askedToCompare(s, c, "an", "IPC record", index.ReadIPCRecord)
+	q, recordA, recordB, err := askedToCompare(s, c, "an", "IPC record", records.ReadIPCRecord)
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ type stepRow struct {
 // timeline answers the runs of a group in order, each with its cause against the
 // one before.
 func (s *Server) timeline(c echo.Context) error {
-	var group index.RunQuery
+	var group groups.RunQuery
 	q, err := s.asked(c, paged|stated|provable, groupParameters(c, &group)...)
 	if err != nil {
 		return err
@@ -169,7 +171,7 @@ func (s *Server) timeline(c echo.Context) error {
 		return invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>: the runs that are wanted")
 	}
 	group.Any = q.any
-	found, next, err := index.RunsTimeline(q.ctx, q.view, group, q.page)
+	found, next, err := runs.Timeline(q.ctx, q.view, group, q.page)
 	if err != nil {
 		return err
 	}
@@ -189,10 +191,10 @@ var groupings = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_h
 
 // groupParameters are the names that runs are grouped by, as parameters: one of them
 // may be given.
-func groupParameters(c echo.Context, group *index.RunQuery) []parameter {
+func groupParameters(c echo.Context, group *groups.RunQuery) []parameter {
 	names := slices.Clone(groupings)
 	for name := range c.QueryParams() {
-		if index.Grouped(name) && !slices.Contains(names, name) {
+		if groups.Grouped(name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -202,7 +204,7 @@ func groupParameters(c echo.Context, group *index.RunQuery) []parameter {
 			if group.Name != "" {
 				return invalid(max(name, group.Name), "is one too many beside %s: give one of them", min(name, group.Name))
 			}
-			group.Value = index.Value{Name: name, Text: value}
+			group.Value = records.Value{Name: name, Text: value}
 			return valueForm(name).check(name, value)
 		}, valueForm(name) == anyForm})
 	}

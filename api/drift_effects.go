@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -41,7 +41,7 @@ type effectsAnswer struct {
 
 // effects answers what came of changing one variable from a to b.
 func (s *Server) effects(c echo.Context) error {
-	var e index.EffectQuery
+	var e effects.Query
 	var a, b *string
 	q, err := s.asked(c, paged|stated|provable, text("variable", &e.Variable), optionalText("a", &a), optionalText("b", &b))
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) effects(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := index.EffectsList(q.ctx, q.view, e, q.page)
+	found, next, err := effects.List(q.ctx, q.view, e, q.page)
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (s *Server) effects(c echo.Context) error {
 
 // effectValues are the two values as events have them.
 func effectValues(variable string, a, b *string) (valueA, valueB string, err error) {
-	if !slices.Contains(index.EffectVariables[:], variable) {
-		return "", "", invalid("variable", "must be one of %s", strings.Join(index.EffectVariables[:], ", "))
+	if !slices.Contains(effects.Variables[:], variable) {
+		return "", "", invalid("variable", "must be one of %s", strings.Join(effects.Variables[:], ", "))
 	}
 	if valueA, err = effectValue(variable, "a", a); err != nil {
 		return "", "", err
@@ -127,23 +127,23 @@ const keptTotals = 256
 // as of the last size that it was asked for. They never change.
 type effectTotals struct {
 	mu   sync.Mutex // held briefly, for what follows
-	kept map[totalsKey]index.EffectTotals
+	kept map[totalsKey]effects.Totals
 	keys []totalsKey // of kept, the oldest first
 }
 
 type totalsKey struct {
 	ledger string
-	query  index.EffectQuery
+	query  effects.Query
 }
 
 // of counts the pairs of a query: from those of another size, if they are near.
-func (t *effectTotals) of(q *question, query index.EffectQuery) (index.EffectTotals, error) {
+func (t *effectTotals) of(q *question, query effects.Query) (effects.Totals, error) {
 	key := totalsKey{q.ledger.Name(), query}
 	known := t.find(key)
 	if known != nil && known.AsOf == q.view.Size() {
 		return *known, nil
 	}
-	totals, err := index.EffectsCount(q.ctx, q.view, query, known)
+	totals, err := effects.Count(q.ctx, q.view, query, known)
 	if err == nil {
 		t.keep(key, totals)
 	}
@@ -151,7 +151,7 @@ func (t *effectTotals) of(q *question, query index.EffectQuery) (index.EffectTot
 }
 
 // find is nil where none are kept.
-func (t *effectTotals) find(key totalsKey) *index.EffectTotals {
+func (t *effectTotals) find(key totalsKey) *effects.Totals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if totals, ok := t.kept[key]; ok {
@@ -161,11 +161,11 @@ func (t *effectTotals) find(key totalsKey) *index.EffectTotals {
 }
 
 // keep keeps totals, in place of the oldest when there are many.
-func (t *effectTotals) keep(key totalsKey, totals index.EffectTotals) {
+func (t *effectTotals) keep(key totalsKey, totals effects.Totals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.kept == nil {
-		t.kept = make(map[totalsKey]index.EffectTotals)
+		t.kept = make(map[totalsKey]effects.Totals)
 	}
 	if _, ok := t.kept[key]; !ok {
 		if len(t.keys) == keptTotals {

@@ -7,19 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
 )
 
 // The latest totals are kept, each under its own ledger and query.
 func TestEffectTotalsAreKept(t *testing.T) {
 	var kept effectTotals
 	keyOf := func(n int) totalsKey {
-		return totalsKey{"default", index.EffectQuery{Variable: "model", A: "a", B: fmt.Sprint(n)}}
+		return totalsKey{"default", effects.Query{Variable: "model", A: "a", B: fmt.Sprint(n)}}
 	}
 	for n := range keptTotals + 2 {
 		require.Nil(t, kept.find(keyOf(n)))
-		kept.keep(keyOf(n), index.EffectTotals{Pairs: 1, AsOf: 7})
-		kept.keep(keyOf(n), index.EffectTotals{Pairs: uint64(n), AsOf: 8})
+		kept.keep(keyOf(n), effects.Totals{Pairs: 1, AsOf: 7})
+		kept.keep(keyOf(n), effects.Totals{Pairs: uint64(n), AsOf: 8})
 	}
 	require.Len(t, kept.kept, keptTotals)
 	require.Len(t, kept.keys, keptTotals)
@@ -27,7 +27,7 @@ func TestEffectTotalsAreKept(t *testing.T) {
 		totals := kept.find(keyOf(n))
 		require.Equal(t, n >= 2, totals != nil)
 		if totals != nil {
-			require.Equal(t, index.EffectTotals{Pairs: uint64(n), AsOf: 8}, *totals)
+			require.Equal(t, effects.Totals{Pairs: uint64(n), AsOf: 8}, *totals)
 		}
 	}
 	other := keyOf(keptTotals)

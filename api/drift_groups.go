@@ -9,6 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
 )
 
@@ -36,7 +38,7 @@ type groupRow struct {
 	LastTime        string   `json:"last_time"`
 }
 
-func groupRowOf(by string, g *index.Group) groupRow {
+func groupRowOf(by string, g *groups.Group) groupRow {
 	return groupRow{
 		proved: proved{Seq: g.Last.Seq}, By: by, Value: g.Value, Runs: g.Runs, DistinctOutputs: g.Outputs,
 		Stability: decimals(float64(g.Commonest) / float64(g.Runs)), Entropy: decimals(g.Entropy), Flips: g.Flips,
@@ -46,13 +48,13 @@ func groupRowOf(by string, g *index.Group) groupRow {
 }
 
 // rankingNames are the values of sort.
-var rankingNames = map[string]index.Ranking{
-	"recent": index.RankedRecent, "runs": index.RankedRuns, "flips": index.RankedFlips, "stability": index.RankedStability,
+var rankingNames = map[string]groups.Ranking{
+	"recent": groups.RankedRecent, "runs": groups.RankedRuns, "flips": groups.RankedFlips, "stability": groups.RankedStability,
 }
 
 // groups answers the groups of runs by one of their values.
 func (s *Server) groups(c echo.Context) error {
-	var g index.GroupQuery
+	var g groups.Query
 	var since, until, sort string
 	own := []parameter{text("by", &g.By), text("since", &since), text("until", &until), text("sort", &sort),
 		count("min_runs", &g.MinRuns, nil), count("min_outputs", &g.MinOutputs, nil)}
@@ -106,9 +108,9 @@ func impliedSort(c echo.Context) string {
 	return ""
 }
 
-func listGroups(q *question, g index.GroupQuery, sort string) ([]index.Group, []byte, error) {
+func listGroups(q *question, g groups.Query, sort string) ([]groups.Group, []byte, error) {
 	if sort == "" {
-		return index.GroupsList(q.ctx, q.view, g, q.page)
+		return groups.List(q.ctx, q.view, g, q.page)
 	}
 	ranking, known := rankingNames[sort]
 	if !known {
@@ -117,12 +119,12 @@ func listGroups(q *question, g index.GroupQuery, sort string) ([]index.Group, []
 	if q.any {
 		return nil, nil, invalid("state", "must be live with sort: only live runs are ranked")
 	}
-	return index.GroupsListRanked(q.ctx, q.view, ranking, g, q.page)
+	return groups.ListRanked(q.ctx, q.view, ranking, g, q.page)
 }
 
 // checkGrouping is nil for a name that runs are grouped by.
 func checkGrouping(name, by string) error {
-	if !index.Grouped(by) {
+	if !groups.Grouped(by) {
 		return invalid(name, "must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>")
 	}
 	return nil
@@ -164,7 +166,7 @@ func (s *Server) group(c echo.Context) error {
 		return err
 	}
 	group.Any, outputs.Limit = q.any, q.page.Limit
-	found, ok, err := index.GroupsGet(q.ctx, q.view, group)
+	found, ok, err := groups.Get(q.ctx, q.view, group)
 	if err != nil {
 		return err
 	}
@@ -179,9 +181,9 @@ func (s *Server) group(c echo.Context) error {
 }
 
 // noRuns says why a group is not there.
-func noRuns(q *question, group index.RunQuery) error {
+func noRuns(q *question, group groups.RunQuery) error {
 	group.Any = true
-	if _, found, err := index.GroupsGet(q.ctx, q.view, group); err != nil {
+	if _, found, err := groups.Get(q.ctx, q.view, group); err != nil {
 		return err
 	} else if found {
 		return fault(http.StatusNotFound, "no live runs have that value; state=any asks for those that are not live too")
@@ -190,7 +192,7 @@ func noRuns(q *question, group index.RunQuery) error {
 		"model, temperature, max_tokens and seed, and /records lists others too")
 }
 
-func groupInPath(c echo.Context) (group index.RunQuery, err error) {
+func groupInPath(c echo.Context) (group groups.RunQuery, err error) {
 	if group.Name, err = element(c, "by"); err != nil {
 		return group, err
 	}
@@ -200,8 +202,8 @@ func groupInPath(c echo.Context) (group index.RunQuery, err error) {
 	return group, checkGrouping("by", group.Name)
 }
 
-func (a *groupAnswer) outputs(q *question, group index.RunQuery, page index.Page) error {
-	found, next, err := index.GroupsOutputs(q.ctx, q.view, group, page)
+func (a *groupAnswer) outputs(q *question, group groups.RunQuery, page index.Page) error {
+	found, next, err := groups.Outputs(q.ctx, q.view, group, page)
 	if err != nil {
 		return err
 	}
@@ -216,8 +218,8 @@ func (a *groupAnswer) outputs(q *question, group index.RunQuery, page index.Page
 	return nil
 }
 
-func (a *groupAnswer) runs(q *question, group index.RunQuery) error {
-	found, next, err := index.RunsList(q.ctx, q.view, group, q.page)
+func (a *groupAnswer) runs(q *question, group groups.RunQuery) error {
+	found, next, err := runs.List(q.ctx, q.view, group, q.page)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
-	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -59,7 +59,7 @@ func (s *Server) reproduce(c echo.Context) error {
 		return err
 	}
 	defer q.close()
-	recorded, err := index.ReadIPCRecord(q.ctx, q.view, seq)
+	recorded, err := records.ReadIPCRecord(q.ctx, q.view, seq)
 	if errors.Is(err, storage.ErrNotFound) {
 		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is no IPC record of the first %d events", seq, q.view.Size()))
 	}
@@ -138,7 +138,7 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 // recorded where the request does not say, and a payload is read as the recorded one
 // was. A recorded seed counts over that of the same payload (spec: Receipts). The environment is
 // not known unless it is given: nothing says that it is still the recorded one.
-func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecord) (event.IPC, error) {
+func (s *Server) rerun(request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
 	rerun, err := s.rerunWith(request, recorded, recorded.Seed)
 	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
 		return rerun, err
@@ -148,7 +148,7 @@ func (s *Server) rerun(request map[string]pyjson.Value, recorded *index.IPCRecor
 
 // rerunWith is a re-run with a seed for a request that names none; nil leaves it to the
 // payload.
-func (s *Server) rerunWith(request map[string]pyjson.Value, recorded *index.IPCRecord, seed []byte) (event.IPC, error) {
+func (s *Server) rerunWith(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
 	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
 		return event.IPC{}, err
@@ -164,7 +164,7 @@ func (s *Server) rerunWith(request map[string]pyjson.Value, recorded *index.IPCR
 }
 
 // rerunBody is that record as a request to record it.
-func rerunBody(request map[string]pyjson.Value, recorded *index.IPCRecord, seed []byte) []byte {
+func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) []byte {
 	body := []byte{'{'}
 	for _, m := range []struct {
 		name     string
@@ -204,7 +204,7 @@ func quoted(text []byte) []byte {
 
 // schemaOf is the schema that a payload is read under unless the request names one: that
 // of the recorded payload.
-func schemaOf(payload pyjson.Value, recorded *index.IPCRecord) []byte {
+func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.Given() {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
-	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -66,7 +66,7 @@ func (s *Server) record(c echo.Context) error {
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
 		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
 	if record.Kind(r.Kind).HasState() {
-		if answer.State, err = index.StateOf(q.view, seq); err != nil {
+		if answer.State, err = records.State(q.view, seq); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
 
@@ -42,9 +42,9 @@ func (s *Server) records(c echo.Context) error {
 		return err
 	}
 	f.Bodies = f.events
-	list := index.RecordsList
+	list := records.List
 	if f.byOccurrence {
-		list = index.RecordsByOccurrence
+		list = records.ListByOccurrence
 	}
 	found, next, err := list(q.ctx, q.view, f.Filter, q.page)
 	if err != nil {
@@ -74,12 +74,12 @@ func (s *Server) run(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f.Values = []index.Value{{Name: "run_id", Text: runID}}
+	f.Values = []records.Value{{Name: "run_id", Text: runID}}
 	f.Bodies = true // links are made of them
 	if err := f.complete(); err != nil {
 		return err
 	}
-	found, next, err := index.RecordsList(q.ctx, q.view, f.Filter, q.page)
+	found, next, err := records.List(q.ctx, q.view, f.Filter, q.page)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *Server) run(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-func recordRows(q *question, found []index.Record) ([]recordRow, error) {
+func recordRows(q *question, found []records.Record) ([]recordRow, error) {
 	rows := make([]recordRow, len(found))
 	for i, r := range found {
 		rows[i] = recordRow{

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
 
 // recordFilter is what a request wants of a list of records. Once it is complete
 // its Filter holds.
 type recordFilter struct {
-	index.Filter
+	records.Filter
 	byOccurrence bool // since and until are about timestamps, and so is the order
 	events       bool // rows carry their event
 
@@ -45,7 +46,7 @@ func (f *recordFilter) parameters(given []string) []parameter {
 			if err := form.check(name, value); err != nil {
 				return err
 			}
-			f.Values = append(f.Values, index.Value{Name: name, Text: value})
+			f.Values = append(f.Values, records.Value{Name: name, Text: value})
 			return nil
 		}, form == anyForm})
 	}
@@ -77,10 +78,10 @@ func (f *recordFilter) complete() error {
 	if err := f.producer(); err != nil {
 		return err
 	}
-	if len(f.Values) > index.MaxValues {
-		return invalid(f.Values[index.MaxValues].Name, "is one too many: a request filters by at most %d values", index.MaxValues)
+	if len(f.Values) > records.MaxValues {
+		return invalid(f.Values[records.MaxValues].Name, "is one too many: a request filters by at most %d values", records.MaxValues)
 	}
-	slices.SortFunc(f.Values, func(a, b index.Value) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Values, func(a, b records.Value) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
 }
 
@@ -97,11 +98,11 @@ func (f *recordFilter) producer() error {
 	if !f.producerSeqGiven {
 		return nil
 	}
-	i := slices.IndexFunc(f.Values, func(v index.Value) bool { return v.Name == "producer" })
+	i := slices.IndexFunc(f.Values, func(v records.Value) bool { return v.Name == "producer" })
 	if i < 0 {
 		return invalid("producer_seq", "counts the records of one producer: give producer too")
 	}
-	f.Values[i] = index.ProducerSeq(f.Values[i].Text, f.producerSeq)
+	f.Values[i] = records.ProducerSeq(f.Values[i].Text, f.producerSeq)
 	return nil
 }
 
@@ -158,7 +159,7 @@ var (
 	anyForm   = &form{func(string) bool { return true }, "text"}
 	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
 	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
-	fieldForm = &form{index.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
+	fieldForm = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
 	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
 	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
 	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}

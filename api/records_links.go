@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/url"
 
-	"colophon/ledger/index"
 	"colophon/ledger/index/paths"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
 
@@ -32,7 +32,7 @@ type linkedEvent struct {
 
 // follow adds all that leads on from a record. Content that was erased is not among
 // it.
-func (row *recordRow) follow(q *question, r *index.Record) error {
+func (row *recordRow) follow(q *question, r *records.Record) error {
 	var e linkedEvent
 	l := &row.Links
 	if err := json.Unmarshal(r.Body, &e); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -188,9 +189,9 @@ const findPage = 1000
 
 // find puts all records that a filter chooses into a set.
 func find(ctx context.Context, view *index.View, f *recordFilter, set *ledger.SeqSet) error {
-	list := index.RecordsList
+	list := records.List
 	if f.byOccurrence {
-		list = index.RecordsByOccurrence
+		list = records.ListByOccurrence
 	}
 	for page := (index.Page{Limit: findPage}); ; {
 		found, next, err := list(ctx, view, f.Filter, page)

@@ -15,8 +15,12 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -45,29 +49,29 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
 	q := queries{all: make(map[string]string)}
-	ask(&q, "records", func(p index.Page) ([]index.Record, []byte, error) {
-		return index.RecordsList(ctx, v, index.Filter{}, p)
+	ask(&q, "records", func(p index.Page) ([]records.Record, []byte, error) {
+		return records.List(ctx, v, records.Filter{}, p)
 	})
-	ask(&q, "records with bodies", func(p index.Page) ([]index.Record, []byte, error) {
-		return index.RecordsList(ctx, v, index.Filter{Bodies: true}, p)
+	ask(&q, "records with bodies", func(p index.Page) ([]records.Record, []byte, error) {
+		return records.List(ctx, v, records.Filter{Bodies: true}, p)
 	})
-	ask(&q, "records by occurrence", func(p index.Page) ([]index.Record, []byte, error) {
-		return index.RecordsByOccurrence(ctx, v, index.Filter{Kind: record.IPCRecord}, p)
+	ask(&q, "records by occurrence", func(p index.Page) ([]records.Record, []byte, error) {
+		return records.ListByOccurrence(ctx, v, records.Filter{Kind: record.IPCRecord}, p)
 	})
-	ask(&q, "redactions", func(p index.Page) ([]index.Record, []byte, error) {
-		return index.RecordsList(ctx, v, index.Filter{Kind: record.ContentRedacted}, p)
+	ask(&q, "redactions", func(p index.Page) ([]records.Record, []byte, error) {
+		return records.List(ctx, v, records.Filter{Kind: record.ContentRedacted}, p)
 	})
 	for _, by := range []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
-		group := index.GroupQuery{By: by}
-		ask(&q, "groups by "+by, func(p index.Page) ([]index.Group, []byte, error) { return index.GroupsList(ctx, v, group, p) })
-		ask(&q, "ranked by "+by, func(p index.Page) ([]index.Group, []byte, error) {
-			return index.GroupsListRanked(ctx, v, index.RankedFlips, group, p)
+		group := groups.Query{By: by}
+		ask(&q, "groups by "+by, func(p index.Page) ([]groups.Group, []byte, error) { return groups.List(ctx, v, group, p) })
+		ask(&q, "ranked by "+by, func(p index.Page) ([]groups.Group, []byte, error) {
+			return groups.ListRanked(ctx, v, groups.RankedFlips, group, p)
 		})
 	}
-	of := index.RunQuery{Value: index.Value{Name: "model", Text: "model-0"}}
-	ask(&q, "timeline", func(p index.Page) ([]index.Step, []byte, error) { return index.RunsTimeline(ctx, v, of, p) })
-	ask(&q, "effects", func(p index.Page) ([]index.EffectPair, []byte, error) {
-		return index.EffectsList(ctx, v, index.EffectQuery{Variable: "model", A: "model-0", B: "model-1"}, p)
+	of := groups.RunQuery{Value: records.Value{Name: "model", Text: "model-0"}}
+	ask(&q, "timeline", func(p index.Page) ([]runs.Step, []byte, error) { return runs.Timeline(ctx, v, of, p) })
+	ask(&q, "effects", func(p index.Page) ([]effects.Pair, []byte, error) {
+		return effects.List(ctx, v, effects.Query{Variable: "model", A: "model-0", B: "model-1"}, p)
 	})
 	for n := range subjects {
 		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]citations.Drift, []byte, error) {
@@ -168,7 +172,7 @@ func sameCounts(a, b map[string]uint64) bool {
 
 func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 	for model, n := range runs {
-		group, _, err := index.GroupsGet(o.ctx, v, index.RunQuery{Value: index.Value{Name: "model", Text: model}})
+		group, _, err := groups.Get(o.ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}})
 		if err != nil || group.Runs != n {
 			return fmt.Errorf("%s has %d runs, the log has %d: %w", model, group.Runs, n, err)
 		}
@@ -177,8 +181,8 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 		if !a.isRecord() {
 			continue
 		}
-		filter := index.Filter{Values: []index.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
-		rows, _, err := index.RecordsList(o.ctx, v, filter, index.Page{Limit: 10})
+		filter := records.Filter{Values: []records.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
+		rows, _, err := records.List(o.ctx, v, filter, index.Page{Limit: 10})
 		if err != nil || len(rows) != len(o.found[a.id]) {
 			return fmt.Errorf("attempt %d is listed %d times, the log has %d: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"log/slog"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +14,7 @@ func TestMemoryIsSharedOut(t *testing.T) {
 		for _, anew := range []bool{false, true} {
 			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Anew: anew}.Settings()
 			require.NoError(t, err)
-			require.LessOrEqual(t, c.Rows.CacheBytes+2*c.BatchBytes+c.KeptBytes+c.FilterBytes+c.EventCacheBytes+c.MostDeferred*int(unsafe.Sizeof(change{})), int(cmp.Or(memory, DefaultMemory)))
+			require.LessOrEqual(t, c.Rows.CacheBytes+2*c.BatchBytes+c.KeptBytes+c.FilterBytes+c.EventCacheBytes+c.MostDeferred*deferredBytes, int(cmp.Or(memory, DefaultMemory)))
 			require.GreaterOrEqual(t, c.Rows.MemTableBytes, 256<<10)
 			require.Less(t, 2*c.Rows.MemTableBytes, c.Rows.CacheBytes, "two memtables wait to be written")
 		}

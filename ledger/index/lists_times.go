@@ -9,14 +9,14 @@ import (
 )
 
 func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) []byte {
-	return rowstore.AppendSeq(appendTime(k.Key(dst, recordedMarks), at), seq)
+	return rowstore.AppendSeq(AppendTime(k.Key(dst, recordedMarks), at), seq)
 }
 
-// timeBytes is the length of a time in keys.
-const timeBytes = 12
+// TimeBytes is the length of a time in keys.
+const TimeBytes = 12
 
-// appendTime appends a time so that later ones come later, those before 1970 too.
-func appendTime(dst []byte, at time.Time) []byte {
+// AppendTime appends a time so that later ones come later, those before 1970 too.
+func AppendTime(dst []byte, at time.Time) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(at.Unix())^1<<63)
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
@@ -76,7 +76,7 @@ func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	}
 	v.Count(1, 0)
 	if found = it.Last(); found {
-		seq, err = rowstore.DecodeSeq(it.Key()[len(first)+timeBytes:])
+		seq, err = rowstore.DecodeSeq(it.Key()[len(first)+TimeBytes:])
 	}
 	return seq, found, errors.Join(err, it.Close())
 }

@@ -42,8 +42,8 @@ func TestAppendTime(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawTime.Draw(t, "a"), drawTime.Draw(t, "b")
-		first, second := appendTime(nil, a), appendTime(nil, b)
-		require.Len(t, first, timeBytes)
+		first, second := AppendTime(nil, a), AppendTime(nil, b)
+		require.Len(t, first, TimeBytes)
 		require.Equal(t, a.Compare(b), bytes.Compare(first, second))
 	})
 }

@@ -5,21 +5,24 @@ package query
 import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/index/producers"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
 )
 
 // Families are all families of questions, each behind those that it builds on.
 func Families() []index.Family {
 	return []index.Family{
-		index.RecordsFamily(),
+		records.Family(),
 		producers.Family(),
 		paths.Family(),
 		citations.Family(),
 		rundags.Family(),
-		index.GroupsFamily(),
-		index.EffectsFamily(),
+		groups.Family(),
+		effects.Family(),
 	}
 }
 

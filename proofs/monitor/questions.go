@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
-	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 )
@@ -317,7 +318,7 @@ func (a *Asker) groups() {
 // dimensions are the names that runs are grouped by.
 func (a *Asker) dimensions() (names []string) {
 	for _, name := range a.values.names(findable("")) {
-		if index.Grouped(name) {
+		if groups.Grouped(name) {
 			names = append(names, name)
 		}
 	}
@@ -352,7 +353,7 @@ func (a *Asker) rankings() {
 
 // effects asks what came of changing each variable from one of its values to another.
 func (a *Asker) effects() {
-	for _, variable := range index.EffectVariables {
+	for _, variable := range effects.Variables {
 		values, asked := a.values.of(variableOf+variable), 0
 		// Neighbours in the sample first, then those farther apart.
 		for apart := 1; apart < len(values); apart++ {

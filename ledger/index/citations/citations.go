@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -47,7 +48,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 func (f *deriver) citationSet(e *index.Event) {
 	set := &e.Set
 	if f.citesUnregistered(set) {
-		index.Post(f.Fold, rowstore.Identify([]byte(index.Flag), []byte(unregisteredSource)), e.Seq)
+		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
 	s.recite(set)
@@ -95,7 +96,7 @@ func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name s
 		return false
 	}
 	posted[id] = true
-	index.Post(f.Fold, id, seq)
+	records.Post(f.Fold, id, seq)
 	return true
 }
 

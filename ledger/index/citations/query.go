@@ -9,6 +9,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -82,7 +83,7 @@ func OfSource(ctx context.Context, v *index.View, id string, page index.Page) ([
 
 func setsWith(ctx context.Context, v *index.View, name, value string, page index.Page, wanted func(*event.Citation) bool) ([]Set, []byte, error) {
 	id := rowstore.Identify([]byte(name), []byte(value))
-	return rowstore.FillBackwards(v.Reader, index.Postings, id[:], page, func(r rowstore.Version) (*Set, error) {
+	return rowstore.FillBackwards(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Set, error) {
 		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
@@ -114,8 +115,8 @@ func Drifts(ctx context.Context, v *index.View, subject string, page index.Page)
 	if err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.Identify([]byte(index.Subject), []byte(subject))
-	return rowstore.FillForwards(v.Reader, index.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
+	id := rowstore.Identify([]byte(records.Subject), []byte(subject))
+	return rowstore.FillForwards(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
 		set, err := Get(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err

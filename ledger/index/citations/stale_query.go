@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -64,7 +65,7 @@ func Stale(ctx context.Context, v *index.View, source string, page index.Page) (
 // as many as the budget allows; those below next are left, none if that is 0.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
-	for r, err := range v.Descend(index.Postings, id[:], below) {
+	for r, err := range v.Descend(records.Postings, id[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}

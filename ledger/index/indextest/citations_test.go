@@ -13,6 +13,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -133,7 +134,7 @@ func requireDerived(t *rapid.T, v *index.View, events []citedEvent) {
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
 		flag := rowstore.Identify([]byte("flag"), []byte("unregistered_source"))
 		flagged := false
-		for r, err := range v.Descend(index.Postings, flag[:], v.Size()) {
+		for r, err := range v.Descend(records.Postings, flag[:], v.Size()) {
 			require.NoError(t, err)
 			flagged = flagged || r.Seq == seq
 		}

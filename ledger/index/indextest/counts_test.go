@@ -15,8 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
 
@@ -120,7 +120,7 @@ func TestRealInputTampered(t *testing.T) {
 	v, err := f.Latest()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {
-		for _, row := range allRecords(t, v, index.RecordsList, index.Filter{Values: []index.Value{{Name: name, Text: text}}}, 30) {
+		for _, row := range allRecords(t, v, records.List, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, 30) {
 			runs = append(runs, *row.RunID)
 		}
 		return runs

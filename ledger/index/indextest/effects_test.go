@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
 	"colophon/ledger/record"
 )
 
@@ -32,16 +32,16 @@ func TestEffectTotalsPassOverStatesOfNothing(t *testing.T) {
 		restating(24, "live"),       // 26
 		restating(2, "quarantined"), // 27
 	)...)
-	q := index.EffectQuery{Variable: "model", A: "m", B: "n"}
-	counted := func(size uint64, known *index.EffectTotals) index.EffectTotals {
-		totals, err := index.EffectsCount(t.Context(), viewed(t, f, size), q, known)
+	q := effects.Query{Variable: "model", A: "m", B: "n"}
+	counted := func(size uint64, known *effects.Totals) effects.Totals {
+		totals, err := effects.Count(t.Context(), viewed(t, f, size), q, known)
 		require.NoError(t, err, "as of %d", size)
 		return totals
 	}
-	require.Equal(t, index.EffectTotals{Pairs: 9, Changed: 9, AsOf: 19}, counted(19, nil))
-	require.Equal(t, index.EffectTotals{Pairs: 8, Changed: 8, AsOf: 23}, counted(23, nil))
-	require.Equal(t, index.EffectTotals{Pairs: 9, Changed: 8, Unchanged: 1, AsOf: 25}, counted(25, nil))
-	require.Equal(t, index.EffectTotals{Pairs: 8, Changed: 8, AsOf: 26}, counted(26, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, AsOf: 19}, counted(19, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: 23}, counted(23, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, AsOf: 25}, counted(25, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: 26}, counted(26, nil))
 	for size := uint64(19); size <= log.head.Size; size++ {
 		for from := uint64(19); from <= log.head.Size; from++ {
 			known := counted(from, nil)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -60,11 +60,11 @@ func (j *journal) listedEvents(size uint64) []listedEvent {
 func (e *listedEvent) isRecord() bool { return slices.Contains(record.Kinds[:], e.Kind) }
 
 // values are what a record is found by, sorted.
-func (e *listedEvent) values() []index.Value {
-	var values []index.Value
+func (e *listedEvent) values() []records.Value {
+	var values []records.Value
 	add := func(name string, text *string) {
 		if text != nil {
-			values = append(values, index.Value{Name: name, Text: *text})
+			values = append(values, records.Value{Name: name, Text: *text})
 		}
 	}
 	r := &e.Record
@@ -87,14 +87,14 @@ func (e *listedEvent) values() []index.Value {
 	}
 	if r.Producer != nil {
 		add("producer", &r.Producer.ID)
-		values = append(values, index.ProducerSeq(r.Producer.ID, r.Producer.Seq))
+		values = append(values, records.ProducerSeq(r.Producer.ID, r.Producer.Seq))
 	}
 	for field, check := range e.Checks {
 		if check.Result == string(record.Mismatch) {
-			values = append(values, index.Value{Name: "flag", Text: "mismatch"}, index.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
+			values = append(values, records.Value{Name: "flag", Text: "mismatch"}, records.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
 		}
 	}
-	slices.SortFunc(values, func(a, b index.Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text)) })
+	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text)) })
 	return values
 }
 
@@ -117,7 +117,7 @@ func naiveStates(events []listedEvent) map[uint64]record.State {
 
 // naiveRecords are the records that pass a filter, as far as they are recorded in
 // the time that it wants.
-func naiveRecords(events []listedEvent, q index.Filter, byOccurrence bool) []uint64 {
+func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []uint64 {
 	states := naiveStates(events)
 	var kept []listedEvent
 	for _, e := range events {
@@ -159,7 +159,7 @@ func (e *listedEvent) occurred() (time.Time, bool) {
 }
 
 // requireRow fails unless a row says what the event does.
-func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *index.Filter, row index.Record) {
+func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *records.Filter, row records.Record) {
 	t.Helper()
 	require.Equal(t, e.hash, row.EventHash)
 	require.Equal(t, e.seq, row.Seq)

@@ -11,19 +11,20 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
 // lister is one of the two lists of records.
-type lister func(ctx context.Context, v *index.View, q index.Filter, p index.Page) ([]index.Record, []byte, error)
+type lister func(ctx context.Context, v *index.View, q records.Filter, p index.Page) ([]records.Record, []byte, error)
 
-var listers = map[bool]lister{false: index.RecordsList, true: index.RecordsByOccurrence}
+var listers = map[bool]lister{false: records.List, true: records.ListByOccurrence}
 
 // allRecords goes through all pages of a list.
-func allRecords(t tester, v *index.View, list lister, q index.Filter, limit int) []index.Record {
+func allRecords(t tester, v *index.View, list lister, q records.Filter, limit int) []records.Record {
 	t.Helper()
-	var all []index.Record
+	var all []records.Record
 	for p := (index.Page{Limit: limit}); ; {
 		before := v.Touched()
 		rows, next, err := list(context.Background(), v, q, p)
@@ -31,7 +32,7 @@ func allRecords(t tester, v *index.View, list lister, q index.Filter, limit int)
 		require.LessOrEqual(t, len(rows), limit)
 		// What follows the last key of a page's share is what one record takes,
 		// and a search in time comes before.
-		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*index.MaxValues+20)
+		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
 			return all
@@ -41,8 +42,8 @@ func allRecords(t tester, v *index.View, list lister, q index.Filter, limit int)
 }
 
 // drawRecordFilter draws a filter of which a part is likely to fit.
-func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) index.Filter {
-	q := index.Filter{
+func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) records.Filter {
+	q := records.Filter{
 		Bodies: rapid.Bool().Draw(t, "bodies"),
 		Kind:   rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint}).Draw(t, "kind"),
 		State:  rapid.SampledFrom([]record.State{"", "", record.Live, record.Failed, record.Stale}).Draw(t, "state"),
@@ -127,24 +128,24 @@ func TestListsTouchFewKeys(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	common, rare, model := index.Value{Name: "label:common", Text: "yes"}, index.Value{Name: "label:rare", Text: "yes"}, index.Value{Name: "model", Text: "m1"}
+	common, rare, model := records.Value{Name: "label:common", Text: "yes"}, records.Value{Name: "label:rare", Text: "yes"}, records.Value{Name: "model", Text: "m1"}
 	for name, test := range map[string]struct {
-		filter       index.Filter
+		filter       records.Filter
 		byOccurrence bool
 		rows         int // there are
 	}{
-		"all":              {index.Filter{}, false, 3000},
-		"common":           {index.Filter{Values: []index.Value{common}}, false, 3000},
-		"rare":             {index.Filter{Values: []index.Value{rare}}, false, 3},
-		"two":              {index.Filter{Values: []index.Value{common, rare}}, false, 3},
-		"intertwined":      {index.Filter{Values: []index.Value{common, model}}, false, 1000},
-		"kind":             {index.Filter{Kind: record.IPCRecord, Values: []index.Value{rare}}, false, 3},
-		"another":          {index.Filter{Kind: record.RunDAG}, false, 0},
-		"failed":           {index.Filter{State: record.Failed}, false, 3},
-		"live":             {index.Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
-		"time":             {index.Filter{Bounds: index.Bounds{Since: new(time.UnixMicro(1000)), Until: new(time.UnixMicro(1010))}, Values: []index.Value{common}}, false, 10},
-		"occurred":         {index.Filter{}, true, 3000},
-		"occurred between": {index.Filter{Bounds: index.Bounds{Since: new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), Until: new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
+		"all":              {records.Filter{}, false, 3000},
+		"common":           {records.Filter{Values: []records.Value{common}}, false, 3000},
+		"rare":             {records.Filter{Values: []records.Value{rare}}, false, 3},
+		"two":              {records.Filter{Values: []records.Value{common, rare}}, false, 3},
+		"intertwined":      {records.Filter{Values: []records.Value{common, model}}, false, 1000},
+		"kind":             {records.Filter{Kind: record.IPCRecord, Values: []records.Value{rare}}, false, 3},
+		"another":          {records.Filter{Kind: record.RunDAG}, false, 0},
+		"failed":           {records.Filter{State: record.Failed}, false, 3},
+		"live":             {records.Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
+		"time":             {records.Filter{Bounds: index.Bounds{Since: new(time.UnixMicro(1000)), Until: new(time.UnixMicro(1010))}, Values: []records.Value{common}}, false, 10},
+		"occurred":         {records.Filter{}, true, 3000},
+		"occurred between": {records.Filter{Bounds: index.Bounds{Since: new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), Until: new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
 	} {
 		for _, limit := range []int{1, 3, 100} {
 			v, err := f.Latest()
@@ -159,7 +160,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	// As of long ago, what later records say costs next to nothing.
 	v, err := f.View(100)
 	require.NoError(t, err)
-	rows, _, err := index.RecordsByOccurrence(t.Context(), v, index.Filter{}, index.Page{Limit: 3})
+	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
 	require.LessOrEqual(t, v.Touched(), 20*len(rows))
@@ -184,7 +185,7 @@ func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log.catchUp(f)
 	v, err := f.View(2)
 	require.NoError(t, err)
-	rows, _, err := index.RecordsByOccurrence(t.Context(), v, index.Filter{}, index.Page{Limit: 1})
+	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	require.NoError(t, v.Close())

@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -25,7 +26,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	f, log := folded(t, bodies...)
 	lists := map[string]func(v *index.View, p index.Page) (int, []byte, error){
 		"records": func(v *index.View, p index.Page) (int, []byte, error) {
-			rows, next, err := index.RecordsList(t.Context(), v, index.Filter{Values: []index.Value{{Name: "source_id", Text: "s"}}}, p)
+			rows, next, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: "source_id", Text: "s"}}}, p)
 			return len(rows), next, err
 		},
 		"by source": func(v *index.View, p index.Page) (int, []byte, error) {

@@ -11,6 +11,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/paths"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -153,7 +154,7 @@ func TestPathIDsCollide(t *testing.T) {
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := rowstore.Identify([]byte("path_id"), []byte(id))
-		for r, err := range v.Descend(index.Postings, posting[:], v.Size()) {
+		for r, err := range v.Descend(records.Postings, posting[:], v.Size()) {
 			require.NoError(t, err)
 			found = append(found, r.Seq)
 		}

@@ -8,14 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 )
 
 // garble makes all rows of groups what no fold writes.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
-	first := testKeys.Key(nil, index.Postings)
-	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Key(nil, index.Postings+1)})
+	first := testKeys.Key(nil, records.Postings)
+	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Key(nil, records.Postings+1)})
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		require.NoError(t, s.Rows().DB().Set(append([]byte(nil), it.Key()...), []byte{4}, engine.NoSync))
@@ -49,7 +51,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrRebuilding)
 	_, err = f.Find(t.Context(), log.hashes[0], 0)
 	require.ErrorIs(t, err, index.ErrRebuilding)
-	_, found, err := index.GroupsGet(t.Context(), v, index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: false})
+	_, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.NoError(t, v.Close())

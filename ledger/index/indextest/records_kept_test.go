@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -40,16 +41,16 @@ func TestRecordsAreKept(t *testing.T) {
 	none.Rows.Dir, none.EventCacheBytes = "another", index.LeastEventCache-1
 
 	type answer struct {
-		index.IPCRecord
-		listed         index.Record
+		records.IPCRecord
+		listed         records.Record
 		touched, bytes int
 	}
 	ask := func(f *index.Follower, seq uint64) (a answer, err error) {
 		v, err := f.View(log.head.Size)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, v.Close()) }()
-		if a.IPCRecord, err = index.ReadIPCRecord(t.Context(), v, seq); err == nil {
-			a.listed, err = index.Read(t.Context(), v, new(index.Filter), seq)
+		if a.IPCRecord, err = records.ReadIPCRecord(t.Context(), v, seq); err == nil {
+			a.listed, err = records.Read(t.Context(), v, new(records.Filter), seq)
 		}
 		a.touched, a.bytes = v.Touched(), v.EventBytes()
 		return a, err
@@ -89,9 +90,9 @@ func TestRecordsAreKept(t *testing.T) {
 	cancel()
 	v, err := f.Latest()
 	require.NoError(t, err)
-	_, err = index.ReadIPCRecord(gone, v, 1)
+	_, err = records.ReadIPCRecord(gone, v, 1)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = index.Read(gone, v, new(index.Filter), 1)
+	_, err = records.Read(gone, v, new(records.Filter), 1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, v.Close())
 	forbidden.Store(false)
@@ -116,7 +117,7 @@ func TestRecordsAreOfALog(t *testing.T) {
 	for i, f := range followers {
 		v, err := f.Latest()
 		require.NoError(t, err)
-		r, err := index.ReadIPCRecord(t.Context(), v, 0)
+		r, err := records.ReadIPCRecord(t.Context(), v, 0)
 		require.NoError(t, err)
 		require.Contains(t, string(logs[i].entries[0]), string(r.OutputHash))
 		require.NoError(t, v.Close())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
 
@@ -30,7 +31,7 @@ func TestRedactionsAreListed(t *testing.T) {
 	f := follow(t, s, log)
 	log.catchUp(f)
 	log.check(f)
-	seqs := func(size uint64, list lister, q index.Filter) (seqs []uint64) {
+	seqs := func(size uint64, list lister, q records.Filter) (seqs []uint64) {
 		v, err := f.View(size)
 		require.NoError(t, err)
 		for _, r := range allRecords(t, v, list, q, 1) {
@@ -45,22 +46,22 @@ func TestRedactionsAreListed(t *testing.T) {
 		require.NoError(t, v.Close())
 		return seqs
 	}
-	redactions := index.Filter{Kind: record.ContentRedacted, Bodies: true}
-	require.Equal(t, []uint64{5, 3}, seqs(6, index.RecordsList, redactions))
-	require.Equal(t, []uint64{3}, seqs(5, index.RecordsList, redactions))
-	require.Empty(t, seqs(3, index.RecordsList, redactions))
-	require.Empty(t, seqs(6, index.RecordsByOccurrence, redactions), "they do not say when they occurred")
-	require.Empty(t, seqs(6, index.RecordsList, index.Filter{Kind: record.ContentRedacted, State: record.Live}))
-	require.Empty(t, seqs(6, index.RecordsList, index.Filter{Kind: record.ContentRedacted, Values: []index.Value{{Name: "model", Text: "m"}}}))
-	require.Equal(t, []uint64{4, 2, 1}, seqs(6, index.RecordsList, index.Filter{}))
-	require.Equal(t, []uint64{4, 2, 1}, seqs(6, index.RecordsList, index.Filter{Kind: record.IPCRecord}))
+	redactions := records.Filter{Kind: record.ContentRedacted, Bodies: true}
+	require.Equal(t, []uint64{5, 3}, seqs(6, records.List, redactions))
+	require.Equal(t, []uint64{3}, seqs(5, records.List, redactions))
+	require.Empty(t, seqs(3, records.List, redactions))
+	require.Empty(t, seqs(6, records.ListByOccurrence, redactions), "they do not say when they occurred")
+	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.ContentRedacted, State: record.Live}))
+	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.ContentRedacted, Values: []records.Value{{Name: "model", Text: "m"}}}))
+	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{}))
+	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{Kind: record.IPCRecord}))
 
 	v, err := f.Latest()
 	require.NoError(t, err)
-	state, err := index.StateOf(v, 1)
+	state, err := records.State(v, 1)
 	require.NoError(t, err)
 	require.Equal(t, string(record.Live), state, "a redacted record is as good as before")
-	_, _, err = index.RecordsList(context.Background(), v, redactions, index.Page{Limit: 1, After: []byte("x")})
+	_, _, err = records.List(context.Background(), v, redactions, index.Page{Limit: 1, After: []byte("x")})
 	require.ErrorIs(t, err, index.ErrPosition)
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())

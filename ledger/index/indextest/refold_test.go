@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
@@ -141,7 +143,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.Key(nil, index.Postings), make([]byte, index.SchemaOf(query.Families())[index.Postings])...)
+	row := append(testKeys.Key(nil, records.Postings), make([]byte, index.SchemaOf(query.Families())[records.Postings])...)
 	require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 
@@ -181,7 +183,7 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 		require.True(t, more)
 	}
 	changed := make(map[rowstore.Identity]int)
-	waiting := index.DeriverOf[*index.GroupsDeriver](f.Fold()).Changed()
+	waiting := index.DeriverOf[*groups.Deriver](f.Fold()).Changed()
 	for _, id := range waiting {
 		changed[id]++
 	}

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -107,7 +109,7 @@ func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
 			v, err := f.View(size)
 			require.NoError(t, err)
 			runs := g.naive.group("model", "m", false, size)
-			got, found, err := index.GroupsGet(t.Context(), v, index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: false})
+			got, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
 			require.NoError(t, err)
 			require.Equal(t, len(runs) > 0, found)
 			if found {

@@ -16,7 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -70,47 +74,47 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 // rows that has.
 type longQuery struct {
 	name string
-	page func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (rows int, err error)
+	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
 }
 
 // rowsOf counts the rows of a page.
 func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
 
 var longQueries = []longQuery{
-	{"groups", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.GroupsList(ctx, v, index.GroupQuery{By: "input_hash"}, p))
+	{"groups", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(groups.List(ctx, v, groups.Query{By: "input_hash"}, p))
 	}},
-	{"groups since", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedRecent, index.GroupQuery{By: "input_hash", Bounds: index.Bounds{Since: &about.Time}}, p))
+	{"groups since", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRecent, groups.Query{By: "input_hash", Bounds: index.Bounds{Since: &about.Time}}, p))
 	}},
-	{"groups by runs", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedRuns, index.GroupQuery{By: "input_hash"}, p))
+	{"groups by runs", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRuns, groups.Query{By: "input_hash"}, p))
 	}},
-	{"groups by flips", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedFlips, index.GroupQuery{By: "ipc_id"}, p))
+	{"groups by flips", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankedFlips, groups.Query{By: "ipc_id"}, p))
 	}},
-	{"groups by stability", func(ctx context.Context, v *index.View, _ *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.GroupsListRanked(ctx, v, index.RankedStability, index.GroupQuery{By: "input_hash"}, p))
+	{"groups by stability", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankedStability, groups.Query{By: "input_hash"}, p))
 	}},
-	{"group", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		_, _, err := index.GroupsGet(ctx, v, index.RunQuery{Value: index.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false})
+	{"group", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		_, _, err := groups.Get(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false})
 		return 1, err
 	}},
-	{"runs", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.RunsList(ctx, v, index.RunQuery{Value: index.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
+	{"runs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(runs.List(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
 	}},
-	{"outputs", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.GroupsOutputs(ctx, v, index.RunQuery{Value: index.Value{Name: "model", Text: string(about.Model)}, Any: false}, p))
+	{"outputs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(groups.Outputs(ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: string(about.Model)}, Any: false}, p))
 	}},
-	{"timeline", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.RunsTimeline(ctx, v, index.RunQuery{Value: index.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
+	{"timeline", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(runs.Timeline(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
 	}},
-	{"drift", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		_, _, err := index.RunsDriftOf(ctx, v, about.Seq)
+	{"drift", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		_, _, err := runs.DriftOf(ctx, v, about.Seq)
 		return 1, err
 	}},
-	{"effects", func(ctx context.Context, v *index.View, about *index.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(index.EffectsList(ctx, v, index.EffectQuery{Variable: "temperature", A: "0.7", B: "0.2"}, p))
+	{"effects", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+		return rowsOf(effects.List(ctx, v, effects.Query{Variable: "temperature", A: "0.7", B: "0.2"}, p))
 	}},
 }
 
@@ -220,7 +224,7 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	t.Helper()
 	v, err := side.Latest()
 	require.NoError(t, err)
-	about, err := index.ReadIPCRecord(t.Context(), v, 1+uint64(part*float64(side.runs-1)))
+	about, err := records.ReadIPCRecord(t.Context(), v, 1+uint64(part*float64(side.runs-1)))
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	begin := time.Now()

@@ -16,6 +16,10 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
+	questions "colophon/ledger/index/runs"
 	"colophon/ledger/record"
 )
 
@@ -26,8 +30,8 @@ func sha256Hex(t tester, text string) string {
 }
 
 // naiveGroup is what 4.1 says of the runs of a group; zero if there are none.
-func naiveGroup(value string, runs []naiveGeneration) index.Group {
-	g := index.Group{Value: value, Runs: uint64(len(runs))}
+func naiveGroup(value string, runs []naiveGeneration) groups.Group {
+	g := groups.Group{Value: value, Runs: uint64(len(runs))}
 	counts := make(map[string]uint64)
 	for i, r := range runs {
 		counts[r.hashes["output_hash"]]++
@@ -42,8 +46,8 @@ func naiveGroup(value string, runs []naiveGeneration) index.Group {
 	}
 	g.Outputs = uint64(len(counts))
 	if len(runs) > 0 {
-		g.First = index.Moment{Seq: runs[0].seq, Time: runs[0].time}
-		g.Last = index.Moment{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
+		g.First = groups.Moment{Seq: runs[0].seq, Time: runs[0].time}
+		g.Last = groups.Moment{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
 	}
 	return g
 }
@@ -92,7 +96,7 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 }
 
 // requireGroup compares groups; entropies are equal as far as they are shown.
-func requireGroup(t tester, want, got index.Group) {
+func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
 	want.Entropy, got.Entropy = 0, 0
@@ -100,7 +104,7 @@ func requireGroup(t tester, want, got index.Group) {
 	require.Equal(t, want, got)
 }
 
-func requireGroups(t tester, want, got []index.Group) {
+func requireGroups(t tester, want, got []groups.Group) {
 	t.Helper()
 	require.Len(t, got, len(want))
 	for i := range want {
@@ -145,13 +149,13 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 }
 
 // query draws a filter of groups and the groups that pass it, newest first.
-func (u *runsUnderTest) query() (index.GroupQuery, []index.Group) {
-	q := index.GroupQuery{
+func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
+	q := groups.Query{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,
 		MinRuns: rapid.Uint64Range(0, 3).Draw(u.T, "min_runs"), MinOutputs: rapid.Uint64Range(0, 2).Draw(u.T, "min_outputs"),
 		Bounds: index.Bounds{Since: drawMoment(u.T, u.log, "since"), Until: drawMoment(u.T, u.log, "until")},
 	}
-	var want []index.Group
+	var want []groups.Group
 	for _, value := range u.naive.groupsBy(q.By, u.size) {
 		g := naiveGroup(value, u.naive.group(q.By, value, q.Any, u.size))
 		if g.Runs > 0 && g.Runs >= q.MinRuns && g.Outputs >= q.MinOutputs &&
@@ -166,7 +170,7 @@ func TestGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			q, want := u.query()
-			requireGroups(t, want, pages(t, u.limit, func(p index.Page) ([]index.Group, []byte, error) { return index.GroupsList(t.Context(), u.view, q, p) }))
+			requireGroups(t, want, pages(t, u.limit, func(p index.Page) ([]groups.Group, []byte, error) { return groups.List(t.Context(), u.view, q, p) }))
 		})
 	})
 }
@@ -174,22 +178,22 @@ func TestGroupsEqualModel(t *testing.T) {
 func TestRankedGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			ranking := rapid.SampledFrom([]index.Ranking{index.RankedRecent, index.RankedRuns, index.RankedFlips, index.RankedStability}).Draw(t, "ranking")
+			ranking := rapid.SampledFrom([]groups.Ranking{groups.RankedRecent, groups.RankedRuns, groups.RankedFlips, groups.RankedStability}).Draw(t, "ranking")
 			q, want := u.query()
-			list := func(p index.Page) ([]index.Group, []byte, error) {
-				return index.GroupsListRanked(t.Context(), u.view, ranking, q, p)
+			list := func(p index.Page) ([]groups.Group, []byte, error) {
+				return groups.ListRanked(t.Context(), u.view, ranking, q, p)
 			}
 			if q.Any || u.size < u.log.head.Size {
 				_, _, err := list(index.Page{Limit: 1})
-				require.ErrorIs(t, err, index.ErrNotRanked)
+				require.ErrorIs(t, err, groups.ErrNotRanked)
 				return
 			}
 			got := pages(t, u.limit, list)
-			score := func(g index.Group) float64 {
+			score := func(g groups.Group) float64 {
 				return []float64{float64(g.Last.Seq), float64(g.Runs), float64(g.Flips), -float64(g.Commonest) / float64(g.Runs)}[ranking]
 			}
-			require.True(t, slices.IsSortedFunc(got, func(a, b index.Group) int { return cmp.Compare(score(b), score(a)) }))
-			byValue := func(a, b index.Group) int { return cmp.Compare(a.Value, b.Value) }
+			require.True(t, slices.IsSortedFunc(got, func(a, b groups.Group) int { return cmp.Compare(score(b), score(a)) }))
+			byValue := func(a, b groups.Group) int { return cmp.Compare(a.Value, b.Value) }
 			slices.SortFunc(want, byValue)
 			slices.SortFunc(got, byValue)
 			requireGroups(t, want, got)
@@ -202,10 +206,10 @@ func TestOneGroupEqualsModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			by := rapid.SampledFrom(groupNames).Draw(t, "by")
 			value := rapid.SampledFrom(append(u.naive.groupsBy(by, u.log.head.Size), "none")).Draw(t, "value")
-			q := index.RunQuery{Value: index.Value{Name: by, Text: value}, Any: u.any}
+			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, Any: u.any}
 			runs := u.naive.group(by, value, u.any, u.size)
 
-			group, found, err := index.GroupsGet(t.Context(), u.view, q)
+			group, found, err := groups.Get(t.Context(), u.view, q)
 			require.NoError(t, err)
 			require.Equal(t, len(runs) > 0, found)
 			if found {
@@ -218,8 +222,8 @@ func TestOneGroupEqualsModel(t *testing.T) {
 	})
 }
 
-func (u *runsUnderTest) checkRuns(q index.RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p index.Page) ([]index.Run, []byte, error) { return index.RunsList(u.Context(), u.view, q, p) })
+func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
+	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Run, []byte, error) { return questions.List(u.Context(), u.view, q, p) })
 	require.Len(u.T, got, len(runs))
 	slices.Reverse(got)
 	for i, r := range runs {
@@ -227,7 +231,7 @@ func (u *runsUnderTest) checkRuns(q index.RunQuery, runs []naiveGeneration) {
 	}
 }
 
-func (u *runsUnderTest) checkRun(want naiveGeneration, got index.Run) {
+func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, want.seq, got.Seq)
 	require.True(u.T, want.time.Equal(got.Time))
 	require.Equal(u.T, want.hashes["output_hash"], string(got.OutputHash))
@@ -236,30 +240,32 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got index.Run) {
 }
 
 // checkOutputs compares the outputs of a group; all are its runs of any state.
-func (u *runsUnderTest) checkOutputs(q index.RunQuery, runs, all []naiveGeneration) {
-	var want []index.Output
+func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
+	var want []groups.Output
 	for _, first := range all {
 		hash := first.hashes["output_hash"]
 		if slices.ContainsFunc(all, func(r naiveGeneration) bool { return r.seq < first.seq && r.hashes["output_hash"] == hash }) {
 			continue
 		}
-		o := index.Output{Seq: first.seq, Hash: hash}
+		o := groups.Output{Seq: first.seq, Hash: hash}
 		for _, r := range runs {
 			if r.hashes["output_hash"] == hash {
 				o.Runs++
 			}
 		}
 		if o.Runs > 0 {
-			want = append([]index.Output{o}, want...)
+			want = append([]groups.Output{o}, want...)
 		}
 	}
-	require.Equal(u.T, want, pages(u.T, u.limit, func(p index.Page) ([]index.Output, []byte, error) {
-		return index.GroupsOutputs(u.Context(), u.view, q, p)
+	require.Equal(u.T, want, pages(u.T, u.limit, func(p index.Page) ([]groups.Output, []byte, error) {
+		return groups.Outputs(u.Context(), u.view, q, p)
 	}))
 }
 
-func (u *runsUnderTest) checkTimeline(q index.RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p index.Page) ([]index.Step, []byte, error) { return index.RunsTimeline(u.Context(), u.view, q, p) })
+func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration) {
+	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Step, []byte, error) {
+		return questions.Timeline(u.Context(), u.view, q, p)
+	})
 	require.Len(u.T, got, len(runs))
 	for i, r := range runs {
 		u.checkRun(r, got[i].Run)
@@ -272,7 +278,7 @@ func (u *runsUnderTest) checkTimeline(q index.RunQuery, runs []naiveGeneration) 
 	}
 }
 
-func namesOf(s index.Step) []string {
+func namesOf(s questions.Step) []string {
 	var names []string
 	for _, d := range s.Differences {
 		names = append(names, d.Variable)
@@ -300,13 +306,13 @@ func TestDriftEqualsModel(t *testing.T) {
 				if r.seq >= u.size {
 					continue
 				}
-				d, found, err := index.RunsDriftOf(t.Context(), u.view, r.seq)
+				d, found, err := questions.DriftOf(t.Context(), u.view, r.seq)
 				require.NoError(t, err)
 				before := u.naive.before(r, r.seq)
 				require.Equal(t, before != nil && r.isRun(), found)
 				if found {
 					require.Equal(t, before.seq, d.Against)
-					u.checkAttribution(before, &r, d.Cause, namesOf(index.Step{Attribution: d.Attribution}))
+					u.checkAttribution(before, &r, d.Cause, namesOf(questions.Step{Attribution: d.Attribution}))
 				}
 			}
 			got := make(map[string]uint64)
@@ -334,14 +340,14 @@ func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGenerati
 func TestEffectsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			variable := rapid.SampledFrom(append(index.EffectVariables[:], "temperature", "temperature", "model")).Draw(t, "variable")
+			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model")).Draw(t, "variable")
 			name, _ := cutHash(variable)
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
-			q := index.EffectQuery{Variable: variable, Any: u.any, A: values[0], B: values[1]}
+			q := effects.Query{Variable: variable, Any: u.any, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
-			for _, pair := range pages(t, u.limit, func(p index.Page) ([]index.EffectPair, []byte, error) {
-				return index.EffectsList(t.Context(), u.view, q, p)
+			for _, pair := range pages(t, u.limit, func(p index.Page) ([]effects.Pair, []byte, error) {
+				return effects.List(t.Context(), u.view, q, p)
 			}) {
 				key := [2]uint64{pair.A.Seq, pair.B.Seq}
 				require.NotContains(t, got, key)
@@ -349,7 +355,7 @@ func TestEffectsEqualModel(t *testing.T) {
 				require.Equal(t, pair.Changed, string(pair.A.OutputHash) != string(pair.B.OutputHash))
 			}
 			require.Equal(t, want, got)
-			totals := index.EffectTotals{AsOf: u.size}
+			totals := effects.Totals{AsOf: u.size}
 			for _, changed := range want {
 				totals.Pairs++
 				if changed {
@@ -358,15 +364,15 @@ func TestEffectsEqualModel(t *testing.T) {
 					totals.Unchanged++
 				}
 			}
-			gotTotals, err := index.EffectsCount(t.Context(), u.view, q, nil)
+			gotTotals, err := effects.Count(t.Context(), u.view, q, nil)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
 			other, err := u.follower.View(drawSize(t, u.log))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, other.Close()) }()
-			known, err := index.EffectsCount(t.Context(), other, q, nil)
+			known, err := effects.Count(t.Context(), other, q, nil)
 			require.NoError(t, err)
-			gotTotals, err = index.EffectsCountFrom(t.Context(), u.view, q, known)
+			gotTotals, err = effects.CountFrom(t.Context(), u.view, q, known)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
 			require.Equal(t, u.size, u.view.Size())
@@ -399,7 +405,7 @@ func (n *naiveGenerations) valuesOf(name string) []string {
 }
 
 // effects are the pairs of runs, and whether the output changed.
-func (u *runsUnderTest) effects(name string, q index.EffectQuery) map[[2]uint64]bool {
+func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool {
 	pairs := make(map[[2]uint64]bool)
 	for _, id := range u.naive.groupsBy("ipc_id", u.size) {
 		values := u.shown(id)

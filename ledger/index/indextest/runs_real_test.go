@@ -12,6 +12,9 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
 )
 
@@ -44,9 +47,9 @@ func generationsOf(t *testing.T) []string {
 func TestRealInputEffects(t *testing.T) {
 	f, log := folded(t, generationsOf(t)...)
 	view := viewed(t, f, log.head.Size)
-	first := make(map[string]index.IPCRecord) // of each series, that of the first input
+	first := make(map[string]records.IPCRecord) // of each series, that of the first input
 	for seq := uint64(1); seq < log.head.Size; seq++ {
-		r, err := index.ReadIPCRecord(t.Context(), view, seq)
+		r, err := records.ReadIPCRecord(t.Context(), view, seq)
 		require.NoError(t, err)
 		series, name := filepath.Split(string(r.RunID))
 		if name == "0" {
@@ -55,25 +58,25 @@ func TestRealInputEffects(t *testing.T) {
 	}
 	prompt := func(series string) string { return string(first[series].SystemPromptHash) }
 	for _, c := range []struct {
-		query          index.EffectQuery
+		query          effects.Query
 		pairs, changed uint64
 	}{
-		{index.EffectQuery{Variable: "model", A: "claude-2", B: "claude-2.1"}, 805, 802},
-		{index.EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_verbose")}, 805, 799},
-		{index.EffectQuery{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
-		{index.EffectQuery{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
+		{effects.Query{Variable: "model", A: "claude-2", B: "claude-2.1"}, 805, 802},
+		{effects.Query{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_verbose")}, 805, 799},
+		{effects.Query{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
+		{effects.Query{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
 	} {
-		totals, err := index.EffectsCount(t.Context(), view, c.query, nil)
+		totals, err := effects.Count(t.Context(), view, c.query, nil)
 		require.NoError(t, err)
-		require.Equal(t, index.EffectTotals{Pairs: c.pairs, Changed: c.changed, Unchanged: c.pairs - c.changed, AsOf: view.Size()}, totals, c.query)
+		require.Equal(t, effects.Totals{Pairs: c.pairs, Changed: c.changed, Unchanged: c.pairs - c.changed, AsOf: view.Size()}, totals, c.query)
 		c.query.A, c.query.B = c.query.B, c.query.A
-		pairs := pages(t, 100, func(p index.Page) ([]index.EffectPair, []byte, error) {
-			return index.EffectsList(t.Context(), view, c.query, p)
+		pairs := pages(t, 100, func(p index.Page) ([]effects.Pair, []byte, error) {
+			return effects.List(t.Context(), view, c.query, p)
 		})
 		require.Len(t, pairs, int(c.pairs))
 	}
 	alpaca, claude := first["alpaca-7b"], first["claude-2"]
 	r := drift.Attribute(&alpaca.IPC, &claude.IPC)
 	require.Equal(t, drift.Confounded, r.Cause)
-	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(index.Step{Attribution: r})))
+	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(runs.Step{Attribution: r})))
 }

@@ -11,7 +11,11 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
 )
 
@@ -23,9 +27,9 @@ func ran(t tester, model, output, more string) string {
 }
 
 // groupOfModel is the group of a model's live runs.
-func groupOfModel(t *testing.T, v *index.View, model string) index.Group {
+func groupOfModel(t *testing.T, v *index.View, model string) groups.Group {
 	t.Helper()
-	g, found, err := index.GroupsGet(t.Context(), v, index.RunQuery{Value: index.Value{Name: "model", Text: model}, Any: false})
+	g, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}, Any: false})
 	require.NoError(t, err)
 	require.True(t, found)
 	return g
@@ -88,10 +92,10 @@ func TestARunLeavesAndComesBack(t *testing.T) {
 		g := groupOfModel(t, viewed(t, f, size), "m")
 		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
 	}
-	_, found, err := index.GroupsGet(t.Context(), viewed(t, f, 14), index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: false})
+	_, found, err := groups.Get(t.Context(), viewed(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
 	require.NoError(t, err)
 	require.False(t, found)
-	g, found, err := index.GroupsGet(t.Context(), viewed(t, f, 14), index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: true})
+	g, found, err := groups.Get(t.Context(), viewed(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: true})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
@@ -130,7 +134,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
 		f, _ := folded(t, ran(t, model, "yes", ""))
-		r, err := index.ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
+		r, err := records.ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
 		require.NoError(t, err)
 		return string(r.IPCID)
 	}
@@ -147,8 +151,8 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 		claim(idOf("m"), "late"),    // 6
 	)
 	effect := func(size uint64, a, b string) (found [][2]uint64) {
-		for _, pair := range pages(t, 1, func(p index.Page) ([]index.EffectPair, []byte, error) {
-			return index.EffectsList(t.Context(), viewed(t, f, size), index.EffectQuery{Variable: "model", A: a, B: b}, p)
+		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) {
+			return effects.List(t.Context(), viewed(t, f, size), effects.Query{Variable: "model", A: a, B: b}, p)
 		}) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
@@ -166,23 +170,23 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 func TestEffectsSkipMereClaims(t *testing.T) {
 	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
 	f, _ := folded(t, y)
-	of, err := index.ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
+	of, err := records.ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
 	require.NoError(t, err)
 	claiming := fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"else"},"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"zzz","output":"other"}`, of.IPCID)
 	z := posted(t, record.IPCRecord, claiming)
 	f, log := folded(t, z, ran(t, "m1", "same", ""), y, z, ran(t, "m1", "new", ""), y, restating(6, "failed"), y)
 	v := viewed(t, f, log.head.Size)
-	q := index.EffectQuery{Variable: "model", A: "m1", B: "m2"}
+	q := effects.Query{Variable: "model", A: "m1", B: "m2"}
 	pairs := func() (found [][2]uint64) {
-		for _, pair := range pages(t, 1, func(p index.Page) ([]index.EffectPair, []byte, error) { return index.EffectsList(t.Context(), v, q, p) }) {
+		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), v, q, p) }) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
 		return found
 	}
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 8}}, pairs())
-	totals, err := index.EffectsCount(t.Context(), v, q, nil)
+	totals, err := effects.Count(t.Context(), v, q, nil)
 	require.NoError(t, err)
-	require.Equal(t, index.EffectTotals{Pairs: 2, Changed: 1, Unchanged: 1, AsOf: v.Size()}, totals)
+	require.Equal(t, effects.Totals{Pairs: 2, Changed: 1, Unchanged: 1, AsOf: v.Size()}, totals)
 	q.Any = true
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
@@ -197,17 +201,17 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	bodies = append(bodies, ran(t, "steady", "yes", ""), ran(t, "changing", "yes", ""), ran(t, "steady", "yes", ""), ran(t, "changing", "no", ""))
 	f, log := folded(t, bodies...)
 	for name, c := range map[string]struct {
-		ranking index.Ranking
-		query   index.GroupQuery
+		ranking groups.Ranking
+		query   groups.Query
 		want    []string
 	}{
-		"runs":    {index.RankedRuns, index.GroupQuery{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
-		"outputs": {index.RankedStability, index.GroupQuery{By: "model", MinOutputs: 2}, []string{"changing"}},
-		"flips":   {index.RankedFlips, index.GroupQuery{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
-		"recent":  {index.RankedRecent, index.GroupQuery{By: "model", MinRuns: 2, Bounds: index.Bounds{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
+		"runs":    {groups.RankedRuns, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
+		"outputs": {groups.RankedStability, groups.Query{By: "model", MinOutputs: 2}, []string{"changing"}},
+		"flips":   {groups.RankedFlips, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
+		"recent":  {groups.RankedRecent, groups.Query{By: "model", MinRuns: 2, Bounds: index.Bounds{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
 		v := viewed(t, f, log.head.Size)
-		rows, next, err := index.GroupsListRanked(t.Context(), v, c.ranking, c.query, index.Page{Limit: 5})
+		rows, next, err := groups.ListRanked(t.Context(), v, c.ranking, c.query, index.Page{Limit: 5})
 		require.NoError(t, err, name)
 		require.Nil(t, next, name)
 		var got []string
@@ -218,10 +222,10 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		require.Less(t, v.Touched(), 40, name)
 	}
 	v := viewed(t, f, log.head.Size)
-	for _, ranking := range []index.Ranking{index.RankedRecent, index.RankedRuns, index.RankedFlips, index.RankedStability} {
-		all := pages(t, 7, func(p index.Page) ([]index.Group, []byte, error) {
+	for _, ranking := range []groups.Ranking{groups.RankedRecent, groups.RankedRuns, groups.RankedFlips, groups.RankedStability} {
+		all := pages(t, 7, func(p index.Page) ([]groups.Group, []byte, error) {
 			before := v.Touched()
-			rows, next, err := index.GroupsListRanked(t.Context(), v, ranking, index.GroupQuery{By: "model"}, p)
+			rows, next, err := groups.ListRanked(t.Context(), v, ranking, groups.Query{By: "model"}, p)
 			require.LessOrEqual(t, v.Touched()-before, 7*20+10)
 			return rows, next, err
 		})
@@ -234,29 +238,29 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 func TestPositionsOfOtherQueries(t *testing.T) {
 	f, _ := folded(t, ran(t, "m", "yes", ""), ran(t, "n", "no", ""), ran(t, "m", "no", ""))
 	v := viewed(t, f, 4)
-	one := index.RunQuery{Value: index.Value{Name: "model", Text: "m"}, Any: false}
+	one := groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false}
 	for name, list := range map[string]func(index.Page) error{
 		"groups": func(p index.Page) error {
-			_, _, err := index.GroupsList(t.Context(), v, index.GroupQuery{By: "model"}, p)
+			_, _, err := groups.List(t.Context(), v, groups.Query{By: "model"}, p)
 			return err
 		},
 		"ranked": func(p index.Page) error {
-			_, _, err := index.GroupsListRanked(t.Context(), v, index.RankedRuns, index.GroupQuery{By: "model"}, p)
+			_, _, err := groups.ListRanked(t.Context(), v, groups.RankedRuns, groups.Query{By: "model"}, p)
 			return err
 		},
 		"recent": func(p index.Page) error {
-			_, _, err := index.GroupsListRanked(t.Context(), v, index.RankedRecent, index.GroupQuery{By: "model"}, p)
+			_, _, err := groups.ListRanked(t.Context(), v, groups.RankedRecent, groups.Query{By: "model"}, p)
 			return err
 		},
-		"runs":     func(p index.Page) error { _, _, err := index.RunsList(t.Context(), v, one, p); return err },
-		"outputs":  func(p index.Page) error { _, _, err := index.GroupsOutputs(t.Context(), v, one, p); return err },
-		"timeline": func(p index.Page) error { _, _, err := index.RunsTimeline(t.Context(), v, one, p); return err },
+		"runs":     func(p index.Page) error { _, _, err := runs.List(t.Context(), v, one, p); return err },
+		"outputs":  func(p index.Page) error { _, _, err := groups.Outputs(t.Context(), v, one, p); return err },
+		"timeline": func(p index.Page) error { _, _, err := runs.Timeline(t.Context(), v, one, p); return err },
 		"effects": func(p index.Page) error {
-			_, _, err := index.EffectsList(t.Context(), v, index.EffectQuery{Variable: "model", A: "m", B: "n"}, p)
+			_, _, err := effects.List(t.Context(), v, effects.Query{Variable: "model", A: "m", B: "n"}, p)
 			return err
 		},
 		"effects of a number": func(p index.Page) error {
-			_, _, err := index.EffectsList(t.Context(), v, index.EffectQuery{Variable: "seed", A: "1", B: "2"}, p)
+			_, _, err := effects.List(t.Context(), v, effects.Query{Variable: "seed", A: "1", B: "2"}, p)
 			return err
 		},
 	} {
@@ -264,16 +268,16 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 		require.ErrorIs(t, list(index.Page{Limit: 9, After: []byte("x")}), index.ErrPosition, name)
 	}
 	for name, position := range map[string][]byte{"none": {}, "a list that is none": {3}, "half a place": {0, 1}} {
-		_, _, err := index.GroupsListRanked(t.Context(), v, index.RankedFlips, index.GroupQuery{By: "model"}, index.Page{Limit: 9, After: position})
+		_, _, err := groups.ListRanked(t.Context(), v, groups.RankedFlips, groups.Query{By: "model"}, index.Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, index.ErrPosition, name)
 	}
 	for name, position := range map[string][]byte{"beyond": rowstore.AppendSeq(nil, 9), "of another group": rowstore.AppendSeq(nil, 2)} {
-		_, _, err := index.GroupsOutputs(t.Context(), v, one, index.Page{Limit: 9, After: position})
+		_, _, err := groups.Outputs(t.Context(), v, one, index.Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, index.ErrPosition, name)
 	}
 	at := rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(nil, 3), 0), 0)
 	for _, variable := range []string{"model", "seed"} {
-		_, _, err := index.EffectsList(t.Context(), v, index.EffectQuery{Variable: variable, A: "m", B: "n"}, index.Page{Limit: 9, After: at})
+		_, _, err := effects.List(t.Context(), v, effects.Query{Variable: variable, A: "m", B: "n"}, index.Page{Limit: 9, After: at})
 		require.ErrorIs(t, err, index.ErrPosition, "run 3 is not the first of its ipc_id")
 	}
 }

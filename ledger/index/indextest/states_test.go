@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
 
@@ -45,13 +45,13 @@ func TestStates(t *testing.T) {
 		require.NoError(t, err)
 		listed := make(map[uint64]record.State)
 		for _, state := range record.States {
-			for _, r := range allRecords(t, v, index.RecordsList, index.Filter{State: state}, 10) {
+			for _, r := range allRecords(t, v, records.List, records.Filter{State: state}, 10) {
 				listed[r.Seq] = state
 			}
 		}
 		require.Equal(t, map[uint64]record.State{1: want[0], 2: want[1]}, listed, "as of %d", size)
 		for i, state := range want {
-			got, err := index.StateOf(v, uint64(i)+1)
+			got, err := records.State(v, uint64(i)+1)
 			require.NoError(t, err)
 			require.Equal(t, string(state), got, "record %d as of %d", i+1, size)
 		}
@@ -83,7 +83,7 @@ func TestStatesOfNothing(t *testing.T) {
 	v, err := f.Latest()
 	require.NoError(t, err)
 	for seq := range log.head.Size {
-		state, err := index.StateOf(v, seq)
+		state, err := records.State(v, seq)
 		require.NoError(t, err)
 		require.Equal(t, "live", state)
 	}

@@ -7,6 +7,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -46,7 +47,7 @@ func (f *deriver) pathFingerprint(e *index.Event) {
 		next.build = f.joinBuild(&e.Event, p, project, path, next.category)
 	}
 	// The event has the one that the route alone gives.
-	index.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
+	records.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)

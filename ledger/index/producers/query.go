@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/storage"
 )
@@ -147,7 +148,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 		if err != nil {
 			return nil, 0, err
 		}
-		first, err := firstOf(v, index.ProducerSeq(id, number))
+		first, err := firstOf(v, records.ProducerSeq(id, number))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -157,9 +158,9 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 }
 
 // firstOf is the first event that is found by a value; 0 if there is none.
-func firstOf(v *index.View, value index.Value) (uint64, error) {
+func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.Identify([]byte(value.Name), []byte(value.Text))
-	for r, err := range v.Ascend(index.Postings, id[:], 0) {
+	for r, err := range v.Ascend(records.Postings, id[:], 0) {
 		return r.Seq, err
 	}
 	return 0, nil

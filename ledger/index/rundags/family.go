@@ -3,6 +3,7 @@ package rundags
 import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 )
 
@@ -38,7 +39,7 @@ func Family() index.Family {
 		Counters: failures,
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f}
-			index.DeriverOf[*index.RecordsDeriver](f).OnRestate(d)
+			index.DeriverOf[*records.Deriver](f).OnRestate(d)
 			return d
 		},
 	}

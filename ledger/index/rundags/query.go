@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -94,7 +95,7 @@ func OfQuestion(ctx context.Context, v *index.View, questionHash string, any boo
 		return nil, nil, err
 	}
 	id, b := rowstore.Identify([]byte(questionName), []byte(questionHash)), v.Budget(page)
-	for r, err := range v.Ascend(index.Postings, id[:], last+1) {
+	for r, err := range v.Ascend(records.Postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -102,7 +103,7 @@ func OfQuestion(ctx context.Context, v *index.View, questionHash string, any boo
 			return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, last), before.Seq), nil
 		}
 		last = r.Seq
-		state, err := index.StateOf(v, r.Seq)
+		state, err := records.State(v, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}

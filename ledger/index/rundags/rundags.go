@@ -8,6 +8,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
@@ -33,7 +34,7 @@ func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 }
 
 // Restate implements restater.
-func (f *deriver) Restate(ctx context.Context, c index.Restatement) error {
+func (f *deriver) Restate(ctx context.Context, c records.Restatement) error {
 	if c.Target.Kind != record.RunDAG {
 		return nil
 	}

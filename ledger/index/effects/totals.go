@@ -1,0 +1,159 @@
+package effects
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/records"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// Totals counts pairs, as of a size.
+type Totals struct {
+	Pairs, Changed, Unchanged uint64
+	AsOf                      uint64
+}
+
+// Count counts all pairs. That reads about as much as all pages together, but for
+// the log. Where known, the totals of the same query as of another size, is not nil, and
+// fewer events lie between than there are ipc_ids to look at, only those are looked at
+// which had an event since: by both sizes, and the difference counts.
+func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
+	e, err := newWalk(v, q)
+	if err != nil {
+		return Totals{}, err
+	}
+	if known == nil || max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf) > e.count {
+		return e.countAll(ctx)
+	}
+	return e.countFrom(ctx, *known)
+}
+
+// CountFrom is EffectsCount where the totals of another size are known, however many
+// events lie between.
+func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
+	e, err := newWalk(v, q)
+	if err != nil {
+		return Totals{}, err
+	}
+	return e.countFrom(ctx, known)
+}
+
+// countAll counts the pairs of all ipc_ids.
+func (e *effects) countAll(ctx context.Context) (Totals, error) {
+	t := Totals{AsOf: e.view.Size()}
+	for at := (effectPosition{condition: e.last}); at.condition != 0; {
+		pair, err := e.pair(ctx, at.condition)
+		if err != nil {
+			return t, err
+		}
+		if err := t.add(ctx, &pair); err != nil {
+			return t, err
+		}
+		if at, err = e.before(at.condition); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// add counts the pairs of two ipc_ids.
+func (t *Totals) add(ctx context.Context, p *ipcPair) error {
+	var at effectPosition
+	for one, err := range p.walk(&at) {
+		switch err := cmp.Or(err, ctx.Err()); {
+		case err != nil:
+			return err
+		case !one.found:
+		case one.changed():
+			t.Pairs++
+			t.Changed++
+		default:
+			t.Pairs++
+			t.Unchanged++
+		}
+	}
+	return nil
+}
+
+// countFrom counts from the totals of another size.
+func (e *effects) countFrom(ctx context.Context, known Totals) (Totals, error) {
+	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
+	if err != nil {
+		return Totals{}, err
+	}
+	now, then := Totals{AsOf: e.view.Size()}, Totals{AsOf: known.AsOf}
+	for _, t := range [...]*Totals{&now, &then} {
+		if err := e.countThese(ctx, touched, t); err != nil {
+			return Totals{}, err
+		}
+	}
+	now.Pairs += known.Pairs - then.Pairs
+	now.Changed += known.Changed - then.Changed
+	now.Unchanged += known.Unchanged - then.Unchanged
+	return now, nil
+}
+
+// touched are the ipc_ids with either value that had a run, or one whose state changed,
+// from one size to another.
+func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
+	touched := make(map[ipcIDs]bool)
+	var decoder event.Decoder
+	for entry, err := range e.view.Entries(ctx, from) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Seq >= to {
+			break
+		}
+		e.view.Count(1, 0)
+		said, err := decoder.Decode(entry.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		switch said.Kind {
+		case record.IPCRecord:
+			ipc := said.IPC()
+			e.touch(touched, &ipc)
+		case record.RecordStateChanged:
+			// What is not found is no run, or not there (the fold passes over it too), or
+			// one from the view's size on: that is between the sizes itself.
+			run, err := records.ReadIPCRecord(ctx, e.view, said.StateChange().RecordSeq)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return nil, err
+			}
+			if err == nil {
+				e.touch(touched, &run.IPC)
+			}
+		}
+	}
+	return touched, nil
+}
+
+// touch adds the ipc_ids of a run, if it has one of the two values.
+func (e *effects) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
+	if value := string(*effectVariable(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+		touched[e.ids(*ipc)] = true
+	}
+}
+
+// countThese counts the pairs of some ipc_ids, as of the size that t is of.
+func (e *effects) countThese(ctx context.Context, these map[ipcIDs]bool, t *Totals) error {
+	view := e.view
+	defer view.SetSize(view.Size())
+	view.SetSize(t.AsOf)
+	for ids := range these {
+		pair, err := e.pairOf(ids)
+		if err != nil {
+			return err
+		}
+		if err := t.add(ctx, &pair); err != nil {
+			return err
+		}
+	}
+	return nil
+}

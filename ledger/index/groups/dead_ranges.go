@@ -1,0 +1,225 @@
+package groups
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+)
+
+// deadRange is a maximal range of consecutive runs of a group of which none is live:
+// the runs next to it are. Each is a key of goneRuns, so that the live neighbours of a
+// run are found at a price that does not depend on how many are gone.
+type deadRange struct{ first, last uint64 }
+
+// goneRunKey is the key of the range that begins with a run.
+func goneRunKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
+	return rowstore.AppendSeq(append(k.Key(dst, deadRuns), id[:]...), first)
+}
+
+// groupRuns finds runs of a group in what is stored: all that precedes the event that
+// is folded must be. It belongs to the follower's goroutine and must be closed.
+type groupRuns struct {
+	versions, ranges *rowstore.Iterator
+	versionsOf       []byte // what their keys begin with
+	rangesOf         []byte
+	touched          *int // counts the keys that are sought
+}
+
+func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
+	keys := f.Rows.Keys
+	r := &groupRuns{
+		versionsOf: append(keys.Key(nil, records.Postings), id[:]...), rangesOf: append(keys.Key(nil, deadRuns), id[:]...),
+		touched: &f.Touched,
+	}
+	var err error
+	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.Behind(r.versionsOf, rowstore.VersionBytes))
+	if err != nil {
+		return nil, err
+	}
+	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.Behind(r.rangesOf, rowstore.SeqBytes))
+	if err != nil {
+		return nil, errors.Join(err, r.versions.Close())
+	}
+	return r, nil
+}
+
+func (r *groupRuns) close() error {
+	return errors.Join(r.versions.Close(), r.ranges.Close())
+}
+
+// version is the newest version of the group up to an event, that one included;
+// nothing if there is none.
+func (r *groupRuns) version(seq uint64) (Version, error) {
+	*r.touched++
+	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
+		return Version{}, r.versions.Error()
+	}
+	newest, err := r.versions.NewestUpTo(seq)
+	if err != nil {
+		return Version{}, err
+	}
+	return Decode(newest.Seq, newest.Value)
+}
+
+// before is the last run of any state before an event, 0 for none.
+func (r *groupRuns) before(seq uint64) (uint64, error) {
+	g, err := r.version(seq - 1)
+	return g.All.Last, err
+}
+
+// after is the first run of any state after an event, 0 for none. What is no run
+// makes versions too: those between are skipped in steps that double.
+func (r *groupRuns) after(seq uint64) (uint64, error) {
+	next, found, err := r.following(seq)
+	if err != nil || !found {
+		return 0, err
+	}
+	if IsRunVersion(next) {
+		return next.Seq, nil
+	}
+	newest, err := r.version(math.MaxUint64)
+	if err != nil || newest.All.Last <= seq {
+		return 0, err
+	}
+	// It is behind low and at most at high, which is a run.
+	low, high := next.Seq, newest.All.Last
+	for step, found := uint64(1), false; low+1 < high; step *= 2 {
+		middle := low + (high-low)/2
+		if !found {
+			middle = min(middle, low+step)
+		}
+		g, err := r.version(middle)
+		if err != nil {
+			return 0, err
+		}
+		if g.All.Last > seq {
+			high, found = g.All.Last, true
+		} else {
+			low = middle
+		}
+	}
+	return high, nil
+}
+
+// following is the first version after a seq.
+func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
+	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
+	// It is in the stretch that the seq is in, or begins the one after that.
+	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
+		*r.touched++
+		for one, err := range r.versions.Versions() {
+			if err != nil || one.Seq > seq {
+				return one, err == nil, err
+			}
+		}
+	}
+	return rowstore.Version{}, false, r.versions.Error()
+}
+
+// gone is the last range that begins at a run or before it.
+func (r *groupRuns) gone(run uint64) (found deadRange, ok bool, err error) {
+	*r.touched++
+	if !r.ranges.SeekLT(rowstore.AppendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
+		return deadRange{}, false, r.ranges.Error()
+	}
+	value, err := r.ranges.Value()
+	if err != nil {
+		return deadRange{}, false, err
+	}
+	last, err := rowstore.DecodeSeq(value)
+	if err != nil {
+		return deadRange{}, false, errors.Join(rowstore.ErrDamaged, err)
+	}
+	return deadRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
+}
+
+// neighbours are the live runs next to a range.
+func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err error) {
+	for _, side := range [...]struct {
+		find func(uint64) (uint64, error)
+		from uint64
+		to   *neighbour
+	}{{r.before, around.first, &before}, {r.after, around.last, &after}} {
+		seq, err := side.find(side.from)
+		if err != nil {
+			return before, after, err
+		}
+		if seq == 0 {
+			continue
+		}
+		g, err := r.version(seq)
+		if err != nil {
+			return before, after, err
+		}
+		*side.to = neighbour{seq, g.Output, true}
+	}
+	return before, after, nil
+}
+
+// deadWith makes a run part of what is gone, one range with those next to it, and
+// says which range that is.
+func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
+	whole := deadRange{run, run}
+	before, err := runs.before(run)
+	if err != nil {
+		return whole, err
+	}
+	after, err := runs.after(run)
+	if err != nil {
+		return whole, err
+	}
+	lower, found, err := runs.gone(run)
+	if err != nil {
+		return whole, err
+	}
+	if found && lower.last == before {
+		whole.first = lower.first
+	}
+	if after != 0 {
+		upper, found, err := runs.gone(after)
+		if err != nil {
+			return whole, err
+		}
+		if found && upper.first == after {
+			whole.last = upper.last
+			f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, after))
+		}
+	}
+	f.putDead(id, whole)
+	return whole, nil
+}
+
+// deadWithout takes a run out of the range that it is in, and says which that was.
+func (f *Deriver) deadWithout(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
+	whole, found, err := runs.gone(run)
+	if err != nil {
+		return whole, err
+	}
+	if !found || whole.last < run {
+		return whole, rowstore.ErrDamaged
+	}
+	if whole.first == run {
+		f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, run))
+	} else {
+		before, err := runs.before(run)
+		if err != nil {
+			return whole, err
+		}
+		f.putDead(id, deadRange{whole.first, before})
+	}
+	if run < whole.last {
+		after, err := runs.after(run)
+		if err != nil {
+			return whole, err
+		}
+		f.putDead(id, deadRange{after, whole.last})
+	}
+	return whole, nil
+}
+
+func (f *Deriver) putDead(id rowstore.Identity, g deadRange) {
+	f.Rows.Set(goneRunKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
+}

@@ -1,0 +1,65 @@
+package groups
+
+import (
+	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
+)
+
+// factCount is the number of facts: what a run was made of beside its input, and its
+// ipc_id.
+const factCount = 9
+
+// facts are what a run was made of beside its input, in their fixed order.
+func facts(ipc *event.IPC) [factCount]*[]byte {
+	return [factCount]*[]byte{&ipc.SystemPromptHash, &ipc.Model, &ipc.Temperature, &ipc.MaxTokens, &ipc.Seed,
+		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform,
+		&ipc.IPCID}
+}
+
+// A fact is its length and its text, or, where the text is longer than identityFact,
+// its identity behind that mark. unknownFact stands alone.
+const (
+	longestFact  = 24
+	identityFact = longestFact + 1
+	unknownFact  = longestFact + 2
+)
+
+// appendFacts encodes facts so that they are equal where what they stand for is.
+func appendFacts(dst []byte, ipc *event.IPC) []byte {
+	for _, fact := range facts(ipc) {
+		switch text := *fact; {
+		case text == nil:
+			dst = append(dst, unknownFact)
+		case len(text) <= longestFact:
+			dst = append(append(dst, byte(len(text))), text...)
+		default:
+			id := rowstore.Identify(text)
+			dst = append(append(dst, identityFact), id[:]...)
+		}
+	}
+	return dst
+}
+
+// DecodeFacts is a run that compares as the one that appendFacts encoded, for
+// input and output are left out. What it holds refers to encoded.
+func DecodeFacts(encoded []byte) event.IPC {
+	var ipc event.IPC
+	for _, fact := range facts(&ipc) {
+		if len(encoded) == 0 {
+			return event.IPC{}
+		}
+		size := 1
+		switch encoded[0] {
+		case unknownFact:
+			encoded = encoded[1:]
+			continue
+		case identityFact:
+			size += len(rowstore.Identity{})
+		default:
+			size += int(encoded[0])
+		}
+		size = min(size, len(encoded))
+		*fact, encoded = encoded[:size:size], encoded[size:]
+	}
+	return ipc
+}

@@ -1,0 +1,216 @@
+package groups
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"colophon/internal/bloom"
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// run is what a run brings to each of its groups. The fold makes one for each
+// event.
+type run struct {
+	// output is its output: the first run of the ledger that had it. Rows tell outputs
+	// apart by that, which is shorter than a hash.
+	output uint64
+	// repeats: another run of the ledger has that output.
+	repeats bool
+	// shows: the run shows what its ipc_id stands for; showsFirst: it is the first that
+	// does.
+	shows, showsFirst bool
+	facts             []byte
+	// The groups of its output_hash and its ipc_id before it.
+	sameOutput, sameID Version
+}
+
+// Deriver keeps the groups of runs.
+type Deriver struct {
+	*index.Fold
+	runs runsFold
+	// current is what the record brings that is being folded, if it is a run.
+	current *run
+	// loaders add what else the filter of groups must know.
+	loaders []func(Known *bloom.Filter) error
+
+	// Scratch.
+	others      records.Values     // of another record
+	othersKnown records.Identities // of them
+	value       []byte
+}
+
+// OnLoad has load add what else the filter of groups must know.
+func (f *Deriver) OnLoad(load func(known *bloom.Filter) error) {
+	f.loaders = append(f.loaders, load)
+}
+
+// preparedRun is what follows from an IPC record that is a run.
+type preparedRun struct {
+	// shows: it shows what its ipc_id stands for, for that is the hash of its other fields.
+	shows bool
+	facts []byte
+}
+
+// Prepare implements Preparer.
+func (f *Deriver) Prepare(e *index.Event) {
+	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
+		return
+	}
+	p := index.Prepared[preparedRun](e)
+	var scratch [2 * sha256.Size]byte
+	p.shows = string(records.AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
+	p.facts = appendFacts(p.facts[:0], &e.IPC)
+}
+
+// Derive implements Deriver: records have their groups written with their postings.
+func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
+
+// Begin implements grouper.
+func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
+	f.current = nil
+	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
+		return nil
+	}
+	f.current = &f.runs.run
+	return f.prepare(ctx, f.current, e)
+}
+
+// ShowsFirst reports whether the record that is being folded is the first run that shows
+// what its ipc_id stands for.
+func (f *Deriver) ShowsFirst(*index.Event) bool { return f.current != nil && f.current.showsFirst }
+
+// Restate implements restater.
+func (f *Deriver) Restate(ctx context.Context, c records.Restatement) error {
+	if c.Target.Kind != record.IPCRecord {
+		return nil
+	}
+	return f.restateRun(ctx, c.Event, c.Target, c.From, c.To)
+}
+
+// prepare finds out what a run brings, before anything of it is written.
+func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
+	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
+	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)
+	same := &r.sameOutput
+	r.output, r.repeats = e.Seq, same.All.Runs > 0
+	if r.repeats {
+		r.output = same.All.first
+	}
+	if r.repeats && same.flags&isMarked == 0 {
+		if err := f.spellOutput(ctx, r.output); err != nil {
+			return err
+		}
+	}
+	r.sameID = f.newestGroup(all.Of(records.IPCFamily).ID)
+	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.Conditions == 0
+	r.facts = own.facts
+	return f.Rows.Err
+}
+
+// newestGroup is the newest version of a group; of one that has no runs it may be
+// nothing.
+func (f *Deriver) newestGroup(id rowstore.Identity) Version {
+	if !f.Known().MayHave(id) {
+		return Version{}
+	}
+	seq, value, found := f.Rows.Newest(records.Postings, id[:])
+	if !found {
+		return Version{}
+	}
+	g, err := Decode(seq, value)
+	if err != nil {
+		f.Rows.Fail("%w", err)
+	}
+	return g
+}
+
+// Group implements grouper.
+func (f *Deriver) Group(e *index.Event, p records.Posting) {
+	r := f.current // nil unless the record is a run
+	var g Version
+	switch {
+	case r != nil && p.Family == records.OutputFamily:
+		g = r.sameOutput
+	case r != nil && p.Family == records.IPCFamily:
+		g = r.sameID
+	default:
+		g = f.newestGroup(p.ID)
+	}
+	f.runs.changes(p, &g, r != nil)
+	g.follow(e.Seq, records.IsRecord)
+	if r != nil {
+		f.join(&g, p, r)
+	}
+	f.putGroup(p, &g)
+}
+
+// putGroup writes the version of a group that had runs before or has its first.
+func (f *Deriver) putGroup(p records.Posting, g *Version) {
+	f.value = g.append(f.value[:0])
+	if g.All.Runs == 0 { // newestGroup does not look for it
+		f.Rows.Write(records.Postings, p.ID[:], g.seq, f.value)
+		return
+	}
+	if g.All.first != g.seq {
+		f.Rows.Put(records.Postings, p.ID[:], g.seq, f.value)
+		return
+	}
+	f.Known().Add(p.ID)
+	f.Rows.Start(records.Postings, p.ID[:], g.seq, f.value)
+	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
+}
+
+// join takes a new run into a version of one of its groups.
+func (f *Deriver) join(g *Version, p records.Posting, r *run) {
+	g.flags |= records.IsRun
+	g.Output = r.output
+	same := f.joinOutput(g, p, r)
+	if same.all == 0 {
+		g.flags |= bringsOutput
+	}
+	switch p.Family {
+	case records.InputFamily:
+		f.countDrift(g, r)
+		g.Facts = r.facts
+		g.bring(r.showsFirst)
+	case records.PromptFamily, records.ModelFamily:
+		g.bring(r.showsFirst)
+	case records.IPCFamily:
+		g.bring(r.shows)
+	case records.OutputFamily:
+		if r.repeats {
+			g.flags |= isMarked
+		}
+	}
+	parted := g.Parted()
+	g.Live.add(g.seq, r.output, same.live)
+	if parted {
+		g.All.add(g.seq, r.output, same.all)
+	} else {
+		g.All = g.Live
+	}
+}
+
+// bring lists the version's run among the conditions of the group, if it is one.
+func (g *Version) bring(condition bool) {
+	if condition {
+		g.flags |= BringsCondition
+		g.Conditions++
+	}
+}
+
+// countDrift counts a run by its cause against the live run before it in the group
+// of its input_hash, if there is one (4.5).
+func (f *Deriver) countDrift(g *Version, r *run) {
+	if g.Live.Runs == 0 {
+		return
+	}
+	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
+	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.Output), rowstore.AppendSeq(nil, r.output)
+	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(drift.CauseOf(&before, &after))), 1)
+}

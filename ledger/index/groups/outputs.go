@@ -1,0 +1,132 @@
+package groups
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+)
+
+// outputCount is how many runs of a group have one output.
+type outputCount struct{ live, all uint64 }
+
+// onlyOne is the count of an output that has no row: one run of the ledger has it.
+var onlyOne = outputCount{1, 1}
+
+func (c outputCount) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, c.all)
+	return binary.AppendUvarint(dst, c.all-c.live)
+}
+
+func decodeOutputCount(value []byte) (outputCount, error) {
+	all, n := binary.Uvarint(value)
+	if n <= 0 {
+		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
+	}
+	gone, m := binary.Uvarint(value[n:])
+	if m <= 0 || gone > all {
+		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
+	}
+	return outputCount{all - gone, all}, nil
+}
+
+// outputRow is the row that counts an output of a group: outputs are told apart by the
+// first run of the ledger that had them.
+type outputRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
+
+func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
+	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], output)
+	return row
+}
+
+// joinOutput counts the output of a new run in one of its groups, and says what
+// the count was before. While a single run of the ledger has an output, it has no
+// rows; in the group of the output itself it never has one.
+func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
+	if p.Family == records.OutputFamily {
+		return outputCount{g.Live.Runs, g.All.Runs}
+	}
+	if !r.repeats {
+		return outputCount{}
+	}
+	row := outputRowOf(p.ID, r.output)
+	var same outputCount
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // or need not be looked for
+	if found {
+		same, found = f.countOutput(row)
+	}
+	if !found {
+		f.startOutput(row, g.seq)
+		return outputCount{}
+	}
+	f.moveOutput(g, p.ID, same.live, same.live+1)
+	f.putOutput(row, g.seq, outputCount{same.live + 1, same.all + 1})
+	return same
+}
+
+// key is what known has of the row.
+func (row outputRow) key() (key rowstore.Identity) {
+	copy(key[:], row[:])
+	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // any odd number with many bits
+	low, high := key[8:], key[:8]
+	binary.BigEndian.PutUint64(high, binary.BigEndian.Uint64(high)^mixed)
+	binary.BigEndian.PutUint64(low, binary.BigEndian.Uint64(low)^bits.ReverseBytes64(mixed))
+	return key
+}
+
+// countOutput reads the row of an output; 0 if there is none.
+func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
+	if known := f.Known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
+		return outputCount{}, false
+	}
+	_, value, found := f.Rows.Newest(outputs, row[:])
+	if !found {
+		return outputCount{}, false
+	}
+	same, err := decodeOutputCount(value)
+	if err != nil {
+		f.Rows.Fail("%w", err)
+	}
+	return same, true
+}
+
+// knowOutput notes that an output comes to have a row: whoever writes the first version of
+// one must, or later ones do not find it.
+func (f *Deriver) knowOutput(row outputRow) {
+	if known := f.Known(); f.runs.knowsOutputs {
+		known.Add(row.key())
+	}
+}
+
+// startOutput writes that one run has an output: the first version of its row.
+func (f *Deriver) startOutput(row outputRow, seq uint64) {
+	f.knowOutput(row)
+	f.value = onlyOne.append(f.value[:0])
+	f.Rows.Start(outputs, row[:], seq, f.value)
+}
+
+// putOutput writes another version of the row of an output.
+func (f *Deriver) putOutput(row outputRow, seq uint64, c outputCount) {
+	f.value = c.append(f.value[:0])
+	f.Rows.Put(outputs, row[:], seq, f.value)
+}
+
+// spellOutput writes the rows of an output that a second run comes to have: those
+// of its first run.
+func (f *Deriver) spellOutput(ctx context.Context, first uint64) error {
+	e, err := f.ReadEvent(ctx, first)
+	if err != nil {
+		return err
+	}
+	ipc := e.IPC()
+	f.others.CollectIPC(&f.othersKnown, e, &ipc)
+	for p := range f.others.Grouped() {
+		if p.Family != records.OutputFamily {
+			f.startOutput(outputRowOf(p.ID, first), first)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package groups
+
+import (
+	"context"
+	"errors"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+)
+
+// Output is one of the outputs of a group.
+type Output struct {
+	Seq  uint64 // of the first run of the group, of any state, that had it
+	Hash string
+	Runs uint64 // of the group
+}
+
+// Outputs lists the distinct outputs of a group's runs, the newest first. A page
+// may have fewer rows than there are where few are of live runs, even none.
+func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows []Output, next []byte, err error) {
+	id := q.ID()
+	g, err := Newest(v, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := g.lastOutput()
+	if p.After != nil {
+		if at, err = rowstore.DecodeSeq(p.After); err != nil || at == 0 || at >= v.Size() {
+			return nil, nil, index.ErrPosition
+		}
+	}
+	versions := v.Descent(records.Postings, id[:])
+	defer func() { err = errors.Join(err, versions.Close()) }()
+	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.All.Runs - g.All.outputs}
+	for b := v.Budget(p); at != 0; {
+		if b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, at), nil
+		}
+		version, err := groupAtVersion(versions, at, bringsOutput)
+		if err != nil {
+			return nil, nil, err
+		}
+		count, err := counts.of(version.Output)
+		if err != nil {
+			return nil, nil, err
+		}
+		runs := count.live
+		if q.Any {
+			runs = count.all
+		}
+		if runs > 0 {
+			first, err := records.ReadIPCRecord(ctx, v, at)
+			if err != nil {
+				return nil, nil, err
+			}
+			rows = append(rows, Output{at, string(first.OutputHash), runs})
+		}
+		at = version.outputBefore
+	}
+	return rows, nil, nil
+}
+
+// groupAtVersion is the version of a group that event seq made, which is below that of the one
+// before; ErrPosition if it made none with those flags.
+func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error) {
+	found, ok, err := w.Seek(seq)
+	if err != nil {
+		return Version{}, err
+	}
+	return groupOf(seq, flags, found, ok)
+}
+
+// VersionAt is the version of a group that event seq made; ErrPosition if it made
+// none with those flags.
+func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
+	at, value, found, err := v.NewestBelow(records.Postings, id[:], seq+1)
+	if err != nil {
+		return Version{}, err
+	}
+	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
+}
+
+// groupOf decodes the version of a group that was found; ErrPosition if there is none, or
+// another event made it, or it lacks one of those flags.
+func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
+	if !found || r.Seq != seq {
+		return Version{}, index.ErrPosition
+	}
+	g, err := Decode(r.Seq, r.Value)
+	if err == nil && g.flags&flags != flags {
+		err = index.ErrPosition
+	}
+	return g, err
+}
+
+// outputCounts counts the runs that a group has of its outputs.
+type outputCounts struct {
+	view  *index.View
+	by    string // the group's name, and
+	id    rowstore.Identity
+	group *Version
+	// repeats are the runs, beside the first of each output, that have not been counted:
+	// when there are none, all that is left are single.
+	repeats uint64
+}
+
+// of is how many runs have an output, which some have, and which was not asked for before.
+func (c *outputCounts) of(output uint64) (outputCount, error) {
+	switch {
+	case c.by == records.OutputHash:
+		return outputCount{c.group.Live.Runs, c.group.All.Runs}, nil
+	case c.repeats == 0 && !c.group.Parted():
+		return onlyOne, nil
+	}
+	row := outputRowOf(c.id, output)
+	_, value, found, err := c.view.Newest(outputs, row[:])
+	if err != nil || !found {
+		return onlyOne, err
+	}
+	count, err := decodeOutputCount(value)
+	c.repeats -= min(c.repeats, count.all-1)
+	return count, err
+}

@@ -1,0 +1,221 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+)
+
+// Group is what the runs with one value have in common (4.1).
+type Group struct {
+	Value   string
+	Runs    uint64
+	Outputs uint64 // distinct ones
+	// Commonest is how many runs have the commonest output.
+	Commonest   uint64
+	Flips       uint64  // runs whose output differs from that of the run before
+	Entropy     float64 // of the outputs, in bits
+	First, Last Moment  // runs
+}
+
+// Moment is an event and when it was.
+type Moment struct {
+	Seq  uint64
+	Time time.Time
+}
+
+// Query chooses groups by what their runs are.
+type Query struct {
+	By  string // a name that runs are grouped by
+	Any bool   // runs of any state, not only live ones
+	// What a group has at least.
+	MinRuns, MinOutputs uint64
+	index.Bounds        // of the time of a group's last run
+}
+
+// Grouped reports whether runs are grouped by the values of a name: the four
+// hashes of a run, model, and label: with the name of a label behind.
+func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
+
+// choice is a GroupQuery at a view: its last run is from a seq on and below one.
+type choice struct {
+	Query
+	from, below uint64
+}
+
+func choiceOf(v *index.View, q Query) (choice, error) {
+	from, below, err := v.SeqsIn(q.Bounds)
+	return choice{q, from, below}, err
+}
+
+// of are the runs of a group that count; nil if the group is not wanted.
+func (c *choice) of(g *Version) *Tally {
+	t := &g.Live
+	if c.Any {
+		t = &g.All
+	}
+	if t.Runs == 0 || t.Runs < c.MinRuns || t.outputs < c.MinOutputs || t.Last < c.from || t.Last >= c.below {
+		return nil
+	}
+	return t
+}
+
+// Newest is what the view knows of a group; nothing if there is none.
+func Newest(v *index.View, id rowstore.Identity) (Version, error) {
+	return NewestBelow(v, id, v.Size())
+}
+
+// NewestBelow is group for a smaller size. Its facts are valid until the next row is read.
+func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
+	seq, value, found, err := v.NewestBelow(records.Postings, id[:], size)
+	if err != nil || !found {
+		return Version{}, err
+	}
+	return Decode(seq, value)
+}
+
+// Get is one group; not found if it has no runs. It touches three keys.
+func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, err error) {
+	g, err := Newest(v, q.ID())
+	if err != nil {
+		return Group{}, false, err
+	}
+	c := choice{Query{Any: q.Any}, 0, v.Size()}
+	t := c.of(&g)
+	if t == nil {
+		return Group{}, false, nil
+	}
+	row, err = describe(v, t, q.Text)
+	return row, err == nil, err
+}
+
+// describe is a group of those runs.
+func describe(v *index.View, t *Tally, value string) (Group, error) {
+	row := Group{
+		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
+		Entropy: t.entropy(), First: Moment{Seq: t.first}, Last: Moment{Seq: t.Last},
+	}
+	var err error
+	if row.First.Time, err = v.RecordedAt(t.first); err != nil {
+		return Group{}, err
+	}
+	row.Last.Time, err = v.RecordedAt(t.Last)
+	return row, err
+}
+
+// appendGroup appends a group if it is wanted. It touches at most four keys, one of them
+// of the log.
+func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
+	g, err := Newest(v, id)
+	if err != nil {
+		return nil, err
+	}
+	return appendKnown(ctx, v, rows, &g, q)
+}
+
+// appendKnown is appendGroup for a group that was read already.
+func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *choice) ([]Group, error) {
+	t := q.of(g)
+	if t == nil {
+		return rows, nil
+	}
+	value, err := valueOf(ctx, v, t.Last, q.By)
+	if err != nil {
+		return nil, err
+	}
+	row, err := describe(v, t, value)
+	return append(rows, row), err
+}
+
+// valueOf is what a run has under a name that runs are grouped by.
+func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
+	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
+		return labelOf(ctx, v, seq, label)
+	}
+	r, err := records.ReadIPCRecordOnce(ctx, v, seq) // few groups have the same last run
+	switch by {
+	case records.IPCID:
+		return string(r.IPCID), err
+	case records.InputHash:
+		return string(r.InputHash), err
+	case records.SystemPromptHash:
+		return string(r.SystemPromptHash), err
+	case records.OutputHash:
+		return string(r.OutputHash), err
+	default:
+		return string(r.Model), err
+	}
+}
+
+// labelOf is a label of a record; empty if it has none of that name.
+func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (string, error) {
+	e, err := v.Event(ctx, seq)
+	if err != nil {
+		return "", err
+	}
+	for known, value := range e.Labels() {
+		if string(known) == name {
+			return string(value), nil
+		}
+	}
+	return "", nil
+}
+
+// List lists groups by their first run of any state, the newest first. A page
+// may have fewer rows than there are, even none, where few groups pass the filter.
+func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
+	below := v.Size()
+	if p.After != nil {
+		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
+			return nil, nil, index.ErrPosition
+		}
+	}
+	c, err := choiceOf(v, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := v.Budget(p)
+	family := rowstore.Identify([]byte(q.By))
+	for member, err := range v.Descend(families, family[:], below) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, below), nil
+		}
+		below = member.Seq
+		id, err := memberOf(member.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		if rows, err = appendGroup(ctx, v, rows, id, &c); err != nil {
+			return nil, nil, err
+		}
+	}
+	return rows, nil, nil
+}
+
+// memberAt is the group of a family whose first run is an event.
+func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.Identity, error) {
+	at, value, found, err := v.NewestBelow(families, family[:], first+1)
+	if err == nil && (!found || at != first) {
+		err = fmt.Errorf("%w: a ranked group that no list has", rowstore.ErrDamaged)
+	}
+	if err != nil {
+		return rowstore.Identity{}, err
+	}
+	return memberOf(value)
+}
+
+// memberOf is the group that a value in the list of a family is.
+func memberOf(value []byte) (rowstore.Identity, error) {
+	if len(value) != len(rowstore.Identity{}) {
+		return rowstore.Identity{}, fmt.Errorf("%w: a group in a list as %x", rowstore.ErrDamaged, value)
+	}
+	return rowstore.Identity(value), nil
+}

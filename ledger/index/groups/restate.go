@@ -1,0 +1,169 @@
+package groups
+
+import (
+	"context"
+	"errors"
+
+	"colophon/ledger/event"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// restateRun folds what a change of state does to the groups of an IPC record that
+// is a run: it leaves the live ones or comes back to its place among them.
+func (f *Deriver) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
+	const live = string(record.Live)
+	ipc := target.IPC()
+	if (from == live) == (to == live) || !ipc.IsRun() {
+		return nil
+	}
+	if err := f.RequireEmptyBatch(); err != nil {
+		return err
+	}
+	same := f.newestGroup(rowstore.Identify([]byte(records.OutputHash), ipc.OutputHash))
+	r := restated{seq: e.Seq, run: target.Seq, output: same.All.first, comes: to == live}
+	f.others.CollectIPC(&f.othersKnown, target, &ipc)
+	for p := range f.others.Grouped() {
+		if err := f.restateGroup(ctx, p, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restated is a run whose state has changed.
+type restated struct {
+	seq    uint64 // of the event that says so
+	run    uint64
+	output uint64
+	comes  bool // it is live now, and was not
+}
+
+// restateGroup writes the version of one of the run's groups.
+func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restated) error {
+	g := f.newestGroup(p.ID)
+	f.runs.changes(p, &g, false)
+	g.follow(r.seq, 0)
+	before, after, err := f.liveNeighbours(p.ID, r)
+	if err != nil {
+		return err
+	}
+	same := f.restateOutput(&g, p, r)
+	last := g.Live.Last
+	if r.comes {
+		g.Live.insert(r.run, r.output, before, after, same)
+	} else if err := g.Live.remove(r.output, before, after, same, func() (uint64, error) {
+		if p.Family == records.OutputFamily {
+			return 0, nil
+		}
+		return f.tied(ctx, &g, p.ID, r.output, same)
+	}); err != nil {
+		return err
+	}
+	if p.Family == records.InputFamily && g.Live.Last != last {
+		if g.Facts, err = f.factsOf(ctx, &g.Live); err != nil {
+			return err
+		}
+	}
+	f.putGroup(p, &g)
+	return f.Rows.Err
+}
+
+// liveNeighbours are the live runs before and after one whose state has changed.
+func (f *Deriver) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
+	runs, err := f.groupRuns(id)
+	if err != nil {
+		return before, after, err
+	}
+	defer func() { err = errors.Join(err, runs.close()) }()
+	around := f.deadWith
+	if r.comes {
+		around = f.deadWithout
+	}
+	gone, err := around(runs, id, r.run)
+	if err != nil {
+		return before, after, err
+	}
+	return runs.neighbours(gone)
+}
+
+// restateOutput counts the run's output anew, and says how many live runs had it.
+func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live uint64) {
+	if p.Family == records.OutputFamily {
+		g.flags |= isMarked
+		return g.Live.Runs
+	}
+	row := outputRowOf(p.ID, r.output)
+	same, found := f.countOutput(row)
+	if !found {
+		same = onlyOne
+		f.knowOutput(row)
+	}
+	next := outputCount{same.live - 1, same.all}
+	if r.comes {
+		next.live = same.live + 1
+	}
+	f.moveOutput(g, p.ID, same.live, next.live)
+	f.putOutput(row, r.seq, next)
+	return same.live
+}
+
+// factsOf are the facts of the last of some runs; none if there are no runs.
+func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
+	if t.Runs == 0 {
+		return nil, nil
+	}
+	e, err := f.ReadEvent(ctx, t.Last)
+	if err != nil {
+		return nil, err
+	}
+	ipc := e.IPC()
+	return appendFacts(nil, &ipc), nil
+}
+
+// neighbour is a live run next to another in a group.
+type neighbour struct {
+	seq    uint64
+	output uint64
+	found  bool
+}
+
+// differ is 1 if two neighbours differ in their output, 0 if one is not there.
+func differ(a, b neighbour) uint64 {
+	if a.found && b.found && a.output != b.output {
+		return 1
+	}
+	return 0
+}
+
+// insert puts a run between two others. same is how many have its output.
+func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64) {
+	own := neighbour{seq, output, true}
+	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
+	t.join(same)
+	if !before.found {
+		t.first = seq
+	}
+	if !after.found {
+		t.Last, t.Output = seq, output
+	}
+}
+
+// remove takes a run out from between two others. same and others are as in leave.
+func (t *Tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
+	own := neighbour{0, output, true}
+	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)
+	if err := t.leave(same, others); err != nil {
+		return err
+	}
+	switch {
+	case !before.found && !after.found:
+		*t = Tally{}
+	case !before.found:
+		t.first = after.seq
+	case !after.found:
+		t.Last, t.Output = before.seq, before.output
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package groups
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+)
+
+// Any tally and facts come back as they were encoded.
+func TestGroupEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seq := rapid.Uint64Range(1, math.MaxUint64-1).Draw(t, "seq")
+		number := rapid.Uint64Range(1, math.MaxInt64)
+		drawTally := func(name string) Tally {
+			runs := number.Draw(t, name)
+			outputs := rapid.Uint64Range(1, runs).Draw(t, name)
+			commonest := runs
+			if outputs > 1 {
+				commonest = rapid.Uint64Range(1, runs-1).Draw(t, name)
+			}
+			c := Tally{runs, outputs, commonest, rapid.Uint64Range(0, outputs).Draw(t, name), rapid.Uint64Range(0, runs-1).Draw(t, name), number.Draw(t, name),
+				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
+			return c
+		}
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | bringsOutput, isMarked}).Draw(t, "flags")),
+			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
+			ConditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
+			Facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
+		if g.flags&records.IsRun != 0 {
+			if g.Output = g.Live.Output; g.Live.Last != seq {
+				g.Output = rapid.Uint64Range(1, seq).Draw(t, "output")
+			}
+		}
+		if rapid.Bool().Draw(t, "gone") {
+			g.Live = Tally{}
+		}
+		if g.All = g.Live; rapid.Bool().Draw(t, "parted") || g.Live.Runs == 0 {
+			g.All = drawTally("all")
+			g.All.Runs += g.Live.Runs
+			if g.All.outputs == 1 && g.Live.Runs > 0 {
+				g.All.commonest = g.All.Runs
+			}
+			if g.All.Last == seq && g.flags&records.IsRun != 0 {
+				g.All.Output = g.Output
+			}
+		}
+		if g.lone() {
+			return
+		}
+		g.Conditions = rapid.Uint64Range(0, g.All.Runs).Draw(t, "conditions")
+		value := g.append(nil)
+		got, err := Decode(seq, value)
+		require.NoError(t, err)
+		require.Equal(t, g, got)
+		_, err = Decode(seq, value[:rapid.IntRange(0, len(value)-len(g.Facts)-1).Draw(t, "cut")])
+		require.ErrorIs(t, err, rowstore.ErrDamaged)
+	})
+}
+
+func FuzzDecodeGroup(f *testing.F) {
+	g := Version{seq: 7, flags: records.IsRecord | records.IsRun, Output: 5}
+	g.All.add(7, 5, 0)
+	g.Live = g.All
+	f.Add(uint64(7), g.append(nil))
+	g.follow(9, records.IsRecord)
+	g.Live = Tally{}
+	f.Add(uint64(9), g.append(nil))
+	f.Fuzz(func(t *testing.T, seq uint64, value []byte) {
+		g, err := Decode(seq, value)
+		if err != nil {
+			require.ErrorIs(t, err, rowstore.ErrDamaged)
+			return
+		}
+		DecodeFacts(g.Facts) // whatever they are
+		again, err := Decode(seq, g.append(nil))
+		require.NoError(t, err)
+		require.Equal(t, g.Live.Runs, again.Live.Runs)
+	})
+}
+
+func TestFactsCompareAsTheirTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([][]byte{nil, {}, []byte("0.7"), []byte("0.70"), []byte(strings.Repeat("x", longestFact)),
+			[]byte(strings.Repeat("x", longestFact+1)), []byte(strings.Repeat("y", 64))})
+		draw := func(name string) (r drawnFacts) {
+			for i, fact := range facts(&r.IPC) {
+				*fact = text.Draw(t, fmt.Sprint(name, i))
+			}
+			r.decoded = DecodeFacts(appendFacts(nil, &r.IPC))
+			return r
+		}
+		a, b := draw("a"), draw("b")
+		for _, r := range []*drawnFacts{&a, &b} {
+			r.OutputHash = []byte("out")
+			r.decoded.OutputHash = r.OutputHash
+		}
+		require.Equal(t, drift.CauseOf(&a.IPC, &b.IPC), drift.CauseOf(&a.decoded, &b.decoded))
+	})
+}
+
+// drawnFacts is a run, and what its facts are decoded to.
+type drawnFacts struct {
+	event.IPC
+	decoded event.IPC
+}
+
+// An index shares its memory out by what a group that waits to be ranked takes.
+func TestChangesAreSmall(t *testing.T) {
+	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
+}

@@ -1,0 +1,147 @@
+package records
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// texts are all that a record says, but for its time.
+func (r *IPCRecord) texts() [13]*[]byte {
+	return [...]*[]byte{&r.InputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
+		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID}
+}
+
+// What stands in place of a text's length, which is keptTexts more.
+const (
+	keptNone   = iota // no text
+	keptDigest        // that of a digest's bytes, of which the text is the hexadecimal form
+	keptTexts
+)
+
+// appendKept encodes a record without its seq, as runs are shown. size is the length of its
+// entry, in bytes.
+func (r *IPCRecord) appendKept(dst []byte, size int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(size))
+	dst = binary.AppendVarint(dst, r.Time.Unix())
+	dst = binary.AppendUvarint(dst, uint64(r.Time.Nanosecond()))
+	for _, text := range r.texts() {
+		dst = appendKeptText(dst, *text)
+	}
+	return dst
+}
+
+// appendKept encodes what lists show beside what they have in common with r.
+func (listed *Record) appendKept(dst []byte, r *IPCRecord) []byte {
+	dst = append(dst, listed.EventHash[:]...)
+	var occurred, hashes []byte
+	if listed.Occurred != nil {
+		occurred = []byte(*listed.Occurred)
+	}
+	if !bytes.Equal(listed.Hashes, r.usualHashes()) {
+		hashes = listed.Hashes
+	}
+	dst = appendKeptText(dst, occurred)
+	dst = appendKeptText(dst, hashes)
+	dst = appendKeptText(dst, listed.Labels)
+	for _, name := range listed.Mismatches {
+		dst = appendKeptText(dst, []byte(name))
+	}
+	return dst
+}
+
+func appendKeptText(dst, text []byte) []byte {
+	switch {
+	case text == nil:
+		return append(dst, keptNone)
+	case record.IsDigest(text):
+		dst, _ = hex.AppendDecode(append(dst, keptDigest), text)
+		return dst
+	default:
+		return append(binary.AppendUvarint(dst, uint64(len(text)+keptTexts)), text...)
+	}
+}
+
+// usualHashes is the object that a record's hashes are, where there are no others.
+func (r *IPCRecord) usualHashes() []byte {
+	object := make([]byte, 0, 360)
+	for i, hash := range []struct {
+		name string
+		text []byte
+	}{{InputHash, r.InputHash}, {IPCID, r.IPCID}, {OutputHash, r.OutputHash}, {SystemPromptHash, r.SystemPromptHash}} {
+		object = append(object, "{,"[min(i, 1)], '"')
+		object = append(append(object, hash.name...), `":`...)
+		if hash.text == nil {
+			object = append(object, "null"...)
+		} else {
+			object = append(append(append(object, '"'), hash.text...), '"')
+		}
+	}
+	return append(object, '}')
+}
+
+// kept is what is left of an encoded record.
+type kept []byte
+
+func (k *kept) number() int {
+	n, length := binary.Uvarint(*k)
+	*k = (*k)[length:]
+	return int(n)
+}
+
+// text takes a text, which it appends to all: texts of a record share their memory.
+func (k *kept) text(all []byte) (text, after []byte) {
+	n, from := k.number(), len(all)
+	switch n {
+	case keptNone:
+		return nil, all
+	case keptDigest:
+		n = storage.HashBytes
+		all = hex.AppendEncode(all, (*k)[:n])
+	default:
+		n -= keptTexts
+		all = append(all, (*k)[:n]...)
+	}
+	*k = (*k)[n:]
+	return all[from:len(all):len(all)], all
+}
+
+// decodeKept is what appendKept encoded, as runs are shown, and what listed takes. It
+// refers to no other memory than its own.
+func decodeKept(seq uint64, encoded []byte) (r IPCRecord, size int, rest kept) {
+	rest = encoded
+	size = rest.number()
+	seconds, length := binary.Varint(rest)
+	rest = rest[length:]
+	r.Seq, r.Time = seq, time.Unix(seconds, int64(rest.number())).UTC()
+	all := make([]byte, 0, 2*len(rest)) // a digest has twice as many letters as bytes
+	for _, text := range r.texts() {
+		*text, all = rest.text(all)
+	}
+	return r, size, rest
+}
+
+// listed is a record as lists show it, without its state and its body.
+func (r *IPCRecord) listed(rest kept) Record {
+	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID)}
+	rest = rest[copy(one.EventHash[:], rest):]
+	all := make([]byte, 0, 2*len(rest))
+	var occurred []byte
+	occurred, all = rest.text(all)
+	one.Occurred = index.TextOf(occurred)
+	if one.Hashes, all = rest.text(all); one.Hashes == nil {
+		one.Hashes = r.usualHashes()
+	}
+	one.Labels, all = rest.text(all)
+	for len(rest) > 0 {
+		var name []byte
+		name, all = rest.text(all)
+		one.Mismatches = append(one.Mismatches, string(name))
+	}
+	return one
+}

@@ -1,0 +1,103 @@
+package records
+
+import (
+	"context"
+	"fmt"
+
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// stateName is the name by which records are found that have, or once had, a
+// state other than the first: the version of the posting is the record's own seq.
+const stateName = "state"
+
+// stateOf is the state of an IPC record or a run-DAG as the fold has it so far:
+// live until an event says otherwise (2.8).
+func (f *Deriver) stateOf(seq uint64) string {
+	var row [8]byte
+	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
+	return stateText(value, found)
+}
+
+// State is the state of the IPC record or run-DAG that is event seq, as the view
+// sees it.
+func State(v *index.View, seq uint64) (string, error) {
+	if restated, err := hasRestated(v); err != nil || !restated {
+		return string(record.Live), err
+	}
+	var row [8]byte
+	_, value, found, err := v.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
+	return stateText(value, found), err
+}
+
+// hasRestated reports whether the state of any record has changed. In most ledgers none
+// has, and looking for what is not there costs as much as the rest of a row.
+func hasRestated(v *index.View) (bool, error) {
+	kept := index.Kept[recordsOfView](v)
+	if kept.restated == nil {
+		found, err := v.Any(v.Keys.Key(nil, recordStates))
+		if err != nil {
+			return false, err
+		}
+		kept.restated = &found
+	}
+	return *kept.restated, nil
+}
+
+func stateText(value []byte, found bool) string {
+	if !found {
+		return string(record.Live)
+	}
+	return counters.Label(value, record.States[:])
+}
+
+// stateChanged folds a change of state. What names no record that has a state,
+// or a state that this build does not know, changes nothing.
+func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
+	change := e.StateChange()
+	to := counters.Label(change.State, record.States[:])
+	target, err := f.target(ctx, e.Seq, change.RecordSeq)
+	if err != nil || target == nil || to == counters.Other {
+		return err
+	}
+	from := f.stateOf(target.Seq)
+	if from != to {
+		for _, r := range f.restaters {
+			if err := r.Restate(ctx, Restatement{e, target, from, to}); err != nil {
+				return err
+			}
+		}
+		row := rowstore.AppendSeq(nil, target.Seq)
+		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
+		id := rowstore.Identify([]byte(stateName), []byte(to))
+		f.Rows.Write(Postings, id[:], target.Seq, []byte{IsRecord})
+	}
+	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
+	return nil
+}
+
+// target is the record that a change of state names; nil if there is none before
+// event seq, or one that has no state.
+func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
+	if named >= seq {
+		return nil, nil
+	}
+	entry, err := f.Log.Entry(ctx, named)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", named, err)
+	}
+	var decoder event.Decoder // the fold's own holds the change
+	target, err := decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", named, err)
+	}
+	if !target.Kind.HasState() {
+		return nil, nil
+	}
+	target.Seq = named
+	return &target, nil
+}

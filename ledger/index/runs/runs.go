@@ -1,0 +1,200 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// Run is a run and its state.
+type Run struct {
+	records.IPCRecord
+	State record.State
+}
+
+// Drift is what came of a run against the one before it. What differs is named, without
+// its values.
+type Drift struct {
+	Against uint64 // the run before
+	drift.Attribution
+}
+
+// DriftOf compares the run at seq with the one before it that has its input_hash and
+// was live when the run was recorded, as drift is counted (4.5); not found if there
+// was none, or if the record at seq is no run. It reads one event and two keys.
+func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
+	run, err := records.ReadIPCRecord(ctx, v, seq)
+	if err != nil || !run.IsRun() {
+		return Drift{}, false, err
+	}
+	id := rowstore.Identify([]byte(records.InputHash), run.InputHash)
+	before, err := groups.NewestBelow(v, id, seq)
+	if err != nil || before.Live.Runs == 0 {
+		return Drift{}, false, err
+	}
+	d.Against = before.Live.Last
+	before.Facts = bytes.Clone(before.Facts)
+	own, err := groups.VersionAt(v, id, seq, records.IsRun)
+	if err != nil {
+		return Drift{}, false, err
+	}
+	of, and := lastRun(&before), lastRun(&own)
+	d.Attribution = drift.Attribute(&of, &and)
+	for i := range d.Differences {
+		d.Differences[i].A, d.Differences[i].B = nil, nil
+	}
+	return d, true, nil
+}
+
+// lastRun is a run that compares as the last live one of a group of an input_hash.
+func lastRun(g *groups.Version) event.IPC {
+	run := groups.DecodeFacts(g.Facts)
+	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
+	return run
+}
+
+// List lists the runs of a group, newest first. A page may have fewer rows than
+// there are where few are live, even none.
+func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Run, next []byte, err error) {
+	below := v.Size()
+	if p.After != nil {
+		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
+			return nil, nil, index.ErrPosition
+		}
+	}
+	b := v.Budget(p)
+	members, err := membersOf(v, &q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for row, err := range v.Descend(records.Postings, members.id[:], below) {
+		if err == nil && b.Spent(len(rows)) {
+			return rows, rowstore.AppendSeq(nil, below), nil
+		}
+		below = row.Seq
+		if err == nil && groups.IsRunVersion(row) {
+			rows, err = members.appendRun(ctx, rows, row.Seq)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return rows, nil, nil
+}
+
+// members are the runs of a group.
+type members struct {
+	view   *index.View
+	id     rowstore.Identity // of the group
+	any    bool
+	parted bool // not all of them are live
+}
+
+func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
+	id := q.ID()
+	g, err := groups.Newest(v, id)
+	return members{v, id, q.Any, g.Parted()}, err
+}
+
+// appendRun appends the run at seq if it is live, or in any case.
+func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
+	state := string(record.Live)
+	if m.parted {
+		var err error
+		if state, err = records.State(m.view, seq); err != nil || !m.any && state != string(record.Live) {
+			return rows, err
+		}
+	}
+	r, err := records.ReadIPCRecord(ctx, m.view, seq)
+	return append(rows, Run{r, record.State(state)}), err
+}
+
+// Step is a run of a timeline.
+type Step struct {
+	Run
+	// Against is the run before; nil for the first, which Attribution says nothing of.
+	Against *uint64
+	drift.Attribution
+}
+
+// Timeline lists the runs of a group in the order of the log, each against the one
+// before it. A page may have fewer rows than there are where few are live, even
+// none.
+func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Step, next []byte, err error) {
+	from, before, err := timelinePosition(ctx, v, p.After)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := v.Budget(p)
+	members, err := membersOf(v, &q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for row, err := range v.Ascend(records.Postings, members.id[:], from) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if b.Spent(len(rows)) {
+			next := rowstore.AppendSeq(nil, row.Seq)
+			if before != nil {
+				next = rowstore.AppendSeq(next, before.Seq)
+			}
+			return rows, next, nil
+		}
+		if !groups.IsRunVersion(row) {
+			continue
+		}
+		runs, err := members.appendRun(ctx, nil, row.Seq)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, run := range runs {
+			rows = append(rows, stepOf(run, before))
+			before = &run.IPCRecord
+		}
+	}
+	return rows, nil, nil
+}
+
+func stepOf(run Run, before *records.IPCRecord) Step {
+	if before == nil {
+		return Step{Run: run}
+	}
+	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC)}
+}
+
+// timelinePosition is where a page begins, and the run before it; nil if there is
+// none.
+func timelinePosition(ctx context.Context, v *index.View, after []byte) (from uint64, before *records.IPCRecord, err error) {
+	switch len(after) {
+	case 0:
+		return 0, nil, nil
+	case rowstore.SeqBytes, 2 * rowstore.SeqBytes:
+	default:
+		return 0, nil, index.ErrPosition
+	}
+	for part := range slices.Chunk(after, rowstore.SeqBytes) {
+		seq, _ := rowstore.DecodeSeq(part)
+		if seq >= v.Size() {
+			return 0, nil, index.ErrPosition
+		}
+		if from == 0 {
+			from = seq
+			continue
+		}
+		run, err := records.ReadIPCRecord(ctx, v, seq)
+		if err != nil {
+			return 0, nil, index.ErrPosition
+		}
+		before = &run
+	}
+	return from, before, nil
+}
