@@ -19,25 +19,25 @@ import (
 	"colophon/proofs/audit"
 )
 
-// contentChecker fetches the content of records while the log is walked, checks it
-// against the events, and makes the records anew from it.
+// contentChecker fetches the content of records during the walk, compares it with the events,
+// and recomputes the records from it.
 type contentChecker struct {
 	fetch   *Fetcher
 	past    audit.Past
 	cancel  context.CancelFunc
-	jobs    chan contentJob // nil once there are no more
+	jobs    chan contentJob // nil after the last job
 	done    chan contentResult
 	workers sync.WaitGroup
 	pieces  *pieceCache
-	memory  *semaphore.Weighted // bytes of content that may be worked on
+	memory  *semaphore.Weighted // bytes of content that may be in memory
 
-	// Owned by the goroutine of the walk.
-	asked   int           // jobs without result
+	// The goroutine of the walk owns what follows.
+	asked   int           // jobs without a result yet
 	damage  *audit.Damage // the first, by entry
-	last    uint64        // the latest event that is said to redact a record
-	good    uint64        // pieces
+	last    uint64        // the latest event that the server names as redacting
+	good    uint64        // valid pieces
 	derived []*audit.Deriver
-	goneBy  map[uint64]uint64 // the event that has redacted a record, as the server says
+	goneBy  map[uint64]uint64 // the redacting event of a record, according to the server
 }
 
 // contentJob is a record whose content is to be checked.
@@ -46,13 +46,13 @@ type contentJob struct {
 	body []byte
 }
 
-// contentResult is what became of it.
+// contentResult is the result of a job.
 type contentResult struct {
 	seq    uint64
-	asked  int // pieces that were fetched
+	asked  int // fetched pieces
 	pieces uint64
-	goneBy *uint64 // the event that has redacted it, as the server says
-	err    error   // a *audit.Damage, or why it could not be checked
+	goneBy *uint64 // the redacting event, according to the server
+	err    error   // an *audit.Damage, or the reason why the check failed
 }
 
 func newContentChecker(ctx context.Context, f *Fetcher, past audit.Past, parallel int) *contentChecker {
@@ -71,7 +71,7 @@ func newContentChecker(ctx context.Context, f *Fetcher, past audit.Past, paralle
 	return c
 }
 
-// end says that there are no more jobs.
+// end ends the sequence of jobs.
 func (c *contentChecker) end() {
 	if c.jobs != nil {
 		close(c.jobs)
@@ -79,7 +79,7 @@ func (c *contentChecker) end() {
 	}
 }
 
-// stop ends the workers, whatever they are at.
+// stop stops the workers at once.
 func (c *contentChecker) stop() {
 	c.cancel()
 	c.end()
@@ -90,8 +90,8 @@ func (c *contentChecker) stop() {
 	c.workers.Wait()
 }
 
-// add has the record of an event checked, if it brings one; one without content too,
-// whose digest nothing else is compared with.
+// add submits the record of an event, if it has one. Records without content are included:
+// nothing else checks their digest.
 func (c *contentChecker) add(e audit.Walked) error {
 	if !e.Body.Kind.IsRecord() {
 		return nil
@@ -99,8 +99,8 @@ func (c *contentChecker) add(e audit.Walked) error {
 	return c.submit(contentJob{e.Seq, bytes.Clone(e.Entry[proofs.HashSize:])})
 }
 
-// submit gives a job to a worker, and takes results until there is one. The error ends
-// the walk: what was found so far is the first damage.
+// submit gives a job to a worker, and takes results until a worker is free. An error ends the
+// walk.
 func (c *contentChecker) submit(job contentJob) error {
 	for {
 		select {
@@ -115,7 +115,7 @@ func (c *contentChecker) submit(job contentJob) error {
 	}
 }
 
-// take notes a result.
+// take records a result.
 func (c *contentChecker) take(r contentResult) error {
 	c.asked--
 	c.good += r.pieces
@@ -138,7 +138,7 @@ func (c *contentChecker) take(r contentResult) error {
 	return c.past.Mark(r.seq, audit.WasGone)
 }
 
-// finish waits for all results. The error is the first damage of all.
+// finish waits for all results. The error is the first damage in the order of entries.
 func (c *contentChecker) finish(report *Report) error {
 	c.end()
 	for c.asked > 0 {
@@ -162,8 +162,8 @@ func (c *contentChecker) finish(report *Report) error {
 	return nil
 }
 
-// check checks the content of one record. What was fetched lately for another is not
-// fetched again, but for one piece: that shows whether the record is redacted.
+// check checks the content of one record. Pieces in the cache are not fetched again, except
+// one: it shows whether the record is redacted.
 func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job contentJob) contentResult {
 	result := contentResult{seq: job.seq}
 	var document pyjson.Document
@@ -172,7 +172,7 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 	}
 	named, size, err := NamedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, MaxAuditContent) // what is larger has the memory for itself
+		size = min(size, MaxAuditContent) // a larger piece takes all of the memory
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -201,27 +201,27 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 	return result
 }
 
-// contentPiece is a piece of content as an event names it. Its size is in bytes.
+// contentPiece is a piece of content that an event names. Its size is in bytes.
 type contentPiece struct {
 	name   string
 	digest proofs.Hash
 	size   int64
 }
 
-// maxRecordContent bounds, in bytes, the content of one record that is audited.
+// maxRecordContent bounds the content of one record that is audited, in bytes.
 const maxRecordContent = 4 * MaxAuditContent
 
-// NamedPieces are the pieces of content that an event names, and their size in all. The
-// error is an ExitError where that is too much.
+// NamedPieces returns the pieces of content that an event names, and their total size. The
+// error is an ExitError if that is too much.
 func NamedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
 		if err != nil {
-			return nil, 0, err // the walk has checked it
+			return nil, 0, err // the walk has checked the event
 		}
 		says, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
 		if err != nil || says > MaxAuditContent {
-			says = MaxAuditContent + 1 // no piece has that size
+			says = MaxAuditContent + 1 // larger than any piece
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(says)})
 		if size += int64(says); size > maxRecordContent {
@@ -231,8 +231,8 @@ func NamedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 	return named, size, nil
 }
 
-// piece fetches a piece of content; goneBy is set where the server says that it was
-// redacted. No more is read than the event says there is.
+// piece fetches a piece of content; goneBy is set if the server says that it was redacted. It
+// reads no more bytes than the event states.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
 	answer, err := c.fetch.Get(ctx, contentPath(seq, n.name), min(n.size, MaxAuditContent))
 	if errors.Is(err, ErrTooMuch) {
@@ -260,7 +260,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	return answer.Body, nil, nil
 }
 
-// contentDamage is what is wrong with a piece of content.
+// contentDamage is the damage of a piece of content.
 func contentDamage(seq uint64, name, format string, args ...any) error {
 	return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
@@ -269,15 +269,15 @@ func contentPath(seq uint64, name string) string {
 	return fmt.Sprintf("/records/%d/content/%s", seq, url.PathEscape(name))
 }
 
-// pieceCache keeps content that was fetched lately. It is safe for concurrent use.
+// pieceCache keeps recently fetched content. It is safe for concurrent use.
 type pieceCache struct {
 	mu    sync.Mutex // guards what follows
 	kept  map[proofs.Hash][]byte
-	order []proofs.Hash // of kept, the oldest first
+	order []proofs.Hash // of kept, oldest first
 	bytes int
 }
 
-// maxPieces bounds, in bytes, the content that is kept.
+// maxPieces bounds the cached content, in bytes.
 const maxPieces = 64 << 20
 
 func newPieceCache() *pieceCache { return &pieceCache{kept: make(map[proofs.Hash][]byte)} }

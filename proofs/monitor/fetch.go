@@ -14,66 +14,66 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Bounds of what is asked of a server that nobody trusts. It may answer slowly,
-// endlessly, compressed to nothing, or not at all.
+// Bounds on requests to a server that is not trusted. It may answer slowly, without end, with
+// extreme compression, or not at all.
 const (
 	auditTries      = 5                // of one request
-	auditPause      = 30 * time.Second // between two of them, at most
+	auditPause      = 30 * time.Second // longest pause between two tries
 	AuditHeaders    = 64 << 10         // bytes of an answer's headers
 	MaxAuditJSON    = 16 << 20         // bytes of an answer in JSON; a server ends a page at 4 MiB of events
 	MaxAuditValues  = 400_000          // values and member names of such an answer
 	maxReceipt      = 1 << 20          // bytes of a receipt or a proof
 	maxMetrics      = 64 << 20         // bytes of the metrics of all ledgers
-	maxPacking      = 64 << 10         // bytes by which a compressed answer may be longer than itself
+	maxPacking      = 64 << 10         // bytes by which compression may make an answer longer
 	MaxNote         = 1 << 20          // bytes of a signed note
-	maxProblem      = 64 << 10         // bytes of an answer that is no success
+	maxProblem      = 64 << 10         // bytes of an answer with another status than 200
 	MaxAuditContent = 64 << 20         // bytes of a piece of content
 )
 
-// ErrTooMuch: an answer is longer than it can rightly be.
-var ErrTooMuch = errors.New("the answer is longer than it can be")
+// ErrTooMuch: an answer is longer than a valid one can be.
+var ErrTooMuch = errors.New("the answer is longer than a valid one can be")
 
-// UnavailableError is an audit.ErrUnavailable that says nothing but why.
+// UnavailableError is an audit.ErrUnavailable with a reason.
 type UnavailableError struct{ Reason error }
 
-// Error is the reason.
+// Error returns the reason.
 func (e UnavailableError) Error() string { return e.Reason.Error() }
 
-// Unwrap is why.
+// Unwrap returns the reason.
 func (e UnavailableError) Unwrap() error { return e.Reason }
 
-// Is reports whether that is what the error is.
+// Is reports whether target is audit.ErrUnavailable.
 func (UnavailableError) Is(target error) bool { return target == audit.ErrUnavailable }
 
-// errNoRight says that the server does not show the auditor what it has to see.
+// errNoRight: the token does not allow what the audit needs.
 var errNoRight = errors.New("no right to it")
 
-// RemoteServer is a server and how it is reached.
+// RemoteServer describes how to reach a server.
 type RemoteServer struct {
 	Url, token string
 	Transport  http.RoundTripper
-	// compress has the server compress its answers. On one machine, to pack and unpack costs more than all
-	// that is checked.
+	// compress requests compressed answers. On one machine, compression costs more than all
+	// checks.
 	compress bool
-	explain  func(error) error // puts errors of package client into other words; nil: does not
+	explain  func(error) error // explains errors of package client; may be nil
 }
 
-// Fetcher asks one ledger of one server. Each request is bounded in time, and so is
-// what is read of its answer, before and after it is decompressed. It is safe for concurrent use.
+// Fetcher makes requests to one ledger of one server. Each request is bounded in time and in
+// bytes, before and after decompression. It is safe for concurrent use.
 type Fetcher struct {
 	RemoteServer
 	client  *client.Client
 	path    string        // of the ledger
-	timeout time.Duration // of each try
+	timeout time.Duration // for each try
 }
 
-// NewFetcher makes a fetcher; parallel is how many requests it makes at once.
+// NewFetcher makes a fetcher that makes at most parallel requests at once.
 func NewFetcher(from RemoteServer, path string, timeout time.Duration, parallel int) (*Fetcher, error) {
 	if transport, ok := from.Transport.(*http.Transport); ok {
 		transport = transport.Clone()
 		transport.MaxIdleConnsPerHost = parallel
 		transport.MaxResponseHeaderBytes = AuditHeaders
-		transport.DisableCompression = true // boundedBody decompresses: it bounds both sides of that
+		transport.DisableCompression = true // boundedBody decompresses, and bounds both sides
 		from.Transport = transport
 	} else {
 		from.compress = false
@@ -84,7 +84,7 @@ func NewFetcher(from RemoteServer, path string, timeout time.Duration, parallel 
 	return f, err
 }
 
-// connect makes a client of a server that is not trusted.
+// connect makes a client for a server that is not trusted.
 func (f *Fetcher) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{f.Transport, f.compress}}),
@@ -97,25 +97,23 @@ func (f *Fetcher) connect(url, token string) (*client.Client, error) {
 	return client.New(url, options...)
 }
 
-// fetched is an answer that was read to its end. why is what is wrong, if its status
-// is not 200.
+// fetched is a complete answer. why says what is wrong if the status is not 200.
 type fetched struct {
 	Status     int
 	header     http.Header
 	Body       []byte  // of a success
-	redactedBy *uint64 // of a problem that names the event
+	redactedBy *uint64 // the event, if a problem names it
 	why        string
 }
 
-// Get asks for something below the ledger's path and reads up to limit bytes of the
-// answer, whatever its status. The error wraps audit.ErrUnavailable if the server
-// does not answer, or says that it cannot for the time being; ErrTooMuch if there
-// is more; errAnswer if it is packed in an unknown way.
+// Get fetches a path below the ledger, whatever the status, up to limit bytes. The error wraps
+// audit.ErrUnavailable if the server does not answer or is temporarily unable to; ErrTooMuch
+// if the answer is longer; errAnswer if its encoding is unknown.
 func (f *Fetcher) Get(ctx context.Context, path string, limit int64) (fetched, error) {
 	return f.ask(ctx, f.path+path, "", limit)
 }
 
-// GetFrom is get of a URL, which may be another server's: that does not get the token.
+// GetFrom is Get for a URL. Another server than the ledger's does not receive the token.
 func (f *Fetcher) GetFrom(ctx context.Context, address string, limit int64) (fetched, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -132,13 +130,13 @@ func (f *Fetcher) GetFrom(ctx context.Context, address string, limit int64) (fet
 	return f.askOf(ctx, from, u.RequestURI(), "", limit)
 }
 
-// ask is get of a path of the server, with a media type to accept; "" is any.
+// ask is Get with a media type to accept; "" accepts any.
 func (f *Fetcher) ask(ctx context.Context, path, accept string, limit int64) (fetched, error) {
 	return f.askOf(ctx, f.client, path, accept, limit)
 }
 
 func (f *Fetcher) askOf(ctx context.Context, from *client.Client, path, accept string, limit int64) (fetched, error) {
-	request := client.Request{Path: path, MaxAnswer: limit + 1} // boundedBody ends it before
+	request := client.Request{Path: path, MaxAnswer: limit + 1} // boundedBody ends the answer earlier
 	if accept != "" {
 		request.Header = map[string]string{"Accept": accept}
 	}
@@ -166,8 +164,8 @@ func (f *Fetcher) explained(err error) error {
 	return f.explain(err)
 }
 
-// want is get of what must be there. Of another status, the error says what the server
-// says; one that is about who asks is errNoRight.
+// want is Get for something that must exist. For another status the error has the server's
+// message; if the token lacks a right, it is errNoRight.
 func (f *Fetcher) want(ctx context.Context, path string, limit int64) ([]byte, error) {
 	answer, err := f.Get(ctx, path, limit)
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"colophon/proofs/audit"
 )
 
-// PublishedLog is the log of a ledger as a server publishes it (2.9), at the size of
-// its checkpoint. It is for one walk.
+// PublishedLog is a log as its server publishes it, at the size of one checkpoint. It serves
+// one walk.
 type PublishedLog struct {
 	Fetch     *Fetcher
 	Published audit.Head
-	parallel  int // bundles that are fetched ahead
+	parallel  int // number of bundles to fetch ahead
 
 	mu    sync.Mutex // guards what follows
 	Tiles map[proofs.TilePath][]byte
-	order []proofs.TilePath // of tiles, the oldest first
+	order []proofs.TilePath // of tiles, oldest first
 }
 
-// keptTiles is how many hash tiles are kept, 8 KiB each: those that are fetched ahead,
-// and those on the way from one to the root.
+// keptTiles is the number of hash tiles that are kept, 8 KiB each: those fetched ahead, and
+// those on the path to the root.
 const keptTiles = 128
 
-// OpenPublishedLog fetches the checkpoint. One that the keys do not open has no size:
-// the walk will say what is wrong with it.
+// OpenPublishedLog fetches the checkpoint. If the keys do not open it, its size is 0, and the
+// walk reports why.
 func OpenPublishedLog(ctx context.Context, f *Fetcher, keys []*proofs.Verifier, parallel int) (*PublishedLog, error) {
 	note, err := f.want(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
@@ -63,7 +63,7 @@ func (l *PublishedLog) Tile(ctx context.Context, level uint8, index uint64) ([]b
 	if kept {
 		return tile, nil
 	}
-	// Of a partial tile that is too long, the walk says from where on.
+	// If a partial tile is too long, the walk reports where.
 	tile, err := l.Fetch.want(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
@@ -80,8 +80,8 @@ func (l *PublishedLog) Tile(ctx context.Context, level uint8, index uint64) ([]b
 	return tile, nil
 }
 
-// Entries implements audit.Published. From the second bundle on, bundles and the tiles
-// of their leaves are fetched ahead.
+// Entries implements audit.Published. From the second bundle on, it fetches bundles and the
+// tiles of their leaves ahead.
 func (l *PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if from >= l.Published.Size {
@@ -101,14 +101,14 @@ func (l *PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byt
 	}
 }
 
-// entryBundle is a bundle that was fetched, or why it was not.
+// entryBundle is a fetched bundle, or the reason why it is missing.
 type entryBundle struct {
 	entries [][]byte
-	err     error // comes after the entries
+	err     error // follows the entries
 }
 
-// yieldBundle yields the entries of a bundle but the first few; false where that is to
-// be the end.
+// yieldBundle yields the entries of a bundle except the first ones; false if the caller wants
+// no more.
 func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) bool {
 	for i, entry := range b.entries {
 		if uint64(i) >= skipped && !yield(entry, nil) {
@@ -121,8 +121,7 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 	return b.err == nil
 }
 
-// ahead gives the bundles from an index on, in order, and fetches as many at once as
-// it may.
+// ahead yields the bundles from an index on, in order, and fetches several at once.
 func (l *PublishedLog) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
@@ -145,7 +144,7 @@ func (l *PublishedLog) bundle(ctx context.Context, index uint64) entryBundle {
 	tile := make(chan struct{})
 	go func() {
 		defer close(tile)
-		_, _ = l.Tile(ctx, 0, index) // what is wrong with it, whoever asks for it will hear again
+		_, _ = l.Tile(ctx, 0, index) // the walk reports errors when it needs the tile
 	}()
 	defer func() { <-tile }()
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.Published.Size)}
@@ -169,7 +168,7 @@ func (l *PublishedLog) bundle(ctx context.Context, index uint64) entryBundle {
 	return entryBundle{entries, err}
 }
 
-// bundleDamage is what is wrong with a bundle at its entry of that number.
+// bundleDamage is the damage of a bundle at one of its entries.
 func bundleDamage(kind audit.Kind, path proofs.TilePath, number int, err error) error {
 	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
 }

@@ -17,27 +17,26 @@ import (
 	"colophon/internal/cli"
 )
 
-// scrape is what a server exports of one ledger: the metrics that are derived from its
-// log, by name and labels, and the sizes that it says.
+// scrape holds what a server exports about one ledger: the metrics derived from its log, by
+// name and labels, and the sizes.
 type scrape struct {
-	Size   uint64 // that the series are as of
-	Tree   uint64 // of the log, which may be ahead
+	Size   uint64 // at which the series were taken
+	Tree   uint64 // of the log, which may be larger
 	series map[string]float64
 	types  map[string]string // by name
 }
 
-// Metrics that are as of a size: those of the index.
+// Metrics that state sizes.
 const (
 	DerivedMetrics = "colophon_ledger_"
 	SizeOfIndex    = "colophon_ledger_index_size"
 	SizeOfTree     = "colophon_ledger_tree_size" // may be ahead
 )
 
-// maxSeries bounds the lines about one ledger: no label of them is a client's to choose.
+// maxSeries bounds the series of one ledger; clients choose none of their labels.
 const maxSeries = 20_000
 
-// fetchMetrics fetches the metrics of a ledger. unseen says why they cannot be seen, if
-// they cannot.
+// fetchMetrics fetches the metrics of a ledger. unseen says why they are not accessible.
 func fetchMetrics(ctx context.Context, f *Fetcher, url, ledger string) (s *scrape, unseen string, err error) {
 	answer, err := f.GetFrom(ctx, url, maxMetrics)
 	if err != nil {
@@ -53,8 +52,7 @@ func fetchMetrics(ctx context.Context, f *Fetcher, url, ledger string) (s *scrap
 	return s, "", nil
 }
 
-// linesOf are the lines that are about a ledger, or about what is derived from logs: a
-// server may have many ledgers.
+// linesOf selects the lines about one ledger. A server may have many ledgers.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0
@@ -116,7 +114,7 @@ func ReadMetrics(text []byte, ledger string) (*scrape, error) {
 	return s, nil
 }
 
-// SizesHold compares the sizes with those of the log before and after.
+// SizesHold compares the exported sizes with the log's sizes before and after.
 func (s *scrape) SizesHold(before, after uint64) *Finding {
 	f := &Finding{Kind: KindMetrics, Query: "/metrics", Row: SizeOfIndex, Got: cli.Decimal(s.Size)}
 	switch {
@@ -134,8 +132,7 @@ func (s *scrape) SizesHold(before, after uint64) *Finding {
 	return f
 }
 
-// Differs compares what a server exports with what the copy of its log does, and lists
-// what differs.
+// Differs returns the differences between a server's metrics and those derived from the log.
 func (s *scrape) Differs(got *scrape) (found []Finding) {
 	all := maps.Clone(s.series)
 	maps.Copy(all, got.series)
@@ -162,10 +159,10 @@ func (s *scrape) Differs(got *scrape) (found []Finding) {
 	return found
 }
 
-// seriesName is a series as Prometheus writes it, without the ledger that it is of.
+// seriesName returns a series in Prometheus' notation without its ledger, and the ledger.
 func seriesName(name string, m *dto.Metric) (series, ledger string) {
 	var labels []string
-	for _, l := range m.GetLabel() { // in the order of their names
+	for _, l := range m.GetLabel() { // sorted by name
 		if l.GetName() == "ledger" {
 			ledger = l.GetValue()
 			continue

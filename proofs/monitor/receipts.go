@@ -14,8 +14,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// checkReceipts fetches the receipts of some entries, and proofs of consistency with
-// sizes before, and verifies them as anybody does who has them.
+// checkReceipts fetches the receipts of some entries, and consistency proofs from earlier
+// sizes, and verifies them like any holder.
 func (a *Auditor) checkReceipts(ctx context.Context, log *PublishedLog) error {
 	size := log.Published.Size
 	random := rand.New(rand.NewPCG(a.Seed, 0)) // #nosec G404 -- a sample that can be drawn again
@@ -35,22 +35,21 @@ func (a *Auditor) checkReceipts(ctx context.Context, log *PublishedLog) error {
 	return nil
 }
 
-// checkReceipt checks the receipt of an entry; false if that is enough.
+// checkReceipt checks the receipt of an entry; false if the audit should stop.
 func (a *Auditor) checkReceipt(ctx context.Context, log *PublishedLog, seq uint64) (more bool, err error) {
 	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, log.Published.Size)
 	return a.checkProof(ctx, query, &seq, func(body []byte) error { return a.verifyReceipt(log, seq, body) })
 }
 
-// CheckConsistency checks the proof that the tree of a size is the beginning of the one
-// that was walked; false if that is enough.
+// CheckConsistency checks the proof that the walked tree extends an earlier one; false if the
+// audit should stop.
 func (a *Auditor) CheckConsistency(ctx context.Context, log *PublishedLog, first uint64) (more bool, err error) {
 	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.Published.Size)
 	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
-// checkProof fetches a receipt or a proof, and has it verified; false if that is enough.
-// seq is the entry that it is about, nil where it is about none. The error says why it
-// could not be verified.
+// checkProof fetches and verifies a receipt or a proof; false if the audit should stop. seq is
+// its entry, or nil. The error says why it could not be verified.
 func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
 	answer, err := a.Fetch.Get(ctx, query, maxReceipt)
 	switch {
@@ -73,8 +72,7 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	return a.Report.Found(Finding{Kind: KindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
 }
 
-// verifyReceipt verifies the receipt of an entry. Its proof is of the tree that was
-// walked.
+// verifyReceipt verifies the receipt of an entry against the walked tree.
 func (a *Auditor) verifyReceipt(log *PublishedLog, seq uint64, body []byte) error {
 	r, err := proofs.ParseReceipt(body)
 	if err != nil {
@@ -89,8 +87,8 @@ func (a *Auditor) verifyReceipt(log *PublishedLog, seq uint64, body []byte) erro
 	return a.sameTree(r.Proof.Checkpoint, log.Published.Checkpoint)
 }
 
-// sameTree checks that a checkpoint is of the tree that was walked, as that was signed. Of
-// a log that was walked on since, the report has a later one.
+// sameTree checks that a checkpoint signs the walked tree. If the log was walked further
+// meanwhile, the report has a later checkpoint.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.Keys...)
 	if err != nil {
@@ -106,12 +104,12 @@ func (a *Auditor) sameTree(note, walked []byte) error {
 	return nil
 }
 
-// verifyConsistency verifies such a proof with what the tiles of the log say.
+// verifyConsistency verifies a consistency proof against the log's tiles.
 func (a *Auditor) verifyConsistency(ctx context.Context, log *PublishedLog, first uint64, body []byte) error {
 	var answer struct {
 		AsOf       uint64   `json:"as_of"`
 		Hashes     []string `json:"hashes"`
-		Checkpoint *string  `json:"checkpoint"` // where the second size is the head
+		Checkpoint *string  `json:"checkpoint"` // present if the second size is the head
 	}
 	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()

@@ -11,17 +11,17 @@ import (
 	"colophon/proofs/audit"
 )
 
-// SeenNote is a checkpoint that an audit has seen, as it was signed.
+// SeenNote is a checkpoint that an audit has seen, with its signed note.
 type SeenNote struct {
 	proofs.Checkpoint
 	Note []byte
 }
 
-// MaxSeen is how many checkpoints are remembered that nothing shows to be of one log. Those
-// that come when there are so many are not.
+// MaxSeen bounds the checkpoints that are remembered without proof that they belong to one
+// log. Further ones are not remembered.
 const MaxSeen = 64
 
-// readAgainst reads the notes that others have seen.
+// readAgainst reads the files of --against.
 func readAgainst(names []string) (notes [][]byte, err error) {
 	for _, name := range names {
 		note, err := os.ReadFile(name)
@@ -33,15 +33,15 @@ func readAgainst(names []string) (notes [][]byte, err error) {
 	return notes, nil
 }
 
-// olderNote is a checkpoint that the newest key has not signed: someone who has stolen an
-// older key since it was retired can sign what they like. The walk shows what it is worth.
+// olderNote is a checkpoint without a signature of the newest key. Someone who stole an older
+// key after its retirement can sign anything with it. The walk decides what the note is worth.
 type olderNote struct {
 	file       string
 	note       []byte
 	checkpoint proofs.Checkpoint
 }
 
-// openAgainst opens those notes, which any key of the log may have signed.
+// openAgainst opens the notes of --against, which any key of the log may have signed.
 func (a *Auditor) openAgainst(notes [][]byte) error {
 	for i, note := range notes {
 		file := a.Against[i]
@@ -58,7 +58,7 @@ func (a *Auditor) openAgainst(notes [][]byte) error {
 	return nil
 }
 
-// newest are the newest keys that are known, those of which no successor is.
+// newest returns the known keys that have no successor.
 func (a *Auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.Given)
 	for _, history := range a.histories {
@@ -69,8 +69,8 @@ func (a *Auditor) newest() []*proofs.Verifier {
 	return list
 }
 
-// checkOlder compares the log as it was walked with checkpoints that older keys have
-// signed. One that those keys could not sign any more, or not alone, is refused.
+// checkOlder compares the walked log with checkpoints that older keys have signed. It refuses
+// a checkpoint of a size at which those keys no longer signed, or not alone.
 func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -100,11 +100,11 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	return nil
 }
 
-// Seen are the checkpoints that the log must be an extension of.
+// Seen returns the checkpoints that the log must extend.
 func (a *Auditor) Seen() []audit.Seen { return slices.Concat(a.Memory.Checkpoints(), a.others) }
 
-// Remember notes that the whole log is good up to where the walk has come to: it is an
-// extension of all that was seen before.
+// Remember stores that the log is valid up to the end of the walk, and extends everything seen
+// before.
 func (a *Auditor) Remember(log *PublishedLog, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -118,8 +118,8 @@ func (a *Auditor) Remember(log *PublishedLog, at audit.Position) error {
 	return a.Memory.Save()
 }
 
-// show notes a checkpoint that the server has shown in this audit: what it shows later must
-// be an extension of it. The state has it from its next change on.
+// show stores a checkpoint that the server has shown in this audit. Later ones must extend it.
+// The next save writes it to the state.
 func (a *Auditor) show(log *PublishedLog) {
 	now, err := a.openSeen(log)
 	known := func(s SeenNote) bool { return s.Checkpoint == now.Checkpoint }
@@ -128,7 +128,7 @@ func (a *Auditor) show(log *PublishedLog) {
 	}
 }
 
-// Reach notes how far a walk has come that is not at its end.
+// Reach stores the progress of a walk that has not ended.
 func (a *Auditor) Reach(ctx context.Context, log *PublishedLog, at audit.Position) error {
 	if err := a.Memory.Come(at); err != nil {
 		return err
@@ -136,9 +136,8 @@ func (a *Auditor) Reach(ctx context.Context, log *PublishedLog, at audit.Positio
 	return a.see(ctx, log)
 }
 
-// rememberDamaged notes that a checkpoint was seen, though what it signs is damaged,
-// unless it is itself what is wrong: it stays signed. A fork of what is remembered is told
-// by that, and is not.
+// rememberDamaged stores the checkpoint of a damaged log, since it stays signed. It does not
+// store one that is itself the damage, and a fork of what is remembered.
 func (a *Auditor) rememberDamaged(ctx context.Context, log *PublishedLog, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
@@ -147,8 +146,8 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *PublishedLog, d *aud
 	return a.see(ctx, log)
 }
 
-// see notes a checkpoint of which it is not known whether its log is the one that was
-// seen before. It takes the place of those alone that it is proved to be an extension of.
+// see stores a checkpoint that may belong to another log than the earlier ones. It replaces
+// only those that it provably extends.
 func (a *Auditor) see(ctx context.Context, log *PublishedLog) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -175,8 +174,8 @@ func (a *Auditor) openSeen(log *PublishedLog) (SeenNote, error) {
 	return SeenNote{checkpoint, log.Published.Checkpoint}, nil
 }
 
-// unproved are those of the checkpoints seen that the log's tiles do not prove its own to
-// be an extension of, for whatever reason.
+// unproved returns the seen checkpoints that the log's tiles do not prove to be earlier states
+// of the log.
 func unproved(ctx context.Context, log *PublishedLog, now proofs.Checkpoint, seen []SeenNote) []SeenNote {
 	if len(seen) == 0 {
 		return nil

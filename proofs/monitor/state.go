@@ -20,53 +20,54 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Formats of the state file. The first had no checksums; of it, the checkpoints that were
-// seen are taken over, and the log is walked again.
+// Formats of the state file. Version 1 had no checksums; its checkpoints are kept, and the log
+// is walked again.
 const (
 	AuditStateVersion = 2
 	FirstStateVersion = 1
 )
 
-// AuditState is what an auditor remembers from one audit to the next, as JSON in a
-// file; what it remembers of single events is in a folder beside it.
+// AuditState is what an auditor remembers between audits, as JSON in a file. Facts about
+// single events are in a folder beside it.
 type AuditState struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
 	VerifierKeys []string `json:"verifier_keys"`
-	// Checkpoint is the last signed note that was seen and is an extension of those
-	// before. Unproved are those seen since of which no such thing was shown, 63 at most.
+	// Checkpoint is the last signed note that was seen and extends all earlier ones. Unproved
+	// are later notes, at most 63, for which that was not shown.
 	Checkpoint string   `json:"checkpoint"`
 	Unproved   []string `json:"unproved,omitempty"`
-	// What was walked: so many entries, the event_hash and time of the last, and the
-	// compact range of the tree: the roots of its complete subtrees, the largest first.
+	// What was walked: the number of entries, event_hash and time of the last one, and the
+	// compact range of the tree (the roots of its complete subtrees, largest first).
 	Size         uint64   `json:"size"`
 	Tip          string   `json:"tip"`
 	Time         string   `json:"time"`
 	CompactRange []string `json:"compact_range"`
 	KeyUses      uint64   `json:"key_uses"`
-	// KeysChecked is how many of the entries are known not to misuse the keys of others.
+	// KeysChecked is the number of entries whose idempotency keys were compared with all
+	// earlier ones.
 	KeysChecked uint64 `json:"keys_checked"`
-	// Keys are those of the log as its events say, in the form of log/key; absent before
-	// the first.
+	// Keys are the log's keys according to its events, in the form of log/key; absent before
+	// the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
-	// Tally counts what the events that were walked say.
+	// Tally counts facts about the walked events.
 	Tally audit.Tally `json:"tally"`
-	// Checked says when what was last found good, by its name.
+	// Checked holds, by the name of a check, when it last succeeded.
 	Checked map[string]CheckedAt `json:"checked"`
-	// Files are the lengths and checksums of the files in the folder.
+	// Files has the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
-	// Checksum is the SHA-256 of this file with an empty checksum, in every later version too.
+	// Checksum is the SHA-256 of this file with an empty checksum. Later versions keep it.
 	Checksum string `json:"checksum"`
 }
 
-// CheckedAt is the size of a log when something of it was last found good, and the time.
+// CheckedAt is the size of a log at the last success of a check, and the time.
 type CheckedAt struct {
 	Size uint64 `json:"size"`
 	Time string `json:"time"` // RFC 3339, UTC
 }
 
-// Encode is the state file, with its checksum.
+// Encode returns the state file, with its checksum.
 func (s AuditState) Encode() ([]byte, error) {
 	s.Checksum = ""
 	text, err := json.MarshalIndent(s, "", "  ")
@@ -78,7 +79,7 @@ func (s AuditState) Encode() ([]byte, error) {
 	return slices.Concat(before, []byte(checksumOf(text)), after), nil
 }
 
-// cutChecksum splits a state file at its checksum, which has that number of digits.
+// cutChecksum splits a state file at its checksum, which has the given number of digits.
 func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	const name = `"checksum": "`
 	at := bytes.LastIndex(text, []byte(name)) + len(name)
@@ -88,7 +89,7 @@ func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	return text[:at], text[at+digits:], true
 }
 
-// checkSum checks the checksum of a state file, whatever its version.
+// checkSum verifies the checksum of a state file of any version.
 func checkSum(text []byte) error {
 	digits := hex.EncodedLen(sha256.Size)
 	before, after, found := cutChecksum(text, digits)
@@ -97,7 +98,7 @@ func checkSum(text []byte) error {
 	}
 	says, makes := string(text[len(before):len(before)+digits]), checksumOf(slices.Concat(before, after))
 	if says != makes {
-		return fmt.Errorf("its checksum is %q, its contents make it %s", says, makes)
+		return fmt.Errorf("its checksum is %q, but its contents have %s", says, makes)
 	}
 	return nil
 }
@@ -107,27 +108,27 @@ func checksumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ErrStateDamaged: the state is not as an audit has written it.
+// ErrStateDamaged: the state was changed after an audit wrote it.
 var ErrStateDamaged = errors.New("the state is damaged")
 
-// State is the state of an audit under way.
+// State is the state of a running audit.
 type State struct {
-	File    string    // empty: nothing is kept
-	lock    io.Closer // keeps other audits out; nil where nothing is kept
+	File    string    // empty: nothing is remembered
+	lock    io.Closer // excludes other audits; nil if nothing is remembered
 	Past    *pastFiles
 	At      audit.Position
-	Uses    uint64               // of idempotency keys up to there
-	checked uint64               // entries whose uses of keys were compared with those before
+	Uses    uint64               // uses of idempotency keys so far
+	checked uint64               // entries whose idempotency keys were compared
 	Seen    []SeenNote           // each signed, the oldest first
-	keys    []*proofs.Verifier   // trusted, as the auditor has found them
-	done    map[string]CheckedAt // when what was last found good
+	keys    []*proofs.Verifier   // trusted keys
+	done    map[string]CheckedAt // when each check last succeeded
 	// converted: the state is of an earlier version, and the log is walked again.
 	converted     bool
-	convertedKeys *proofs.KeyHistory // as the state of version 1 had them
+	convertedKeys *proofs.KeyHistory // from a state of version 1
 }
 
-// OpenAuditMemory reads the state file, which may be absent. One of another log than that
-// of the known keys is refused, and one that another audit has.
+// OpenAuditMemory reads the state file, which may be absent. It refuses a state of another log
+// than that of the known keys, and one that another audit uses.
 func OpenAuditMemory(file string, known []*proofs.Verifier) (*State, error) {
 	m := &State{File: file, done: make(map[string]CheckedAt)}
 	if file == "" {
@@ -149,7 +150,7 @@ func OpenAuditMemory(file string, known []*proofs.Verifier) (*State, error) {
 	return m, nil
 }
 
-// open reads the state file and what is beside it.
+// open reads the state file and the folder beside it.
 func (m *State) open(known []*proofs.Verifier) error {
 	text, err := safefile.Read(m.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +171,7 @@ func (m *State) open(known []*proofs.Verifier) error {
 	return nil
 }
 
-// begin begins a state, where there is none of a file that was lost.
+// begin begins a new state. It refuses to do so if only the file of an earlier state was lost.
 func (m *State) begin() error {
 	if info, err := os.Stat(filepath.Join(m.Dir(), FactsFile)); err == nil && info.Size() > 0 {
 		return cli.Refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
@@ -183,10 +184,10 @@ func (m *State) begin() error {
 	return nil
 }
 
-// Dir is the folder beside the state file.
+// Dir returns the folder beside the state file.
 func (m *State) Dir() string { return m.File + ".d" }
 
-// read takes over a state of the log that one of the known keys is of.
+// read restores the state of a log that has one of the known keys.
 func (m *State) read(text []byte, known []*proofs.Verifier) error {
 	var version struct{ Version int }
 	err := json.Unmarshal(text, &version)
@@ -233,8 +234,8 @@ func (m *State) read(text []byte, known []*proofs.Verifier) error {
 	return m.readFolder(&s)
 }
 
-// convert takes over the checkpoints of a state without checksums. They are signed, so
-// that no damage of it can make them others; all else the log shows once more.
+// convert restores the checkpoints of a state without checksums. They are signed, so damage
+// cannot forge them. A walk restores the rest.
 func (m *State) convert(s *AuditState, known []*proofs.Verifier) (err error) {
 	if s.Checksum != "" || s.Files != nil {
 		return fmt.Errorf("%w: a state of version %d has no checksums", ErrStateDamaged, s.Version)
@@ -247,7 +248,7 @@ func (m *State) convert(s *AuditState, known []*proofs.Verifier) (err error) {
 	return err
 }
 
-// history is that of the log's keys as an earlier walk has seen it; nil if there was none.
+// history returns the log's keys according to earlier walks; nil if there were none.
 func (m *State) history() *proofs.KeyHistory {
 	if m.At.Keys == nil {
 		return m.convertedKeys
@@ -255,7 +256,7 @@ func (m *State) history() *proofs.KeyHistory {
 	return m.At.Keys
 }
 
-// readSeen opens the notes that were seen.
+// readSeen opens the notes in the state.
 func (m *State) readSeen(s *AuditState, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
@@ -270,7 +271,7 @@ func (m *State) readSeen(s *AuditState, known []*proofs.Verifier) error {
 	return nil
 }
 
-// Checkpoints are those that were seen, and who has seen them.
+// Checkpoints returns the checkpoints in the state, and their sources.
 func (m *State) Checkpoints() []audit.Seen {
 	var seen []audit.Seen
 	for i, s := range m.Seen {
@@ -283,7 +284,7 @@ func (m *State) Checkpoints() []audit.Seen {
 	return seen
 }
 
-// checkKeys checks that the keys are of a log of the state's size.
+// checkKeys checks that the keys fit the state's size.
 func (s *AuditState) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
@@ -294,9 +295,8 @@ func (s *AuditState) checkKeys() error {
 	return nil
 }
 
-// readFolder opens what is in the folder, and takes the root from it: the files must have
-// their checksums, and the tiles there must be those of the compact range. What is refused
-// stays as it was.
+// readFolder opens the files in the folder: they must have their checksums, and the tiles must
+// agree with the compact range. If it refuses the folder, it changes nothing.
 func (m *State) readFolder(s *AuditState) (err error) {
 	past, err := lookPast(m.Dir())
 	if err != nil {
@@ -321,7 +321,7 @@ func (m *State) readFolder(s *AuditState) (err error) {
 	return m.cut()
 }
 
-// cut has the folder forget what is behind the walk. Keys that were not checked are looked at again.
+// cut removes from the folder what lies beyond the walk. Unchecked keys are checked again.
 func (m *State) cut() error {
 	if m.checked != m.At.Size {
 		m.Past.recheck()
@@ -329,7 +329,7 @@ func (m *State) cut() error {
 	return m.Past.cut()
 }
 
-// Come notes how far the walk has come, which is as far as what is remembered goes.
+// Come records the progress of the walk.
 func (m *State) Come(at audit.Position) error {
 	if err := m.Past.mark(); err != nil {
 		return err
@@ -338,7 +338,7 @@ func (m *State) Come(at audit.Position) error {
 	return nil
 }
 
-// Rewind forgets what was remembered beyond how far the walk has come.
+// Rewind removes what was remembered beyond the progress of the walk.
 func (m *State) Rewind() error {
 	if err := m.cut(); err != nil {
 		return fmt.Errorf("--state: %w", err)
@@ -346,7 +346,7 @@ func (m *State) Rewind() error {
 	return nil
 }
 
-// Save writes the state as a whole, or not at all.
+// Save replaces the state file atomically.
 func (m *State) Save() error {
 	if m.File == "" || len(m.Seen) == 0 {
 		return nil
@@ -378,7 +378,7 @@ func (m *State) Save() error {
 	return nil
 }
 
-// Close lets go of what is remembered; what is not to be kept is removed.
+// Close closes the files, and removes them if nothing is to be remembered.
 func (m *State) Close() error {
 	err := m.Past.Close()
 	if m.File == "" {
@@ -387,7 +387,7 @@ func (m *State) Close() error {
 	return errors.Join(err, m.lock.Close())
 }
 
-// hexHashes are hashes as the state file has them.
+// hexHashes returns hashes as the state file stores them.
 func hexHashes(hashes []proofs.Hash) []string {
 	texts := make([]string, len(hashes))
 	for i, h := range hashes {

@@ -13,8 +13,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// walkAll walks the whole log once more, or for the first time, for what needs all of it: the
-// content, and what the server answers.
+// walkAll walks the whole log for checks that need all of it: content and answers.
 func (a *Auditor) walkAll(ctx context.Context, log *PublishedLog) (err error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
@@ -45,15 +44,15 @@ func (a *Auditor) walkAll(ctx context.Context, log *PublishedLog) (err error) {
 	return a.replay(ctx, w, dir)
 }
 
-// WholeWalk is a walk over the whole log.
+// WholeWalk is one walk over the whole log.
 type WholeWalk struct {
 	*Auditor
 	Log     *PublishedLog
-	At      audit.Position // the end of what was walked
+	At      audit.Position // the end of the walk
 	Past    *pastFiles
 	content *contentChecker   // nil unless content is checked
-	Replica *replica          // nil unless answers are
-	Redacts map[uint64]uint64 // the event that redacts a record
+	Replica *replica          // nil unless answers are checked
+	Redacts map[uint64]uint64 // the redacting event of each redacted record
 }
 
 func (w *WholeWalk) Run(ctx context.Context) error {
@@ -84,7 +83,7 @@ func (w *WholeWalk) Run(ctx context.Context) error {
 	return w.compareRedactions(ctx, w.At.Size)
 }
 
-// each takes an entry that was found good.
+// each receives every valid entry.
 func (w *WholeWalk) each(e audit.Walked) error {
 	if err := w.copy(e); err != nil || w.content == nil {
 		return err
@@ -92,7 +91,7 @@ func (w *WholeWalk) each(e audit.Walked) error {
 	return w.content.add(e)
 }
 
-// copy keeps an entry for later comparisons.
+// copy stores an entry for later comparisons.
 func (w *WholeWalk) copy(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -107,8 +106,8 @@ func (w *WholeWalk) copy(e audit.Walked) error {
 	return w.Replica.Add(e)
 }
 
-// compareRedactions compares what of the first size records was served and what was
-// said to be erased with what the events redact.
+// compareRedactions compares the content that the server served or reported as erased, for the
+// first size records, with the redactions in the log.
 func (w *WholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 	for seq := range size {
 		facts, err := w.Past.Facts(seq)
@@ -133,14 +132,13 @@ func (w *WholeWalk) compareRedactions(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// anotherRedaction is the damage of a record that is redacted, by another event than the
-// server says.
+// anotherRedaction is the damage of a record that another event redacts than the server says.
 func (w *WholeWalk) anotherRedaction(seq, said uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("its content is said to be erased by event %d, it is event %d that redacts it", said, w.Redacts[seq])}
 }
 
-// mustBeGone asks again for the content of a record that was served before, and that
-// an event redacts, which may have come between.
+// mustBeGone fetches again the content of a record that was served before and that an event
+// redacts: the redaction may be newer.
 func (w *WholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {
@@ -165,7 +163,7 @@ func (w *WholeWalk) mustBeGone(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// eventAgain reads an event once more that was walked.
+// eventAgain reads a walked event again.
 func (w *WholeWalk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
 	tile, err := w.Past.Tile(0, seq/proofs.FullTile)
 	at := seq % proofs.FullTile * proofs.HashSize
