@@ -12,28 +12,27 @@ import (
 	"colophon/ledger"
 )
 
-// where says on what a caller needs his scopes.
-type where uint8
+// scopeTarget says which ledgers the scopes of a caller must cover.
+type scopeTarget uint8
 
 const (
-	nowhere    where = iota // nothing is needed: everybody may ask
-	theLedger               // on the ledger of the path
-	theLog                  // on the ledger of the path, unless its log is public
-	anyLedger               // on some ledger, whichever
-	allLedgers              // on all ledgers
+	noLedger   scopeTarget = iota // no scope is needed
+	theLedger                     // on the ledger of the path
+	theLog                        // on the ledger of the path, unless its log is public
+	anyLedger                     // on at least one ledger
+	allLedgers                    // on all ledgers
 )
 
-// needs is what a caller must have: one of the scopes in any, and all of those in
-// all.
+// needs are the scopes that a caller must have: at least one of any, and every one of all.
 type needs struct {
-	on       where
+	on       scopeTarget
 	any, all access.Scopes
 }
 
-// guard answers a route for those who may ask. Who brings no valid credentials is
-// told so before anything is looked up, the same for whatever there is and is not.
+// guard wraps the handler of a route with authentication and authorization. A request without
+// valid credentials gets the same answer whether or not its ledger exists.
 func (s *Server) guard(r route) echo.HandlerFunc {
-	if r.needs.on == nowhere {
+	if r.needs.on == noLedger {
 		return r.handler
 	}
 	return func(c echo.Context) error {
@@ -64,12 +63,13 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 	}
 }
 
-// showContent: the answer may hold content, of which no copy may be left anywhere
-// once it is erased (spec: Redactions).
+// showContent reports whether the answer may hold content. Caches must not keep such an
+// answer, because content can be erased (spec: Redactions).
 func (n needs) showContent() bool { return n.any == access.Content || n.all&access.Content != 0 }
 
-// brokenElement: a slash stands in an element of the path as it is. Echo gives a last
-// element all that is left; in ours a slash comes percent-encoded.
+// brokenElement reports whether an element of the path contains an unescaped slash. Echo puts
+// the rest of the path into the last element; in this API a slash within an element is
+// percent-encoded.
 func brokenElement(c echo.Context) bool {
 	for i, name := range c.ParamNames() {
 		if name != "*" && strings.Contains(c.ParamValues()[i], "/") {
@@ -79,23 +79,22 @@ func brokenElement(c echo.Context) bool {
 	return false
 }
 
-// identify is who makes a request. Without authentication everybody may do all.
+// identify authenticates a request. Without authentication every caller has all scopes.
 func (s *Server) identify(r *http.Request) (*access.Identity, error) {
 	if !s.config.Access.Required() {
-		return s.everybody, nil
+		return s.unrestricted, nil
 	}
 	return s.config.Access.Authenticate(r)
 }
 
-// unauthorized is the one answer to whoever brings no valid credentials, or none.
+// unauthorized returns the 401 for missing and for invalid credentials alike.
 func unauthorized() *problem {
 	return fault(http.StatusUnauthorized, "this needs valid credentials: send Authorization: Bearer and a token, "+
 		"which the operator makes with colophon token create")
 }
 
-// check is nil for those who may; 403 for those who have something on the ledger
-// of that name but not what is needed, and 404 for those who have nothing on it,
-// whether there is one or not.
+// check returns nil if the identity has the needed scopes. It returns 403 if the identity has
+// other scopes on the ledger, and 404 if it has none, whether or not the ledger exists.
 func (n needs) check(i *access.Identity, name string) error {
 	var has access.Scopes
 	place := "on any ledger"
@@ -124,7 +123,7 @@ func (n needs) check(i *access.Identity, name string) error {
 	return fault(http.StatusForbidden, "this needs the scope %s %s; the credentials grant %s there", missing, place, granted)
 }
 
-// missing names what the scopes of a caller lack; nothing if they are enough.
+// missing names the scopes that has lacks. It returns "" if has suffices.
 func (n needs) missing(has access.Scopes) string {
 	if lacking := n.all &^ has; lacking != 0 {
 		return strings.ReplaceAll(lacking.String(), ",", " and ")
@@ -135,13 +134,13 @@ func (n needs) missing(has access.Scopes) string {
 	return ""
 }
 
-// alsoNeeds is nil if the caller has one more scope on the ledger of the path.
+// alsoNeeds checks that the caller has one more scope on the ledger of the path.
 func alsoNeeds(c echo.Context, scope access.Scopes) error {
 	return needs{on: theLedger, all: scope}.check(identityOf(c), c.Param("ledger"))
 }
 
-// identityOf is who makes the request: nobody, who may do nothing, where the route
-// needs nothing.
+// identityOf returns the caller. Where the route needs no credentials, it returns an anonymous
+// identity without scopes.
 func identityOf(c echo.Context) *access.Identity {
 	if c, is := c.(*call); is && c.identity != nil {
 		return c.identity
@@ -149,16 +148,16 @@ func identityOf(c echo.Context) *access.Identity {
 	return &access.Identity{Actor: ledger.Anonymous}
 }
 
-// actor is what events say of who made the request.
+// actor returns the name of the caller that events record.
 func actor(c echo.Context) string { return identityOf(c).Actor }
 
-// allowOrigins lets the web pages of any origin read the answer.
+// allowOrigins lets web pages of all origins read the answer.
 func allowOrigins(c echo.Context) {
 	c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 }
 
-// preflight tells browsers what web pages of other origins may ask of a public log;
-// of any other only what can be asked at all.
+// preflight answers the CORS preflight request of a browser. Web pages of other origins may
+// read only public logs.
 func (s *Server) preflight(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderAllow, "OPTIONS, GET, HEAD")

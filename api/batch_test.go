@@ -29,7 +29,7 @@ type lineAnswer struct {
 	Status  int
 	Line    int
 	Detail  string
-	Errors  []place
+	Errors  []errorPlace
 	Receipt json.RawMessage
 }
 

@@ -10,31 +10,30 @@ import (
 	"colophon/api/access"
 )
 
-// call is one request on its way through the server: what Echo knows of it, and what
-// the server does besides. It belongs to the goroutine of the request.
+// call is one request and the resources that it holds. Only the goroutine of the request uses
+// it.
 type call struct {
 	echo.Context
-	identity *access.Identity // who makes it; nil until guard knows
-	request  *http.Request    // net/http's or, where body or method differ, its copy
+	identity *access.Identity // the caller; nil until guard has authenticated the request
+	request  *http.Request    // net/http's, or a copy if the server replaced the body or the method
 	incoming incoming
 	writer   patientWriter
 	server   *Server
 	answer   share  // of the memory for reading; released when the call ends
-	stream   string // whose place among the requests over HTTP/2 it has; empty: none
-	// committed: what it asked for is done. Its answer says so, whatever memory other answers
-	// hold: it is not counted, and bounded by the event that it is about.
+	stream   string // the client that its HTTP/2 slot is counted for; empty if it holds none
+	// committed says that the ledger has recorded what the call requested. The memory budget
+	// must not refuse the answer then. Its size is bounded by the recorded event.
 	committed bool
 }
 
-// committed notes that what a call asked for is done.
+// committed marks a call as committed.
 func committed(c echo.Context) {
 	if own, is := c.(*call); is {
 		own.committed = true
 	}
 }
 
-// newCall begins a call. HEAD is routed like GET: net/http, which knows the original,
-// leaves the body out.
+// newCall prepares a call. It routes HEAD like GET; net/http drops the body of the answer.
 func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call {
 	c := &call{Context: s.echo.AcquireContext(), request: r, server: s, answer: share{budget: s.limits.reading}}
 	c.writer = patientWriter{ResponseWriter: w, controller: *http.NewResponseController(w), limit: s.config.Load.WriteTimeout,
@@ -48,13 +47,13 @@ func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call {
 	return c
 }
 
-// handle routes a call, answers it, and counts and times it.
+// handle routes and answers a call, and updates the metrics.
 func (s *Server) handle(c *call) {
 	begin := time.Now()
 	s.echo.Router().Find(c.request.Method, echo.GetPath(c.request), c.Context)
 	series := s.config.Metrics.of(c.Path(), c.request.Method)
 	series.underWay.Inc()
-	// Deferred: an answer that fails half-way ends in a panic.
+	// Deferred, because fail panics if an answer breaks off half-way.
 	defer func() {
 		c.end()
 		series.underWay.Dec()
@@ -68,8 +67,9 @@ func (s *Server) handle(c *call) {
 	}
 }
 
-// takeStream takes a place among the requests over HTTP/2, of which a connection may make
-// many at once. Addresses share them like connections.
+// takeStream counts the call against the bound on concurrent HTTP/2 requests, of which one
+// connection can carry many. The bound is shared among addresses like the bound on
+// connections. takeStream returns false if no slot is free.
 func (c *call) takeStream() bool {
 	l, from := c.server.limits, c.request.RemoteAddr
 	if conn, counted := connectionOf(c.request); counted {
@@ -86,7 +86,7 @@ func (c *call) takeStream() bool {
 	return true
 }
 
-// end gives back what the call holds.
+// end releases what the call holds.
 func (c *call) end() {
 	c.writer.slot.giveBack()
 	c.answer.release()
@@ -95,8 +95,8 @@ func (c *call) end() {
 	}
 }
 
-// attempt answers a call that is admitted. A panic becomes a 500 that says nothing of
-// it.
+// attempt admits and answers a call. It turns a panic into a 500 that reveals nothing about
+// the panic.
 func (s *Server) attempt(c *call) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -109,7 +109,7 @@ func (s *Server) attempt(c *call) (err error) {
 	if err := s.admit(c); err != nil {
 		return err
 	}
-	if err := s.strange(c.request); err != nil {
+	if err := s.checkOrigin(c.request); err != nil {
 		return err
 	}
 	return c.Handler()(c)

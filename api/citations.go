@@ -12,12 +12,12 @@ import (
 	"colophon/storage"
 )
 
-// Queries about citation sets (spec: Citation drift; Citation conflicts; Stale citations). They
-// have no state.
+// Queries about citation sets (spec: Citation drift; Citation conflicts; Stale citations).
+// Citation sets have no state.
 
-// citedRow is a citation set and those of its citations that were asked for.
+// citedRow is a citation set with only those citations that match the query.
 type citedRow struct {
-	proved
+	provenSeq
 	RunID     *string       `json:"run_id"`
 	Subject   string        `json:"subject"`
 	Time      string        `json:"time"`
@@ -31,9 +31,9 @@ type citationRow struct {
 	Section   *string     `json:"section"`
 }
 
-// citationsOfChunk answers where a chunk was cited.
+// citationsOfChunk answers the citation sets that cite a chunk.
 func (s *Server) citationsOfChunk(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (s *Server) citationsOfChunk(c echo.Context) error {
 	return answerRows(q, citedRows(found), next)
 }
 
-// citationsOfSource answers where a source was cited.
+// citationsOfSource answers the citation sets that cite a source.
 func (s *Server) citationsOfSource(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Server) citationsOfSource(c echo.Context) error {
 func citedRows(found []citations.Set) []citedRow {
 	rows := make([]citedRow, len(found))
 	for i, set := range found {
-		rows[i] = citedRow{proved{Seq: set.Seq}, set.RunID, set.Subject, set.Time.Format(record.TimeLayout), []citationRow{}}
+		rows[i] = citedRow{provenSeq{Seq: set.Seq}, set.RunID, set.Subject, set.Time.Format(record.TimeLayout), []citationRow{}}
 		for _, c := range set.Citations {
 			rows[i].Citations = append(rows[i].Citations, citationRow{c.ChunkHash, c.SourceID, json.Number(c.Weight), c.Section})
 		}
@@ -81,22 +81,22 @@ func citedRows(found []citations.Set) []citedRow {
 	return rows
 }
 
-// chunkDriftRow is a citation set against the one before it of its subject.
+// chunkDriftRow compares a citation set with the previous set of its subject.
 type chunkDriftRow struct {
-	proved
+	provenSeq
 	RunID   *string  `json:"run_id"`
 	Time    string   `json:"time"`
-	Against *uint64  `json:"against"` // null for the first, and so is Jaccard
+	Against *uint64  `json:"against"` // null for the first set of a subject; Jaccard is null then too
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
 	Jaccard *float64 `json:"jaccard"`
 }
 
-// citationDrift answers how the chunks of a subject's sets changed.
+// citationDrift answers how the chunks changed between the citation sets of a subject.
 func (s *Server) citationDrift(c echo.Context) error {
 	var subject *string
-	q, err := s.asked(c, paged|provable, optionalText("subject", &subject))
+	q, err := s.openQuery(c, withPages|withProofs, optionalText("subject", &subject))
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *Server) citationDrift(c echo.Context) error {
 	}
 	rows := make([]chunkDriftRow, len(found))
 	for i, d := range found {
-		rows[i] = chunkDriftRow{proved{Seq: d.Seq}, d.RunID, d.Time.Format(record.TimeLayout), optionalSeq(d.Against),
+		rows[i] = chunkDriftRow{provenSeq{Seq: d.Seq}, d.RunID, d.Time.Format(record.TimeLayout), optionalSeq(d.Against),
 			orEmpty(d.Added), orEmpty(d.Removed), orEmpty(d.Kept), nil}
 		if d.Against > 0 {
 			rows[i].Jaccard = &found[i].Jaccard
@@ -119,13 +119,13 @@ func (s *Server) citationDrift(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// conflictRow is a chunk that is cited under several sources. Its seq is that of the set
-// that brought the second.
+// conflictRow is a chunk that is cited under several sources. Its seq is that of the set that
+// cited the chunk under a second source.
 type conflictRow struct {
-	proved
+	provenSeq
 	ChunkHash   string      `json:"chunk_hash"`
 	SourceCount uint64      `json:"source_count"`
-	Sources     []sourceUse `json:"sources"` // the first of them
+	Sources     []sourceUse `json:"sources"` // only the first few
 }
 
 type sourceUse struct {
@@ -135,7 +135,7 @@ type sourceUse struct {
 
 // conflicts answers the chunks that are cited under several sources.
 func (s *Server) conflicts(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Server) conflicts(c echo.Context) error {
 	}
 	rows := make([]conflictRow, len(found))
 	for i, f := range found {
-		rows[i] = conflictRow{proved{Seq: f.Seq}, f.ChunkHash, f.Count, sourceUses(f.Sources)}
+		rows[i] = conflictRow{provenSeq{Seq: f.Seq}, f.ChunkHash, f.Count, sourceUses(f.Sources)}
 	}
 	return answerRows(q, rows, next)
 }
@@ -159,9 +159,9 @@ func sourceUses(found []citations.ChunkSource) []sourceUse {
 	return uses
 }
 
-// staleRow is a chunk that a set cites and that was superseded.
+// staleRow is a citation of a chunk that its source no longer has.
 type staleRow struct {
-	proved
+	provenSeq
 	RunID        *string `json:"run_id"`
 	Subject      string  `json:"subject"`
 	ChunkHash    string  `json:"chunk_hash"`
@@ -169,10 +169,10 @@ type staleRow struct {
 	How          string  `json:"how"`
 }
 
-// stale answers the sets that cite what a source no longer has.
+// stale answers the citations of chunks that a source no longer has.
 func (s *Server) stale(c echo.Context) error {
 	var source *string
-	q, err := s.asked(c, paged|provable, optionalText("source_id", &source))
+	q, err := s.openQuery(c, withPages|withProofs, optionalText("source_id", &source))
 	if err != nil {
 		return err
 	}
@@ -186,12 +186,12 @@ func (s *Server) stale(c echo.Context) error {
 	}
 	rows := make([]staleRow, len(found))
 	for i, f := range found {
-		rows[i] = staleRow{proved{Seq: f.Seq}, f.RunID, f.Subject, f.ChunkHash, f.SupersededBy, f.How}
+		rows[i] = staleRow{provenSeq{Seq: f.Seq}, f.RunID, f.Subject, f.ChunkHash, f.SupersededBy, f.How}
 	}
 	return answerRows(q, rows, next)
 }
 
-// optionalSeq is null for 0, which is no record's.
+// optionalSeq returns nil for 0. No record has the seq 0.
 func optionalSeq(seq uint64) *uint64 {
 	if seq == 0 {
 		return nil
@@ -199,7 +199,7 @@ func optionalSeq(seq uint64) *uint64 {
 	return &seq
 }
 
-// orEmpty is a list that is not null.
+// orEmpty returns an empty list for nil, so that JSON shows [] instead of null.
 func orEmpty[E any](list []E) []E {
 	if list == nil {
 		return []E{}
@@ -207,7 +207,7 @@ func orEmpty[E any](list []E) []E {
 	return list
 }
 
-// textOrNull is null for nil.
+// textOrNull returns nil for nil.
 func textOrNull(text []byte) *string {
 	if text == nil {
 		return nil
@@ -216,7 +216,7 @@ func textOrNull(text []byte) *string {
 	return &s
 }
 
-// check is nil if a parameter has the form.
+// check returns an error if a parameter does not have the form.
 func (f *form) check(name, value string) error {
 	if f.fits(value) {
 		return nil
@@ -224,8 +224,9 @@ func (f *form) check(name, value string) error {
 	return invalid(name, "must be %s", f.name)
 }
 
-// missing answers 404 with that detail where an error says that something is not there.
-func missing(err error, detail string) error {
+// notFound turns storage.ErrNotFound into a 404 with that detail. It returns other errors
+// unchanged.
+func notFound(err error, detail string) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return fault(http.StatusNotFound, "%s", detail)
 	}

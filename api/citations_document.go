@@ -14,24 +14,24 @@ import (
 	"colophon/proofs"
 )
 
-// redactedByHeader names the event that has erased the texts of a document, if one
-// has.
+// redactedByHeader names the event that erased the texts of a document.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// citationsDocument answers the citations document of a set (spec: Citations document), as it
-// is. Texts are content, not part of the log: those of a set that is redacted are left out.
+// citationsDocument answers the citations document of a set, byte for byte (spec: Citations
+// document). The texts are content and not part of the log. The document of a redacted set has
+// none.
 func (s *Server) citationsDocument(c echo.Context) error {
-	q, err := s.askedAbout(c, []string{c.Param("seq")}, 0)
+	q, err := s.openQueryAbout(c, []string{c.Param("seq")}, 0)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	set, err := citationSetNamed(c, q)
+	set, err := citationSetInPath(c, q)
 	if err != nil {
 		return err
 	}
-	// The texts once as the store has them and twice in the document, which grows.
-	if err := buildAnswer(c, 6*s.mostContent()); err != nil {
+	// The store holds the texts once. The document holds them twice, because its buffer grows.
+	if err := buildAnswer(c, 6*s.maxContent()); err != nil {
 		return err
 	}
 	texts, err := s.textsOf(q, set.Seq)
@@ -58,18 +58,18 @@ func (s *Server) citationsDocument(c echo.Context) error {
 	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// citationSetNamed is the citation set that the path names.
-func citationSetNamed(c echo.Context, q *question) (citations.Set, error) {
+// citationSetInPath reads the citation set that the path names.
+func citationSetInPath(c echo.Context, q *indexQuery) (citations.Set, error) {
 	seq, err := parseCount("seq", c.Param("seq"))
 	if err != nil {
 		return citations.Set{}, err
 	}
 	set, err := citations.Get(q.ctx, q.view, seq)
-	return set, missing(err, "no citation set has that seq")
+	return set, notFound(err, "no citation set has that seq")
 }
 
-// textsOf are the texts of a set's citations, by their number.
-func (s *Server) textsOf(q *question, seq uint64) (map[int][]byte, error) {
+// textsOf returns the texts of a set's citations, keyed by the index of the citation.
+func (s *Server) textsOf(q *indexQuery, seq uint64) (map[int][]byte, error) {
 	entry, err := q.ledger.Store().Entry(q.ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
@@ -93,21 +93,21 @@ func (s *Server) textsOf(q *question, seq uint64) (map[int][]byte, error) {
 			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
 		}
 		if text == nil {
-			text = []byte{} // "" is a text
+			text = []byte{} // an empty text is not a missing one
 		}
 		texts[i] = text
 	}
 	return texts, nil
 }
 
-// pinned is a pinned retrieval (spec: Pinned retrieval) that requires the chunks of a citation
-// set.
-type pinned struct {
-	taken
-	proved
+// retrievalAnswer is a pinned retrieval (spec: Pinned retrieval) that requires the chunks of a
+// citation set.
+type retrievalAnswer struct {
+	answerTree
+	provenSeq
 	Chunks  []pinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // required hashes that no source has
-	Cut     []string      `json:"cut"`     // required hashes that top_k leaves no room for
+	Cut     []string      `json:"cut"`     // required hashes beyond top_k
 }
 
 type pinnedChunk struct {
@@ -116,10 +116,10 @@ type pinnedChunk struct {
 	SourceID string `json:"source_id"`
 }
 
-// pinnedRetrieval retrieves from the sources of the request what a set cites, and says
-// what of that they do not have.
+// pinnedRetrieval selects the chunks that a set cites from the sources in the request, and
+// reports which of them the sources lack.
 func (s *Server) pinnedRetrieval(c echo.Context) error {
-	// A body may take its time, which no view must be kept for.
+	// The body is read first: a slow client must not keep a view open.
 	body, err := s.readQuestion(c)
 	if err != nil {
 		return err
@@ -135,12 +135,12 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.askedAbout(c, []string{c.Param("seq")}, provable)
+	q, err := s.openQueryAbout(c, []string{c.Param("seq")}, withProofs)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	set, err := citationSetNamed(c, q)
+	set, err := citationSetInPath(c, q)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-// decodeRetrieval reads {sources, top_k}. What is required the set says.
+// decodeRetrieval reads {sources, top_k}. The citation set supplies the required hashes.
 func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	chunks, required, topK, err := record.DecodeRetrieval(body)
 	if err != nil {
@@ -169,17 +169,17 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	return chunks, topK, nil
 }
 
-// retrievalMemory is what the chunks of a request take beside their texts, in bytes: each
-// has a hash, and is looked up in sets. Each is an object.
+// retrievalMemory estimates the memory, in bytes, that the chunks of a request need beside
+// their texts. Each chunk is a JSON object, has a hash, and stands in lookup sets.
 func retrievalMemory(body []byte) int64 {
 	const ofChunk = 600
 	return int64(min(bytes.Count(body, []byte("{")), record.MaxChunks)) * ofChunk
 }
 
-// retrieve chooses chunks, and holds memory for the answer. One source id can stand in
-// many chunks: the answer can be many times as long as the request.
-func (s *Server) retrieve(c echo.Context, set *citations.Set, chunks []rules.Chunk, topK int) (*pinned, error) {
-	answer := &pinned{proved: proved{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
+// retrieve selects chunks and holds memory for the answer. The answer can be many times longer
+// than the request, because many chunks can share one source id.
+func (s *Server) retrieve(c echo.Context, set *citations.Set, chunks []rules.Chunk, topK int) (*retrievalAnswer, error) {
+	answer := &retrievalAnswer{provenSeq: provenSeq{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {
 		held[string(c.Hash)] = true
@@ -212,7 +212,7 @@ func (s *Server) retrieve(c echo.Context, set *citations.Set, chunks []rules.Chu
 		default:
 			answer.Missing = append(answer.Missing, h)
 		}
-		named[h] = true // each is named once
+		named[h] = true // list each hash once
 	}
 	return answer, nil
 }

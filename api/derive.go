@@ -18,16 +18,17 @@ import (
 	"colophon/proofs"
 )
 
-// deriveTimeout bounds how long the answer to a write waits for its derived
-// facts. The record is durable by then, and its receipt must not be lost to an
+// deriveTimeout bounds how long the answer to a write waits for its derived facts. The record
+// is durable by then. A receipt must not be lost because the index waits for disk space.
 // index that waits for disk space.
 const deriveTimeout = 10 * time.Second
 
-// derivedFacts are what follows from all events up to a record's own (spec: Derived members). No
-// proof covers them, except Incomplete, which follows from the record's own event.
+// derivedFacts follow from all events up to and including a record's own (spec: Derived
+// members). No proof covers them, except Incomplete, which follows from the record's event
+// alone.
 type derivedFacts struct {
 	Drift               *runDrift       `json:"drift,omitempty"`
-	Incomplete          []string        `json:"incomplete,omitempty"` // what an IPC record lacks to be a run
+	Incomplete          []string        `json:"incomplete,omitempty"` // the fields that an IPC record lacks to be a run
 	Divergence          *dagDivergence  `json:"divergence,omitempty"`
 	PathID              string          `json:"path_id,omitempty"`
 	Category            paths.Category  `json:"category,omitempty"`
@@ -36,8 +37,7 @@ type derivedFacts struct {
 	UnregisteredSources *[]string       `json:"unregistered_sources,omitempty"`
 }
 
-// runDrift is the cause of a run against the live one before it with its
-// input_hash.
+// runDrift is the cause of the change since the previous live run with the same input_hash.
 type runDrift struct {
 	Against       uint64   `json:"against"`
 	Cause         string   `json:"cause"`
@@ -45,8 +45,8 @@ type runDrift struct {
 	OutputChanged bool     `json:"output_changed"`
 }
 
-// dagDivergence is the first stage that differs from the live run-DAG before it
-// with its question_hash.
+// dagDivergence is the first stage that differs from the previous live run-DAG with the same
+// question_hash.
 type dagDivergence struct {
 	Against        uint64  `json:"against"`
 	FirstDiverging *string `json:"first_diverging_stage"`
@@ -56,11 +56,11 @@ type dagDivergence struct {
 type chunkSources struct {
 	ChunkHash   string      `json:"chunk_hash"`
 	SourceCount uint64      `json:"source_count"`
-	Sources     []sourceUse `json:"sources"` // the first of them
+	Sources     []sourceUse `json:"sources"` // only the first few
 }
 
-// appendReceipt appends a receipt as JSON, with the derived facts if the request
-// wants them and the index has them in time.
+// appendReceipt appends a receipt as JSON. It adds the derived facts if the request wants them
+// and the index has them within deriveTimeout.
 func (s *Server) appendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *outcome, receipt *proofs.Receipt) []byte {
 	dst = receipt.AppendJSON(dst)
 	if !out.derive {
@@ -77,7 +77,7 @@ func (s *Server) appendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger
 	return dst
 }
 
-// derive is what follows from all events up to a record's own, as a JSON object.
+// derive returns the derived facts of a record as a JSON object.
 func (s *Server) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kind record.Kind) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, deriveTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (s *Server) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kind 
 func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts derivedFacts, err error) {
 	switch kind {
 	case record.IPCRecord:
-		return facts, facts.drifted(ctx, view, seq)
+		return facts, facts.addRunFacts(ctx, view, seq)
 	case record.RunDAG:
 		d, err := rundags.DivergenceOf(ctx, view, seq)
 		if err != nil || d.Against == 0 {
@@ -114,19 +114,19 @@ func factsOf(ctx context.Context, view *index.View, seq uint64, kind record.Kind
 		}
 		facts.PathID, facts.Category, facts.Validated = change.PathID, change.Category, &change.Validated
 	case record.CitationSet:
-		return facts, facts.cited(ctx, view, seq)
+		return facts, facts.addCitationFacts(ctx, view, seq)
 	}
 	return facts, nil
 }
 
-// drifted adds what follows for an IPC record.
-func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64) error {
+// addRunFacts adds the derived facts of an IPC record.
+func (d *derivedFacts) addRunFacts(ctx context.Context, view *index.View, seq uint64) error {
 	r, err := records.ReadIPCRecord(ctx, view, seq)
 	if err != nil {
 		return err
 	}
 	if !r.IsRun() {
-		d.Incomplete = lacking(&r.IPC)
+		d.Incomplete = missingRunFields(&r.IPC)
 		return nil
 	}
 	found, ok, err := runs.DriftOf(ctx, view, seq)
@@ -140,9 +140,9 @@ func (d *derivedFacts) drifted(ctx context.Context, view *index.View, seq uint64
 	return nil
 }
 
-// lacking names what an IPC record has not that a run has: all else is required of
-// every record.
-func lacking(r *event.IPC) (names []string) {
+// missingRunFields names the fields that an IPC record lacks to be a run. The other fields of
+// a run are required of every IPC record.
+func missingRunFields(r *event.IPC) (names []string) {
 	for _, part := range []struct {
 		name  string
 		value []byte
@@ -154,8 +154,8 @@ func lacking(r *event.IPC) (names []string) {
 	return names
 }
 
-// cited adds what follows for a citation set.
-func (d *derivedFacts) cited(ctx context.Context, view *index.View, seq uint64) error {
+// addCitationFacts adds the derived facts of a citation set.
+func (d *derivedFacts) addCitationFacts(ctx context.Context, view *index.View, seq uint64) error {
 	found, err := citations.ConflictsOf(ctx, view, seq)
 	if err != nil {
 		return err

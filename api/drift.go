@@ -19,10 +19,10 @@ import (
 
 // Queries about IPC records (spec: Runs; Groups; Causes).
 
-// generationRow is what queries say of each IPC record. Hashes are null where the
+// generationRow describes an IPC record in the answer to a query. Hashes are null if the
 // record has none.
 type generationRow struct {
-	proved
+	provenSeq
 	RunID      *string `json:"run_id"`
 	Time       string  `json:"time"`
 	IPCID      *string `json:"ipc_id"`
@@ -30,13 +30,13 @@ type generationRow struct {
 }
 
 func generationRowOf(r *records.IPCRecord) generationRow {
-	return generationRow{proved{Seq: r.Seq}, textOrNull(r.RunID), r.Time.Format(record.TimeLayout), textOrNull(r.IPCID), textOrNull(r.OutputHash)}
+	return generationRow{provenSeq{Seq: r.Seq}, textOrNull(r.RunID), r.Time.Format(record.TimeLayout), textOrNull(r.IPCID), textOrNull(r.OutputHash)}
 }
 
-// difference is a variable that two records have different values of.
+// difference is a variable whose values differ between two records.
 type difference struct {
 	Variable string          `json:"variable"`
-	A        json.RawMessage `json:"a"` // null where it is not known
+	A        json.RawMessage `json:"a"` // null if unknown
 	B        json.RawMessage `json:"b"`
 }
 
@@ -48,7 +48,8 @@ func differencesOf(a *drift.Attribution) []difference {
 	return list
 }
 
-// valueOf is a value as records have it: the numbers among them are canonical JSON.
+// valueOf returns a value as JSON, in the form that events use. Numbers are canonical JSON
+// already.
 func valueOf(variable string, value []byte) json.RawMessage {
 	switch drift.Cause(variable) {
 	case drift.Temperature, drift.MaxTokens, drift.Seed:
@@ -60,7 +61,7 @@ func valueOf(variable string, value []byte) json.RawMessage {
 	return pyjson.AppendString(nil, value)
 }
 
-// attribution says what differs between two records and what that means.
+// attribution lists the differences between two records and the cause that follows from them.
 type attribution struct {
 	Cause         drift.Cause  `json:"cause"`
 	OutputChanged bool         `json:"output_changed"`
@@ -72,15 +73,15 @@ func attributionOf(a *drift.Attribution) attribution {
 	return attribution{a.Cause, a.OutputChanged, differencesOf(a), a.Sentence()}
 }
 
-// attributedRow is one of two records that are compared.
+// attributedRow is one of two compared records.
 type attributedRow struct {
 	generationRow
 	State      string   `json:"state"`
-	Mismatches []string `json:"mismatches"` // fields whose claim did not hold
+	Mismatches []string `json:"mismatches"` // fields whose claimed hash differs from the recomputed one
 }
 
-// read makes the row of a record.
-func (r *attributedRow) read(q *question, of *records.IPCRecord) (err error) {
+// read fills the row from a record.
+func (r *attributedRow) read(q *indexQuery, of *records.IPCRecord) (err error) {
 	r.generationRow = generationRowOf(of)
 	if r.State, err = records.State(q.view, of.Seq); err != nil {
 		return err
@@ -91,9 +92,8 @@ func (r *attributedRow) read(q *question, of *records.IPCRecord) (err error) {
 	return r.proveIn(q)
 }
 
-// mismatchesOf are the fields of an event whose checks failed, in the order of their
-// names.
-func mismatchesOf(q *question, seq uint64) ([]string, error) {
+// mismatchesOf returns the fields of an event whose checks failed, sorted by name.
+func mismatchesOf(q *indexQuery, seq uint64) ([]string, error) {
 	entry, err := q.ledger.Store().Entry(q.ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
@@ -112,43 +112,42 @@ func mismatchesOf(q *question, seq uint64) ([]string, error) {
 	return fields, nil
 }
 
-// doubts says which of the compared hashes are not what was claimed; it begins with a
-// space where it says anything.
-func (r *attributedRow) doubts() string {
+// mismatchNote names the compared hashes that differ from their claims. The text is empty or
+// begins with a space.
+func (r *attributedRow) mismatchNote() string {
 	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
 		return " " + sentence
 	}
 	return ""
 }
 
-// attributed is the answer to what caused a change.
-type attributed struct {
-	taken
+type attributionAnswer struct {
+	answerTree
 	A attributedRow `json:"a"`
 	B attributedRow `json:"b"`
 	attribution
 }
 
-// attribute answers what caused the change from one IPC record to another.
+// attribute answers the cause of the change from one IPC record to another.
 func (s *Server) attribute(c echo.Context) error {
-	q, recordA, recordB, err := askedToCompare(s, c, "an", "IPC record", records.ReadIPCRecord)
+	q, recordA, recordB, err := openComparison(s, c, "an", "IPC record", records.ReadIPCRecord)
 	if err != nil {
 		return err
 	}
 	defer q.close()
 	found := drift.Attribute(&recordA.IPC, &recordB.IPC)
-	answer := &attributed{attribution: attributionOf(&found)}
+	answer := &attributionAnswer{attribution: attributionOf(&found)}
 	if err := errors.Join(answer.A.read(q, &recordA), answer.B.read(q, &recordB)); err != nil {
 		return err
 	}
-	answer.Says += answer.A.doubts()
+	answer.Says += answer.A.mismatchNote()
 	if recordB.Seq != recordA.Seq {
-		answer.Says += answer.B.doubts()
+		answer.Says += answer.B.mismatchNote()
 	}
 	return answerOne(q, answer)
 }
 
-// stepRow is a run against the one before it; there is none before the first.
+// stepRow compares a run with the previous one. The first run has nothing to compare with.
 type stepRow struct {
 	generationRow
 	State         string       `json:"state"`
@@ -158,17 +157,17 @@ type stepRow struct {
 	Differences   []difference `json:"differences"`
 }
 
-// timeline answers the runs of a group in order, each with its cause against the
-// one before.
+// timeline answers the runs of a group in order, each with the cause of its change from the
+// previous run.
 func (s *Server) timeline(c echo.Context) error {
 	var group groups.RunQuery
-	q, err := s.asked(c, paged|stated|provable, groupParameters(c, &group)...)
+	q, err := s.openQuery(c, withPages|withState|withProofs, groupParameters(c, &group)...)
 	if err != nil {
 		return err
 	}
 	defer q.close()
 	if group.Name == "" {
-		return invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>: the runs that are wanted")
+		return invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
 	}
 	group.Any = q.any
 	found, next, err := runs.Timeline(q.ctx, q.view, group, q.page)
@@ -186,11 +185,11 @@ func (s *Server) timeline(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// groupings are the names that runs are grouped by; the last stands for every label.
+// groupings are the names by which runs are grouped. The last stands for all labels.
 var groupings = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
 
-// groupParameters are the names that runs are grouped by, as parameters: one of them
-// may be given.
+// groupParameters returns the names by which runs are grouped as query parameters. A request
+// may give one of them.
 func groupParameters(c echo.Context, group *groups.RunQuery) []parameter {
 	names := slices.Clone(groupings)
 	for name := range c.QueryParams() {
@@ -202,7 +201,7 @@ func groupParameters(c echo.Context, group *groups.RunQuery) []parameter {
 	for _, name := range names {
 		own = append(own, parameter{name, func(value string) error {
 			if group.Name != "" {
-				return invalid(max(name, group.Name), "is one too many beside %s: give one of them", min(name, group.Name))
+				return invalid(max(name, group.Name), "cannot be combined with %s: give one of them", min(name, group.Name))
 			}
 			group.Value = records.Value{Name: name, Text: value}
 			return valueForm(name).check(name, value)

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// pairRow is two runs that one variable tells apart. Its seq is that of a.
+// pairRow is a pair of runs that differ in one variable only. Its seq is that of a.
 type pairRow struct {
 	Seq           uint64        `json:"seq"`
 	A             generationRow `json:"a"`
@@ -22,15 +22,14 @@ type pairRow struct {
 	OutputChanged bool          `json:"output_changed"`
 }
 
-func (r *pairRow) proveIn(q *question) error {
+func (r *pairRow) proveIn(q *indexQuery) error {
 	if err := r.A.proveIn(q); err != nil {
 		return err
 	}
 	return r.B.proveIn(q)
 }
 
-// effectsAnswer is what came of a variable: how many pairs there are, and a page of
-// them.
+// effectsAnswer is a page of pairs, with the number of all pairs.
 type effectsAnswer struct {
 	list[pairRow]
 	Variable  string `json:"variable"`
@@ -39,11 +38,11 @@ type effectsAnswer struct {
 	Unchanged uint64 `json:"unchanged"`
 }
 
-// effects answers what came of changing one variable from a to b.
+// effects answers how the output changed when one variable changed from a to b.
 func (s *Server) effects(c echo.Context) error {
 	var e effects.Query
 	var a, b *string
-	q, err := s.asked(c, paged|stated|provable, text("variable", &e.Variable), optionalText("a", &a), optionalText("b", &b))
+	q, err := s.openQuery(c, withPages|withState|withProofs, text("variable", &e.Variable), optionalText("a", &a), optionalText("b", &b))
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (s *Server) effects(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-// effectValues are the two values as events have them.
+// effectValues returns the two values in the form that events use.
 func effectValues(variable string, a, b *string) (valueA, valueB string, err error) {
 	if !slices.Contains(effects.Variables[:], variable) {
 		return "", "", invalid("variable", "must be one of %s", strings.Join(effects.Variables[:], ", "))
@@ -88,7 +87,8 @@ func effectValues(variable string, a, b *string) (valueA, valueB string, err err
 	return valueA, valueB, nil
 }
 
-// maxNumber bounds a number in a parameter, in bytes: what strconv reads exactly.
+// maxNumber bounds the length of a number in a parameter, in bytes. strconv reads numbers of
+// this length exactly.
 const maxNumber = 64
 
 var (
@@ -96,7 +96,7 @@ var (
 	doubleForm  = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
-// effectValue is one value. Numbers are compared by their value: 0.70 is 0.7.
+// effectValue returns one value in canonical form, so that 0.70 equals 0.7.
 func effectValue(variable, name string, value *string) (string, error) {
 	if value == nil {
 		return "", invalid(name, "is required: a value of the variable")
@@ -120,13 +120,12 @@ func effectValue(variable, name string, value *string) (string, error) {
 	return *value, hashForm.check(name, *value)
 }
 
-// keptTotals bounds how many totals are kept.
-const keptTotals = 256
+const maxTotals = 256
 
-// effectTotals keeps the totals of effects, which cost as much as all their pages, each
-// as of the last size that it was asked for. They never change.
+// effectTotals caches the totals of effect queries, each at the size of its latest request.
+// Counting them costs as much as reading all pages. The totals of one size never change.
 type effectTotals struct {
-	mu   sync.Mutex // held briefly, for what follows
+	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]effects.Totals
 	keys []totalsKey // of kept, the oldest first
 }
@@ -136,8 +135,9 @@ type totalsKey struct {
 	query  effects.Query
 }
 
-// of counts the pairs of a query: from those of another size, if they are near.
-func (t *effectTotals) of(q *question, query effects.Query) (effects.Totals, error) {
+// of returns the totals of a query. It counts on from cached totals of another size if that is
+// close.
+func (t *effectTotals) of(q *indexQuery, query effects.Query) (effects.Totals, error) {
 	key := totalsKey{q.ledger.Name(), query}
 	known := t.find(key)
 	if known != nil && known.AsOf == q.view.Size() {
@@ -150,7 +150,7 @@ func (t *effectTotals) of(q *question, query effects.Query) (effects.Totals, err
 	return totals, err
 }
 
-// find is nil where none are kept.
+// find returns nil if no totals are cached.
 func (t *effectTotals) find(key totalsKey) *effects.Totals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,7 @@ func (t *effectTotals) find(key totalsKey) *effects.Totals {
 	return nil
 }
 
-// keep keeps totals, in place of the oldest when there are many.
+// keep caches totals. It evicts the oldest if the cache is full.
 func (t *effectTotals) keep(key totalsKey, totals effects.Totals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *effectTotals) keep(key totalsKey, totals effects.Totals) {
 		t.kept = make(map[totalsKey]effects.Totals)
 	}
 	if _, ok := t.kept[key]; !ok {
-		if len(t.keys) == keptTotals {
+		if len(t.keys) == maxTotals {
 			delete(t.kept, t.keys[0])
 			t.keys = t.keys[1:]
 		}

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// decimals is a number with six of them.
+// decimals is a number that JSON shows with six decimals.
 type decimals float64
 
 // MarshalJSON implements json.Marshaler.
@@ -24,12 +24,12 @@ func (d decimals) MarshalJSON() ([]byte, error) {
 
 // groupRow is a group of runs. Its seq is that of its last run.
 type groupRow struct {
-	proved
+	provenSeq
 	By              string   `json:"by"`
 	Value           string   `json:"value"`
 	Runs            uint64   `json:"runs"`
 	DistinctOutputs uint64   `json:"distinct_outputs"`
-	Stability       decimals `json:"stability"` // share of the commonest output
+	Stability       decimals `json:"stability"` // the share of runs that have the most frequent output
 	Entropy         decimals `json:"entropy_bits"`
 	Flips           uint64   `json:"flips"`
 	FirstSeq        uint64   `json:"first_seq"`
@@ -40,29 +40,29 @@ type groupRow struct {
 
 func groupRowOf(by string, g *groups.Group) groupRow {
 	return groupRow{
-		proved: proved{Seq: g.Last.Seq}, By: by, Value: g.Value, Runs: g.Runs, DistinctOutputs: g.Outputs,
+		provenSeq: provenSeq{Seq: g.Last.Seq}, By: by, Value: g.Value, Runs: g.Runs, DistinctOutputs: g.Outputs,
 		Stability: decimals(float64(g.Commonest) / float64(g.Runs)), Entropy: decimals(g.Entropy), Flips: g.Flips,
 		FirstSeq: g.First.Seq, FirstTime: g.First.Time.Format(record.TimeLayout),
 		LastSeq: g.Last.Seq, LastTime: g.Last.Time.Format(record.TimeLayout),
 	}
 }
 
-// rankingNames are the values of sort.
+// rankingNames maps the values of the parameter sort.
 var rankingNames = map[string]groups.Ranking{
 	"recent": groups.RankedRecent, "runs": groups.RankedRuns, "flips": groups.RankedFlips, "stability": groups.RankedStability,
 }
 
-// groups answers the groups of runs by one of their values.
+// groups answers the groups of runs that share one value.
 func (s *Server) groups(c echo.Context) error {
 	var g groups.Query
 	var since, until, sort string
 	own := []parameter{text("by", &g.By), text("since", &since), text("until", &until), text("sort", &sort),
 		count("min_runs", &g.MinRuns, nil), count("min_outputs", &g.MinOutputs, nil)}
-	asked, implied := s.asked, impliedSort(c)
+	open, implied := s.openQuery, impliedSort(c)
 	if c.QueryParam("sort") != "" || implied != "" {
-		asked = s.askedAtHead
+		open = s.openQueryAtHead
 	}
-	q, err := asked(c, paged|stated|provable, own...)
+	q, err := open(c, withPages|withState|withProofs, own...)
 	if err != nil {
 		return err
 	}
@@ -85,20 +85,20 @@ func (s *Server) groups(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// impliedSort is the order in which the groups that are asked for are found without
-// walking all others: that of the ranking that holds them. It is empty where no ranking
-// does, and for any size but the head, that of the cursor included.
+// impliedSort returns the ranking that finds the requested groups without a walk over all
+// other groups. It returns "" if no ranking does. Rankings exist for the head only, so it also
+// returns "" for a request or a cursor of another size.
 func impliedSort(c echo.Context) string {
-	asked := c.QueryParams()
-	size, _, _ := decodeCursor(asked.Get("cursor"))
+	parameters := c.QueryParams()
+	size, _, _ := decodeCursor(parameters.Get("cursor"))
 	several := func(name string) bool {
-		n, err := parseCount(name, asked.Get(name))
+		n, err := parseCount(name, parameters.Get(name))
 		return err == nil && n > 1
 	}
 	switch {
-	case asked.Has("sort") || asked.Has("as_of") || asked.Get("state") == "any" || size != headSize:
+	case parameters.Has("sort") || parameters.Has("as_of") || parameters.Get("state") == "any" || size != headSize:
 		return ""
-	case asked.Get("since") != "" || asked.Get("until") != "":
+	case parameters.Get("since") != "" || parameters.Get("until") != "":
 		return "recent"
 	case several("min_outputs"):
 		return "stability"
@@ -108,7 +108,7 @@ func impliedSort(c echo.Context) string {
 	return ""
 }
 
-func listGroups(q *question, g groups.Query, sort string) ([]groups.Group, []byte, error) {
+func listGroups(q *indexQuery, g groups.Query, sort string) ([]groups.Group, []byte, error) {
 	if sort == "" {
 		return groups.List(q.ctx, q.view, g, q.page)
 	}
@@ -122,7 +122,7 @@ func listGroups(q *question, g groups.Query, sort string) ([]groups.Group, []byt
 	return groups.ListRanked(q.ctx, q.view, ranking, g, q.page)
 }
 
-// checkGrouping is nil for a name that runs are grouped by.
+// checkGrouping returns an error unless runs are grouped by that name.
 func checkGrouping(name, by string) error {
 	if !groups.Grouped(by) {
 		return invalid(name, "must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>")
@@ -130,22 +130,21 @@ func checkGrouping(name, by string) error {
 	return nil
 }
 
-// outputRow is one of the outputs of a group. Its seq is that of the first run that
-// had it, whatever the state of that is.
+// outputRow is one of the outputs of a group. Its seq is that of the first run with this
+// output, in any state.
 type outputRow struct {
-	proved
+	provenSeq
 	OutputHash string   `json:"output_hash"`
 	Runs       uint64   `json:"runs"`
 	Share      decimals `json:"share"` // of the group's runs
 }
 
-// groupMember is a run of a group.
 type groupMember struct {
 	generationRow
 	State string `json:"state"`
 }
 
-// groupAnswer is one group with its outputs and its runs.
+// groupAnswer is one group with a page of its outputs and a page of its runs.
 type groupAnswer struct {
 	list[groupMember]
 	Group       groupRow    `json:"group"`
@@ -153,10 +152,10 @@ type groupAnswer struct {
 	OutputsNext string      `json:"outputs_next,omitempty"`
 }
 
-// group answers one group: its outputs with their counts, and its runs.
+// group answers one group: the outputs with their counts, and the runs.
 func (s *Server) group(c echo.Context) error {
 	var outputs index.Page
-	q, err := s.askedWithin(c, paged|stated|provable, "outputs_cursor", &outputs.After)
+	q, err := s.openQueryWithSecondList(c, withPages|withState|withProofs, "outputs_cursor", &outputs.After)
 	if err != nil {
 		return err
 	}
@@ -180,13 +179,13 @@ func (s *Server) group(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-// noRuns says why a group is not there.
-func noRuns(q *question, group groups.RunQuery) error {
+// noRuns returns the 404 for a group, and says whether the group has runs in another state.
+func noRuns(q *indexQuery, group groups.RunQuery) error {
 	group.Any = true
 	if _, found, err := groups.Get(q.ctx, q.view, group); err != nil {
 		return err
 	} else if found {
-		return fault(http.StatusNotFound, "no live runs have that value; state=any asks for those that are not live too")
+		return fault(http.StatusNotFound, "no live runs have that value; state=any includes runs that are not live")
 	}
 	return fault(http.StatusNotFound, "no runs have that value; a run is an IPC record with input, system prompt, output, "+
 		"model, temperature, max_tokens and seed, and /records lists others too")
@@ -202,14 +201,14 @@ func groupInPath(c echo.Context) (group groups.RunQuery, err error) {
 	return group, checkGrouping("by", group.Name)
 }
 
-func (a *groupAnswer) outputs(q *question, group groups.RunQuery, page index.Page) error {
+func (a *groupAnswer) outputs(q *indexQuery, group groups.RunQuery, page index.Page) error {
 	found, next, err := groups.Outputs(q.ctx, q.view, group, page)
 	if err != nil {
 		return err
 	}
 	a.Outputs = make([]outputRow, len(found))
 	for i, o := range found {
-		a.Outputs[i] = outputRow{proved{Seq: o.Seq}, o.Hash, o.Runs, decimals(float64(o.Runs) / float64(a.Group.Runs))}
+		a.Outputs[i] = outputRow{provenSeq{Seq: o.Seq}, o.Hash, o.Runs, decimals(float64(o.Runs) / float64(a.Group.Runs))}
 		if err := a.Outputs[i].proveIn(q); err != nil {
 			return err
 		}
@@ -218,7 +217,7 @@ func (a *groupAnswer) outputs(q *question, group groups.RunQuery, page index.Pag
 	return nil
 }
 
-func (a *groupAnswer) runs(q *question, group groups.RunQuery) error {
+func (a *groupAnswer) runs(q *indexQuery, group groups.RunQuery) error {
 	found, next, err := runs.List(q.ctx, q.view, group, q.page)
 	if err != nil {
 		return err

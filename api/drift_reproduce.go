@@ -18,28 +18,27 @@ import (
 	"colophon/storage"
 )
 
-// hashPair is a hash as recorded and as the re-run has it.
+// hashPair is the recorded hash and the hash of the re-run.
 type hashPair struct {
 	Recorded *string `json:"recorded"`
 	Rerun    *string `json:"rerun"`
-	Match    bool    `json:"match"` // false where one is null
+	Match    bool    `json:"match"` // false if one is null
 }
 
 func hashPairOf(recorded, rerun []byte) hashPair {
 	return hashPair{textOrNull(recorded), textOrNull(rerun), recorded != nil && string(recorded) == string(rerun)}
 }
 
-// reproduction is how a re-run stands to the record that it repeats.
+// reproduction compares a re-run with the record that it repeats.
 type reproduction struct {
-	taken
+	answerTree
 	Record     generationRow `json:"record"`
 	IPCID      hashPair      `json:"ipc_id"`
 	OutputHash hashPair      `json:"output_hash"`
 	attribution
 }
 
-// reproduce answers whether a re-run gave what is recorded, and what that says. It
-// records nothing.
+// reproduce answers whether a re-run reproduced the recorded output. It records nothing.
 func (s *Server) reproduce(c echo.Context) error {
 	body, err := s.readQuestion(c)
 	if err != nil {
@@ -54,14 +53,14 @@ func (s *Server) reproduce(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.askedAbout(c, []string{decimal(seq)}, provable)
+	q, err := s.openQueryAbout(c, []string{decimal(seq)}, withProofs)
 	if err != nil {
 		return err
 	}
 	defer q.close()
 	recorded, err := records.ReadIPCRecord(q.ctx, q.view, seq)
 	if errors.Is(err, storage.ErrNotFound) {
-		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is no IPC record of the first %d events", seq, q.view.Size()))
+		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is not an IPC record among the first %d events", seq, q.view.Size()))
 	}
 	if err != nil {
 		return err
@@ -82,7 +81,7 @@ func (s *Server) reproduce(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-// sentence says what the re-run shows.
+// sentence states the result of the comparison.
 func (r *reproduction) sentence(a *drift.Attribution) string {
 	switch {
 	case a.Cause == drift.Incomplete:
@@ -97,11 +96,11 @@ func (r *reproduction) sentence(a *drift.Attribution) string {
 	return "Not a reproduction: the conditions differ, and so does the output. " + a.Sentence()
 }
 
-// rerunNames are the members of a re-run beside seq, as those of an IPC record.
+// rerunNames are the members of a re-run, except seq. They are those of an IPC record.
 var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_prompt", "system_prompt_hash", "output", "output_hash",
 	"model", "temperature", "max_tokens", "seed", "environment"}
 
-// decodeRerun reads a request: the members of the re-run that are given, and the
+// decodeRerun reads the members of the re-run that the request gives, and the seq of the
 // record that it repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
 	if err := document.ParseWithin(body, record.DefaultLimits().Values); err != nil {
@@ -129,25 +128,24 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 	}
 	delete(request, "seq")
 	if _, ok := request["output"]; !ok && !request["output_hash"].Given() {
-		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/output", "is required, or output_hash: what the re-run gave")
+		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/output", "is required, or output_hash: the output of the re-run")
 	}
 	return request, seq, nil
 }
 
-// rerun is the IPC record that a re-run would make: what its ipc_id is made of is as
-// recorded where the request does not say, and a payload is read as the recorded one
-// was. A recorded seed counts over that of the same payload (spec: Receipts). The environment is
-// not known unless it is given: nothing says that it is still the recorded one.
+// rerun returns the IPC record that the re-run would have made. The inputs of ipc_id that the
+// request omits are taken from the recorded one. A payload is read like the recorded payload.
+// If the payload is the same, the recorded seed wins over the seed in the payload (spec:
+// Receipts). An environment that the request omits stays unknown, because it may have changed.
 func (s *Server) rerun(request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
 	rerun, err := s.rerunWith(request, recorded, recorded.Seed)
 	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
 		return rerun, err
 	}
-	return s.rerunWith(request, recorded, nil) // another payload brings its own seed
+	return s.rerunWith(request, recorded, nil) // a different payload has its own seed
 }
 
-// rerunWith is a re-run with a seed for a request that names none; nil leaves it to the
-// payload.
+// rerunWith uses seed if the request names none. With nil the seed in the payload applies.
 func (s *Server) rerunWith(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
 	r, err := s.config.Limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
@@ -163,13 +161,13 @@ func (s *Server) rerunWith(request map[string]pyjson.Value, recorded *records.IP
 	return e.IPC(), nil
 }
 
-// rerunBody is that record as a request to record it.
+// rerunBody returns the re-run as a request to record it.
 func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) []byte {
 	body := []byte{'{'}
 	for _, m := range []struct {
 		name     string
 		recorded []byte // as JSON; nil for none
-		instead  string // a member that says the same
+		instead  string // a member that replaces it if the request has it
 	}{
 		{"payload", nil, ""}, {"payload_schema", schemaOf(request["payload"], recorded), ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
 		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
@@ -194,7 +192,7 @@ func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, see
 	return append(body, '}')
 }
 
-// quoted is a text as JSON, nil for nil.
+// quoted returns a text as JSON, and nil for nil.
 func quoted(text []byte) []byte {
 	if text == nil {
 		return nil
@@ -202,8 +200,8 @@ func quoted(text []byte) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// schemaOf is the schema that a payload is read under unless the request names one: that
-// of the recorded payload.
+// schemaOf returns the schema for the payload of a request that names none: that of the
+// recorded payload. It returns nil if there is no payload.
 func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.Given() {
 		return nil

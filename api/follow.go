@@ -16,9 +16,8 @@ import (
 
 const eventStream = "text/event-stream"
 
-// followEvents answers the events of a ledger as they come, as server-sent events
-// (spec: Requests): from the one after Last-Event-ID, else from the parameter from, else from
-// the head.
+// followEvents streams the events of a ledger as server-sent events (spec: Requests). The
+// stream begins after the header Last-Event-ID, else at the parameter from, else at the head.
 func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 	size := l.Head().Size
 	next, err := followFrom(c, size)
@@ -36,7 +35,7 @@ func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 	h.Set(echo.HeaderCacheControl, "no-store")
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	h.Set(asOf, decimal(size))
-	h.Set("X-Accel-Buffering", "no") // a proxy is not to wait until it has more
+	h.Set("X-Accel-Buffering", "no") // a proxy must not buffer the stream
 	c.Response().WriteHeader(http.StatusOK)
 	out := writerOf(c)
 	if out.head {
@@ -50,11 +49,11 @@ func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 	if err := f.run(c.Request().Context()); !errors.Is(err, errUnread) {
 		return err
 	}
-	return nil // there is nobody to tell
+	return nil // the client is gone
 }
 
-// followFrom is the first event that a follower wants. A browser that reconnects
-// sends both; what it has seen counts.
+// followFrom returns the seq of the first event to send. A browser that reconnects sends both
+// Last-Event-ID and from; Last-Event-ID wins.
 func followFrom(c echo.Context, size uint64) (uint64, error) {
 	from := size
 	if err := query(c, count("from", &from, nil)); err != nil {
@@ -67,7 +66,7 @@ func followFrom(c echo.Context, size uint64) (uint64, error) {
 			return 0, err
 		}
 		if seen >= size {
-			return 0, invalid(name, "is beyond the head: the ledger has %d events, the last with the id %d; was it another one?", size, size-1)
+			return 0, invalid(name, "is beyond the head: the ledger has %d events, the last with the id %d; the id may be of another ledger", size, size-1)
 		}
 		return seen + 1, nil
 	}
@@ -77,68 +76,69 @@ func followFrom(c echo.Context, size uint64) (uint64, error) {
 	return from, nil
 }
 
-// follower is one client that follows the events of a ledger. It belongs to the
-// goroutine of its request.
+// follower is one client that follows the events of a ledger. Only the goroutine of its
+// request uses it.
 type follower struct {
 	ledger  *ledger.Ledger
 	stream  *stream
 	frames  *frames
 	pace    *followPace
 	out     *patientWriter
-	allowed func() error            // nil while the client may still follow
-	hold    func(bytes int64) error // of the memory for answers, while a block is sent
+	allowed func() error            // returns an error once the client may no longer follow
+	hold    func(bytes int64) error // holds memory for answers while a block is sent
 	ending  <-chan struct{}
 	beat    <-chan time.Time
-	next    uint64 // seq of the first event that it was not sent
+	next    uint64 // seq of the next event to send
 }
 
-// Why a follower ends.
+// The reasons why a follower ends.
 var (
-	// errUnread: he is gone or too slow.
+	// errUnread means that the client has gone or reads too slowly.
 	errUnread = errors.New("the follower does not read")
-	// errEnding: the server ends.
-	errEnding = errors.New("the server is ending; connect again with Last-Event-ID")
+	// errEnding means that the server shuts down.
+	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
 )
 
-// The times after which a client is to connect again, in milliseconds: where the
-// connection broke off, and where nothing new will come.
+// Reconnection times for the client, in milliseconds: after a broken connection, and after the
+// ledger was frozen.
 const (
 	retrySoon  = 2_000
 	retryNever = 86_400_000
 )
 
-// run sends events for as long as there may be more and the client reads them. How
-// it ends the client is told; an error that it returns is no answer any more.
+// run sends events until the client stops reading, the server shuts down, or the ledger is
+// frozen. The stream itself tells the client why it ends. An error that run returns must not
+// be answered, because the header is sent already.
 func (f *follower) run(ctx context.Context) error {
 	err := f.write(fmt.Appendf(nil, ": events from %d on\nretry: %d\n\n", f.next, retrySoon))
 	for err == nil {
 		if err = f.allowed(); err != nil {
 			break
 		}
-		news, frozen := f.stream.changed()
-		// After that: a commit between the two closes the channel.
+		changes, frozen := f.stream.changed()
+		// The head is read after the channel is taken. A commit in between closes the channel.
 		switch head := f.ledger.Head().Size; {
 		case f.next < head:
 			err = f.send(ctx, head)
 		case frozen:
-			return f.farewell("frozen", retryNever, fmt.Sprintf("the ledger is frozen: its %d events are all that there will be", head))
+			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no more events follow its first %d", head))
 		default:
-			err = wait(ctx, f, news)
+			err = wait(ctx, f, changes)
 		}
 	}
 	var refused *problem
 	switch {
 	case errors.Is(err, errEnding):
-		return f.farewell("closing", retrySoon, err.Error())
+		return f.sendEnd("closing", retrySoon, err.Error())
 	case errors.As(err, &refused):
-		return f.farewell("refused", retrySoon, refused.Detail)
+		return f.sendEnd("refused", retrySoon, refused.Detail)
 	case gone(ctx):
 		return errUnread
 	}
 	return err
 }
 
-// send sends one block, and waits until it is his turn again.
+// send sends one block, then waits for the follower's share of the bandwidth.
 func (f *follower) send(ctx context.Context, head uint64) error {
 	b, err := f.frames.at(ctx, f.ledger, f.next, head)
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *follower) send(ctx context.Context, head uint64) error {
 	return wait(ctx, f, turn.C)
 }
 
-// wait waits for something, and gives signs of life.
+// wait waits until a channel delivers or closes, and sends a comment on every heartbeat.
 func wait[T any](ctx context.Context, f *follower, until <-chan T) error {
 	for {
 		select {
@@ -180,8 +180,8 @@ func wait[T any](ctx context.Context, f *follower, until <-chan T) error {
 	}
 }
 
-// farewell says why no more events come.
-func (f *follower) farewell(name string, retry int, why string) error {
+// sendEnd tells the client why no more events follow.
+func (f *follower) sendEnd(name string, retry int, why string) error {
 	data, err := json.Marshal(struct {
 		Detail string `json:"detail"`
 		Next   uint64 `json:"next"` // seq of the first event that was not sent
@@ -192,7 +192,7 @@ func (f *follower) farewell(name string, retry int, why string) error {
 	return f.write(fmt.Appendf(nil, "event: %s\nretry: %d\ndata: %s\n\n", name, retry, data))
 }
 
-// write has a client sent something now, and drops him if he does not take it.
+// write sends bytes at once. It returns errUnread if the client does not read them in time.
 func (f *follower) write(b []byte) error {
 	_, err := f.out.Write(b)
 	if err == nil {

@@ -15,14 +15,14 @@ import (
 	"colophon/proofs"
 )
 
-// frames are events as followers are sent them. Those who are at the same place are
-// sent the same bytes, which are encoded once; the latest blocks are kept.
+// frames caches events in the form of server-sent events. Followers at the same place share a
+// block, so that each event is read and encoded once.
 type frames struct {
-	// encoders bounds how many blocks are read and encoded at once: writers need
-	// the cores more.
+	// encoders bounds how many blocks are read and encoded at once. It leaves cores for
+	// writes.
 	encoders *semaphore.Weighted
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	blocks generations[position, *block]
 }
 
@@ -32,24 +32,23 @@ type position struct {
 	from   uint64
 }
 
-// block is some events of a ledger, one after the other. Once it is ready it never
-// changes.
+// block is a run of consecutive events of a ledger. It is immutable once ready is closed.
 type block struct {
-	ready chan struct{} // closed when what follows is set
+	ready chan struct{} // closed when the fields below are set
 	next  uint64        // seq after the last
 	bytes []byte
 	err   error
 }
 
-// The bounds of a block, of which the first that is met counts. All blocks end where
-// blockEvents divides the seq, so that followers who began at different places come
-// to share them. One event more than fit may be in it.
+// The bounds of a block. A block ends at the first that it reaches, and may exceed blockBytes
+// by one event. All blocks end where blockEvents divides the seq, so that followers that began
+// at different places share the later blocks.
 const (
 	blockEvents = 32
 	blockBytes  = 64 << 10
 )
 
-// keptBlocks is how many blocks are kept, at most twice as many.
+// keptBlocks is the size of each of the two generations of cached blocks.
 const keptBlocks = 128
 
 func newFrames() *frames {
@@ -57,16 +56,16 @@ func newFrames() *frames {
 		blocks: newGenerations[position, *block](keptBlocks)}
 }
 
-// at is the block that begins at an event; head is beyond it.
+// at returns the block that begins at the event from. head must exceed from.
 func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
 	f.mu.Lock()
-	mine := false
+	created := false
 	b := f.blocks.get(position{l.Name(), from}, func() *block {
-		mine = true
+		created = true
 		return &block{ready: make(chan struct{})}
 	})
 	f.mu.Unlock()
-	if mine {
+	if created {
 		f.fill(b, l, from, head)
 	}
 	select {
@@ -77,12 +76,12 @@ func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*
 	}
 }
 
-// fill reads and encodes a block, for all who wait for it: it is not given up for
-// one of them.
+// fill reads and encodes a block. It ignores the cancellation of any one request, because all
+// followers that wait for the block share the result.
 func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 	defer close(b.ready)
 	ctx := context.Background()
-	_ = f.encoders.Acquire(ctx, 1) // never fails: that is never done
+	_ = f.encoders.Acquire(ctx, 1) // cannot fail: the context is never cancelled
 	defer f.encoders.Release(1)
 	end := min(head, from-from%blockEvents+blockEvents)
 	b.next = from
@@ -101,15 +100,15 @@ func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 	}
 }
 
-// forget has the next who asks for a block try again.
+// forget drops a failed block, so that the next request reads it again.
 func (f *frames) forget(p position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.blocks.drop(p)
 }
 
-// appendFrame appends one event as server-sent events have it: its seq is the id,
-// the line that /events answers the data.
+// appendFrame appends one server-sent event: the id is the seq, the data is the line that
+// /events answers.
 func appendFrame(dst []byte, seq uint64, entry []byte) ([]byte, error) {
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"colophon/ledger"
 )
 
-// streams are the live events of all ledgers.
+// streams holds the stream of each ledger.
 type streams struct {
 	frames *frames
-	ending chan struct{} // closed when the server ends
+	ending chan struct{} // closed when the server shuts down
 	once   sync.Once
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the map
 	of map[string]*stream
 }
 
@@ -26,7 +26,7 @@ func newStreams() *streams {
 // end ends all followers.
 func (s *streams) end() { s.once.Do(func() { close(s.ending) }) }
 
-// open begins the stream of a ledger that nobody writes to yet.
+// open makes the stream of a ledger. It must be called before the ledger takes writes.
 func (s *streams) open(l *ledger.Ledger) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,49 +35,48 @@ func (s *streams) open(l *ledger.Ledger) *stream {
 	return opened
 }
 
-// stream is that of a ledger.
+// stream returns the stream of a ledger.
 func (s *streams) stream(l *ledger.Ledger) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[l.Name()]
 }
 
-// stream tells the followers of one ledger that there may be more events. While
-// nobody waits for them, a commit costs next to nothing; and however many wait, they
-// are told not more often than every announceEvery.
+// stream notifies the followers of one ledger of new events. A commit costs almost nothing
+// while no follower waits. Notifications are at least announceEvery apart.
 type stream struct {
-	mu         sync.Mutex // guards what follows
-	news       chan struct{}
-	announcing bool      // news is about to be closed
-	announced  time.Time // last
-	frozen     bool      // there will be no more events than there are
+	mu         sync.Mutex // guards the fields below
+	changes    chan struct{}
+	announcing bool      // a timer will close changes
+	announced  time.Time // the time of the last notification
+	frozen     bool      // no more events will follow
 }
 
 const announceEvery = 100 * time.Millisecond
 
-// changed gives a channel that is closed when there may be more events than there
-// are now, and says whether there will ever be.
-func (s *stream) changed() (news <-chan struct{}, frozen bool) {
+// changed returns a channel that closes when new events may exist, and reports whether the
+// ledger is frozen.
+func (s *stream) changed() (changes <-chan struct{}, frozen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.news == nil {
-		s.news = make(chan struct{})
+	if s.changes == nil {
+		s.changes = make(chan struct{})
 	}
-	return s.news, s.frozen
+	return s.changes, s.frozen
 }
 
-// committed says that there are more events. It never waits.
+// committed notifies the followers of new events. It never blocks.
 func (s *stream) committed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.news == nil || s.announcing {
+	if s.changes == nil || s.announcing {
 		return
 	}
 	s.announcing = true
 	time.AfterFunc(announceEvery-time.Since(s.announced), s.announce)
 }
 
-// freeze says that the events there are will be all.
+// freeze notifies the followers that no more events will follow.
 func (s *stream) freeze() {
 	s.mu.Lock()
 	s.frozen = true
@@ -88,20 +87,19 @@ func (s *stream) freeze() {
 func (s *stream) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.news)
-	s.news, s.announcing, s.announced = nil, false, time.Now()
+	close(s.changes)
+	s.changes, s.announcing, s.announced = nil, false, time.Now()
 }
 
-// followPace shares out how much is sent to all followers together.
+// followPace bounds the bandwidth of all followers together.
 type followPace struct{ limiter *rate.Limiter }
 
 func newFollowPace(perSecond int64) *followPace {
 	return &followPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, 4*blockBytes)))}
 }
 
-// pay says how long a follower who has been sent so many bytes has to wait. Those
-// who pay wait one after the other, and each has been sent a block: so all get as
-// much.
+// pay returns how long a follower has to wait after a block of that many bytes. The waits
+// queue behind each other, so all followers get the same number of blocks.
 func (p *followPace) pay(bytes int) time.Duration {
 	now := time.Now()
 	return p.limiter.ReserveN(now, min(bytes, p.limiter.Burst())).DelayFrom(now)

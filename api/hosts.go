@@ -7,24 +7,25 @@ import (
 	"strings"
 )
 
-// Hosts are the names, beside localhost and loopback addresses, that a server
-// without authentication answers to. Where there are none, it answers to any but on
-// loopback.
+// Hosts are the host names that a server without authentication answers to, beside localhost
+// and loopback addresses. If Hosts is empty, only requests that arrive on a loopback address
+// are checked.
 type Hosts []string
 
-// Check refuses a request under a name that is not the server's: whoever owns a name
-// can have it lead here, and a browser then takes this server for his and lets his
-// pages read it. No browser sends a request without a name; those pass.
+// Check refuses a request whose Host header names another server. It defends against DNS
+// rebinding: the owner of a name can point it at this server, and a browser would then let
+// their pages read its answers. Browsers always send a Host header, so requests without one
+// pass.
 func (h Hosts) Check(r *http.Request) error {
 	if r.Host == "" || len(h) == 0 && !onLoopback(r) {
 		return nil
 	}
 	name := hostName(r.Host)
-	if name == "localhost" || net.ParseIP(name).IsLoopback() || slices.ContainsFunc(h, means(name)) {
+	if name == "localhost" || net.ParseIP(name).IsLoopback() || slices.ContainsFunc(h, matchesHost(name)) {
 		return nil
 	}
 	return fault(http.StatusMisdirectedRequest, "refused: the request names a host that is not this server's; "+
-		"ask for 127.0.0.1 or localhost, or start the server with --allow-host and the name")
+		"use 127.0.0.1 or localhost, or start the server with --allow-host and the name")
 }
 
 // onLoopback reports whether a request came to a loopback address.
@@ -33,12 +34,12 @@ func onLoopback(r *http.Request) bool {
 	return local != nil && local.IP.IsLoopback()
 }
 
-func means(name string) func(string) bool {
+func matchesHost(name string) func(string) bool {
 	return func(allowed string) bool { return hostName(allowed) == name }
 }
 
-// hostName is the name in a Host header, without port, brackets and the dot that a
-// full name may end in, in lower case.
+// hostName returns the lower-case name in a Host header, without port, brackets, and trailing
+// dot.
 func hostName(header string) string {
 	host := strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
 	if strings.Contains(header, ":") {

@@ -9,8 +9,8 @@ import (
 	"colophon/proofs"
 )
 
-// key answers the verifier key of the log and those that it has replaced.
-// proofs.ParseLogKey reads it.
+// key answers the current verifier key of the log and its predecessors, in the format that
+// proofs.ParseLogKey reads.
 func (s *Server) key(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Server) changeKeys(c echo.Context) error {
 	return s.appended(c, l, ack, false)
 }
 
-// signing are the keys that sign now.
+// signing returns the keys that sign now: one, or two during an overlap.
 func signing(keys *proofs.KeyHistory) []*proofs.Verifier {
 	list := []*proofs.Verifier{keys.Current()}
 	if overlapping := keys.Overlapping(); overlapping != nil {

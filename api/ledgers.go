@@ -21,7 +21,7 @@ type ledgerRow struct {
 	Created     time.Time `json:"created"`
 	Frozen      bool      `json:"frozen"`
 	OnMismatch  string    `json:"on_mismatch"`
-	Log         string    `json:"log"` // who may read the transparency log
+	Log         string    `json:"log"` // public or private
 	TreeSize    uint64    `json:"tree_size"`
 	RootHash    hexHash   `json:"root_hash"`
 	Tip         hexHash   `json:"tip"` // event_hash of the last event
@@ -37,8 +37,7 @@ func describe(l *ledger.Ledger) ledgerRow {
 	}
 }
 
-// listLedgers answers the names, sizes and heads of the ledgers on which the caller
-// may do something.
+// listLedgers answers the ledgers on which the caller has any scope.
 func (s *Server) listLedgers(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
@@ -65,7 +64,7 @@ func (s *Server) describeLedger(c echo.Context) error {
 	return answerJSON(c, http.StatusOK, describe(l))
 }
 
-// createLedger makes a ledger with a key of its own.
+// createLedger makes a ledger with its own signing key.
 func (s *Server) createLedger(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
@@ -92,8 +91,8 @@ func (s *Server) createLedger(c echo.Context) error {
 	return answerJSON(c, http.StatusCreated, describe(l))
 }
 
-// decode reads a JSON object of strings strictly: unknown members and what
-// pyjson refuses (spec: Refused JSON) are malformed, other types are invalid. null is absent.
+// decode reads a JSON object of strings strictly. Unknown members and JSON that pyjson refuses
+// (spec: Refused JSON) are 400. Values of other types are 422. null counts as absent.
 func (s *Server) decode(c echo.Context, to map[string]*string) error {
 	body, err := s.readBody(c)
 	if err != nil {
@@ -127,14 +126,14 @@ func (s *Server) decode(c echo.Context, to map[string]*string) error {
 	return nil
 }
 
-// atPointer is a problem with one place.
+// atPointer returns a problem about one place in the request.
 func atPointer(status int, pointer, detail string) *problem {
 	p := fault(status, "%s: %s", pointer, detail)
-	p.Errors = []place{{Pointer: pointer, Detail: detail}}
+	p.Errors = []errorPlace{{Pointer: pointer, Detail: detail}}
 	return p
 }
 
-// freeze ends all writing to a ledger.
+// freeze ends all writes to a ledger, for good.
 func (s *Server) freeze(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -151,8 +150,8 @@ func (s *Server) freeze(c echo.Context) error {
 	return answerJSON(c, http.StatusOK, describe(l))
 }
 
-// changeVisibility says who may read a ledger's transparency log. It is no event: the
-// server's log says who changed it.
+// changeVisibility makes a ledger's transparency log public or private. This adds no event;
+// the server's log names the caller.
 func (s *Server) changeVisibility(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -175,7 +174,7 @@ func (s *Server) changeVisibility(c echo.Context) error {
 	return answerJSON(c, http.StatusOK, describe(l))
 }
 
-// statsAnswer is the counters of a ledger, folded from its first as_of events.
+// statsAnswer holds the counters of a ledger, folded from its first as_of events.
 type statsAnswer struct {
 	AsOf     uint64            `json:"as_of"`
 	TreeSize uint64            `json:"tree_size"`
@@ -191,8 +190,8 @@ type checkCount struct {
 	Count  uint64 `json:"count"`
 }
 
-// stats answers the counters of a ledger at the head of the request, or at what the index
-// has where that is far behind.
+// stats returns the ledger's counters at the current head. If the index lags far behind, it
+// returns them at the index's size.
 func (s *Server) stats(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -201,11 +200,11 @@ func (s *Server) stats(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	follower, _, err := s.waited(c.Request().Context(), l, l.Head().Size)
+	follower, _, err := s.waitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err
 	}
-	t := counters.TallyOf(follower) // before the size: the index never leads
+	t := counters.TallyOf(follower) // read before the head, so that as_of never exceeds tree_size
 	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
 	for _, n := range t.Checks {
 		answer.Checks = append(answer.Checks, checkCount(n))

@@ -19,12 +19,13 @@ import (
 	"colophon/storage"
 )
 
-// The transparency log as C2SP tlog-tiles has it (spec: Tiles and entry bundles; Checkpoints).
+// The transparency log in the form of C2SP tlog-tiles (spec: Tiles and entry bundles;
+// Checkpoints).
 
 const immutable = "max-age=31536000, immutable"
 
-// cacheable says who may keep what never changes: everybody, or only the caller, for
-// as long as he is the same, where a cache would hand it to those who may not have it.
+// cacheable sets the headers for a resource that never changes. Shared caches may keep it if
+// the log is public. Otherwise only the caller's cache may keep it, for the same credentials.
 func (s *Server) cacheable(l *ledger.Ledger, h http.Header) {
 	if !s.open(l) {
 		h.Set(echo.HeaderCacheControl, "private, "+immutable)
@@ -34,7 +35,7 @@ func (s *Server) cacheable(l *ledger.Ledger, h http.Header) {
 	h.Set(echo.HeaderCacheControl, "public, "+immutable)
 }
 
-// open reports whether everybody may read a ledger's log.
+// open reports whether the ledger's log can be read without credentials.
 func (s *Server) open(l *ledger.Ledger) bool { return !s.config.Access.Required() || l.Public() }
 
 // checkpoint answers the last signed checkpoint.
@@ -56,8 +57,8 @@ func (s *Server) checkpoint(c echo.Context) error {
 	return sendShared(c, "text/plain; charset=utf-8", checkpoint)
 }
 
-// tile answers a hash tile or an entry bundle. What does not exist, and what is
-// not a path, is 404.
+// tile answers a hash tile or an entry bundle. It answers 404 for a malformed path as well as
+// for a tile that does not exist.
 func (s *Server) tile(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -79,17 +80,17 @@ func (s *Server) tile(c echo.Context) error {
 	}
 	s.cacheable(l, c.Response().Header())
 	if !path.Entries {
-		return octets(c, body[:path.Width*proofs.HashSize])
+		return answerBytes(c, body[:path.Width*proofs.HashSize])
 	}
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
 	if acceptsGzip(c.Request()) {
-		return zipped(c, body)
+		return answerGzip(c, body)
 	}
-	return octets(c, body)
+	return answerBytes(c, body)
 }
 
-// unchanged sets the entity tag of an answer, and reports whether the client has the
-// answer already (RFC 9110, section 13.1.2). Coding tells its forms apart.
+// unchanged sets the entity tag of an answer, and reports whether the client has that answer
+// already (RFC 9110, section 13.1.2). coding distinguishes the tags of encodings.
 func unchanged(c echo.Context, body []byte, coding string) bool {
 	sum := sha256.Sum256(body)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + coding + `"`
@@ -104,8 +105,8 @@ func unchanged(c echo.Context, body []byte, coding string) bool {
 	return false
 }
 
-// octets answers bytes and, to HEAD as well, how many they are.
-func octets(c echo.Context, body []byte) error {
+// answerBytes answers bytes with their length, to HEAD requests too.
+func answerBytes(c echo.Context, body []byte) error {
 	if unchanged(c, body, "") {
 		return c.NoContent(http.StatusNotModified)
 	}
@@ -113,30 +114,30 @@ func octets(c echo.Context, body []byte) error {
 	return sendText(c, http.StatusOK, echo.MIMEOctetStream, body)
 }
 
-// zippers are kept since each has a megabyte to allocate. What entries are mostly made
-// of, hashes, no level packs better than the fastest.
-var zippers = sync.Pool{New: func() any {
+// gzipWriters are pooled, because each allocates a megabyte. Entries consist mostly of hashes,
+// which no level packs better than BestSpeed.
+var gzipWriters = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
-		panic(err) // there is no such level
+		panic(err) // the level is invalid
 	}
 	return z
 }}
 
-// zipped answers bytes compressed. They are compressed as a whole before they are sent:
-// a client that reads slowly holds neither the bytes nor a zipper.
-func zipped(c echo.Context, body []byte) error {
+// answerGzip answers bytes compressed with gzip. It compresses all of them before it sends
+// any, so that a slow client holds neither the bytes nor a writer.
+func answerGzip(c echo.Context, body []byte) error {
 	if unchanged(c, body, "-gzip") {
 		return c.NoContent(http.StatusNotModified)
 	}
 	answer := newReply()
 	defer answer.release()
-	z := zippers.Get().(*gzip.Writer)
+	z := gzipWriters.Get().(*gzip.Writer)
 	z.Reset(answer)
 	_, err := z.Write(body)
 	err = errors.Join(err, z.Close())
-	z.Reset(nil) // it must not keep the answer
-	zippers.Put(z)
+	z.Reset(nil) // release the answer
+	gzipWriters.Put(z)
 	if err != nil {
 		return err
 	}
@@ -144,8 +145,8 @@ func zipped(c echo.Context, body []byte) error {
 	return answer.send(c, http.StatusOK, echo.MIMEOctetStream)
 }
 
-// bundle reads the entries of a tile, and holds memory for them as they come: also for
-// the copies that are made while it grows, and for the compressed form.
+// bundle reads the entries of a tile. It holds memory for the bundle while that grows, for the
+// copies that growing makes, and for the compressed form.
 func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
 	const copies = 3
 	body, room := []byte(nil), 0
@@ -170,7 +171,8 @@ func (s *Server) bundle(c echo.Context, l *ledger.Ledger, path proofs.TilePath) 
 	return body, nil
 }
 
-// acceptsGzip: gzip is named with a quality above 0 (RFC 9110, section 12.5.3).
+// acceptsGzip reports whether the request names gzip with a quality above 0 (RFC 9110, section
+// 12.5.3).
 func acceptsGzip(r *http.Request) bool {
 	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
 		for part := range strings.SplitSeq(strings.ToLower(header), ",") {
@@ -184,7 +186,8 @@ func acceptsGzip(r *http.Request) bool {
 }
 
 // hashList answers {"as_of", "hashes", "checkpoint"}: a proof in the order of RFC 6962, the
-// size of the tree that it leads to, and that tree's checkpoint unless it is nil.
+// size of the tree that it leads to, and the checkpoint of that tree. A nil checkpoint is left
+// out.
 func hashList(c echo.Context, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
 	answer := newReply()
 	defer answer.release()
@@ -197,7 +200,7 @@ func hashList(c echo.Context, size uint64, hashes []proofs.Hash, checkpoint []by
 	return answer.send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// inclusion answers the audit path of an event.
+// inclusion answers the inclusion proof of an event.
 func (s *Server) inclusion(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -223,7 +226,7 @@ func (s *Server) inclusion(c echo.Context) error {
 	return hashList(c, size, path, nil)
 }
 
-// consistency answers the proof that one tree is the beginning of another.
+// consistency answers the consistency proof between two tree sizes.
 func (s *Server) consistency(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -268,9 +271,9 @@ func (s *Server) event(c echo.Context) error {
 	ctx := c.Request().Context()
 	head := l.Head()
 	seq, err := s.config.Index.Follower(l.Name()).Find(ctx, hash, 0)
-	if errors.Is(err, storage.ErrNotFound) { // so far
+	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
-		if follower, err = s.indexAt(ctx, l, head); err != nil {
+		if follower, err = s.waitForIndex(ctx, l, head.Size); err != nil {
 			return err
 		}
 		seq, err = follower.Find(ctx, hash, head.Size)
@@ -285,7 +288,7 @@ func (s *Server) event(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := lineOf(seq, entry)
+	found, err := eventLineOf(seq, entry)
 	if err != nil {
 		return err
 	}

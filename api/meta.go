@@ -13,14 +13,14 @@ import (
 	"colophon/api/reference"
 )
 
-// hexHash is a hash that is written in hexadecimal.
+// hexHash is a hash that JSON shows in hexadecimal.
 type hexHash [32]byte
 
-// MarshalText makes JSON show 64 lower-case digits.
+// MarshalText returns 64 lower-case digits.
 func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// encodeJSON writes a value as one line, without escaping what HTML would: event
-// bodies come out byte for byte.
+// encodeJSON writes a value as one line. It does not escape HTML, so that event bodies come
+// out byte for byte.
 func encodeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -36,28 +36,28 @@ func answerJSON(c echo.Context, status int, value any) error {
 	return answer.send(c, status, echo.MIMEApplicationJSON)
 }
 
-// home leads a browser to the documentation.
+// home redirects to the documentation.
 func (s *Server) home(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs") }
 
-// healthz says that the process answers, and what is wrong with the index.
+// healthz reports that the process answers. The text names a fault of the index.
 func (s *Server) healthz(c echo.Context) error {
-	detail, _ := s.ailing()
-	return condition(c, "ok", detail)
+	detail, _ := s.indexHealth()
+	return answerHealth(c, "ok", detail)
 }
 
-// readyz says that writes can be taken and queries answered: 503 while disk space
-// is short or an index has stopped.
+// readyz reports that the server takes writes and answers queries. It answers 503 while disk
+// space is short, a ledger cannot sign, or an index has stopped.
 func (s *Server) readyz(c echo.Context) error {
 	for _, l := range s.host.Ledgers() {
 		if err := l.Writable(c.Request().Context()); err != nil {
 			return err
 		}
 	}
-	detail, stopped := s.ailing()
+	detail, stopped := s.indexHealth()
 	if stopped {
 		return fault(http.StatusServiceUnavailable, "%s", detail)
 	}
-	return condition(c, "ready", detail)
+	return answerHealth(c, "ready", detail)
 }
 
 func (s *Server) version(c echo.Context) error {
@@ -67,12 +67,12 @@ func (s *Server) version(c echo.Context) error {
 	}{s.config.Version, runtime.Version()})
 }
 
-// openAPI answers the contract.
+// openAPI answers the OpenAPI document.
 func (s *Server) openAPI(c echo.Context) error {
 	return sendShared(c, "application/yaml", colophon.OpenAPI)
 }
 
-// docsPage answers the contract for people.
+// docsPage answers the OpenAPI document as a web page.
 func (s *Server) docsPage(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", reference.Policy)
 	return sendShared(c, echo.MIMETextHTMLCharsetUTF8, reference.Page)

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/index/counters"
 )
 
-// Metrics is the process's own family of metrics and the registry that
-// /metrics shows. Labels are bounded: routes, methods, status codes, ledgers.
+// Metrics holds the process's metrics and the registry that /metrics shows. The number of
+// label values is bounded: routes, methods, status codes, ledgers.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -29,7 +29,7 @@ type Metrics struct {
 	commit   *prometheus.HistogramVec
 	load     loadMetrics
 
-	mu     sync.RWMutex // guards what follows
+	mu     sync.RWMutex // guards the map
 	routes map[routeKey]*routeSeries
 }
 
@@ -73,7 +73,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 	return m
 }
 
-// observeCommit notes a commit of a ledger.
+// observeCommit records the size and duration of a commit.
 func (m *Metrics) observeCommit(name string, c ledger.Commit) {
 	m.events.WithLabelValues(name).Observe(float64(c.Events))
 	m.commit.WithLabelValues(name).Observe(c.Duration.Seconds())
@@ -84,9 +84,9 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// metrics answers what Metrics has gathered. What is gathered is kept until it is sent: a
-// caller gets half of what is left of the places for that, so that the next one is
-// answered.
+// metrics answers the gathered metrics. Each request holds a slot until its answer is sent.
+// One caller gets at most half of the slots that are left, so that slow callers cannot shut
+// out others.
 func (s *Server) metrics(c echo.Context) error {
 	who := s.caller(c)
 	if !s.limits.scrapes.takeShare(who) {
@@ -98,15 +98,15 @@ func (s *Server) metrics(c echo.Context) error {
 	return nil
 }
 
-// maxScrapes is how many requests for metrics are answered at once.
+// maxScrapes bounds the concurrent requests for metrics.
 const maxScrapes = 32
 
-// watch adds what can be read off the ledgers and the index at any time.
+// watch registers the collectors that read the ledgers and the index on every scrape.
 func (m *Metrics) watch(host *ledger.Host, store *index.Store) {
 	m.registry.MustRegister(hostCollector{host, store}, counters.NewCollector(store.Followers))
 }
 
-// Register adds another collector.
+// Register adds a collector.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
 var (
@@ -119,7 +119,7 @@ var (
 	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the storage takes writes of the ledger, 0 while free disk space is below the mark, or nothing may be signed, as where the signing key is missing.", []string{"ledger"}, nil)
 )
 
-// hostCollector reads sizes and ages off the ledgers.
+// hostCollector reads sizes and ages from the ledgers on every scrape.
 type hostCollector struct {
 	host  *ledger.Host
 	index *index.Store
@@ -143,33 +143,32 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(treeSize, float64(head.Size))
 		gauge(queue, float64(l.Queue()))
 		gauge(age, time.Since(time.UnixMicro(head.Time)).Seconds())
-		// The index may have gone past the head that was read before it.
+		// The index may have passed the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
-		gauge(running, truth(follower.Err() == nil))
-		gauge(writable, truth(l.Writable(context.Background()) == nil))
+		gauge(running, gaugeOf(follower.Err() == nil))
+		gauge(writable, gaugeOf(l.Writable(context.Background()) == nil))
 	}
 }
 
-// truth is a condition as a metric has it.
-func truth(holds bool) float64 {
+// gaugeOf returns 1 for true and 0 for false.
+func gaugeOf(holds bool) float64 {
 	if holds {
 		return 1
 	}
 	return 0
 }
 
-// routeSeries are the series of one route and method.
+// routeSeries are the metrics of one route and method.
 type routeSeries struct {
 	requests *prometheus.CounterVec // by status
 	underWay prometheus.Gauge
 	duration prometheus.Observer
 }
 
-// routeKey is a route and method.
 type routeKey struct{ route, method string }
 
-// of is the series of a route and method. Whatever a client sends, it makes none of
-// its own.
+// of returns the metrics of a route and method. Unknown routes and methods share one series
+// each, so that clients cannot create series.
 func (m *Metrics) of(route, method string) *routeSeries {
 	key := routeKey{route, method}
 	if route == "" {
@@ -192,7 +191,7 @@ func (m *Metrics) addRoute(key routeKey) *routeSeries {
 	series := &routeSeries{requests: m.requests.MustCurryWith(labels), underWay: m.underWay.With(labels), duration: m.duration.With(labels)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.routes[key] = series // of several at once any will do: they are the same series
+	m.routes[key] = series // concurrent calls store equal series
 	return series
 }
 

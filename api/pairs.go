@@ -12,13 +12,13 @@ import (
 	"colophon/storage"
 )
 
-// askedToCompare opens the query that compares the two records which the parameters a and
-// b name, and reads both. article and kind say what they must be, in messages. The
-// caller closes the question.
-func askedToCompare[R any](s *Server, c echo.Context, article, kind string, read func(context.Context, *index.View, uint64) (R, error)) (q *question, a, b R, err error) {
+// openComparison opens the query that compares two records, and reads the records that the
+// parameters a and b name. article and kind appear in error messages. The caller closes the
+// query.
+func openComparison[R any](s *Server, c echo.Context, article, kind string, read func(context.Context, *index.View, uint64) (R, error)) (q *indexQuery, a, b R, err error) {
 	var seqs [2]uint64
 	var given [2]bool
-	if q, err = s.askedAbout(c, []string{c.QueryParam("a"), c.QueryParam("b")}, provable, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
+	if q, err = s.openQueryAbout(c, []string{c.QueryParam("a"), c.QueryParam("b")}, withProofs, count("a", &seqs[0], &given[0]), count("b", &seqs[1], &given[1])); err != nil {
 		return nil, a, b, err
 	}
 	named := func(i int, name string) (R, error) {

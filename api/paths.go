@@ -10,11 +10,12 @@ import (
 	"colophon/ledger/record"
 )
 
-// Queries about paths (spec: Path categories; Path id collisions; Builds). Paths have no state.
+// Queries about paths (spec: Path categories; Path id collisions; Builds). Paths have no
+// state.
 
-// pathRow is a path as one of its records says, and its validations make it.
+// pathRow is the state of a path after its latest record and its validations.
 type pathRow struct {
-	proved
+	provenSeq
 	PathID                string         `json:"path_id"`
 	Route                 []string       `json:"route"`
 	Category              paths.Category `json:"category"`
@@ -26,10 +27,10 @@ type pathRow struct {
 	Time                  string         `json:"time"`
 }
 
-// pathVersion is what one event made of a path. A validation has no route and no
-// build of its own.
+// pathVersion is the state of a path after one event. Validations have neither route nor
+// build.
 type pathVersion struct {
-	proved
+	provenSeq
 	Kind                  record.Kind    `json:"kind"`
 	Time                  string         `json:"time"`
 	RecordSeq             uint64         `json:"record_seq"`
@@ -43,11 +44,11 @@ type pathVersion struct {
 	Reason                string         `json:"reason,omitempty"`
 }
 
-// paths answers the paths of a project as their latest records say.
+// paths answers the paths of a project in their latest state.
 func (s *Server) paths(c echo.Context) error {
 	var status, validated string
 	var filter paths.Filter
-	q, err := s.asked(c, paged|provable, text("status", &status), text("validated", &validated), optionalText("build", &filter.Build))
+	q, err := s.openQuery(c, withPages|withProofs, text("status", &status), text("validated", &validated), optionalText("build", &filter.Build))
 	if err != nil {
 		return err
 	}
@@ -64,14 +65,14 @@ func (s *Server) paths(c echo.Context) error {
 	}
 	found, next, err := paths.List(q.ctx, q.view, project, filter, q.page)
 	if err != nil {
-		return pathsMissing(err, "no project of that name has paths, or it has no such build")
+		return pathsNotFound(err, "no project of that name has paths, or it has no such build")
 	}
 	return answerRows(q, pathRows(found), next)
 }
 
-// pathHistory answers what the records and validations of a path made of it.
+// pathHistory answers the versions of a path.
 func (s *Server) pathHistory(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -82,12 +83,12 @@ func (s *Server) pathHistory(c echo.Context) error {
 	}
 	found, next, err := paths.History(q.ctx, q.view, project, pathID, q.page)
 	if err != nil {
-		return pathsMissing(err, "no path of that project has that path_id")
+		return pathsNotFound(err, "no path of that project has that path_id")
 	}
 	rows := make([]pathVersion, len(found))
 	for i, v := range found {
 		rows[i] = pathVersion{
-			proved: proved{Seq: v.Event}, Kind: v.Kind, Time: v.Time.Format(record.TimeLayout), RecordSeq: v.Seq,
+			provenSeq: provenSeq{Seq: v.Event}, Kind: v.Kind, Time: v.Time.Format(record.TimeLayout), RecordSeq: v.Seq,
 			Category: v.Category, Validated: v.Validated, LinksChanged: v.LinksChanged,
 			ContentFingerprint: nullable(v.ContentFingerprint), RawContentFingerprint: nullable(v.RawContentFingerprint),
 			Route: v.Route, Build: v.Build, Reason: v.Reason,
@@ -96,9 +97,9 @@ func (s *Server) pathHistory(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// goneFromBuild answers the paths that the build before a build has and it has not.
+// goneFromBuild answers the paths of the previous build that a build lacks.
 func (s *Server) goneFromBuild(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (s *Server) goneFromBuild(c echo.Context) error {
 	}
 	found, next, err := paths.Gone(q.ctx, q.view, project, build, q.page)
 	if err != nil {
-		return pathsMissing(err, "that project has no such build")
+		return pathsNotFound(err, "that project has no such build")
 	}
 	return answerRows(q, pathRows(found), next)
 }
@@ -118,7 +119,7 @@ func pathRows(found []paths.Row) []pathRow {
 	rows := make([]pathRow, len(found))
 	for i, p := range found {
 		rows[i] = pathRow{
-			proved: proved{Seq: p.Seq}, PathID: p.PathID, Route: p.Route,
+			provenSeq: provenSeq{Seq: p.Seq}, PathID: p.PathID, Route: p.Route,
 			Category: p.Category, Validated: p.Validated, LinksChanged: p.LinksChanged,
 			ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 			Build: p.Build, Time: p.Time.Format(record.TimeLayout),
@@ -127,7 +128,7 @@ func pathRows(found []paths.Row) []pathRow {
 	return rows
 }
 
-// nullable is a text that is empty for null.
+// nullable returns nil for an empty text.
 func nullable(text string) *string {
 	if text == "" {
 		return nil
@@ -135,10 +136,10 @@ func nullable(text string) *string {
 	return &text
 }
 
-// projectRow is a project that has paths. Its seq is that of its first record, as
-// is that of a build.
+// projectRow is a project that has paths. The seq of a project is that of its first record.
+// The same holds for a build.
 type projectRow struct {
-	proved
+	provenSeq
 	Project    string `json:"project"`
 	Paths      uint64 `json:"paths"`
 	Builds     uint64 `json:"builds"`
@@ -147,7 +148,7 @@ type projectRow struct {
 
 // projects answers the projects that have paths.
 func (s *Server) projects(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -158,13 +159,13 @@ func (s *Server) projects(c echo.Context) error {
 	}
 	rows := make([]projectRow, len(found))
 	for i, p := range found {
-		rows[i] = projectRow{proved{Seq: p.Seq}, p.Name, p.Paths, p.Builds, p.Collisions}
+		rows[i] = projectRow{provenSeq{Seq: p.Seq}, p.Name, p.Paths, p.Builds, p.Collisions}
 	}
 	return answerRows(q, rows, next)
 }
 
 type buildRow struct {
-	proved
+	provenSeq
 	Build     string `json:"build"`
 	Time      string `json:"time"`
 	New       uint64 `json:"new"`
@@ -176,7 +177,7 @@ type buildRow struct {
 
 // builds answers the builds of a project in order.
 func (s *Server) builds(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -187,19 +188,19 @@ func (s *Server) builds(c echo.Context) error {
 	}
 	found, next, err := paths.Builds(q.ctx, q.view, project, q.page)
 	if err != nil {
-		return pathsMissing(err, "no project of that name has paths")
+		return pathsNotFound(err, "no project of that name has paths")
 	}
 	rows := make([]buildRow, len(found))
 	for i, b := range found {
-		rows[i] = buildRow{proved{Seq: b.Seq}, b.Name, b.Time.Format(record.TimeLayout), b.New, b.Modified, b.Unchanged, b.Gone, b.Paths}
+		rows[i] = buildRow{provenSeq{Seq: b.Seq}, b.Name, b.Time.Format(record.TimeLayout), b.New, b.Modified, b.Unchanged, b.Gone, b.Paths}
 	}
 	return answerRows(q, rows, next)
 }
 
-// collisionRow is a path that found its path_id held. Its seq is that of its first
+// collisionRow is a path whose path_id another path held already. Its seq is that of its first
 // record.
 type collisionRow struct {
-	proved
+	provenSeq
 	PathID string       `json:"path_id"`
 	Route  []string     `json:"route"`
 	Holder holderOfPath `json:"holder"`
@@ -211,9 +212,9 @@ type holderOfPath struct {
 	Route  []string `json:"route"`
 }
 
-// collisions answers the paths of a project that found their path_id held.
+// collisions answers the paths of a project whose path_id another path held already.
 func (s *Server) collisions(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -224,25 +225,25 @@ func (s *Server) collisions(c echo.Context) error {
 	}
 	found, next, err := paths.Collisions(q.ctx, q.view, project, q.page)
 	if err != nil {
-		return pathsMissing(err, "no project of that name has paths")
+		return pathsNotFound(err, "no project of that name has paths")
 	}
 	rows := make([]collisionRow, len(found))
 	for i, x := range found {
-		rows[i] = collisionRow{proved{Seq: x.Seq}, x.PathID, x.Route, holderOfPath{x.HolderSeq, x.Held, x.HolderRoute}}
+		rows[i] = collisionRow{provenSeq{Seq: x.Seq}, x.PathID, x.Route, holderOfPath{x.HolderSeq, x.Held, x.HolderRoute}}
 	}
 	return answerRows(q, rows, next)
 }
 
-// pathsMissing answers 404 with that detail where an error says that something is
-// not there.
-func pathsMissing(err error, detail string) error {
+// pathsNotFound turns paths.ErrNotFound into a 404 with that detail. It returns other errors
+// unchanged.
+func pathsNotFound(err error, detail string) error {
 	if errors.Is(err, paths.ErrNotFound) {
 		return fault(http.StatusNotFound, "%s; GET /paths of the ledger lists projects", detail)
 	}
 	return err
 }
 
-// elements are two elements of the path.
+// elements returns two elements of the path.
 func elements(c echo.Context, first, second string) (a, b string, err error) {
 	if a, err = element(c, first); err != nil {
 		return "", "", err
@@ -251,7 +252,8 @@ func elements(c echo.Context, first, second string) (a, b string, err error) {
 	return a, b, err
 }
 
-// optionalText is a parameter that is taken as it is, nil if it is not given.
+// optionalText is a parameter that sets to only if the request has it. An empty value is
+// refused.
 func optionalText(name string, to **string) parameter {
 	return parameter{name: name, set: func(value string) error {
 		*to = &value
@@ -259,7 +261,7 @@ func optionalText(name string, to **string) parameter {
 	}}
 }
 
-// optionalFlag is a parameter that is true or false, nil if it is not given.
+// optionalFlag parses true or false. It returns nil for an empty value.
 func optionalFlag(name, value string) (*bool, error) {
 	if value == "" {
 		return nil, nil

@@ -17,38 +17,38 @@ import (
 	"colophon/storage"
 )
 
-// problem is an RFC 9457 problem, the only form in which an error is answered.
+// problem is an RFC 9457 problem. Every error is answered in this form.
 type problem struct {
-	Type   string  `json:"type"`
-	Title  string  `json:"title"`
-	Status int     `json:"status"`
-	Detail string  `json:"detail"`
-	Errors []place `json:"errors,omitempty"`
-	// Line is the line of the batch, from 1.
+	Type   string       `json:"type"`
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail"`
+	Errors []errorPlace `json:"errors,omitempty"`
+	// Line is the line of the batch, counted from 1.
 	Line int `json:"line,omitempty"`
-	// FirstSeq is the event that holds the idempotency key in question.
+	// FirstSeq is the event that holds the idempotency key or the run_id of the request.
 	FirstSeq *uint64 `json:"first_seq,omitempty"`
-	// RedactedBy is the event that has erased what was asked for.
+	// RedactedBy is the event that erased the requested content.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
-	// Receipt is that of the event that logs the refusal.
+	// Receipt is the receipt of the event that records the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
-	// why is set where the server protects itself, and wait is how long the client
-	// is to wait then.
+	// why is set if a limit of the server refused the request. wait is then the time after
+	// which the client may retry.
 	why  refusal
 	wait time.Duration
 }
 
-// appendLine appends a problem as a line of JSON.
+// appendLine appends a problem as one line of JSON.
 func (p *problem) appendLine(dst []byte) []byte {
 	line := bytes.NewBuffer(dst)
 	_ = encodeJSON(line, p) // a problem and a buffer: neither can fail
 	return line.Bytes()
 }
 
-// place says what is wrong at one place of the request. For a check that failed
-// it has the field and both values.
-type place struct {
+// errorPlace describes what is wrong at one place of the request. For a failed check it holds
+// the field and both values.
+type errorPlace struct {
 	Pointer  string `json:"pointer"`
 	Detail   string `json:"detail"`
 	Field    string `json:"field,omitempty"`
@@ -56,25 +56,25 @@ type place struct {
 	Computed string `json:"computed,omitempty"`
 }
 
-// Error makes a problem an error that a handler can return.
+// Error returns the detail, so that a handler can return a problem as an error.
 func (p *problem) Error() string { return p.Detail }
 
-// fault is a problem without places.
+// fault returns a problem that names no place in the request.
 func fault(status int, format string, args ...any) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// invalid is a fault of one query parameter or path element.
+// invalid returns the 400 for one query parameter or path element.
 func invalid(name, format string, args ...any) *problem {
 	p := fault(http.StatusBadRequest, "%s: %s", name, fmt.Sprintf(format, args...))
-	p.Errors = []place{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
+	p.Errors = []errorPlace{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
 	return p
 }
 
-// sentinels maps the errors on which callers branch to what is answered.
+// sentinels maps sentinel errors to the problems that answer them.
 var sentinels = []struct {
 	err    error
-	logged bool // the operator has to know
+	logged bool // log it for the operator
 	status int
 	detail string
 	why    refusal
@@ -82,11 +82,11 @@ var sentinels = []struct {
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
 	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it, so the server's database is damaged; " +
 		"tell the operator, and send the record with another key if it cannot wait", ""},
-	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was taken, try again later", refusedQueue},
-	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was taken, try again later", ""},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was written, try again later", refusedQueue},
+	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written, try again later", ""},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},
-	{ledger.ErrUnknown, false, http.StatusNotFound, "there is no ledger of that name, or none that you may ask about; GET /v1/ledgers lists them", ""},
-	{ledger.ErrExists, false, http.StatusConflict, "there is a ledger of that name", ""},
+	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
+	{ledger.ErrExists, false, http.StatusConflict, "a ledger of that name exists already", ""},
 	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger takes no writes: its store is not what it has signed, as after the restore of an older copy; reads go on, and the server's log says what to do", ""},
 	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger takes no writes: two keys have to sign, and the one before the newest is missing. The operator puts it back, as keys/NAME.key.previous or in the ledger's variable, and starts the server again; or, if it is lost, ends the overlap with \"colophon keys retire NAME\". Reads go on", ""},
 	{ledger.ErrMarkWithoutLedger, true, http.StatusConflict, ledger.ErrMarkWithoutLedger.Error(), ""},
@@ -97,13 +97,13 @@ var sentinels = []struct {
 	{ledger.ErrKeyInUse, true, http.StatusConflict, ledger.ErrKeyInUse.Error(), ""},
 	{ledger.ErrOriginInUse, false, http.StatusConflict, ledger.ErrOriginInUse.Error(), ""},
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
-	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was found damaged and is being built anew; try again later", ""},
-	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being built anew and has not come that far; try again later", ""},
-	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was taken, try again when there is room", refusedDisk},
+	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
+	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", refusedDisk},
 }
 
-// asProblem is the problem that answers an error. internal says that the error
-// is the server's own and belongs in its log.
+// asProblem returns the problem that answers an error. internal means that the server is at
+// fault and must log the error.
 func asProblem(err error) (p *problem, internal bool) {
 	var (
 		signingError *ledger.SigningError
@@ -119,7 +119,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
 	case errors.Is(err, index.ErrPosition):
-		return invalid("cursor", "is of another query; take the value of next of an earlier answer to this one"), false
+		return invalid("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
 		return refuse(refusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
@@ -142,20 +142,22 @@ func recordProblem(e *record.Error) *problem {
 	}
 	p := fault(status, "%s: %s", detail, e.Error())
 	for _, q := range e.Problems {
-		p.Errors = append(p.Errors, place{Pointer: q.Pointer, Detail: q.Detail})
+		p.Errors = append(p.Errors, errorPlace{Pointer: q.Pointer, Detail: q.Detail})
 	}
 	return p
 }
 
-// statusClientGone is what metrics show for a client that did not wait for its
-// answer; nobody reads it.
+// statusClientGone is the status that metrics show if the client left before its answer. No
+// client receives it.
 const statusClientGone = 499
 
-// fail is the one exit for errors (Echo's HTTPErrorHandler).
+// fail answers an error. All errors pass through it. It panics with http.ErrAbortHandler if
+// the connection must be dropped instead.
 func (s *Server) fail(err error, c echo.Context) {
 	p, internal := asProblem(err)
 	if internal && c.Request().Context().Err() != nil {
-		// To a client that has closed but its half of the connection this is no answer.
+		// The client may have closed only its sending half. The abort makes sure that it sees
+		// no answer.
 		c.Response().Status = statusClientGone
 		panic(http.ErrAbortHandler)
 	}
@@ -164,7 +166,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	}
 	s.config.Metrics.load.problem(p)
 	if c.Response().Committed {
-		// Half an answer must not look like a whole one.
+		// A partial answer must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
@@ -188,21 +190,21 @@ func (s *Server) fail(err error, c echo.Context) {
 		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}
 	c.Response().WriteHeader(p.Status)
-	_, _ = c.Response().Write(text.text) // the client is gone if it fails
+	_, _ = c.Response().Write(text.text) // an error means that the client is gone
 }
 
 func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }
 
-// setDefaults sets the headers that every answer has, unless it says otherwise: a
-// browser is not to guess, and caches keep an answer for the caller alone and ask again
-// each time, since who may have it can change at once.
+// setDefaults sets the headers that every answer has unless its handler overrides them.
+// Browsers must not sniff types. Only the caller's own cache may keep an answer, and it must
+// revalidate each time, because access rights can change at any moment.
 func setDefaults(h http.Header) {
 	h[echo.HeaderXContentTypeOptions] = nosniff
 	h[echo.HeaderReferrerPolicy] = noReferrer
 	h[echo.HeaderCacheControl] = uncached
 }
 
-// Values of headers, shared by all answers: nobody changes one in place.
+// Header values that all answers share. They must not be changed in place.
 var (
 	nosniff    = []string{"nosniff"}
 	noReferrer = []string{"no-referrer"}

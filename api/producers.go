@@ -6,25 +6,25 @@ import (
 	"colophon/ledger/index/producers"
 )
 
-// producerRow is what a producer has delivered of its numbers, from 1 on. Its seq is
-// that of its latest record.
+// producerRow counts the numbers that a producer has delivered, from 1. Its seq is that of the
+// producer's latest record.
 type producerRow struct {
-	proved
+	provenSeq
 	ID         string `json:"id"`
 	Records    uint64 `json:"records"`
-	CompleteTo uint64 `json:"complete_to"` // nothing is missing up to this number
+	CompleteTo uint64 `json:"complete_to"` // no number up to this one is missing
 	Highest    uint64 `json:"highest"`
 	Missing    uint64 `json:"missing"`  // numbers below the highest
 	Repeated   uint64 `json:"repeated"` // records that repeat a number
 }
 
 func producerRowOf(p *producers.Producer) producerRow {
-	return producerRow{proved{Seq: p.Seq}, p.ID, p.Records, p.CompleteTo, p.Highest, p.Missing, p.Duplicates}
+	return producerRow{provenSeq{Seq: p.Seq}, p.ID, p.Records, p.CompleteTo, p.Highest, p.Missing, p.Duplicates}
 }
 
-// producers lists who numbers its records.
+// producers lists the producers that number their records.
 func (s *Server) producers(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -40,32 +40,32 @@ func (s *Server) producers(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// producerAnswer is one producer with a page of its gaps and one of its duplicates.
+// producerAnswer is one producer with a page of its gaps and a page of its duplicates.
 type producerAnswer struct {
-	taken
+	answerTree
 	producerRow
 	Gaps       []gap          `json:"gaps"`
 	Duplicates []duplicateRow `json:"duplicates"`
 	Next       string         `json:"next,omitempty"` // of both lists
 }
 
-// gap is numbers that were not delivered, both ends included.
+// gap is a range of numbers that were not delivered, both ends included.
 type gap struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 }
 
-// duplicateRow is a record that repeats a number.
+// duplicateRow is a record that repeats the number of an earlier one.
 type duplicateRow struct {
-	proved
+	provenSeq
 	Number   uint64 `json:"producer_seq"`
-	FirstSeq uint64 `json:"first_seq"` // of the first record of that number
+	FirstSeq uint64 `json:"first_seq"` // the first record with that number
 }
 
-// producer answers up to which number nothing of a producer is missing, what is missing
-// above, and what came twice.
+// producer answers one producer: the number up to which its records are complete, the gaps
+// above, and the duplicates.
 func (s *Server) producer(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -76,14 +76,14 @@ func (s *Server) producer(c echo.Context) error {
 	}
 	found, gaps, duplicates, next, err := producers.Get(q.view, id, q.page)
 	if err != nil {
-		return missing(err, "no record names that producer")
+		return notFound(err, "no record names that producer")
 	}
 	answer := &producerAnswer{producerRow: producerRowOf(&found), Gaps: []gap{}, Duplicates: []duplicateRow{}, Next: q.next(next)}
 	for _, g := range gaps {
 		answer.Gaps = append(answer.Gaps, gap(g))
 	}
 	for _, d := range duplicates {
-		row := duplicateRow{proved{Seq: d.Seq}, d.Number, d.FirstSeq}
+		row := duplicateRow{provenSeq{Seq: d.Seq}, d.Number, d.FirstSeq}
 		if err := row.proveIn(q); err != nil {
 			return err
 		}

@@ -12,17 +12,17 @@ import (
 	"colophon/proofs"
 )
 
-// part is which part of a record a proof is asked of: a stage, or a citation.
+// part names the part of a record to prove: a stage, or a citation.
 type part struct {
 	stage         string
 	citation      uint64
 	citationGiven bool
 }
 
-// proof answers the nested proof of one part of a record: the part's hash, its way to
-// the record's event, and the receipt of that, for the head or any tree size since.
+// proof answers the nested proof of one part of a record. It leads from the part's hash to the
+// record's event, and with the receipt to the tree of the requested size, by default the head.
 func (s *Server) proof(c echo.Context) error {
-	l, head, seq, err := s.at(c)
+	l, head, seq, err := s.eventInPath(c)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *Server) proof(c echo.Context) error {
 		return err
 	}
 	if (p.stage != "") == p.citationGiven {
-		return invalid("stage", "give either stage or citation: which part of the record is to be proved")
+		return invalid("stage", "give either stage or citation, the part of the record to prove")
 	}
 	if size > head.Size || seq >= size {
 		return invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
@@ -42,7 +42,7 @@ func (s *Server) proof(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	nested, err := p.of(receipt)
+	nested, err := p.prove(receipt)
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func (s *Server) proof(c echo.Context) error {
 	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, body)
 }
 
-// of finds the part in the event of a receipt and proves it.
-func (p *part) of(r *proofs.Receipt) (*proofs.Nested, error) {
+// prove finds the part in the event of a receipt and proves it.
+func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
 	var decoder event.Decoder
 	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *part) of(r *proofs.Receipt) (*proofs.Nested, error) {
 	return nested, err
 }
 
-// nestedStage proves a stage of a run-DAG in the run's own tree.
+// nestedStage proves that a stage is in the tree of its run.
 func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
 	stages := stagesOf(e.DAG().Stages)
 	found, ok, err := rules.ProveStage(stages, name)

@@ -20,147 +20,147 @@ import (
 	"colophon/proofs"
 )
 
-// question is a query to the index of a ledger: what all of them have in common
-// (spec: Index and as_of; Pages and cursors). It must be closed.
-type question struct {
+// indexQuery is an open query to the index of a ledger (spec: Index and as_of; Pages and
+// cursors). It must be closed.
+type indexQuery struct {
 	c      echo.Context
 	ctx    context.Context
 	ledger *ledger.Ledger
-	head   *ledger.Head // at least as far as the view
+	head   *ledger.Head // at least the size of the view
 	view   *index.View
 	page   index.Page
 	any    bool // records of all states, not only live ones
-	atHead bool // of the head of each request, whatever came before
+	atHead bool // every page is read at the head of its own request
 	proofs bool // attach inclusion proofs
 }
 
-// common are the parameters that a query has beside as_of and after, which all have, and
-// its own.
-type common uint8
+// commonParameters is a set of parameters that several queries share. All queries have as_of
+// and after too.
+type commonParameters uint8
 
 const (
-	paged    common = 1 << iota // limit and cursor
-	stated                      // state, which is live or any
-	provable                    // proofs
+	withPages  commonParameters = 1 << iota // limit and cursor
+	withState                               // state: live or any
+	withProofs                              // proofs
 )
 
-// asked reads common parameters and a query's own, which come first, and opens the view.
-// A cursor goes on at the size that its first page was taken at.
-func (s *Server) asked(c echo.Context, has common, own ...parameter) (*question, error) {
-	a := asking{server: s, has: has}
-	return a.question(c, own)
+// openQuery reads the common parameters and the query's own, and opens the view. A page that a
+// cursor asks for is read at the tree size of the first page.
+func (s *Server) openQuery(c echo.Context, has commonParameters, own ...parameter) (*indexQuery, error) {
+	r := queryRequest{server: s, has: has}
+	return r.open(c, own)
 }
 
-// askedAbout is asked for an answer about events that a request names, so that whoever
-// has just recorded them is answered. What is no seq of the ledger is left to who reads
-// it.
-func (s *Server) askedAbout(c echo.Context, seqs []string, has common, own ...parameter) (*question, error) {
-	a := asking{server: s, has: has, about: seqs}
-	return a.question(c, own)
+// openQueryAbout also waits until the index covers the events seqs, so that an event can be
+// queried right after it was recorded. It ignores texts that are no seq of the ledger; the
+// caller reports them.
+func (s *Server) openQueryAbout(c echo.Context, seqs []string, has commonParameters, own ...parameter) (*indexQuery, error) {
+	r := queryRequest{server: s, has: has, about: seqs}
+	return r.open(c, own)
 }
 
-// askedAtHead is asked for rankings, which are kept for the head only: as_of is no
-// parameter, and a cursor goes on at the head of its own request.
-func (s *Server) askedAtHead(c echo.Context, has common, own ...parameter) (*question, error) {
-	a := asking{server: s, has: has, atHead: true}
-	return a.question(c, own)
+// openQueryAtHead opens a query for rankings, which exist for the head only. It refuses as_of.
+// Every page is read at the head of its own request.
+func (s *Server) openQueryAtHead(c echo.Context, has commonParameters, own ...parameter) (*indexQuery, error) {
+	r := queryRequest{server: s, has: has, atHead: true}
+	return r.open(c, own)
 }
 
-// askedWithin is asked for an answer that has a second list, which goes on after the
-// position that a cursor of that name leads to.
-func (s *Server) askedWithin(c echo.Context, has common, name string, after *[]byte) (*question, error) {
-	a := asking{server: s, has: has, within: name}
-	q, err := a.question(c, []parameter{text(name, &a.cursorWithin)})
+// openQueryWithSecondList opens a query whose answer has a second list. It sets after to the
+// position in the cursor of that list, the parameter name.
+func (s *Server) openQueryWithSecondList(c echo.Context, has commonParameters, name string, after *[]byte) (*indexQuery, error) {
+	r := queryRequest{server: s, has: has, within: name}
+	q, err := r.open(c, []parameter{text(name, &r.cursorWithin)})
 	if err == nil {
-		*after = a.afterWithin
+		*after = r.afterWithin
 	}
 	return q, err
 }
 
-// close closes the view. It may be called twice.
-func (q *question) close() {
+// close closes the view. Further calls do nothing.
+func (q *indexQuery) close() {
 	if q.view != nil {
-		_ = q.view.Close() // it is read only
+		_ = q.view.Close() // the view is read only
 		q.view = nil
 	}
 }
 
-// What making the answer to a query takes at most, in bytes: the events that it may read,
-// its rows, their proofs, and all of them as JSON.
+// Bounds of the memory for one answer, in bytes: the events to read, the rows, their proofs,
+// and the JSON.
 const (
 	pageMemory = 16 << 20
 	rowMemory  = 256 << 10
-	oneMemory  = 1 << 20 // of an answer that is no page
+	oneMemory  = 1 << 20 // an answer that is no page
 )
 
-// memory bounds what making the answer takes.
-func (a *asking) memory() int64 {
-	if a.has&paged == 0 {
+// memory bounds the memory for the answer, in bytes.
+func (r *queryRequest) memory() int64 {
+	if r.has&withPages == 0 {
 		return oneMemory
 	}
-	return min(pageMemory, oneMemory+rowMemory*int64(a.limit))
+	return min(pageMemory, oneMemory+rowMemory*int64(r.limit))
 }
 
-// asking is what a request says before its view is open.
-type asking struct {
+// queryRequest holds the parameters of a request until its view is open.
+type queryRequest struct {
 	server *Server
-	has    common
+	has    commonParameters
 	atHead bool
-	about  []string // seqs that must be covered
+	about  []string // seqs that the view must cover
 
 	size, after           uint64
 	sizeGiven, afterGiven bool
 	limit                 uint64
 	cursor, state, proofs string
 
-	// Of the second list of an answer, if it has one.
+	// The second list of the answer, if it has one.
 	within, cursorWithin string
 	afterWithin          []byte
 }
 
-func (a *asking) question(c echo.Context, own []parameter) (*question, error) {
-	l, err := a.server.ledger(c)
+func (r *queryRequest) open(c echo.Context, own []parameter) (*indexQuery, error) {
+	l, err := r.server.ledger(c)
 	if err != nil {
 		return nil, err
 	}
-	maxPage := a.server.config.MaxPage
-	a.limit = uint64(min(defaultPage, maxPage))
-	known := append(own, count("after", &a.after, &a.afterGiven))
-	if a.has&paged != 0 {
-		known = append(known, limit(&a.limit, maxPage), text("cursor", &a.cursor))
+	maxPage := r.server.config.MaxPage
+	r.limit = uint64(min(defaultPage, maxPage))
+	known := append(own, count("after", &r.after, &r.afterGiven))
+	if r.has&withPages != 0 {
+		known = append(known, limit(&r.limit, maxPage), text("cursor", &r.cursor))
 	}
-	if a.has&stated != 0 {
-		known = append(known, text("state", &a.state))
+	if r.has&withState != 0 {
+		known = append(known, text("state", &r.state))
 	}
-	if a.has&provable != 0 {
-		known = append(known, text("proofs", &a.proofs))
+	if r.has&withProofs != 0 {
+		known = append(known, text("proofs", &r.proofs))
 	}
-	if !a.atHead {
-		known = append(known, count("as_of", &a.size, &a.sizeGiven))
+	if !r.atHead {
+		known = append(known, count("as_of", &r.size, &r.sizeGiven))
 	} else if c.QueryParams().Has("as_of") {
 		return nil, invalid("as_of", "cannot be combined with sort: rankings are kept for the head only")
 	}
 	if err := query(c, known...); err != nil {
 		return nil, err
 	}
-	q := &question{c: c, ctx: c.Request().Context(), ledger: l, page: index.Page{Limit: int(a.limit)}, atHead: a.atHead}
-	if q.any, err = choice("state", a.state, "live", "any"); err != nil {
+	q := &indexQuery{c: c, ctx: c.Request().Context(), ledger: l, page: index.Page{Limit: int(r.limit)}, atHead: r.atHead}
+	if q.any, err = choice("state", r.state, "live", "any"); err != nil {
 		return nil, err
 	}
-	if q.proofs, err = choice("proofs", a.proofs, "false", "true"); err != nil {
+	if q.proofs, err = choice("proofs", r.proofs, "false", "true"); err != nil {
 		return nil, err
 	}
-	if q.page.After, err = a.position("cursor", a.cursor); err != nil {
+	if q.page.After, err = r.position("cursor", r.cursor); err != nil {
 		return nil, err
 	}
-	if a.afterWithin, err = a.position(a.within, a.cursorWithin); err != nil {
+	if r.afterWithin, err = r.position(r.within, r.cursorWithin); err != nil {
 		return nil, err
 	}
-	return q, a.open(q)
+	return q, r.openView(q)
 }
 
-// choice is a parameter of two values, the first of which it has when it is not
-// given; it reports whether it has the second.
+// choice parses a parameter of two values. It reports whether value is the second. An empty
+// value means the first.
 func choice(name, value, first, second string) (bool, error) {
 	switch value {
 	case "", first:
@@ -171,8 +171,9 @@ func choice(name, value, first, second string) (bool, error) {
 	return false, invalid(name, "must be %s or %s", first, second)
 }
 
-// position reads a cursor: the size of the first page, and where that ended.
-func (a *asking) position(name, cursor string) ([]byte, error) {
+// position decodes a cursor. It keeps the tree size of the first page and returns the position
+// after its last row.
+func (r *queryRequest) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {
 		return nil, nil
 	}
@@ -180,25 +181,25 @@ func (a *asking) position(name, cursor string) ([]byte, error) {
 	if !ok {
 		return nil, invalid(name, "must be the value of %s of an earlier answer", nextOf(name))
 	}
-	if a.atHead != (size == headSize) {
-		return nil, invalid(name, "is of another query")
+	if r.atHead != (size == headSize) {
+		return nil, invalid(name, "belongs to another query")
 	}
-	if a.sizeGiven && a.size != size {
+	if r.sizeGiven && r.size != size {
 		return nil, invalid("as_of", "differs from that of the %s, %d; leave it out", name, size)
 	}
-	if !a.atHead {
-		a.size, a.sizeGiven = size, true
+	if !r.atHead {
+		r.size, r.sizeGiven = size, true
 	}
 	return position, nil
 }
 
-// nextOf is the member of an answer that a cursor comes from.
+// nextOf names the member of an answer that supplies the cursor.
 func nextOf(cursor string) string { return strings.TrimSuffix(cursor, "cursor") + "next" }
 
-// headSize stands in a cursor that goes on at the head; no answer is of that size.
+// headSize marks a cursor whose next page is read at the head. No answer has this size.
 const headSize = 0
 
-// decodeCursor is the size that a cursor goes on at, and its position.
+// decodeCursor returns the tree size and the position in a cursor.
 func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	size, n := binary.Uvarint(raw)
@@ -208,56 +209,56 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	return size, raw[n:], true
 }
 
-// open opens the view when the index has come as far as the request wants.
-func (a *asking) open(q *question) error {
+// openView waits for the index, holds memory for the answer, and opens the view.
+func (r *queryRequest) openView(q *indexQuery) error {
 	size := q.ledger.Head().Size
-	wanted := uint64(1) // the ledger's own first event
-	for _, text := range a.about {
+	wanted := uint64(1) // the event that creates the ledger
+	for _, text := range r.about {
 		if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq < size {
 			wanted = max(wanted, seq+1)
 		}
 	}
-	if a.sizeGiven {
-		if a.size == 0 {
-			return invalid("as_of", "must be at least 1: a ledger has its first event from the beginning")
+	if r.sizeGiven {
+		if r.size == 0 {
+			return invalid("as_of", "must be at least 1: every ledger has at least one event")
 		}
-		if a.size > size {
+		if r.size > size {
 			return invalid("as_of", "is beyond the head: the ledger has %d events", size)
 		}
-		wanted = max(wanted, a.size)
+		wanted = max(wanted, r.size)
 	}
-	if a.afterGiven {
-		if a.after >= size {
-			return invalid("after", "there is no event %d: the ledger has %d", a.after, size)
+	if r.afterGiven {
+		if r.after >= size {
+			return invalid("after", "there is no event %d: the ledger has %d", r.after, size)
 		}
-		wanted = max(wanted, a.after+1)
+		wanted = max(wanted, r.after+1)
 	}
-	endHeavy(q.c) // of the body: the index may take its time
-	follower, err := a.server.folded(q.ctx, q.ledger, wanted)
+	endHeavy(q.c) // release the slot of the body before the wait for the index
+	follower, err := r.server.waitForIndex(q.ctx, q.ledger, wanted)
 	if err != nil {
 		return err
 	}
-	if err := holdAnswer(q.c, a.memory()); err != nil {
+	if err := holdAnswer(q.c, r.memory()); err != nil {
 		return err
 	}
-	if !a.sizeGiven {
-		a.server.settle(q.ctx, follower, size)
+	if !r.sizeGiven {
+		r.server.waitForRecentEvents(q.ctx, follower, size)
 	}
-	if err := beginHeavy(q.c, a.memory(), true); err != nil {
+	if err := beginHeavy(q.c, r.memory(), true); err != nil {
 		return err
 	}
-	if a.sizeGiven {
-		q.view, err = follower.View(a.size)
+	if r.sizeGiven {
+		q.view, err = follower.View(r.size)
 	} else if q.view, err = follower.Latest(); err == nil && q.view.Size() < wanted {
-		// The index was replaced since: what it lacks now is no answer.
+		// An empty index has replaced this one since the wait.
 		err = errors.Join(index.ErrAhead, q.view.Close())
 	}
-	q.head = q.ledger.Head() // the index never leads
+	q.head = q.ledger.Head() // read after the view, so that it covers the view
 	return err
 }
 
-// next is the cursor for a position that a page gave; empty at the end.
-func (q *question) next(position []byte) string {
+// next returns the cursor for a position. A nil position marks the last page and gives "".
+func (q *indexQuery) next(position []byte) string {
 	if position == nil {
 		return ""
 	}
@@ -269,9 +270,9 @@ func (q *question) next(position []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(raw, position...))
 }
 
-// prove is the inclusion proof of an event, as JSON; nil unless the request wants
-// proofs.
-func (q *question) prove(seq uint64) (json.RawMessage, error) {
+// prove returns the inclusion proof of an event as JSON. It returns nil unless the request
+// wants proofs.
+func (q *indexQuery) prove(seq uint64) (json.RawMessage, error) {
 	if !q.proofs {
 		return nil, nil
 	}
@@ -283,14 +284,14 @@ func (q *question) prove(seq uint64) (json.RawMessage, error) {
 	return inclusion.AppendJSON(nil), nil
 }
 
-// taken says at which tree size an answer was taken, and carries the checkpoint
-// of that size where the request wants proofs. Answers embed it.
-type taken struct {
+// answerTree is the tree size of an answer. If the request wants proofs, it has the checkpoint
+// of that size. Answers embed it.
+type answerTree struct {
 	AsOf       uint64 `json:"as_of"`
 	Checkpoint string `json:"checkpoint,omitempty"`
 }
 
-func (t *taken) take(q *question) error {
+func (t *answerTree) setTree(q *indexQuery) error {
 	t.AsOf = q.view.Size()
 	if !q.proofs {
 		return nil
@@ -300,42 +301,41 @@ func (t *taken) take(q *question) error {
 	return err
 }
 
-// answerOne answers what embeds taken, and ends the question: while a slow client reads,
-// neither the view nor the rows are kept.
-func answerOne(q *question, answer interface{ take(*question) error }) error {
-	if err := answer.take(q); err != nil {
+// answerOne sends an answer that embeds answerTree. It closes the query first, so that a slow
+// client does not keep the view open.
+func answerOne(q *indexQuery, answer interface{ setTree(*indexQuery) error }) error {
+	if err := answer.setTree(q); err != nil {
 		return err
 	}
 	q.close()
 	return answerJSON(q.c, http.StatusOK, answer)
 }
 
-// proved is the place of a row in the log, and its inclusion proof where the
-// request wants proofs. Rows embed it.
-type proved struct {
+// provenSeq is the seq of a row. If the request wants proofs, it has the inclusion proof of
+// that event. Rows embed it.
+type provenSeq struct {
 	Seq       uint64          `json:"seq"`
 	Inclusion json.RawMessage `json:"inclusion,omitempty"`
 }
 
-func (p *proved) proveIn(q *question) (err error) {
+func (p *provenSeq) proveIn(q *indexQuery) (err error) {
 	p.Inclusion, err = q.prove(p.Seq)
 	return err
 }
 
-// list is the answer to a query of many rows.
+// list is an answer of many rows.
 type list[R any] struct {
-	taken
+	answerTree
 	Rows []R `json:"rows"`
-	// Next is the cursor of the next page; there may be one even though no row is
-	// left, and rows may be fewer than the limit.
+	// Next is the cursor of the next page. The next page can be empty, and a page can have
+	// fewer rows than the limit.
 	Next string `json:"next,omitempty"`
 }
 
-// answerRows answers a page of rows.
 func answerRows[R any, P interface {
 	*R
-	proveIn(*question) error
-}](q *question, rows []R, next []byte) error {
+	proveIn(*indexQuery) error
+}](q *indexQuery, rows []R, next []byte) error {
 	for i := range rows {
 		if err := P(&rows[i]).proveIn(q); err != nil {
 			return err
@@ -347,11 +347,10 @@ func answerRows[R any, P interface {
 	return answerOne(q, &list[R]{Rows: rows, Next: q.next(next)})
 }
 
-// element is an element of the path, in which every character can stand percent-
-// encoded.
+// element returns an element of the path, percent-decoded.
 func element(c echo.Context, name string) (string, error) {
 	value := c.Param(name)
-	if c.Request().URL.RawPath != "" { // else it is decoded already
+	if c.Request().URL.RawPath != "" { // without it Echo has decoded the element
 		var err error
 		if value, err = url.PathUnescape(value); err != nil {
 			return "", invalid(name, "is not percent-encoded text")

@@ -13,21 +13,20 @@ import (
 	"colophon/ledger"
 )
 
-// parameter is one query parameter that a route knows.
 type parameter struct {
 	name     string
 	set      func(value string) error
-	canEmpty bool // it may have no value: what is asked for can have been recorded so
+	canEmpty bool // an empty value is valid, because records can have it
 }
 
-// query reads the query parameters. One that the route does not know, or that
-// comes twice, is refused: it would be ignored otherwise, which nobody wants.
+// query reads the query parameters. It refuses unknown and repeated parameters instead of
+// ignoring them.
 func query(c echo.Context, known ...parameter) error {
 	if c.Request().URL.RawQuery == "" {
 		return nil
 	}
 	given, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err != nil { // some of it would be ignored
+	if err != nil { // ParseQuery would skip a part of it
 		return fault(http.StatusBadRequest, "the query is malformed: %v", err)
 	}
 	for name, values := range given {
@@ -51,8 +50,8 @@ func query(c echo.Context, known ...parameter) error {
 	return nil
 }
 
-// read reads the parameter's value. An empty one is mostly a variable that a script has
-// not set: it is neither taken for the name of something nor for no parameter.
+// read parses the parameter's value. It refuses an empty value, which usually comes from an
+// unset variable in a script.
 func (p *parameter) read(value string) error {
 	if value == "" && !p.canEmpty {
 		return invalid(p.name, "must not be empty")
@@ -60,10 +59,10 @@ func (p *parameter) read(value string) error {
 	return p.set(value)
 }
 
-// unknown says which parameters a route knows.
+// unknown returns the 400 for an unknown parameter. It lists the known ones.
 func unknown(name string, known []parameter) *problem {
 	if len(known) == 0 {
-		return invalid(name, "unknown query parameter; there are none here")
+		return invalid(name, "unknown query parameter; this route has none")
 	}
 	names := make([]string, len(known))
 	for i, p := range known {
@@ -82,7 +81,7 @@ func lookup(known []parameter, name string) *parameter {
 	return nil
 }
 
-// text is a parameter that is taken as it is.
+// text is a parameter of any text that is not empty.
 func text(name string, to *string) parameter {
 	return parameter{name: name, set: func(value string) error {
 		*to = value
@@ -90,7 +89,7 @@ func text(name string, to *string) parameter {
 	}}
 }
 
-// count is a parameter that is a number from 0 to 2^64-1.
+// count is a parameter from 0 to 2^64-1. It sets given unless that is nil.
 func count(name string, to *uint64, given *bool) parameter {
 	return parameter{name: name, set: func(value string) error {
 		n, err := parseCount(name, value)
@@ -112,7 +111,7 @@ func parseCount(name, value string) (uint64, error) {
 	return n, nil
 }
 
-// limit is the parameter that bounds the rows of a page, by maxPage at most.
+// limit is the parameter that bounds the rows of a page, from 1 to maxPage.
 func limit(to *uint64, maxPage int) parameter {
 	const name = "limit"
 	return parameter{name: name, set: func(value string) error {
@@ -127,7 +126,7 @@ func limit(to *uint64, maxPage int) parameter {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// ledger is the ledger that the path names.
+// ledger returns the ledger that the path names.
 func (s *Server) ledger(c echo.Context) (*ledger.Ledger, error) {
 	return s.host.Ledger(c.Param("ledger"))
 }

@@ -17,11 +17,11 @@ import (
 	"colophon/proofs"
 )
 
-// row is one event as it is read back: where it stands in chain and tree, and
-// its body.
-type row struct {
-	taken
-	proved
+// eventAnswer is the answer about one event: its place in the chain and in the tree, and its
+// body.
+type eventAnswer struct {
+	answerTree
+	provenSeq
 	Kind          string          `json:"kind"`
 	Time          string          `json:"time"`
 	EventHash     string          `json:"event_hash"`
@@ -30,19 +30,19 @@ type row struct {
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
 	State         string          `json:"state,omitempty"`
-	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // as it is now, whatever as_of
+	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
 	Event         json.RawMessage `json:"event"`
 	*derivedFacts
 }
 
-// record answers one record: event, checks, state (spec: Requests).
+// record answers one event with its checks and its state (spec: Requests).
 func (s *Server) record(c echo.Context) error {
-	l, _, seq, err := s.at(c)
+	l, _, seq, err := s.eventInPath(c)
 	if err != nil {
 		return err
 	}
 	var derive string
-	q, err := s.askedAbout(c, []string{decimal(seq)}, provable, text("derive", &derive))
+	q, err := s.openQueryAbout(c, []string{decimal(seq)}, withProofs, text("derive", &derive))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Server) record(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
-	answer := row{proved: proved{Seq: seq}, Kind: r.Kind, Time: r.Time,
+	answer := eventAnswer{provenSeq: provenSeq{Seq: seq}, Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
 		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
 	if record.Kind(r.Kind).HasState() {
@@ -86,7 +86,7 @@ func (s *Server) record(c echo.Context) error {
 	return answerOne(q, &answer)
 }
 
-// eventContent is what an event says of the content beside the log.
+// eventContent is the part of an event that lists its content.
 type eventContent struct {
 	Record struct {
 		Content map[string]struct {
@@ -95,13 +95,13 @@ type eventContent struct {
 	} `json:"record"`
 }
 
-// content answers the exact bytes that a record brought (spec: Content), unless the record is
-// redacted: then not even where another record needs them.
+// content answers the exact bytes of a record's content (spec: Content). It answers 410 for a
+// redacted record, even if another record keeps the same bytes.
 func (s *Server) content(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	l, _, seq, err := s.at(c)
+	l, _, seq, err := s.eventInPath(c)
 	if err != nil {
 		return err
 	}
@@ -126,58 +126,59 @@ func (s *Server) content(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
 	}
-	if err := buildAnswer(c, 3*s.mostContent()); err != nil { // as the store has it, and a copy
+	if err := buildAnswer(c, 3*s.maxContent()); err != nil { // the bytes in the store, and a copy
 		return err
 	}
 	body, err := l.Store().Content(ctx, digest)
-	// A redaction that comes between is seen, since it erases what it does at once.
+	// This check follows the read, so that it sees a redaction that erased the bytes in
+	// between.
 	by, redactedErr := redactedBy(ctx, l, seq)
 	switch {
 	case redactedErr != nil:
 		return redactedErr
 	case by != nil:
 		return redacted(seq, by)
-	case err != nil: // damage, if it is not there
+	case err != nil: // missing content means damage here
 		return fmt.Errorf("content %q of event %d: %w", name, seq, err)
 	}
 	h := c.Response().Header()
 	h.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest[:])+":")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	// The bytes may be JSON, text, or text with lone surrogates, which is no
-	// valid UTF-8: only the reader knows what they are.
+	// The bytes may be JSON, text, or text with lone surrogates, which is not valid UTF-8.
+	// Only the client knows their type.
 	return sendText(c, http.StatusOK, echo.MIMEOctetStream, body)
 }
 
-// mostContent bounds the content of one record, in bytes.
-func (s *Server) mostContent() int64 { return max(s.config.MaxBody, int64(s.config.MaxLine)) }
+// maxContent bounds the content of one record, in bytes.
+func (s *Server) maxContent() int64 { return max(s.config.MaxBody, int64(s.config.MaxLine)) }
 
-// line is one line of the audit_events log (spec: Requests).
-type line struct {
+// eventLine is one line of the answer to GET /events (spec: Requests).
+type eventLine struct {
 	Seq       uint64          `json:"seq"`
 	EventHash string          `json:"event_hash"`
 	Entry     []byte          `json:"entry"`
 	Event     json.RawMessage `json:"event"`
 }
 
-func lineOf(seq uint64, entry []byte) (line, error) {
+func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return line{}, fmt.Errorf("entry %d: %w", seq, err)
+		return eventLine{}, fmt.Errorf("entry %d: %w", seq, err)
 	}
 	hash := proofs.EventHash(prev, body)
-	return line{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
+	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// asOf is the header that says at which tree size an answer was taken, where the
-// body does not.
+// asOf is the header with the tree size of an answer whose body does not state it.
 const asOf = "Colophon-As-Of"
 
 const ndjson = "application/x-ndjson"
 
-// defaultPage is how many rows a page has when the request does not say.
+// defaultPage is the number of rows of a page without the parameter limit.
 const defaultPage = 100
 
-// events answers a page of the linear log as NDJSON, in order, or follows it.
+// events answers a page of the log as NDJSON, in order. If the client accepts event streams,
+// it follows the log.
 func (s *Server) events(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -205,13 +206,13 @@ func (s *Server) events(c echo.Context) error {
 	return sendEvents(c, l, from, min(from+rows, head.Size))
 }
 
-// blockMemory bounds what making a block of lines takes, in bytes: a piece of the store's
-// entries, and the lines.
+// blockMemory bounds the memory for a block of lines, in bytes: the entries as the store reads
+// them, and the lines.
 const blockMemory = 2 << 20
 
-// sendEvents answers the lines of some events, a block at a time. Nothing of the store is
-// open while a block is sent: an iterator would keep the store's memory for as long as
-// the client takes to read.
+// sendEvents answers the lines of the events from up to, but not including, to, one block at a
+// time. No iterator is open while a block is sent, because it would keep the store's memory
+// for as long as the client takes to read.
 func sendEvents(c echo.Context, l *ledger.Ledger, from, to uint64) error {
 	text := newReply()
 	defer text.release()
@@ -237,7 +238,7 @@ func sendEvents(c echo.Context, l *ledger.Ledger, from, to uint64) error {
 	return nil
 }
 
-// appendEvents appends one block of lines. It returns the event after the last.
+// appendEvents appends one block of lines. next is the seq after the last line.
 func appendEvents(ctx context.Context, text *reply, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
 	for entry, err := range l.Store().Entries(ctx, from) {
 		if err != nil {
@@ -246,7 +247,7 @@ func appendEvents(ctx context.Context, text *reply, l *ledger.Ledger, from, to u
 		if entry.Seq >= to || len(text.text) >= piece {
 			return entry.Seq, nil
 		}
-		line, err := lineOf(entry.Seq, entry.Bytes)
+		line, err := eventLineOf(entry.Seq, entry.Bytes)
 		if err != nil {
 			return from, err
 		}

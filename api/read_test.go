@@ -32,7 +32,7 @@ func filled(t *testing.T, records int) *service {
 func TestRecordAndContent(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("r", "o<script>")).want(http.StatusCreated)
-	var r row
+	var r eventAnswer
 	s.get("/records/1").want(http.StatusOK).json(&r)
 	require.Equal(t, "live", r.State)
 	require.EqualValues(t, 2, r.AsOf)
@@ -74,7 +74,7 @@ func TestEventsAreTheLog(t *testing.T) {
 	for next != "" {
 		a := s.get(next).want(http.StatusOK)
 		for _, text := range a.lines() {
-			var l line
+			var l eventLine
 			require.NoError(t, json.Unmarshal(text, &l))
 			require.Equal(t, seq, l.Seq)
 			require.Equal(t, prev, l.Entry[:32])
@@ -84,7 +84,7 @@ func TestEventsAreTheLog(t *testing.T) {
 			prev = sum[:]
 			seq++
 			if seq%50 == 0 {
-				var one line
+				var one eventLine
 				s.get("/events/" + l.EventHash).want(http.StatusOK).json(&one)
 				require.Equal(t, l, one)
 			}
@@ -104,8 +104,8 @@ func TestEventsAreTheLog(t *testing.T) {
 	s.get("/events/xyz").problem(http.StatusBadRequest)
 }
 
-// Damage is the server's fault, not the client's, and a page that breaks off does
-// not look like a whole one.
+// Damage is the server's fault, not the client's. A page that breaks off does not look
+// complete.
 func TestDamageIsNotAbsence(t *testing.T) {
 	s := filled(t, 300)
 	x, err := s.database.Tamper("default")

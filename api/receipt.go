@@ -14,12 +14,12 @@ import (
 	"colophon/proofs"
 )
 
-// receiptOf is the receipt of what became of a record (spec: Receipts).
+// receiptOf returns the receipt for the outcome of a write (spec: Receipts).
 func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) (*proofs.Receipt, error) {
 	ack := out.ack
 	if ack.Outcome == ledger.Replayed {
 		entry, err := ack.Entry, error(nil)
-		if entry == nil { // redacted before
+		if entry == nil { // the record was redacted since
 			entry, err = l.Store().Entry(ctx, ack.First)
 		}
 		if err != nil {
@@ -36,7 +36,7 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) 
 		if err != nil {
 			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
 		}
-		const minimal = false // it is the proof that the check ran (spec: Refusals)
+		const minimal = false // the receipt proves that the check ran (spec: Refusals)
 		return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{
@@ -54,7 +54,7 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) 
 	return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
 }
 
-// receiptAt is the receipt of an event in the log, proved in the tree of a size.
+// receiptAt returns the receipt of an event, with the proof for the tree of that size.
 func (s *Server) receiptAt(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) receiptAt(ctx context.Context, l *ledger.Ledger, seq uint64, he
 	return s.receiptFrom(ctx, l, seq, entry, head, size, minimal)
 }
 
-// receiptFrom is receiptAt for an entry that was read.
+// receiptFrom is receiptAt for an entry that is in memory.
 func (s *Server) receiptFrom(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) receiptFrom(ctx context.Context, l *ledger.Ledger, seq uint64, 
 	return s.prove(ctx, l, r, entry, head, size, minimal)
 }
 
-// prove completes a receipt with its proof, unless it is to be minimal.
+// prove adds the proof to a receipt, unless minimal is set.
 func (s *Server) prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	if minimal {
 		return r, nil
@@ -93,10 +93,11 @@ func (s *Server) prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt,
 	return r, nil
 }
 
-// receipt answers the receipt of an event again, for the head or any tree size
-// since (spec: Receipts; tlog-proof files); as text it is a .tlog-proof file.
+// receipt answers the receipt of an event, with the proof for the head or for the parameter
+// tree_size (spec: Receipts; tlog-proof files). If the client prefers plain text, the answer
+// is a .tlog-proof file.
 func (s *Server) receipt(c echo.Context) error {
-	l, head, seq, err := s.at(c)
+	l, head, seq, err := s.eventInPath(c)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,6 @@ func (s *Server) receipt(c echo.Context) error {
 	return sendText(c, http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
 }
 
-// answerReceipt answers a receipt as JSON.
 func answerReceipt(c echo.Context, status int, r *proofs.Receipt) error {
 	answer := newReply()
 	defer answer.release()
@@ -132,8 +132,8 @@ func answerReceipt(c echo.Context, status int, r *proofs.Receipt) error {
 	return answer.send(c, status, echo.MIMEApplicationJSON)
 }
 
-// preferredType is the media type that a request accepts best, without parameters and
-// in lower case; of several, the first.
+// preferredType returns the media type with the highest quality in Accept, in lower case and
+// without parameters. The first of equal ones wins.
 func preferredType(r *http.Request) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {
@@ -145,8 +145,8 @@ func preferredType(r *http.Request) (best string) {
 	return best
 }
 
-// quality is the q among the parameters of a media type (RFC 9110, section 12.4.2): 1
-// unless it is said, and 0, not acceptable, if that cannot be read.
+// quality returns q from the parameters of a media type (RFC 9110, section 12.4.2). It returns
+// 1 if q is absent, and 0 (not acceptable) if q is malformed.
 func quality(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(parameter, "=")
@@ -162,8 +162,9 @@ func quality(parameters string) float64 {
 	return 1
 }
 
-// at is the ledger, its head and the event that the path names.
-func (s *Server) at(c echo.Context) (*ledger.Ledger, *ledger.Head, uint64, error) {
+// eventInPath returns the ledger that the path names, its head, and the seq in the path. It
+// returns 404 if the event does not exist.
+func (s *Server) eventInPath(c echo.Context) (*ledger.Ledger, *ledger.Head, uint64, error) {
 	l, err := s.ledger(c)
 	if err != nil {
 		return nil, nil, 0, err

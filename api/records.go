@@ -15,25 +15,25 @@ import (
 
 // recordRow is a record in a list.
 type recordRow struct {
-	proved
+	provenSeq
 	Kind       string          `json:"kind"`
 	Time       string          `json:"time"`
 	EventHash  string          `json:"event_hash"`
 	State      string          `json:"state,omitempty"`
-	RedactedBy *uint64         `json:"redacted_by,omitempty"` // as it is now, whatever as_of
+	RedactedBy *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
 	RunID      *string         `json:"run_id,omitempty"`
 	Timestamp  *string         `json:"timestamp,omitempty"`
 	Hashes     json.RawMessage `json:"hashes"`
-	Mismatches []string        `json:"mismatches"` // fields whose claims did not hold
+	Mismatches []string        `json:"mismatches"` // fields whose claimed hash differs from the recomputed one
 	Labels     json.RawMessage `json:"labels"`
 	Links      recordLinks     `json:"links"`
 	Event      json.RawMessage `json:"event,omitempty"`
 }
 
-// records lists records by what they have in common, newest first (spec: Lists of records).
+// records lists the records that a filter selects, newest first (spec: Lists of records).
 func (s *Server) records(c echo.Context) error {
 	var f recordFilter
-	q, err := s.asked(c, paged|provable, f.parameters(slices.Collect(maps.Keys(c.QueryParams())))...)
+	q, err := s.openQuery(c, withPages|withProofs, f.parameters(slices.Collect(maps.Keys(c.QueryParams())))...)
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (s *Server) records(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// run lists all records of one run_id, newest first, and where to go from them.
+// run lists the records of one run_id, newest first, with links to related queries.
 func (s *Server) run(c echo.Context) error {
 	var f recordFilter
-	q, err := s.asked(c, paged|provable, f.stateParameter())
+	q, err := s.openQuery(c, withPages|withProofs, f.stateParameter())
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Server) run(c echo.Context) error {
 		return err
 	}
 	f.Values = []records.Value{{Name: "run_id", Text: runID}}
-	f.Bodies = true // links are made of them
+	f.Bodies = true // the links need them
 	if err := f.complete(); err != nil {
 		return err
 	}
@@ -95,11 +95,11 @@ func (s *Server) run(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-func recordRows(q *question, found []records.Record) ([]recordRow, error) {
+func recordRows(q *indexQuery, found []records.Record) ([]recordRow, error) {
 	rows := make([]recordRow, len(found))
 	for i, r := range found {
 		rows[i] = recordRow{
-			proved: proved{Seq: r.Seq}, Kind: string(r.Kind), Time: r.Time.Format(record.TimeLayout),
+			provenSeq: provenSeq{Seq: r.Seq}, Kind: string(r.Kind), Time: r.Time.Format(record.TimeLayout),
 			EventHash: hex.EncodeToString(r.EventHash[:]), State: string(r.State), RunID: r.RunID, Timestamp: r.Occurred,
 			Hashes: r.Hashes, Mismatches: r.Mismatches, Labels: r.Labels,
 			Links: recordLinks{Record: recordPath(q.ledger.Name(), r.Seq)},

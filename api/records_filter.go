@@ -13,11 +13,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// recordFilter is what a request wants of a list of records. Once it is complete
-// its Filter holds.
+// recordFilter reads the parameters that select records. Filter is valid after complete.
 type recordFilter struct {
 	records.Filter
-	byOccurrence bool // since and until are about timestamps, and so is the order
+	byOccurrence bool // since, until and the order refer to the records' timestamps
 	events       bool // rows carry their event
 
 	kind, state, clock, since, until, withEvents string
@@ -26,8 +25,8 @@ type recordFilter struct {
 	producerSeqGiven bool
 }
 
-// parameters are those of GET /records beside the common ones: they stand for all
-// names that records are found by. given are the names that a request has.
+// parameters returns the parameters of GET /records, except the common ones. given are the
+// names in the request, of which any label: or stage: name is known too.
 func (f *recordFilter) parameters(given []string) []parameter {
 	own := []parameter{
 		f.stateParameter(),
@@ -53,11 +52,10 @@ func (f *recordFilter) parameters(given []string) []parameter {
 	return own
 }
 
-// stateParameter is the state of records where any is what a request gets that does
-// not say.
+// stateParameter is the parameter state with the default any.
 func (f *recordFilter) stateParameter() parameter { return text("state", &f.state) }
 
-// complete checks the parameters that were read and puts them into the filter.
+// complete checks the parameters and sets Filter.
 func (f *recordFilter) complete() error {
 	var err error
 	if f.Kind, err = oneOf("kind", f.kind, "", listedKinds); err != nil {
@@ -85,15 +83,14 @@ func (f *recordFilter) complete() error {
 	return nil
 }
 
-// listedKinds are the kinds of events that can be listed.
 var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted)
 
-// all says that the filter leaves out nothing.
-func (f *recordFilter) all() bool {
+// matchesAll reports whether the filter selects every record.
+func (f *recordFilter) matchesAll() bool {
 	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
 }
 
-// producer turns producer and producer_seq into the one value that both are.
+// producer merges producer and producer_seq into one value of the index.
 func (f *recordFilter) producer() error {
 	if !f.producerSeqGiven {
 		return nil
@@ -106,8 +103,7 @@ func (f *recordFilter) producer() error {
 	return nil
 }
 
-// oneOf is a parameter that is one of the known values, empty if it is not given or
-// says all.
+// oneOf parses a parameter with known values. It returns "" for an empty value and for all.
 func oneOf[S ~string](name, value, all string, known []S) (S, error) {
 	if value == "" || value == all {
 		return "", nil
@@ -125,7 +121,7 @@ func oneOf[S ~string](name, value, all string, known []S) (S, error) {
 	return S(value), nil
 }
 
-// parseBounds are the parameters since and until.
+// parseBounds parses the parameters since and until.
 func parseBounds(since, until string) (b index.Bounds, err error) {
 	if b.Since, err = parseTime("since", since); err == nil {
 		b.Until, err = parseTime("until", until)
@@ -133,7 +129,7 @@ func parseBounds(since, until string) (b index.Bounds, err error) {
 	return b, err
 }
 
-// parseTime is a parameter that is a time, nil if it is not given.
+// parseTime parses a time as in RFC 3339. It returns nil for an empty value.
 func parseTime(name, value string) (*time.Time, error) {
 	if value == "" {
 		return nil, nil
@@ -144,12 +140,12 @@ func parseTime(name, value string) (*time.Time, error) {
 	}
 	hint := ""
 	if _, ok := record.ParseTime([]byte(strings.Replace(value, " ", "+", 1))); ok {
-		hint = "; write + as %2B" // a + in a query is a space
+		hint = "; write + as %2B" // a query decodes + as a space
 	}
 	return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z%s", hint)
 }
 
-// form is what values of a name look like.
+// form is the format of a value. name describes it in error messages.
 type form struct {
 	fits func(value string) bool
 	name string
@@ -166,7 +162,7 @@ var (
 	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
 )
 
-// valueForms are the names that records are found by, labels and stages apart.
+// valueForms are the names by which records are found, except label: and stage: names.
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
@@ -178,8 +174,8 @@ var valueForms = map[string]*form{
 	"model_profile_hash": hashForm, "cache_key": hashForm,
 }
 
-// valueForm is the form of the values of a name that records are found by, nil if
-// they are found by none.
+// valueForm returns the format of the values of a name. It returns nil if records are not
+// found by that name.
 func valueForm(name string) *form {
 	switch {
 	case strings.HasPrefix(name, "label:"):

@@ -10,17 +10,17 @@ import (
 	"colophon/ledger/record"
 )
 
-// recordLinks are paths on this server.
+// recordLinks are paths of this API.
 type recordLinks struct {
 	Record  string `json:"record"`
 	Receipt string `json:"receipt,omitempty"`
-	// Content is by name; Queries are those that the record has a part in,
-	// by what they answer.
+	// Content is keyed by the name of the content. Queries about the record are keyed by what
+	// they answer.
 	Content map[string]string `json:"content,omitempty"`
 	Queries map[string]string `json:"queries,omitempty"`
 }
 
-// linkedEvent is what links are made of.
+// linkedEvent is the part of an event that links are made from.
 type linkedEvent struct {
 	Record struct {
 		Content map[string]struct{} `json:"content"`
@@ -30,9 +30,9 @@ type linkedEvent struct {
 	} `json:"record"`
 }
 
-// follow adds all that leads on from a record. Content that was erased is not among
-// it.
-func (row *recordRow) follow(q *question, r *records.Record) error {
+// follow adds the links to a record's receipt, content, and related queries. Erased content
+// gets no link.
+func (row *recordRow) follow(q *indexQuery, r *records.Record) error {
 	var e linkedEvent
 	l := &row.Links
 	if err := json.Unmarshal(r.Body, &e); err != nil {
@@ -55,14 +55,14 @@ func (row *recordRow) follow(q *question, r *records.Record) error {
 	switch r.Kind {
 	case record.IPCRecord:
 		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
-		if !live { // they leave it out unless asked
+		if !live { // these queries omit such a record by default
 			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
 		}
 		add("timeline", timeline, hashes["input_hash"])
 		add("repetitions", repetitions, hashes["ipc_id"])
 	case record.RunDAG:
 		add("divergence", "/run-dags/divergence?question_hash=%s", hashes["question_hash"])
-		if live { // the cache serves no other
+		if live { // the cache serves live run-DAGs only
 			add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
 		}
 	case record.CitationSet:
@@ -70,7 +70,7 @@ func (row *recordRow) follow(q *question, r *records.Record) error {
 		add("document", "/citation-sets/%s/document", &seq)
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
-		// Where two routes have one path_id, the later goes by a longer one.
+		// If two routes share a path_id, the later one has a longer id.
 		change, err := paths.ChangeOf(q.ctx, q.view, r.Seq)
 		if err != nil {
 			return err

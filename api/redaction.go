@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// redactRecord erases the content of one record (spec: Redactions). One that is redacted already
-// stays as it is: the answer is the receipt of the event that did it.
+// redactRecord erases the content of one record (spec: Redactions). For a record that is
+// redacted already, it answers the receipt of the event that redacted it.
 func (s *Server) redactRecord(c echo.Context) error {
 	l, o, err := s.verb(c)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	refusal := fault(http.StatusNotFound, "no record with content is event %d, so there is nothing to erase; correct the seq", seq)
+	refusal := fault(http.StatusNotFound, "event %d is not a record with content, so nothing can be erased; correct the seq", seq)
 	if seq >= l.Head().Size {
 		return refusal
 	}
@@ -70,7 +70,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 	return s.submitPrepared(c, l, o, sub)
 }
 
-// redactedBy is the event that has redacted a record; nil if none has.
+// redactedBy returns the event that redacted a record, or nil.
 func redactedBy(ctx context.Context, l *ledger.Ledger, seq uint64) (*uint64, error) {
 	by, err := l.Store().Redaction(ctx, seq)
 	switch {
@@ -82,15 +82,15 @@ func redactedBy(ctx context.Context, l *ledger.Ledger, seq uint64) (*uint64, err
 	return &by, nil
 }
 
-// redacted is the answer to whoever asks for content that was erased.
+// redacted returns the 410 for content that was erased.
 func redacted(seq uint64, by *uint64) *problem {
 	p := fault(http.StatusGone, "the content of event %d was erased: event %d says why", seq, *by)
 	p.RedactedBy = by
 	return p
 }
 
-// keyHeld reports whether an idempotency key that a client chose is held; none is
-// not.
+// keyHeld reports whether an event holds a client's idempotency key. It returns false for an
+// empty key.
 func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	if key == "" {
 		return false, nil

@@ -20,7 +20,8 @@ import (
 	"colophon/proofs"
 )
 
-// redaction answers what erasing the content of many records would do, or did.
+// redaction is the answer to a request that erases the content of many records. It describes
+// what was done or, in a dry run, what would be done.
 type redaction struct {
 	AsOf            uint64           `json:"as_of"`
 	DryRun          bool             `json:"dry_run"`
@@ -32,7 +33,7 @@ type redaction struct {
 	NeededBy        uint64           `json:"needed_by"`
 	FirstSeqs       []uint64         `json:"first_seqs"`
 	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
-	// Of what was done, the receipts of the first events.
+	// Events counts the events that were written. Receipts has the receipts of the first ones.
 	Events   *uint64           `json:"events,omitempty"`
 	Receipts []json.RawMessage `json:"receipts,omitempty"`
 }
@@ -42,7 +43,7 @@ type contentPieces struct {
 	Bytes  uint64 `json:"bytes"`
 }
 
-// redactedRecord is a record and the event that has redacted it.
+// redactedRecord is a record and the event that redacted it.
 type redactedRecord struct {
 	Seq        uint64 `json:"seq"`
 	RedactedBy uint64 `json:"redacted_by"`
@@ -61,9 +62,9 @@ func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
 	return r
 }
 
-// redactRecords erases the content of all records that a request is about, or says
-// what that would do, which is what it does unless told otherwise. Of a
-// ledger, one request at a time: each may read a large part of it.
+// redactRecords erases the content of all records that a request selects. By default it only
+// answers what that would do. A ledger handles one such request at a time, because each may
+// read a large part of the ledger.
 func (s *Server) redactRecords(c echo.Context) error {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Server) redactRecords(c echo.Context) error {
 		return err
 	}
 	defer done()
-	wanted, asOf, err := s.wanted(ctx, l, request)
+	wanted, asOf, err := s.selectRecords(ctx, l, request)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,8 @@ func (s *Server) redactRecords(c echo.Context) error {
 	return answerJSON(c, http.StatusOK, answer)
 }
 
-// redact does what was planned and adds to the answer what became of it.
+// redact carries out the plan and adds the result to the answer. If it fails half-way, the
+// error says how many records are redacted.
 func (s *Server) redact(c echo.Context, l *ledger.Ledger, wanted *ledger.SeqSet, reason string, answer *redaction) error {
 	ctx, minimal := c.Request().Context(), preference(c) == "minimal"
 	var events, records uint64
@@ -141,18 +143,18 @@ func (s *Server) redact(c echo.Context, l *ledger.Ledger, wanted *ledger.SeqSet,
 	if internal {
 		return err
 	}
-	why, _, _ := strings.Cut(p.Detail, ";") // what follows is about a request of which nothing was done
-	return fault(p.Status, "%d of the records are redacted, the others are not: %s; the same request goes on with those", records, why)
+	why, _, _ := strings.Cut(p.Detail, ";") // the rest describes a request that had no effect at all
+	return fault(p.Status, "%d of the records are redacted, the others are not: %s; repeat the request to redact those", records, why)
 }
 
-// wanted are the records that a request is about, and the tree size that they were
-// chosen at.
-func (s *Server) wanted(ctx context.Context, l *ledger.Ledger, request *record.RedactionRequest) (*ledger.SeqSet, uint64, error) {
+// selectRecords returns the records that a request selects, and the tree size at which it
+// selected them.
+func (s *Server) selectRecords(ctx context.Context, l *ledger.Ledger, request *record.RedactionRequest) (*ledger.SeqSet, uint64, error) {
 	head := l.Head()
 	size := head.Size
 	if request.AsOf != nil {
 		if size = *request.AsOf; size == 0 {
-			return nil, 0, atPointer(http.StatusUnprocessableEntity, "/as_of", "must be at least 1: a ledger has its first event from the beginning")
+			return nil, 0, atPointer(http.StatusUnprocessableEntity, "/as_of", "must be at least 1: every ledger has at least one event")
 		}
 		if size > head.Size {
 			return nil, 0, atPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
@@ -173,7 +175,7 @@ func (s *Server) wanted(ctx context.Context, l *ledger.Ledger, request *record.R
 	if err != nil {
 		return nil, 0, err
 	}
-	follower, err := s.indexAt(ctx, l, head)
+	follower, err := s.waitForIndex(ctx, l, head.Size)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -181,14 +183,14 @@ func (s *Server) wanted(ctx context.Context, l *ledger.Ledger, request *record.R
 	if err != nil {
 		return nil, 0, err
 	}
-	return set, size, errors.Join(find(ctx, view, f, set), view.Close())
+	return set, size, errors.Join(collectMatches(ctx, view, f, set), view.Close())
 }
 
-// findPage is how many records are looked up at once.
+// findPage is the number of records in one index lookup.
 const findPage = 1000
 
-// find puts all records that a filter chooses into a set.
-func find(ctx context.Context, view *index.View, f *recordFilter, set *ledger.SeqSet) error {
+// collectMatches adds all records that match a filter to set.
+func collectMatches(ctx context.Context, view *index.View, f *recordFilter, set *ledger.SeqSet) error {
 	list := records.List
 	if f.byOccurrence {
 		list = records.ListByOccurrence
@@ -208,8 +210,8 @@ func find(ctx context.Context, view *index.View, f *recordFilter, set *ledger.Se
 	}
 }
 
-// bodyFilter reads the filter of a request's body: the parameters of GET /records
-// that choose records.
+// bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
+// /records that select records.
 func bodyFilter(members map[string]string) (*recordFilter, error) {
 	f := new(recordFilter)
 	names := slices.Sorted(maps.Keys(members))
@@ -227,14 +229,13 @@ func bodyFilter(members map[string]string) (*recordFilter, error) {
 	if err := f.complete(); err != nil {
 		return nil, inFilter(err, http.StatusUnprocessableEntity)
 	}
-	if f.all() {
-		return nil, atPointer(http.StatusUnprocessableEntity, "/filter", "chooses all records of the ledger; say which are meant")
+	if f.matchesAll() {
+		return nil, atPointer(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records to redact")
 	}
 	return f, nil
 }
 
-// inFilter is what is wrong with a query parameter as what is wrong with a member of
-// the filter.
+// inFilter turns an error about a query parameter into one about the member of the filter.
 func inFilter(err error, status int) error {
 	var p *problem
 	if !errors.As(err, &p) || len(p.Errors) == 0 {

@@ -8,26 +8,26 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// reply is an answer, or some of one, that is put together before it goes out: in one
-// piece, and with its length.
+// reply is a buffer for an answer or a part of one. It lets the server send an answer in one
+// piece, with its length.
 type reply struct {
 	text []byte
 	pool *replyPool
 }
 
-// replyPool keeps buffers of answers that have gone out for those to come.
+// replyPool reuses the buffers of sent answers.
 type replyPool struct {
 	buffers sync.Pool
-	most    int // bytes of a buffer that is kept
+	maxKept int // the capacity in bytes up to which a buffer is kept
 }
 
-// The buffers of single answers, and of those of batches.
+// The buffers for single answers, and for the results of batches.
 var (
-	replies = replyPool{most: 64 << 10}
-	results = replyPool{most: 2 << 20}
+	replies = replyPool{maxKept: 64 << 10}
+	results = replyPool{maxKept: 2 << 20}
 )
 
-// get is an empty reply; who takes it releases it.
+// get returns an empty reply. The caller releases it.
 func (p *replyPool) get() *reply {
 	if r, kept := p.buffers.Get().(*reply); kept {
 		return r
@@ -35,24 +35,25 @@ func (p *replyPool) get() *reply {
 	return &reply{pool: p}
 }
 
-// newReply is an empty reply for a single answer; who takes it releases it.
+// newReply returns an empty reply for a single answer. The caller releases it.
 func newReply() *reply { return replies.get() }
 
 func (r *reply) release() {
-	if cap(r.text) <= r.pool.most {
+	if cap(r.text) <= r.pool.maxKept {
 		r.text = r.text[:0]
 		r.pool.buffers.Put(r)
 	}
 }
 
-// Of an answer that net/http would pass on in pieces this much goes out in one, in bytes.
+// Bounds, in bytes, of the answers that are written in one piece although net/http would split
+// them.
 const (
-	leastGathered = 3 << 10 // with its header it may be more than 4 KiB
-	mostGathered  = 32 << 10
+	minGathered = 3 << 10 // with its header it may be more than 4 KiB
+	maxGathered = 32 << 10
 )
 
-// memory is what the text takes until it is sent, in bytes; 0 where it is small, whatever
-// the buffer that it stands in: the system takes it at once.
+// memory returns the memory that the text occupies until it is sent, in bytes. It returns 0
+// for a small text, because the operating system buffers that at once.
 func (r *reply) memory() int64 {
 	if len(r.text) <= smallAnswer {
 		return 0
@@ -66,7 +67,7 @@ func (r *reply) send(c echo.Context, status int, contentType string) error {
 		return err
 	}
 	request := c.Request()
-	if conn, counted := connectionOf(request); counted && len(r.text) >= leastGathered && len(r.text) <= mostGathered &&
+	if conn, counted := connectionOf(request); counted && len(r.text) >= minGathered && len(r.text) <= maxGathered &&
 		request.ProtoMajor == 1 && request.TLS == nil && !writerOf(c).head {
 		conn.gather(len(r.text))
 	}
@@ -84,17 +85,17 @@ func (r *reply) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// smallAnswer is the length in bytes up to which an answer is not counted: the bound on
-// connections bounds those.
+// smallAnswer is the length in bytes up to which an answer does not count against the memory
+// budget. The bound on connections bounds the sum of these.
 const smallAnswer = 8 << 10
 
-// holdAnswer has a call hold n bytes of the memory for reading, no more and no less,
-// until it ends. Whatever answers with a text of any length calls it before the header
-// is written; while a large answer is made it holds what that takes at most, see
-// buildAnswer. A call that needs more than it holds gives its slot for heavy work back.
+// holdAnswer makes a call hold exactly n bytes of the memory for reading until it ends. A
+// handler whose answer can have any length calls it before it writes the header. While it
+// builds a large answer, the call holds the memory for that instead; see buildAnswer. A call
+// that needs more memory than it holds first gives back its slot for heavy work.
 func holdAnswer(c echo.Context, n int64) error {
 	own, is := c.(*call)
-	if !is || own.committed { // of a test, or no answer that may be refused
+	if !is || own.committed { // a test, or an answer that must not be refused
 		return nil
 	}
 	if n <= smallAnswer {
@@ -109,8 +110,8 @@ func holdAnswer(c echo.Context, n int64) error {
 	return own.answer.take(c.Request().Context(), n-own.answer.held)
 }
 
-// buildAnswer is holdAnswer for work that is about to begin: if that is heavy, the call
-// also holds a slot for it until the answer begins.
+// buildAnswer holds memory before the work on an answer begins. If the work is heavy, the call
+// also holds a slot for heavy work until the answer begins.
 func buildAnswer(c echo.Context, n int64) error {
 	if err := holdAnswer(c, n); err != nil {
 		return err
@@ -118,7 +119,7 @@ func buildAnswer(c echo.Context, n int64) error {
 	return beginHeavy(c, n, true)
 }
 
-// sendText answers a text that is in memory as a whole, of which no one else has use.
+// sendText answers a text that is entirely in memory and belongs to this answer alone.
 func sendText(c echo.Context, status int, contentType string, text []byte) error {
 	if err := holdAnswer(c, int64(cap(text))); err != nil {
 		return err
@@ -126,7 +127,8 @@ func sendText(c echo.Context, status int, contentType string, text []byte) error
 	return c.Blob(status, contentType, text)
 }
 
-// sendShared is sendText for a text that all answers share: it is not counted.
+// sendShared answers a text that all answers share. It does not count against the memory
+// budget.
 func sendShared(c echo.Context, contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// countedListener counts how often its connections are written to.
+// countedListener counts the writes to its connections.
 type countedListener struct {
 	net.Listener
 	writes atomic.Int64
@@ -32,8 +32,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Receipts go out whole, so that a client wakes up once, though net/http has 4 KiB of
-// room only; and one after the other on a connection.
+// A receipt is sent in one write although net/http buffers only 4 KiB. The same holds for the
+// next one on the connection.
 func TestReceiptsGoOutWhole(t *testing.T) {
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func TestReceiptsGoOutWhole(t *testing.T) {
 	require.ErrorIs(t, <-ended, http.ErrServerClosed)
 }
 
-// Longer ones come in pieces, as well.
+// Longer receipts may be sent in several writes.
 func TestLongReceipts(t *testing.T) {
 	s := start(t)
 	var citations []string
@@ -71,6 +71,6 @@ func TestLongReceipts(t *testing.T) {
 	}
 	body := `{"subject":"s","citations":[` + strings.Join(citations, ",") + `]}`
 	answer := s.post("/citation-sets", body).want(http.StatusCreated)
-	require.Greater(t, len(answer.body), mostGathered)
+	require.Greater(t, len(answer.body), maxGathered)
 	s.verified(answer)
 }

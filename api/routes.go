@@ -12,25 +12,25 @@ import (
 	"colophon/ledger/record"
 )
 
-// route is one thing that the server answers: path is as Echo has it, needs is
-// what it takes where authentication is configured.
+// route is a method and path that the server answers. path is in the syntax of Echo. needs
+// applies if authentication is configured.
 type route struct {
 	method, path string
 	needs        needs
 	handler      echo.HandlerFunc
 }
 
-// ofLedger begins the path of what is about one ledger.
+// ofLedger begins the paths of all routes about one ledger.
 const ofLedger = "/v1/ledgers/:ledger"
 
-// routes is all that the server answers. HEAD is answered wherever GET is.
+// routes returns all routes. The server answers HEAD for each GET route.
 func (s *Server) routes() []route {
 	return slices.Concat(s.serverRoutes(), s.ledgerRoutes(), s.writeRoutes(), s.recordRoutes(), s.queryRoutes(), s.logRoutes())
 }
 
 // serverRoutes are about the server itself.
 func (s *Server) serverRoutes() []route {
-	nothing := needs{on: nowhere}
+	nothing := needs{on: noLedger}
 	list := []route{
 		{http.MethodGet, "/", nothing, s.home},
 		{http.MethodGet, "/healthz", nothing, s.healthz},
@@ -43,15 +43,15 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodPost, "/v1/compute/:kind", needs{on: anyLedger, any: access.Write | access.Read}, s.compute},
 	}
 	if !s.config.MetricsElsewhere {
-		// They name all ledgers.
+		// The metrics name all ledgers.
 		metrics := needs{on: allLedgers, any: access.Metrics}
 		list = append(list, route{http.MethodGet, "/metrics", metrics, s.metrics})
 	}
 	return list
 }
 
-// ledgerRoutes are about ledgers as a whole. What describes one says no more than
-// every receipt from it, so that any scope on it will do.
+// ledgerRoutes are about ledgers as a whole. The description of a ledger reveals no more than
+// any of its receipts, so any scope suffices for it.
 func (s *Server) ledgerRoutes() []route {
 	admin := needs{on: theLedger, any: access.Admin}
 	return []route{
@@ -67,7 +67,7 @@ func (s *Server) ledgerRoutes() []route {
 	}
 }
 
-// writeRoutes are those that add to a ledger.
+// writeRoutes add records and events to a ledger.
 func (s *Server) writeRoutes() []route {
 	write := needs{on: theLedger, any: access.Write}
 	list := []route{
@@ -83,7 +83,7 @@ func (s *Server) writeRoutes() []route {
 	return list
 }
 
-// recordRoutes read back what was written, one record or event at a time.
+// recordRoutes read single records and events.
 func (s *Server) recordRoutes() []route {
 	read := needs{on: theLedger, any: access.Read}
 	follow := needs{on: theLedger, any: access.Log | access.Read}
@@ -99,10 +99,10 @@ func (s *Server) recordRoutes() []route {
 	}
 }
 
-// queryRoutes are the queries of part 4.
+// queryRoutes read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
 	read := needs{on: theLedger, any: access.Read}
-	// Weights and sources are of the log, texts are content.
+	// Weights and sources are in the log, but texts are content.
 	document := needs{on: theLedger, all: access.Read | access.Content}
 	return []route{
 		{http.MethodGet, ofLedger + "/paths", read, s.projects},
@@ -136,9 +136,10 @@ func (s *Server) queryRoutes() []route {
 	}
 }
 
-// logRoutes are the transparency log (spec: Tiles and entry bundles; Inclusion and consistency
-// proofs) and RFC 6962 proofs. Only what the former's clients ask for is public where the log
-// is: it costs little and can be cached. The entries that /events shows are in its tiles.
+// logRoutes serve the transparency log (spec: Tiles and entry bundles; Inclusion and
+// consistency proofs) and the proofs of RFC 6962. If the log is public, only the routes that
+// tlog-tiles clients need are public. Their answers are cheap and cacheable, and the tiles
+// contain all entries.
 func (s *Server) logRoutes() []route {
 	follow := needs{on: theLedger, any: access.Log | access.Read}
 	public := needs{on: theLog, any: access.Log | access.Read}
@@ -151,7 +152,7 @@ func (s *Server) logRoutes() []route {
 	}
 }
 
-// register has Echo answer the routes.
+// register adds the routes to Echo.
 func (s *Server) register() {
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, s.guard(r))
@@ -161,7 +162,7 @@ func (s *Server) register() {
 	}
 }
 
-// Routes lists what the server answers, as "GET /v1/ledgers/{ledger}".
+// Routes lists the routes, each like "GET /v1/ledgers/{ledger}", sorted.
 func (s *Server) Routes() []string {
 	var names []string
 	for _, r := range s.routes() {
@@ -173,7 +174,7 @@ func (s *Server) Routes() []string {
 
 var pathParameter = regexp.MustCompile(`:([a-z_]+)`)
 
-// name is the route as the contract has it.
+// name returns the route in the syntax of OpenAPI.
 func (r route) name() string {
 	path := pathParameter.ReplaceAllString(r.path, "{$1}")
 	return r.method + " " + strings.Replace(path, "*", "{path}", 1)

@@ -18,9 +18,9 @@ import (
 // Queries about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure counts;
 // Stage proofs).
 
-// runRow is what queries say of each run-DAG.
+// runRow describes a run-DAG in the answer to a query.
 type runRow struct {
-	proved
+	provenSeq
 	RunID *string `json:"run_id"`
 	Time  string  `json:"time"`
 	Root  string  `json:"root"`
@@ -28,26 +28,26 @@ type runRow struct {
 }
 
 func runRowOf(r *rundags.RunDAG) runRow {
-	return runRow{proved{Seq: r.Seq}, r.RunID, r.Time.Format(record.TimeLayout), string(r.Root), string(r.Shape)}
+	return runRow{provenSeq{Seq: r.Seq}, r.RunID, r.Time.Format(record.TimeLayout), string(r.Root), string(r.Shape)}
 }
 
-// comparison is how run-DAG b stands to a.
+// comparison compares run-DAG b with run-DAG a.
 type comparison struct {
-	taken
+	answerTree
 	A              runRow   `json:"a"`
 	B              runRow   `json:"b"`
 	FirstDiverging *string  `json:"first_diverging_stage"`
 	Differing      []string `json:"differing_stages"`
 	OnlyInA        []string `json:"only_in_a"`
 	OnlyInB        []string `json:"only_in_b"`
-	// Dimensions is null where not both have cache dimensions.
+	// Dimensions is null unless both run-DAGs have cache dimensions.
 	Dimensions *[]string `json:"differing_dimensions"`
 	Says       string    `json:"says"`
 }
 
-// compareRuns answers which stages and cache dimensions of two run-DAGs differ.
+// compareRuns answers the stages and cache dimensions in which two run-DAGs differ.
 func (s *Server) compareRuns(c echo.Context) error {
-	q, runA, runB, err := askedToCompare(s, c, "a", "run-DAG", rundags.Get)
+	q, runA, runB, err := openComparison(s, c, "a", "run-DAG", rundags.Get)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func compared(a, b *rundags.RunDAG) *comparison {
 	return answer
 }
 
-// divergenceRow is a run-DAG against the live one before it of its question.
+// divergenceRow compares a run-DAG with the previous live one of its question.
 type divergenceRow struct {
 	runRow
 	State          string  `json:"state"`
@@ -87,10 +87,11 @@ type divergenceRow struct {
 	FirstDiverging *string `json:"first_diverging_stage"`
 }
 
-// divergence answers where the run-DAGs of a question begin to differ.
+// divergence answers the first stage in which the run-DAGs of a question differ from their
+// predecessors.
 func (s *Server) divergence(c echo.Context) error {
 	var question string
-	q, err := s.asked(c, paged|stated|provable, text("question_hash", &question))
+	q, err := s.openQuery(c, withPages|withState|withProofs, text("question_hash", &question))
 	if err != nil {
 		return err
 	}
@@ -109,21 +110,21 @@ func (s *Server) divergence(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// cachedRun is the run-DAG that is served for a cache key.
+// cachedRun is the run-DAG that a cache key leads to.
 type cachedRun struct {
-	taken
+	answerTree
 	runRow
 	CacheKey     string             `json:"cache_key"`
 	Dimensions   map[string]*string `json:"cache_dimensions"`
 	QuestionHash *string            `json:"question_hash"`
 	FailureStage *string            `json:"failure_stage"`
 	AuditMode    *string            `json:"audit_mode"`
-	Others       uint64             `json:"others"` // live run-DAGs of the same key and dimensions
+	Others       uint64             `json:"others"` // other live run-DAGs with the same key and dimensions
 }
 
 // runByCacheKey answers the latest live run-DAG of a cache key.
 func (s *Server) runByCacheKey(c echo.Context) error {
-	q, err := s.asked(c, provable)
+	q, err := s.openQuery(c, withProofs)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (s *Server) runByCacheKey(c echo.Context) error {
 	}
 	run, others, err := rundags.Cached(q.ctx, q.view, key)
 	if err != nil {
-		return missing(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
+		return notFound(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
 	}
 	answer := &cachedRun{runRow: runRowOf(&run), CacheKey: key, Dimensions: make(map[string]*string),
 		QuestionHash: textOrNull(run.QuestionHash), FailureStage: textOrNull(run.FailureStage), AuditMode: textOrNull(run.AuditMode), Others: others}
@@ -147,9 +148,9 @@ func (s *Server) runByCacheKey(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-// stageProof shows that a stage is in a run, and the run in the log.
+// stageProof proves that a stage is in a run, and the run in the log.
 type stageProof struct {
-	taken
+	answerTree
 	Seq     uint64          `json:"seq"`
 	Stage   string          `json:"stage"`
 	Index   int             `json:"index"`
@@ -164,10 +165,10 @@ type pathStep struct {
 	IsLeft  bool   `json:"is_left"`
 }
 
-// stageProof answers the path of a stage in the run's own tree (spec: Run tree), next to the
-// run's receipt.
+// stageProof answers the proof of a stage in the tree of its run (spec: Run tree), with the
+// receipt of the run.
 func (s *Server) stageProof(c echo.Context) error {
-	q, err := s.askedAbout(c, []string{c.Param("seq")}, 0)
+	q, err := s.openQueryAbout(c, []string{c.Param("seq")}, 0)
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (s *Server) stageProof(c echo.Context) error {
 	}
 	run, err := rundags.Get(q.ctx, q.view, seq)
 	if err != nil {
-		return missing(err, "no run-DAG has that seq")
+		return notFound(err, "no run-DAG has that seq")
 	}
 	stages := stagesOf(run.Stages)
 	proof, found, err := rules.ProveStage(stages, stage)
@@ -204,19 +205,19 @@ func (s *Server) stageProof(c echo.Context) error {
 	return answerOne(q, answer)
 }
 
-// maxNamed bounds the stages that a problem names: no known shape has more than ten.
-const maxNamed = 16
+// maxListedStages bounds the stages that a problem lists. No known shape has more than ten.
+const maxListedStages = 16
 
-// noStage says which stages a run-DAG has.
+// noStage returns the 404 for a stage. It lists the stages of the run-DAG.
 func noStage(seq uint64, stages []rules.Stage) *problem {
 	var names []string
-	for _, s := range stages[:min(len(stages), maxNamed)] {
+	for _, s := range stages[:min(len(stages), maxListedStages)] {
 		names = append(names, s.Name)
 	}
-	if len(stages) > maxNamed {
+	if len(stages) > maxListedStages {
 		names = append(names, "…")
 	}
-	return fault(http.StatusNotFound, "event %d has no stage of that name; there are %s; of several with one name the second has #2 behind it",
+	return fault(http.StatusNotFound, "event %d has no stage of that name; its stages are %s; append #2 to the name for the second of several",
 		seq, strings.Join(names, ", "))
 }
 
@@ -228,15 +229,15 @@ func stagesOf(stages []event.Stage) []rules.Stage {
 	return list
 }
 
-// failures counts run-DAGs by how they ended.
+// failures counts run-DAGs by their outcome.
 type failures struct {
-	taken
+	answerTree
 	Total uint64       `json:"total"`
 	Rows  []failureRow `json:"rows"`
 }
 
-// failureRow has null where a run-DAG says nothing, and other for what this build does
-// not know.
+// failureRow is the number of run-DAGs with one outcome. A member is null if the run-DAGs do
+// not state it, and "other" if this version does not know the value.
 type failureRow struct {
 	FailureStage *string `json:"failure_stage"`
 	AuditMode    *string `json:"audit_mode"`
@@ -244,10 +245,10 @@ type failureRow struct {
 	Count        uint64  `json:"count"`
 }
 
-// failures answers how many run-DAGs of a time ended how.
+// failures answers how many run-DAGs of a period had each outcome.
 func (s *Server) failures(c echo.Context) error {
 	var since, until string
-	q, err := s.asked(c, stated, text("since", &since), text("until", &until))
+	q, err := s.openQuery(c, withState, text("since", &since), text("until", &until))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// Package api is the REST API (openapi.yaml): routes, limits, strict
-// decoding, problem+json. A handler decodes, checks, calls and encodes; what is
-// true is decided elsewhere.
+// Package api is the REST API that openapi.yaml describes: routes, limits, strict decoding,
+// and RFC 9457 problems. A handler decodes the request, calls the ledger or the index, and
+// encodes the answer. It makes no decisions of the domain itself.
 package api
 
 import (
@@ -18,7 +18,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Config is what a server needs. Zero limits mean the defaults of part 3.
+// Config configures a server. A limit of 0 means its default (docs/spec).
 type Config struct {
 	Host    *ledger.Host
 	Index   *index.Store
@@ -26,33 +26,32 @@ type Config struct {
 	Metrics *Metrics
 	Version string
 
-	// Access says who may do what; nil, and one that requires nothing, let
-	// everybody do everything.
+	// Access decides what a caller may do. If it is nil or requires no credentials, every
+	// caller may do everything.
 	Access *access.Authenticator
-	// Hosts are the names that the server may be asked by without authentication.
+	// Hosts are the allowed names in Host headers if there is no authentication.
 	Hosts Hosts
-	// MetricsElsewhere leaves /metrics to another address.
+	// MetricsElsewhere means that another address serves /metrics.
 	MetricsElsewhere bool
 
 	MaxBody int64 // bytes of a request body; default 8 MiB
 	MaxLine int   // bytes of a line of a batch; default 8 MiB
 	MaxPage int   // rows of a page; default 1,000
-	// BodyTimeout is how long the body of a request, except a batch, may take.
+	// BodyTimeout bounds the time to read the body of a request, except that of a batch.
 	// Default 1 minute.
 	BodyTimeout time.Duration
-	// Limits of what a record puts into its event; default record.DefaultLimits.
+	// Limits bounds the values of a record. Default record.DefaultLimits.
 	Limits record.Limits
-	// IndexWait is how long a request waits for an index that is behind. Default 5
-	// seconds.
+	// IndexWait is how long a request waits for an index that lags behind. Default 5 seconds.
 	IndexWait time.Duration
-	// SpoolMemory bounds, in bytes and a batch, the results held in memory for
-	// a client that does not read yet; the rest goes to a temporary file in
-	// SpoolDir (default: the system's). Default 256 KiB.
+	// SpoolMemory bounds, in bytes per batch, the results that wait in memory for a slow
+	// client. Further results go to a temporary file in SpoolDir, by default the system's.
+	// Default 256 KiB.
 	SpoolMemory int
 	SpoolDir    string
-	// Load bounds what clients may ask for.
+	// Load bounds the load that clients may cause.
 	Load Load
-	// Snapshot makes copies for backups; nil where there are none.
+	// Snapshot copies the database for a backup. nil if the storage cannot.
 	Snapshot Snapshot
 }
 
@@ -88,29 +87,29 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Server answers the API's requests.
+// Server serves the API.
 type Server struct {
 	config Config
 	host   *ledger.Host
 	echo   *echo.Echo
-	// origins refuses what a web page of another origin makes a browser send.
+	// origins refuses requests that a web page of another origin caused.
 	origins *http.CrossOriginProtection
-	// everybody is who makes a request where nobody is asked: he may do all.
-	everybody *access.Identity
-	totals    effectTotals
-	limits    *bounds
-	streams   *streams
-	parsing   parsing
+	// unrestricted is the identity of every caller without authentication. It has all scopes.
+	unrestricted *access.Identity
+	totals       effectTotals
+	limits       *bounds
+	streams      *streams
+	parsing      parsing
 }
 
-// New makes a server over a host and an index that are open. It follows every
-// ledger of the host; the index is closed before the host.
+// New makes a server over an open host and an open index. It indexes every ledger of the host.
+// The caller closes the index before the host.
 func New(config Config) (*Server, error) {
 	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
 	s.limits, s.streams = newBounds(s.config.Load), newStreams()
 	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.heavy)
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
-	s.everybody = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
+	s.unrestricted = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
 	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// follow begins to index a ledger, and goes on with every commit.
+// follow starts the index of a ledger and wakes it after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
 	follower, err := s.config.Index.Follow(l.Name(), l.Store())
 	if err != nil {
@@ -133,8 +132,7 @@ func (s *Server) follow(l *ledger.Ledger) error {
 		follower.Wake()
 		stream.committed()
 	})
-	// What was committed between the two would be noticed with the next commit
-	// only.
+	// A commit before OnCommit would otherwise wait for the next commit.
 	follower.Wake()
 	return nil
 }
@@ -147,9 +145,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.echo.ReleaseContext(c.Context)
 }
 
-// strange refuses what a web page may have made a browser send: any page can post to
-// a server on loopback.
-func (s *Server) strange(r *http.Request) error {
+// checkOrigin refuses requests that a web page of another origin may have caused. Any web page
+// can make a browser post to a server on loopback.
+func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return fault(http.StatusForbidden, "refused: the request comes from a web page of another origin")
 	}
@@ -159,13 +157,12 @@ func (s *Server) strange(r *http.Request) error {
 	return nil
 }
 
-// maxStreams is how many requests a connection over HTTP/2 has under way.
+// maxStreams bounds the concurrent requests of one HTTP/2 connection.
 const maxStreams = 100
 
-// HTTP is an http.Server for s with the time-outs of a service that slow clients
-// cannot hold. Reads and writes have no deadline for the whole of them, since a batch
-// streams for as long as it likes, but for each of their parts. A shutdown ends who
-// follows events.
+// HTTP returns an http.Server for s with timeouts that keep slow clients from holding it.
+// Whole reads and writes have no deadline, because a batch may stream for any time, but each
+// part of them has one. Shutdown ends the streams of followers.
 func (s *Server) HTTP() *http.Server {
 	server := &http.Server{
 		Handler:           s,

@@ -8,15 +8,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Snapshot makes a consistent copy of the database, beside it, for a backup on the same
-// machine. Name is that of the copy's folder; Erasing counts the erased content that may
-// still be in its files. ErrNoSnapshot if no backup waits for one.
+// Snapshot copies the database consistently for a backup on the same machine, and returns the
+// name of the copy's folder. erasing counts erased content that may still be in the copied
+// files. The error wraps ErrNoSnapshot if no backup waits for a copy.
 type Snapshot func(ctx context.Context) (name string, erasing int, err error)
 
-// ErrNoSnapshot is wrapped by what says why a Snapshot makes no copy; clients read it.
+// ErrNoSnapshot means that a Snapshot made no copy. Clients read the text of the error.
 var ErrNoSnapshot = errors.New("no copy is made")
 
-// snapshot makes a copy that `colophon backup` takes away.
+// snapshot makes a copy for `colophon backup`.
 func (s *Server) snapshot(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err

@@ -7,29 +7,28 @@ import (
 	"colophon/ledger/record"
 )
 
-// sourceRow is a source that is registered or was. Its seq is that of its last
-// registration or revocation, which has title and reason.
+// sourceRow is a source that is or was registered. Its seq is that of its last registration or
+// revocation. Title and reason come from that event.
 type sourceRow struct {
-	proved
+	provenSeq
 	SourceID   string  `json:"source_id"`
 	Registered bool    `json:"registered"`
 	Time       string  `json:"time"`
 	Title      *string `json:"title"`
 	Reason     *string `json:"reason"`
-	ChunkCount *uint64 `json:"chunk_count"` // null where the registration lists none
+	ChunkCount *uint64 `json:"chunk_count"` // null if the registration lists no chunks
 }
 
 func sourceRowOf(s *citations.SourceDetail) sourceRow {
-	row := sourceRow{proved{Seq: s.Seq}, s.ID, s.Registered, s.Time.Format(record.TimeLayout), s.Title, s.Reason, nil}
+	row := sourceRow{provenSeq{Seq: s.Seq}, s.ID, s.Registered, s.Time.Format(record.TimeLayout), s.Title, s.Reason, nil}
 	if s.Listed {
 		row.ChunkCount = &s.Chunks
 	}
 	return row
 }
 
-// sources lists the sources.
 func (s *Server) sources(c echo.Context) error {
-	q, err := s.asked(c, paged|provable)
+	q, err := s.openQuery(c, withPages|withProofs)
 	if err != nil {
 		return err
 	}
@@ -45,16 +44,15 @@ func (s *Server) sources(c echo.Context) error {
 	return answerRows(q, rows, next)
 }
 
-// sourceAnswer is one source with the chunks that its registration lists.
+// sourceAnswer is one source with the chunks in its registration.
 type sourceAnswer struct {
-	taken
+	answerTree
 	sourceRow
 	ChunkHashes *[]string `json:"chunk_hashes"`
 }
 
-// source answers one source.
 func (s *Server) source(c echo.Context) error {
-	q, err := s.asked(c, provable)
+	q, err := s.openQuery(c, withProofs)
 	if err != nil {
 		return err
 	}
@@ -65,7 +63,7 @@ func (s *Server) source(c echo.Context) error {
 	}
 	found, err := citations.ReadSource(q.ctx, q.view, id)
 	if err != nil {
-		return missing(err, "no source of that id was ever registered")
+		return notFound(err, "no source of that id was ever registered")
 	}
 	answer := &sourceAnswer{sourceRow: sourceRowOf(&found)}
 	if found.Listed {

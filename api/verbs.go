@@ -17,16 +17,16 @@ import (
 	"colophon/proofs"
 )
 
-// The verbs change the state of something in the ledger (spec: States; Path validation; Sources;
-// Redactions). Each request is one event, without deduplication unless it has an Idempotency-Key
-// (spec: Idempotency).
+// The verbs change the state of something in the ledger (spec: States; Path validation;
+// Sources; Redactions). Each request writes one event. A repeated request is detected only by
+// its Idempotency-Key (spec: Idempotency).
 
-// A caller with the scope write alone may not read the ledger. So a verb parses its
-// request before it looks anything up, and gives one answer for all that it cannot be
-// applied to: a request that shows more leaves an event.
+// A caller with only the scope write may not read the ledger. Therefore a verb parses its
+// request before it looks anything up, and answers alike for every target that it does not
+// apply to. A request that would reveal more leaves an event.
 
-// changeState changes the state of an IPC record or a run-DAG. What kind of event
-// a seq has never changes, so that there is nothing to race with.
+// changeState changes the state of an IPC record or a run-DAG. The check cannot race with
+// writes, because the kind of an event never changes.
 func (s *Server) changeState(c echo.Context) error {
 	l, o, err := s.verb(c)
 	if err != nil {
@@ -49,10 +49,10 @@ func (s *Server) changeState(c echo.Context) error {
 	})
 }
 
-// checkHasState refuses an event without a state and one that is not in the ledger,
-// with the same answer.
+// checkHasState returns the same 404 for an event that has no state and for an event that does
+// not exist.
 func checkHasState(ctx context.Context, l *ledger.Ledger, seq uint64) error {
-	refusal := fault(http.StatusNotFound, "no IPC record or run-DAG is event %d, and only these have a state; correct the seq", seq)
+	refusal := fault(http.StatusNotFound, "event %d is neither an IPC record nor a run-DAG, and only these have a state; correct the seq", seq)
 	if seq >= l.Head().Size {
 		return refusal
 	}
@@ -70,7 +70,7 @@ func checkHasState(ctx context.Context, l *ledger.Ledger, seq uint64) error {
 	return nil
 }
 
-// registerSource registers a source, once more if it is registered.
+// registerSource registers a source, or replaces its registration.
 func (s *Server) registerSource(c echo.Context) error {
 	l, o, err := s.verb(c)
 	if err != nil {
@@ -89,9 +89,8 @@ func (s *Server) registerSource(c echo.Context) error {
 	})
 }
 
-// validatePath validates the fingerprint that a path has now, or takes that back.
-// Should the path change before the event is in the log, the event says of which
-// record it speaks.
+// validatePath validates the current fingerprint of a path, or withdraws the validation. The
+// event names the record, in case the path changes before the event is in the log.
 func (s *Server) validatePath(c echo.Context) error {
 	l, o, err := s.verb(c)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Server) validatePath(c echo.Context) error {
 	})
 }
 
-// revokeSource revokes a source that is registered.
+// revokeSource revokes a registered source.
 func (s *Server) revokeSource(c echo.Context) error {
 	l, o, err := s.verb(c)
 	if err != nil {
@@ -134,8 +133,8 @@ func (s *Server) revokeSource(c echo.Context) error {
 	})
 }
 
-// verb is the ledger that the path names and what the request says beside its
-// body. Verbs have no query parameters.
+// verb returns the ledger that the path names and the options of the request. Verbs have no
+// query parameters.
 func (s *Server) verb(c echo.Context) (*ledger.Ledger, options, error) {
 	l, err := s.ledger(c)
 	if err != nil {
@@ -148,8 +147,8 @@ func (s *Server) verb(c echo.Context) (*ledger.Ledger, options, error) {
 	return l, o, err
 }
 
-// submitVerb parses a body, which it releases, records the verb and answers its
-// receipt. parse looks things up after it has parsed.
+// submitVerb parses a body, records the verb, and answers its receipt. It releases the body.
+// parse may look things up only after it has parsed.
 func (s *Server) submitVerb(c echo.Context, l *ledger.Ledger, o options, body *requestBody, parse func([]byte) (*record.Verb, error)) error {
 	defer release(body)
 	if l.Info().Frozen {
@@ -184,7 +183,7 @@ func (s *Server) submitPrepared(c echo.Context, l *ledger.Ledger, o options, sub
 	return s.appended(c, l, ack, o.minimal)
 }
 
-// appended answers the receipt of an event that is no record's.
+// appended answers the receipt of an event that is not a record.
 func (s *Server) appended(c echo.Context, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
 	committed(c)
 	receipt, err := proofs.NewReceipt(ack.Entry)
@@ -198,8 +197,8 @@ func (s *Server) appended(c echo.Context, l *ledger.Ledger, ack ledger.Ack, mini
 	return answerReceipt(c, http.StatusCreated, receipt)
 }
 
-// readOptionalBody is readBody for a request that may have none: then it has no
-// Content-Type either. The caller releases it.
+// readOptionalBody is readBody for a request whose body is optional. Without a body, no
+// Content-Type is needed. The caller releases the body.
 func (s *Server) readOptionalBody(c echo.Context) (*requestBody, error) {
 	if c.Request().ContentLength == 0 {
 		return new(requestBody), nil
@@ -215,7 +214,7 @@ func sourceID(c echo.Context) (string, error) {
 	return id, err
 }
 
-// currentPath is the path that the request names, as the ledger has it now.
+// currentPath returns the current state of the path that the request names.
 func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.CurrentPath, err error) {
 	if path.Project, err = element(c, "project"); err != nil {
 		return path, err
@@ -238,10 +237,10 @@ func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.Curr
 	return path, nil
 }
 
-// checkRegistered refuses to revoke a source that is not registered, except where
-// the key is held already: then nothing is revoked, and the request is replayed or
-// refused (spec: Idempotency). The key is looked up last, so that a revocation that the index
-// has seen has claimed its key.
+// checkRegistered returns 404 for a source that is not registered. If an event holds the key
+// already, it returns nil: the ledger then replays or refuses the request, and revokes nothing
+// (spec: Idempotency). It looks the key up last, so that a revocation that the index has seen
+// holds its key.
 func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key string) error {
 	view, err := s.viewNow(c, l)
 	if err != nil {
@@ -260,12 +259,11 @@ func (s *Server) checkRegistered(c echo.Context, l *ledger.Ledger, id, key strin
 	return fault(http.StatusNotFound, "no source of that id is registered")
 }
 
-// viewNow is the index at the head of the request: it shows whatever was answered
-// before.
+// viewNow returns the index at the current head, so that it covers every acknowledged write.
 func (s *Server) viewNow(c echo.Context, l *ledger.Ledger) (*index.View, error) {
-	endHeavy(c) // of the body: the index may take its time
+	endHeavy(c) // release the slot of the body before the wait for the index
 	head := l.Head()
-	follower, err := s.indexAt(c.Request().Context(), l, head)
+	follower, err := s.waitForIndex(c.Request().Context(), l, head.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs"
 )
 
-// writePaths are the routes of the four kinds (spec: Requests).
+// writePaths are the routes that write the four kinds of records (spec: Requests).
 var writePaths = map[record.Kind]string{
 	record.IPCRecord:       "/ipc-records",
 	record.RunDAG:          "/run-dags",
@@ -27,13 +27,13 @@ var writePaths = map[record.Kind]string{
 	record.PathFingerprint: "/path-fingerprints",
 }
 
-// options are what a write's request says beside the record.
+// options are the parameters and headers of a write.
 type options struct {
-	reject  bool // refuse a record whose claims do not hold (spec: Refusals)
+	reject  bool // refuse a record whose claimed hashes are wrong (spec: Refusals)
 	minimal bool // receipts without proof (spec: Requests)
 	derive  bool // derived facts beside the receipt (spec: Derived members)
 	key     string
-	actor   string // of the events
+	actor   string // recorded in the events
 }
 
 func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
@@ -48,7 +48,7 @@ func (s *Server) options(c echo.Context, l *ledger.Ledger) (options, error) {
 	return o.withQuery(c)
 }
 
-// withQuery is the options with what the query says.
+// withQuery returns the options with the query parameters applied.
 func (o options) withQuery(c echo.Context) (options, error) {
 	mode, derive := ledger.AcceptMismatch, ""
 	if o.reject {
@@ -62,7 +62,7 @@ func (o options) withQuery(c echo.Context) (options, error) {
 		return o, err
 	}
 	if o.derive {
-		// Derived facts tell of other records.
+		// Derived facts reveal other records.
 		if err := alsoNeeds(c, access.Read); err != nil {
 			return o, err
 		}
@@ -74,7 +74,7 @@ func (o options) withQuery(c echo.Context) (options, error) {
 	return o, nil
 }
 
-// preference is the return preference of the request (RFC 7240); empty if none.
+// preference returns the value of return in the Prefer header (RFC 7240), or "".
 func preference(c echo.Context) string {
 	for _, header := range c.Request().Header.Values("Prefer") {
 		for p := range strings.SplitSeq(header, ",") {
@@ -88,7 +88,7 @@ func preference(c echo.Context) string {
 	return ""
 }
 
-// requestBody is a body that has been read, and the memory that it holds.
+// requestBody is a body in memory, and its share of the memory budget.
 type requestBody struct {
 	bytes.Buffer
 	share share
@@ -96,8 +96,8 @@ type requestBody struct {
 
 var bodies = sync.Pool{New: func() any { return new(requestBody) }}
 
-// Bounds of the buffers that bodies are read into, in bytes: what is kept for the next
-// request, and what a client gets for nothing but the promise to send as much.
+// Bounds of the buffers for bodies, in bytes: the largest that is kept for another request,
+// and the largest that is allocated because of a Content-Length alone.
 const (
 	maxPooledBody   = 1 << 20
 	maxPromisedBody = 16 << 10
@@ -111,17 +111,17 @@ func release(body *requestBody) {
 	}
 }
 
-// readBody reads the JSON body of a write within the limit. The caller releases it.
+// readBody reads the JSON body of a write, of at most MaxBody bytes. The caller releases it.
 func (s *Server) readBody(c echo.Context) (*requestBody, error) {
 	return s.readBodyInto(c, s.limits.writing)
 }
 
-// readQuestion is readBody for a request that records nothing.
+// readQuestion is readBody for a request that records nothing. It uses the memory for reading.
 func (s *Server) readQuestion(c echo.Context) (*requestBody, error) {
 	return s.readBodyInto(c, s.limits.reading)
 }
 
-// readBodyInto counts the body against a budget.
+// readBodyInto counts the body against a memory budget.
 func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBody, error) {
 	r := c.Request()
 	if err := contentType(r, "application/json"); err != nil {
@@ -136,7 +136,7 @@ func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBod
 	}
 	body := bodies.Get().(*requestBody)
 	body.share = share{budget: budget, who: s.holderOf(c)}
-	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // read at once, end included
+	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // room for one read up to io.EOF
 	if _, err := body.ReadFrom(meter{r.Context(), source, &body.share}); err != nil {
 		release(body)
 		if slow := slowSender(err, s.config.BodyTimeout); slow != nil {
@@ -147,8 +147,8 @@ func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBod
 	return body, nil
 }
 
-// unreadable is what a body that cannot be read is answered with: a bound of ours,
-// or what the client did.
+// unreadable returns the problem for a body that cannot be read. It keeps the error if a limit
+// of the server caused it.
 func unreadable(err error) error {
 	var refused *problem
 	var tooLarge *http.MaxBytesError
@@ -158,33 +158,33 @@ func unreadable(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault(http.StatusBadRequest, "the body ended early")
 	}
-	return fault(http.StatusBadRequest, "the body cannot be read to its end; is its encoding broken?")
+	return fault(http.StatusBadRequest, "the body cannot be read to its end; check its encoding")
 }
 
-// posted is a record that a request has brought.
-type posted struct {
+// postedRecord is the record of a request.
+type postedRecord struct {
 	*record.Record
-	body *requestBody // to which it refers
+	body *requestBody // the record refers to its bytes
 }
 
-// release gives back the memory of both, when neither the record nor what refers to it
-// is used any more.
-func (p posted) release() {
+// release releases the record and its body. Nothing may refer to either afterwards.
+func (p postedRecord) release() {
 	p.Release()
 	release(p.body)
 }
 
-// parseRecord decodes the record of a body. The caller releases it.
-func (s *Server) parseRecord(kind record.Kind, body *requestBody) (posted, error) {
+// parseRecord decodes the record in a body. The caller releases the record. On an error,
+// parseRecord releases the body.
+func (s *Server) parseRecord(kind record.Kind, body *requestBody) (postedRecord, error) {
 	r, err := s.config.Limits.Parse(kind, body.Bytes())
 	if err != nil {
 		release(body)
-		return posted{}, err
+		return postedRecord{}, err
 	}
-	return posted{r, body}, nil
+	return postedRecord{r, body}, nil
 }
 
-// contentType refuses any other media type than the one wanted.
+// contentType refuses requests of another media type.
 func contentType(r *http.Request, want string) error {
 	header := r.Header.Get(echo.HeaderContentType)
 	if header == want {
@@ -197,7 +197,7 @@ func contentType(r *http.Request, want string) error {
 	return nil
 }
 
-// write takes one record of a kind.
+// write returns the handler that writes a record of one kind.
 func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		l, err := s.ledger(c)
@@ -236,7 +236,8 @@ func (s *Server) write(kind record.Kind) echo.HandlerFunc {
 	}
 }
 
-// prepare makes the submission of a record, or of its refusal.
+// prepare returns the submission of a record. If a claimed hash is wrong and the options say
+// so, it returns the submission of the refusal.
 func prepare(l *ledger.Ledger, r *record.Record, o options) (sub ledger.Submission, refused bool, err error) {
 	if o.reject && len(r.Mismatches()) > 0 {
 		return l.PrepareRefusal(r, o.actor, o.key), true, nil
@@ -245,17 +246,17 @@ func prepare(l *ledger.Ledger, r *record.Record, o options) (sub ledger.Submissi
 	return sub, false, err
 }
 
-// outcome is what became of one record.
+// outcome is the result of the write of one record.
 type outcome struct {
 	record  *record.Record
-	refused bool // for a mismatch
+	refused bool // because of a mismatch
 	minimal bool
 	derive  bool
-	key     string // that the client chose; empty: a record's run_id is its key
+	key     string // the Idempotency-Key; if empty, the run_id of the record is its key
 	ack     ledger.Ack
 }
 
-// answer writes the response to a single write.
+// answer sends the response to a single write.
 func (s *Server) answer(c echo.Context, l *ledger.Ledger, out *outcome) error {
 	committed(c)
 	receipt, err := s.receiptOf(c.Request().Context(), l, out)
@@ -277,7 +278,7 @@ func (s *Server) answer(c echo.Context, l *ledger.Ledger, out *outcome) error {
 	return answer.send(c, status, echo.MIMEApplicationJSON)
 }
 
-// status is that of a record that was taken.
+// status returns the status for an accepted record.
 func (out *outcome) status() int {
 	if out.ack.Outcome == ledger.Replayed {
 		return http.StatusOK
@@ -285,10 +286,10 @@ func (out *outcome) status() int {
 	return http.StatusCreated
 }
 
-// maxListed bounds the failed checks that a problem lists; it gives their number.
+// maxListed bounds the failed checks that a problem lists. Its detail gives their total.
 const maxListed = 100
 
-// problem is nil where the record was taken.
+// problem returns nil if the record was accepted.
 func (out *outcome) problem() *problem {
 	switch {
 	case out.ack.Outcome == ledger.Replayed:
@@ -299,7 +300,7 @@ func (out *outcome) problem() *problem {
 		p := fault(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.record.Mismatches()))
 		mismatches := out.record.Mismatches()
 		for _, m := range mismatches[:min(len(mismatches), maxListed)] {
-			p.Errors = append(p.Errors, place{Pointer: out.record.PointerOf(m), Field: m.Field,
+			p.Errors = append(p.Errors, errorPlace{Pointer: out.record.PointerOf(m), Field: m.Field,
 				Detail:  "the claimed hash differs from the recomputed one",
 				Claimed: string(m.Claimed), Computed: string(m.Computed)})
 		}
@@ -308,7 +309,7 @@ func (out *outcome) problem() *problem {
 	return nil
 }
 
-// conflict says that another record holds the key, and which key that is.
+// conflict returns the 409 for an idempotency key or a run_id that another record holds.
 func (out *outcome) conflict() *problem {
 	p := fault(http.StatusConflict, "another record holds this idempotency key: event %d", out.ack.First)
 	if out.key == "" {
@@ -323,7 +324,7 @@ func location(l *ledger.Ledger, r *proofs.Receipt) string {
 	return "/v1/ledgers/" + l.Name() + "/records/" + decimal(r.Seq)
 }
 
-// compute answers hashes and checks of a record and records nothing.
+// compute answers the hashes and checks of a record. It records nothing.
 func (s *Server) compute(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
@@ -351,7 +352,7 @@ func (s *Server) compute(c echo.Context) error {
 	return answer.send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// computeKind takes a kind by its name or by the name of its route.
+// computeKind returns the kind with that name or with that route.
 func computeKind(name string) (record.Kind, bool) {
 	for kind, path := range writePaths {
 		if name == string(kind) || "/"+name == path {
