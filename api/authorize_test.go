@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// having is somebody with those scopes on the ledger "default".
+// having returns a caller with those scopes on the ledger "default".
 func (g *gated) having(name string, scopes ...string) caller {
 	g.t.Helper()
 	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}
@@ -27,8 +27,8 @@ func (g *gated) admin() caller { return caller{authorization: bearer(g.root)} }
 
 const atDefault = "/v1/ledgers/default"
 
-// HEAD is for those who may GET; OPTIONS says what there is to everybody, and lets no
-// web page in.
+// HEAD needs the same scopes as GET. OPTIONS answers without credentials and lets no web page
+// in.
 func TestHeadAndOptions(t *testing.T) {
 	g := startGated(t)
 	for _, e := range expectations() {
@@ -52,7 +52,7 @@ func TestHeadAndOptions(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, g.ask(caller{}, http.MethodDelete, atDefault, "").status)
 }
 
-// described is what a description says of who may see what.
+// described is a ledger in an answer that describes ledgers.
 type described struct{ Name, Log string }
 
 func TestListHasOnlyWhatOneHasAGrantOn(t *testing.T) {
@@ -73,7 +73,7 @@ func TestListHasOnlyWhatOneHasAGrantOn(t *testing.T) {
 	require.Equal(t, []string{"spare"}, names(caller{authorization: bearer(two.Text)}))
 }
 
-// Derived facts tell of other records, so that who may only write does not get them.
+// Derived facts reveal other records, so the scope write alone does not suffice for them.
 func TestDerivedFactsNeedRead(t *testing.T) {
 	g := startGated(t)
 	writer, both := g.having("writer", "write"), g.having("both", "write", "read")
@@ -87,7 +87,7 @@ func TestDerivedFactsNeedRead(t *testing.T) {
 	}
 }
 
-// actorOf is the actor of a ledger's event.
+// actorOf returns the actor of an event.
 func (s *service) actorOf(name string, seq uint64) string {
 	s.t.Helper()
 	l, err := s.host.Ledger(name)
@@ -103,7 +103,7 @@ func (s *service) actorOf(name string, seq uint64) string {
 	return event.Actor
 }
 
-// Whatever somebody has written names him.
+// Every event names the caller that wrote it.
 func TestActorIsTheTokensName(t *testing.T) {
 	g := startGated(t)
 	require.Equal(t, ledger.Anonymous, g.actorOf(ledger.Default, 0))
@@ -144,7 +144,7 @@ func TestOpenServerKnowsNobody(t *testing.T) {
 	require.Empty(t, a.header.Values("Access-Control-Allow-Origin"), "pages of other origins would read what is on loopback")
 }
 
-// The first token closes the door at once.
+// The first token takes effect at once: requests without a token are refused.
 func TestFirstTokenClosesTheServer(t *testing.T) {
 	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t), Now: time.Now}}
 	who, err := access.Open(access.Config{Dir: g.tokens.Dir})
@@ -159,12 +159,11 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	require.Contains(t, string(s.get(s.http.URL+"/docs/openapi.json").want(http.StatusOK).body), command)
 	_, err = g.tokens.Revoke("first")
 	require.NoError(t, err)
-	s.get("/stats").problem(http.StatusUnauthorized) // it does not open again
+	s.get("/stats").problem(http.StatusUnauthorized) // the server stays closed
 	s.get("/stats", "Authorization", "Bearer "+made.Text).problem(http.StatusUnauthorized)
 }
 
-// A log that is public can be read by everybody, from any web page, and nothing else
-// of the ledger.
+// Every caller can read a public log from any web page, but nothing else of the ledger.
 func TestPublicLog(t *testing.T) {
 	g := startGated(t)
 	publish := func(c caller, path, log string) answer {
@@ -222,7 +221,7 @@ func TestBadVisibility(t *testing.T) {
 	require.False(t, s.ledger().Public())
 }
 
-// The contract says of each operation what it takes, for programs and for people.
+// The contract states the scopes of each operation, for programs and for people.
 func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	type operation struct {
 		Description string
@@ -240,15 +239,15 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(colophon.OpenAPI, &contract))
 	require.Len(t, contract.Security, 2)
 	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+unauthorized().Detail+"\"\n", "the example of a 401")
-	places := map[where]string{theLedger: "ledger", theLog: "log", anyLedger: "any ledger", allLedgers: "all ledgers"}
-	sentences := map[where]string{theLedger: " on the ledger.", theLog: " on the ledger, unless its log is public.",
+	places := map[scopeTarget]string{theLedger: "ledger", theLog: "log", anyLedger: "any ledger", allLedgers: "all ledgers"}
+	sentences := map[scopeTarget]string{theLedger: " on the ledger.", theLog: " on the ledger, unless its log is public.",
 		anyLedger: " on any ledger.", allLedgers: " on all ledgers."}
 	for _, r := range start(t).http.Config.Handler.(*Server).routes() {
 		method, path, _ := strings.Cut(r.name(), " ")
 		of := contract.Paths[path]
 		o := map[string]*operation{http.MethodGet: of.Get, http.MethodPost: of.Post, http.MethodPut: of.Put, http.MethodDelete: of.Delete}[method]
 		require.NotNil(t, o, r.name())
-		if r.needs.on == nowhere {
+		if r.needs.on == noLedger {
 			require.Nil(t, o.Scopes, r.name())
 			require.NotNil(t, o.Security, r.name())
 			require.Empty(t, *o.Security, r.name())
@@ -266,7 +265,7 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 }
 
-// sentence is how a description says what scopes are needed.
+// sentence returns the sentence in which a description states its scopes.
 func sentence(oneOf, all []string) string {
 	list := func(names []string, word string) string { return "`" + strings.Join(names, "` "+word+" `") + "`" }
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends what no proper client would, and reads the answer.
+// raw sends a request that no correct client would send, and reads the answer.
 func (s *service) raw(request string) answer {
 	s.t.Helper()
 	address := strings.TrimPrefix(s.http.URL, "http://")
@@ -29,7 +29,7 @@ func (s *service) raw(request string) answer {
 	return answer{s.t, response.StatusCode, response.Header, []byte(body.String())}
 }
 
-// A body whose encoding is broken is the client's fault, not the server's.
+// A body with a broken encoding is the client's fault, not the server's.
 func TestBrokenChunksAreRefused(t *testing.T) {
 	s := start(t)
 	for _, chunks := range []string{"x\r\n", "fffffffffffffffff\r\n", "3\r\nabcX\r\n", "3;" + strings.Repeat("e", 10_000) + "\r\n"} {
@@ -39,8 +39,7 @@ func TestBrokenChunksAreRefused(t *testing.T) {
 	}
 }
 
-// Every answer has the headers that keep a browser from guessing, those that come
-// before any route too.
+// Every answer has the security headers, even an answer that precedes routing.
 func TestEveryAnswerIsSecured(t *testing.T) {
 	s := start(t)
 	for _, a := range []answer{
@@ -53,8 +52,8 @@ func TestEveryAnswerIsSecured(t *testing.T) {
 	}
 }
 
-// A slash in an element of a path comes percent-encoded; one that stands there as it
-// is makes another path.
+// A slash in an element of a path must be percent-encoded. A plain slash makes a different
+// path.
 func TestSlashesInElements(t *testing.T) {
 	s := start(t)
 	s.do(http.MethodPut, "/sources/a//b", "{}", "Content-Type", "application/json").problem(http.StatusNotFound)
@@ -64,7 +63,7 @@ func TestSlashesInElements(t *testing.T) {
 	s.get("/sources/a/b").problem(http.StatusNotFound)
 }
 
-// No answer is as of nothing: a ledger has its first event from the beginning.
+// No answer has the size 0, because every ledger has at least one event.
 func TestSizeZeroIsNoSize(t *testing.T) {
 	s := start(t)
 	s.get("/records?as_of=0").problem(http.StatusBadRequest)

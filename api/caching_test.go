@@ -10,7 +10,7 @@ import (
 	"colophon/ledger"
 )
 
-// Whatever is answered says who may keep it.
+// Every answer states which caches may keep it.
 func TestEveryAnswerSaysWhoMayKeepIt(t *testing.T) {
 	g := startGated(t)
 	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "nobody"}} {
@@ -36,7 +36,7 @@ func TestEveryAnswerSaysWhoMayKeepIt(t *testing.T) {
 	}
 }
 
-// Content is kept nowhere, nor is the answer that it is gone.
+// No cache keeps content or the answer that it was erased.
 func TestContentIsNotCached(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -49,7 +49,7 @@ func TestContentIsNotCached(t *testing.T) {
 	require.Equal(t, "private, no-cache", s.get("/records/1").want(http.StatusOK).header.Get("Cache-Control"))
 }
 
-// A private tile in a browser's cache is not for the next who asks there.
+// A cached private tile is not served to another caller.
 func TestPrivateTilesVaryByCaller(t *testing.T) {
 	g := startGated(t)
 	hashes, entries := atDefault+"/log/tile/0/000.p/1", atDefault+"/log/tile/entries/000.p/1"
@@ -64,7 +64,7 @@ func TestPrivateTilesVaryByCaller(t *testing.T) {
 	require.Equal(t, []string{"Accept-Encoding"}, vary(entries))
 }
 
-// Text in usage is content: not in the log, and gone once it is erased.
+// Text in usage is content: it is not in the log, and it can be erased.
 func TestTextInUsageIsErased(t *testing.T) {
 	const usage = `{"note": "marker-of-usage", "tokens": 7}`
 	s := start(t)

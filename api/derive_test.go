@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// derived posts a record with derive=true, verifies the receipt, and reads what
-// stands beside it.
+// derived posts a record with derive=true, verifies the receipt, and returns the derived
+// facts.
 func (s *service) derived(path, body string) (facts derivedFacts) {
 	s.t.Helper()
 	a := s.post(path+"?derive=true", body).want(http.StatusCreated)
@@ -69,8 +69,7 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	require.Equal(t, uint64(2), (*facts.Conflicts)[0].SourceCount)
 }
 
-// A record that is read has its derived facts too, as of any size, where they are
-// asked for.
+// GET of a record answers its derived facts on request, at any size.
 func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
@@ -82,8 +81,7 @@ func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s.get("/records/2?derive=yes").problem(http.StatusBadRequest)
 }
 
-// Lines of a batch have their derived facts too, and replays those of the record
-// that they repeat.
+// Lines of a batch get derived facts too. A replay gets those of the record that it repeats.
 func TestDerivedFactsOfBatchesAndReplays(t *testing.T) {
 	s := start(t)
 	lines := ipcLine("a", "x") + ipcLine("b", "y")

@@ -281,7 +281,7 @@ func TestFollowersAreTold(t *testing.T) {
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
 	early := s.listen("")
 	s.post("/freeze", "").want(http.StatusOK)
-	require.Equal(t, sent{name: "frozen", retry: "86400000", data: `{"detail":"the ledger is frozen: its 2 events are all that there will be","next":2}`}, early.last())
+	require.Equal(t, sent{name: "frozen", retry: "86400000", data: `{"detail":"the ledger is frozen: no more events follow its first 2","next":2}`}, early.last())
 	late := s.listen("?from=0")
 	s.same(0, late.events(2))
 	require.Equal(t, "frozen", late.last().name)

@@ -11,7 +11,7 @@ import (
 	"colophon/api/access"
 )
 
-// A page whose name leads to loopback must not be answered.
+// A web page whose host name leads to loopback gets no answer.
 func TestHostsThatAreAnswered(t *testing.T) {
 	s := start(t, func(c *Config) { c.Hosts = Hosts{"Ledger.example.org"} })
 	for host, status := range map[string]int{
@@ -33,7 +33,7 @@ func TestHostsThatAreAnswered(t *testing.T) {
 	require.Contains(t, s.send(r).problem(http.StatusMisdirectedRequest).Detail, "--allow-host")
 }
 
-// Elsewhere, and where requests have to have credentials, names do not matter.
+// Host names are not checked on other addresses or if credentials are required.
 func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 	for address, refused := range map[string]bool{"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "192.0.2.1": false, "2001:db8::1": false} {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(address)})
@@ -41,7 +41,7 @@ func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, refused, Hosts(nil).Check(r) != nil, address)
 		require.Error(t, Hosts{"ledger.example.org"}.Check(r), "names that are given hold everywhere")
-		r.Host = "" // as HTTP/1.0 may have it
+		r.Host = "" // HTTP/1.0 needs no Host
 		require.NoError(t, Hosts(nil).Check(r))
 	}
 	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t)}}

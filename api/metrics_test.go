@@ -23,7 +23,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// families is what /metrics shows, by name.
+// families are the metrics that /metrics shows, by name.
 type families map[string]*dto.MetricFamily
 
 func parseMetrics(t testing.TB, text io.Reader) families {
@@ -39,9 +39,9 @@ func (s *service) metrics() families {
 	return parseMetrics(s.t, strings.NewReader(string(s.get(s.http.URL+"/metrics").want(http.StatusOK).body)))
 }
 
-// value is that of the one series with these labels, given as name and value in
-// turn; of a histogram it is the number of observations. It is absent if there is
-// no such series.
+// value returns the value of the one series with these labels, which alternate names and
+// values. For a histogram it returns the number of observations. found is false if the series
+// does not exist.
 func (f families) value(name string, labels ...string) (value float64, found bool) {
 	for _, m := range f[name].GetMetric() {
 		if !carries(m, labels) {
@@ -99,7 +99,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	m.require(t, 4, "colophon_http_request_duration_seconds", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 0, "colophon_http_requests_in_progress", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 1, "colophon_http_requests_in_progress", "route", "/metrics", "method", http.MethodGet)
-	// The refusal of the conflict is an event of its own, and acknowledged.
+	// The refusal of the conflict is an event of its own and is acknowledged too.
 	m.require(t, 3, "colophon_append_duration_seconds", "ledger", "default")
 	events := m["colophon_commit_events"].GetMetric()[0].GetHistogram()
 	require.EqualValues(t, 5, events.GetSampleSum(), "four records and a refusal; the first event came before anybody watched")
@@ -109,7 +109,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	m.require(t, 1, "colophon_storage_writable", "ledger", "default")
 }
 
-// Whatever a client sends, it makes no series of its own.
+// Clients cannot create series.
 func TestMetricLabelsAreBounded(t *testing.T) {
 	s := start(t)
 	routes := map[string]bool{"unknown": true}
@@ -143,8 +143,8 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// A ledger whose writer is stuck differs from one that nobody writes to: records
-// wait, and requests are under way.
+// The metrics tell a stuck writer from an idle ledger: records wait, and requests are in
+// progress.
 func TestMetricsTellAStalledLedgerFromAnIdleOne(t *testing.T) {
 	s := start(t)
 	idle := s.metrics()
@@ -203,8 +203,7 @@ type fullStore struct{ storage.Store }
 
 func (fullStore) Writable(context.Context) error { return storage.ErrNoSpace }
 
-// The metrics say so when a server can only be read from, and when it answers
-// queries from a past state.
+// The metrics show when a server is read only, and when it answers queries from a past state.
 func TestMetricsOfTrouble(t *testing.T) {
 	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
 	defaults := func(string) ledger.Config { return ledger.Config{} }

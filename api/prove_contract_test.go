@@ -88,7 +88,7 @@ func TestProblemsOfProofsAreAsTheContractSays(t *testing.T) {
 	}{
 		{"no part", "2", "", 400, `"pointer":"/stage"`},
 		{"both parts", "2", "?stage=answer&citation=0", 400, `"pointer":"/stage"`},
-		{"no such stage", "2", "?stage=render", 404, `there are question, retrieval, `},
+		{"no such stage", "2", "?stage=render", 404, `its stages are question, retrieval, `},
 		{"no such citation", "6", "?citation=1", 404, "event 6 has 1 citations"},
 		{"stage of no run", "6", "?stage=answer", 404, "event 6 is a citation_set: only a run_dag has stages"},
 		{"citation of no set", "2", "?citation=0", 404, "event 2 is a run_dag: only a citation_set has citations"},

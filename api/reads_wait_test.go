@@ -21,7 +21,7 @@ import (
 type stuckDatabase struct {
 	*memory.Database
 	commits *sync.RWMutex
-	begun   chan struct{} // gets a value where a commit begins, if it has room
+	begun   chan struct{} // receives a value when a commit begins, if it has room
 }
 
 func (d stuckDatabase) Ledger(ctx context.Context, name string) (storage.Store, error) {
@@ -49,8 +49,8 @@ func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batc
 	return s.Store.Commit(ctx, old, b)
 }
 
-// Reads never wait for the writer (spec: The log): while a commit is under way and records wait
-// behind it, all else is answered.
+// Reads never wait for the writer (spec: The log). They are answered while a commit is in
+// progress and records wait behind it.
 func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	database := stuckDatabase{memory.New(), new(sync.RWMutex), make(chan struct{}, 1)}
 	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })

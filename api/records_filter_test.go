@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// That a + must be written as %2B is said of the times that lack nothing else.
+// The hint at %2B appears only for a time that is valid otherwise.
 func TestHintAtPlus(t *testing.T) {
 	s := newServer(t)
 	const hint = "write + as %2B"

@@ -17,7 +17,7 @@ func (s *service) remove(url, body string, headers ...string) answer {
 	return s.do(http.MethodDelete, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// redacting asks for a redaction: the answer, and of the real thing the receipts.
+// redacting requests a redaction and returns the answer.
 func (s *service) redacting(body string) redaction {
 	s.t.Helper()
 	var r redaction
@@ -25,7 +25,7 @@ func (s *service) redacting(body string) redaction {
 	return r
 }
 
-// contentOf are the names of the content of a record, which can all be read or not.
+// contentOf requires the status for each of a record's contents.
 func (s *service) contentOf(seq uint64, status int, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -55,13 +55,13 @@ func TestRecordIsRedacted(t *testing.T) {
 	require.Equal(t, "/v1/ledgers/default/records/3", a.header.Get("Location"))
 	require.Equal(t, map[string]any{"reason": "because", "seqs": []any{1.0}}, s.recordOf(a))
 
-	// Payload and system prompt are kept for the other record, and for that alone.
+	// Payload and system prompt stay readable through the other record only.
 	s.contentOf(1, http.StatusGone, all...)
 	s.contentOf(2, http.StatusOK, all...)
 	s.get("/records/1/content/usage").problem(http.StatusNotFound)
 	require.EqualValues(t, 3, *s.get("/records/1/content/output").problem(http.StatusGone).RedactedBy)
 
-	// The record is what it was, and proved.
+	// The record itself is unchanged and still proved.
 	again := s.verified(s.get("/records/1/receipt").want(http.StatusOK))
 	require.Equal(t, before.EventHash, again.EventHash)
 	s.verified(s.get("/records/1/receipt?tree_size=2").want(http.StatusOK))
@@ -70,7 +70,7 @@ func TestRecordIsRedacted(t *testing.T) {
 	s.contentOf(1, http.StatusGone, "output")
 	s.audited()
 
-	// Once more is no other event: the answer is what the first got.
+	// A repeated request adds no event. It gets the first receipt again.
 	size := s.size()
 	a = s.remove("/records/1/content", `{"reason":"another"}`).want(http.StatusOK)
 	require.Equal(t, "true", a.header.Get("Idempotent-Replayed"))
@@ -128,7 +128,7 @@ func TestDocumentOfARedactedSet(t *testing.T) {
 	require.Empty(t, a.header.Get("Colophon-Redacted-By"))
 }
 
-// All that the four kinds bring can be erased.
+// The content of all four kinds can be erased.
 func TestEveryKindIsRedacted(t *testing.T) {
 	s := start(t)
 	dag := strings.Replace(dagBody, "{", `{"question":"Who?","question_mode":"strict","answer_text":"Nobody.","messages":[{"role":"user","content":"Who?"}],`, 1)
@@ -220,7 +220,7 @@ func TestRedactionByFilter(t *testing.T) {
 	}, dry)
 	require.EqualValues(t, 8, s.size(), "nothing is done")
 
-	// What is recorded between is not seen, though it is found by the same filter.
+	// A record written in between is not redacted, although the filter matches it.
 	s.post("/ipc-records", labelled("ann", "output 6")).want(http.StatusCreated)
 	done := s.redacting(`{"reason":"because","filter":{"label:user":"ann"},"dry_run":false,"as_of":8}`)
 	require.EqualValues(t, 1, *done.Events)
@@ -328,7 +328,7 @@ func TestFrozenLedgerIsNotRedacted(t *testing.T) {
 	require.Equal(t, first.EventHash, s.verified(again).EventHash)
 }
 
-// Who redacts the same at once, this way or that, all get an answer that is true.
+// Concurrent redactions of the same records, by either route, all get a correct answer.
 func TestRedactionsAtOnce(t *testing.T) {
 	s := start(t)
 	for i := range 20 {
@@ -354,7 +354,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 	s.audited()
 }
 
-// A large redaction is several events.
+// A large redaction writes several events.
 func TestLargeRedaction(t *testing.T) {
 	s := start(t)
 	var lines strings.Builder

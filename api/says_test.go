@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A refusal names the key that is held: the one that was sent, or the run_id.
+// A conflict names the key in question: the Idempotency-Key or the run_id.
 func TestConflictsNameTheKey(t *testing.T) {
 	s := start(t)
 	const byRun = "another record of this kind has this run_id: event 1; give each run its own, or send the record as it was"
@@ -23,7 +23,7 @@ func TestConflictsNameTheKey(t *testing.T) {
 	require.Contains(t, string(lines[1]), "another record holds this idempotency key: event 3")
 }
 
-// What is wrong with a parameter is said so that the next request can be right.
+// An error about a parameter says how to correct it.
 func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
@@ -31,7 +31,7 @@ func TestParametersAreExplained(t *testing.T) {
 		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs",
 		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input_hash, ipc_id, label:<name>, " +
 			"limit, model, output_hash, proofs, state, system_prompt_hash",
-		"/stats?x=1":                    "x: unknown query parameter; there are none here",
+		"/stats?x=1":                    "x: unknown query parameter; this route has none",
 		"/records?limit=abc":            "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":           "limit: must be a number from 1 to 1000",
 		"/events?limit=0":               "limit: must be a number from 1 to 1000",
@@ -51,7 +51,7 @@ func TestParametersAreExplained(t *testing.T) {
 	}
 }
 
-// A group that is not there is told apart from one without live runs.
+// The 404 for a group says whether it has runs that are not live.
 func TestMissingGroupsAreExplained(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
@@ -66,7 +66,7 @@ func TestMissingGroupsAreExplained(t *testing.T) {
 	}
 }
 
-// Compared records show their state and the claims that did not hold.
+// Compared records show their state and their mismatches.
 func TestAttributionShowsMismatches(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)

@@ -20,7 +20,7 @@ func (s *service) put(url, body string, headers ...string) answer {
 	return s.do(http.MethodPut, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// recordOf is the record member of the event that an answer is the receipt of.
+// recordOf returns the member record of the event in a receipt.
 func (s *service) recordOf(a answer) map[string]any {
 	s.t.Helper()
 	var event struct {
@@ -31,7 +31,7 @@ func (s *service) recordOf(a answer) map[string]any {
 	return event.Record
 }
 
-// audited walks the whole log as fsck does.
+// audited verifies the whole log.
 func (s *service) audited() {
 	s.t.Helper()
 	report, err := audit.Log(context.Background(), ledger.AuditSource(s.ledger().Store()),
@@ -130,7 +130,7 @@ func TestSourceIsRegisteredAndRevoked(t *testing.T) {
 	s.audited()
 }
 
-// Path elements are decoded once, whatever they hold.
+// Path elements are decoded exactly once.
 func TestNamesInPaths(t *testing.T) {
 	s := start(t)
 	for escaped, id := range map[string]string{
@@ -216,8 +216,8 @@ func TestBadVerbsTakeNothing(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// Requests under a key are replayed or refused as those of records are, even when
-// what they were about is so no longer.
+// Verbs with an Idempotency-Key are replayed or refused like records, even if they no longer
+// apply.
 func TestKeysOfVerbs(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Idempotency-Key", "record").want(http.StatusCreated)
@@ -265,7 +265,7 @@ func TestMinimalReceiptOfAVerb(t *testing.T) {
 	require.Contains(t, string(a.body), `"kind":"source_registered"`)
 }
 
-// One key, many requests at once: one event.
+// Many concurrent requests with one key write one event.
 func TestOneRevocationAtOnce(t *testing.T) {
 	s := start(t)
 	s.put("/sources/x", `{}`).want(http.StatusCreated)

@@ -20,7 +20,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// held is a database whose logs cannot be walked while it is locked.
+// held is a database whose logs cannot be read while it is locked.
 type held struct {
 	*memory.Database
 	walks *sync.RWMutex
@@ -49,8 +49,8 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 	}
 }
 
-// Who needs an index that is behind waits a while, is told how far it is behind, and
-// nobody else waits.
+// A query that needs more than the index has waits for IndexWait, then learns the lag. Other
+// requests do not wait.
 func TestIndexThatIsBehind(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
 	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
@@ -78,7 +78,7 @@ func TestIndexThatIsBehind(t *testing.T) {
 	for _, path := range []string{"/records/1", "/records?after=1", "/drift/groups?by=model&as_of=2", "/drift/attribution?a=1&b=1",
 		"/events/0000000000000000000000000000000000000000000000000000000000000000"} {
 		answer := s.get(path)
-		require.Equal(t, "the index has 1 events of the ledger, 1 less than this answer needs; it goes on, try again later",
+		require.Equal(t, "the index has 1 events of the ledger, 1 less than this answer needs; it is catching up, try again later",
 			answer.problem(http.StatusServiceUnavailable).Detail, path)
 		require.Equal(t, "1", answer.header.Get("Retry-After"))
 	}
@@ -95,7 +95,7 @@ func TestIndexThatIsBehind(t *testing.T) {
 	s.get("/events/" + receipt.EventHash).want(http.StatusOK)
 }
 
-// Who writes and then asks sees what he wrote, though he does not say after which event.
+// A client that writes and then queries sees its write, even without the parameter after.
 func TestReadersSeeWhatTheyWrote(t *testing.T) {
 	s := start(t)
 	for n := range 50 {

@@ -149,7 +149,7 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 	s.post("/ipc-records", ipcBody("r", "o"), "Sec-Fetch-Site", "same-origin").want(http.StatusCreated)
 }
 
-// A body that does not come is not waited for.
+// The server does not wait forever for a body.
 func TestSlowBody(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = time.Millisecond })
 	r, w := io.Pipe()

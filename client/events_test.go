@@ -166,7 +166,7 @@ func TestFollowFailures(t *testing.T) {
 		requests int32
 		err      error
 	}{
-		"closing":        {text("event: closing", `data: {"detail":"the server is ending","next":0}`, ""), 5, client.ErrUnavailable},
+		"closing":        {text("event: closing", `data: {"detail":"the server is shutting down","next":0}`, ""), 5, client.ErrUnavailable},
 		"refused":        {text("event: refused", `data: {"detail":"revoked","next":0}`, ""), 1, client.ErrUnauthorized},
 		"frozen":         {text("event: frozen", `data: {"detail":"frozen","next":0}`, ""), 1, nil},
 		"a newer event":  {text("event: other", `data: {}`, "", "event: frozen", ""), 1, nil},

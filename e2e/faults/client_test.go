@@ -135,7 +135,7 @@ func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	case status == http.StatusOK || status == http.StatusCreated:
 		c.history.answered(a, answer)
 		return true
-	case status == http.StatusServiceUnavailable && bytes.Contains(answer, []byte("nothing was taken")):
+	case status == http.StatusServiceUnavailable && bytes.Contains(answer, []byte("nothing was written")):
 		c.history.refused(a)
 	case status < 500:
 		c.history.broken("attempt %d, %s %s: %d: %s", a.id, a.method, a.path, status, answer)

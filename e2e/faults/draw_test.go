@@ -31,7 +31,7 @@ type attempt struct {
 
 	// Guarded by the history's mu.
 	tries    int // how often it was sent
-	refusals int // how often the answer said that nothing was taken
+	refusals int // how often the answer said that nothing was written
 }
 
 // keyed reports whether asking again is safe.

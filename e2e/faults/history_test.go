@@ -91,7 +91,7 @@ func (h *history) sent(a *attempt) {
 	a.tries++
 }
 
-// refused notes that nothing was taken.
+// refused notes that nothing was written.
 func (h *history) refused(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.acks = append(h.acks, &ack{attempt: a, seq: receipt.Seq, receipt: receipt})
 }
 
-// refusals is how many answers said that nothing was taken.
+// refusals is how many answers said that nothing was written.
 func (h *history) refusals() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
