@@ -85,6 +85,7 @@ var operations = map[string]exchange{
 	"getVersion":           {nil, wire.Version{}},
 	"home":                 {},
 	"getDocs":              {},
+	"getDocsFile":          {},
 	"getContract":          {},
 	"getHealth":            {},
 	"getReadiness":         {},
