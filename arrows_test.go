@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/query", "ledger/record", "storage", "storage/pebble"},
+	"internal/server":                    {"api", "api/access", "api/limits", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/query", "ledger/record", "storage", "storage/pebble"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"ledger/index/counters":              {"ledger/event", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index":                       {"ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
-	"api":                                {"", "api/access", "api/reference", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
+	"api":                                {"", "api/access", "api/limits", "api/reference", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
 	"api/access":                         {"internal/safefile", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
@@ -77,6 +77,7 @@ var arrows = map[string][]string{
 	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "proofs", "proofs/pack"},
 	"api/reference":                      {""},
 	"proofs/monitor":                     {"api", "client", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
+	"api/limits":                         {},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -43,7 +43,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		if c, is := c.(*call); is && err == nil {
 			c.identity = identity
 		}
-		if err := s.limits.rates.ofIdentity(func() string { return s.caller(c) }); err != nil {
+		if err := s.limits.Rates.CheckIdentity(func() string { return s.caller(c) }); err != nil {
 			return err
 		}
 		if r.needs.on == theLog && s.host.Public(c.Param("ledger")) {

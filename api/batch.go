@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/record"
 )
@@ -46,16 +47,16 @@ func (s *Server) batch(c echo.Context) error {
 	if err := contentType(c.Request(), ndjson); err != nil {
 		return err
 	}
-	open, err := decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), s.holdWriting(c))
+	open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), s.holdWriting(c))
 	if err != nil {
 		return err
 	}
 	who := s.caller(c)
-	if !s.limits.batches.takeShare(who) {
-		return refuse(refusedBatches, http.StatusServiceUnavailable, time.Second,
-			"too many batches are under way, of this caller or of all (%d); try again later", s.limits.load.Batches)
+	if !s.limits.Batches.TakeShare(who) {
+		return limits.Refuse(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
+			"too many batches are under way, of this caller or of all (%d); try again later", s.limits.Load.Batches)
 	}
-	defer s.limits.batches.give(who)
+	defer s.limits.Batches.Release(who)
 	exchange, err := s.exchange(c)
 	if err != nil {
 		return err
@@ -70,19 +71,19 @@ type batch struct {
 	server  *Server
 	ledger  *ledger.Ledger
 	options options
-	open    opener
+	open    limits.Opener
 	body    io.Reader
 	*exchange
-	caller  string       // whose rate the lines count against
-	holder  holder       // whose memory they take
-	allowed func() error // nil while he may still write
-	results *reply       // of the chunk that is answered; of the goroutine that does
+	caller  string        // whose rate the lines count against
+	holder  limits.Holder // whose memory they take
+	allowed func() error  // nil while he may still write
+	results *reply        // of the chunk that is answered; of the goroutine that does
 }
 
 // chunk is some lines on their way through the stages.
 type chunk struct {
 	buffer []byte
-	share  share // of the memory for bodies
+	share  limits.Share // of the memory for bodies
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
@@ -94,9 +95,9 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 const maxPooledChunk = 4 * chunkBytes
 
 // newChunk is an empty chunk of a caller; release gives it back.
-func newChunk(budget *memoryBudget, who holder) *chunk {
+func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
-	c.share, c.parsed = share{budget: budget, who: who}, make(chan struct{})
+	c.share, c.parsed = limits.Share{Budget: budget, Who: who}, make(chan struct{})
 	return c
 }
 
@@ -105,8 +106,8 @@ func newChunk(budget *memoryBudget, who holder) *chunk {
 // one long line each, share the cores for heavy work, so that others need not wait for them.
 type parsing struct{ short, long chan struct{} }
 
-func newParsing(cores int, heavy heavyWork) parsing {
-	return parsing{make(chan struct{}, cores), heavy.cores}
+func newParsing(cores int, heavy limits.HeavyWork) parsing {
+	return parsing{make(chan struct{}, cores), heavy.Cores}
 }
 
 // core is where a chunk waits for one.
@@ -172,13 +173,13 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
 	lines := newLineReader(ctx, b.open, b.body, b.server.config.MaxLine)
-	lines.most = b.server.limits.rates.bite(chunkLines)
+	lines.most = b.server.limits.Rates.LinesAtOnce(chunkLines)
 	defer func() {
 		lines.close()
 		b.part()
 	}()
 	for {
-		c := newChunk(b.server.limits.writing, b.holder)
+		c := newChunk(b.server.limits.Writing, b.holder)
 		more, err := b.next(ctx, lines, c)
 		if err != nil {
 			c.release()
@@ -225,7 +226,7 @@ func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more boo
 		lines.end(c, err)
 		return false, nil
 	}
-	return more, b.server.limits.rates.lines(ctx, b.caller, lines.number-before, b.progress)
+	return more, b.server.limits.Rates.WaitForLines(ctx, b.caller, lines.number-before, b.progress)
 }
 
 // fill reads the lines of one chunk. A panic here, say of a decompressor, is in
@@ -292,7 +293,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	logged := false // one of a chunk is enough: they fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
-		if len(text) >= piece {
+		if len(text) >= limits.MaxWrite {
 			_ = out.write(text) // the last write tells of an error too
 			text = text[:0]
 		}
@@ -308,11 +309,11 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 			b.server.config.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
 		}
 		p.Line = c.lines[i].number
-		b.server.config.Metrics.load.problem(p)
+		b.server.config.Metrics.load.Count(p.why)
 		statuses[p.Status]++
 		text = p.appendLine(text)
 	}
-	b.server.config.Metrics.load.answered(statuses)
+	b.server.config.Metrics.load.CountLines(statuses)
 	b.results.text = text
 	return out.write(text)
 }
@@ -348,13 +349,13 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 // cut drops what the buffer has beyond start, and all of the share beyond held.
 func (c *chunk) cut(start int, held int64) {
 	c.buffer = c.buffer[:start]
-	c.share.shrink(held)
+	c.share.Shrink(held)
 }
 
 // release gives back the records of a chunk and its memory, for another. Those that
 // were enqueued must have been waited for.
 func (c *chunk) release() {
-	c.share.release()
+	c.share.Release()
 	for i := range c.items {
 		if r := c.items[i].record; r != nil {
 			r.Release()

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 )
 
 // call is one request and the resources that it holds. Only the goroutine of the request uses
@@ -16,11 +17,11 @@ type call struct {
 	echo.Context
 	identity *access.Identity // the caller; nil until guard has authenticated the request
 	request  *http.Request    // net/http's, or a copy if the server replaced the body or the method
-	incoming incoming
-	writer   patientWriter
+	incoming limits.Body
+	writer   limits.Writer
 	server   *Server
-	answer   share  // of the memory for reading; released when the call ends
-	stream   string // the client that its HTTP/2 slot is counted for; empty if it holds none
+	answer   limits.Share // of the memory for reading; released when the call ends
+	stream   string       // the client that its HTTP/2 slot is counted for; empty if it holds none
 	// committed says that the ledger has recorded what the call requested. The memory budget
 	// must not refuse the answer then. Its size is bounded by the recorded event.
 	committed bool
@@ -35,14 +36,14 @@ func committed(c echo.Context) {
 
 // newCall prepares a call. It routes HEAD like GET; net/http drops the body of the answer.
 func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call {
-	c := &call{Context: s.echo.AcquireContext(), request: r, server: s, answer: share{budget: s.limits.reading}}
-	c.writer = patientWriter{ResponseWriter: w, controller: *http.NewResponseController(w), limit: s.config.Load.WriteTimeout,
-		head: r.Method == http.MethodHead, metrics: s.config.Metrics.load}
-	if c.writer.head {
+	c := &call{Context: s.echo.AcquireContext(), request: r, server: s, answer: limits.Share{Budget: s.limits.Reading}}
+	head := r.Method == http.MethodHead
+	c.writer = limits.NewWriter(w, s.config.Load.WriteTimeout, head, s.config.Metrics.load)
+	if head {
 		c.request = r.WithContext(r.Context())
 		c.request.Method = http.MethodGet
 	}
-	c.boundBody(s.config.BodyTimeout)
+	c.request = c.incoming.Limit(c.request, &c.writer, s.config.BodyTimeout)
 	c.Reset(c.request, &c.writer)
 	return c
 }
@@ -61,37 +62,18 @@ func (s *Server) handle(c *call) {
 		series.duration.Observe(time.Since(begin).Seconds())
 	}()
 	if err := s.attempt(c); err != nil {
-		c.writer.slot.giveBack()
-		c.answer.release()
+		c.writer.ReleaseSlot()
+		c.answer.Release()
 		s.fail(err, c)
 	}
 }
 
-// takeStream counts the call against the bound on concurrent HTTP/2 requests, of which one
-// connection can carry many. The bound is shared among addresses like the bound on
-// connections. takeStream returns false if no slot is free.
-func (c *call) takeStream() bool {
-	l, from := c.server.limits, c.request.RemoteAddr
-	if conn, counted := connectionOf(c.request); counted {
-		from = conn.who
-		if ip := addressOf(conn.RemoteAddr()); l.connections.trusted(ip) && l.requests.take(from) {
-			c.stream = from
-			return true
-		}
-	}
-	if !l.requests.takeShare(from) {
-		return false
-	}
-	c.stream = from
-	return true
-}
-
 // end releases what the call holds.
 func (c *call) end() {
-	c.writer.slot.giveBack()
-	c.answer.release()
+	c.writer.ReleaseSlot()
+	c.answer.Release()
 	if c.stream != "" {
-		c.server.limits.requests.give(c.stream)
+		c.server.limits.Requests.Release(c.stream)
 	}
 }
 

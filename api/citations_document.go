@@ -125,7 +125,7 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 		return err
 	}
 	defer release(body)
-	if err := body.share.take(c.Request().Context(), retrievalMemory(body.Bytes())); err != nil {
+	if err := body.share.Take(c.Request().Context(), retrievalMemory(body.Bytes())); err != nil {
 		return err
 	}
 	if err := s.beginDecoding(c, body); err != nil {

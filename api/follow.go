@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 	"colophon/ledger"
 )
 
@@ -25,11 +26,11 @@ func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 		return err
 	}
 	who := s.caller(c)
-	if !s.limits.followers.takeShare(who) {
-		return refuse(refusedFollowers, http.StatusServiceUnavailable, s.limits.load.Heartbeat,
-			"too many clients follow events, of this caller or of all (%d); try again later", s.limits.load.Followers)
+	if !s.limits.Followers.TakeShare(who) {
+		return limits.Refuse(limits.RefusedFollowers, http.StatusServiceUnavailable, s.limits.Load.Heartbeat,
+			"too many clients follow events, of this caller or of all (%d); try again later", s.limits.Load.Followers)
 	}
-	defer s.limits.followers.give(who)
+	defer s.limits.Followers.Release(who)
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, eventStream)
 	h.Set(echo.HeaderCacheControl, "no-store")
@@ -37,13 +38,13 @@ func (s *Server) followEvents(c echo.Context, l *ledger.Ledger) error {
 	h.Set(asOf, decimal(size))
 	h.Set("X-Accel-Buffering", "no") // a proxy must not buffer the stream
 	c.Response().WriteHeader(http.StatusOK)
-	out := writerOf(c)
-	if out.head {
+	out := limits.WriterOf(c)
+	if out.IsHead() {
 		return nil
 	}
-	beat := time.NewTicker(s.limits.load.Heartbeat)
+	beat := time.NewTicker(s.limits.Load.Heartbeat)
 	defer beat.Stop()
-	f := &follower{ledger: l, stream: s.streams.stream(l), frames: s.streams.frames, pace: s.limits.pace, out: out,
+	f := &follower{ledger: l, stream: s.streams.stream(l), frames: s.streams.frames, pace: s.limits.Pace, out: out,
 		hold:    func(bytes int64) error { return holdAnswer(c, bytes) },
 		allowed: s.stillAllowed(c, access.Log|access.Read), ending: s.streams.ending, beat: beat.C, next: next}
 	if err := f.run(c.Request().Context()); !errors.Is(err, errUnread) {
@@ -82,8 +83,8 @@ type follower struct {
 	ledger  *ledger.Ledger
 	stream  *stream
 	frames  *frames
-	pace    *followPace
-	out     *patientWriter
+	pace    *limits.FollowPace
+	out     *limits.Writer
 	allowed func() error            // returns an error once the client may no longer follow
 	hold    func(bytes int64) error // holds memory for answers while a block is sent
 	ending  <-chan struct{}
@@ -126,12 +127,15 @@ func (f *follower) run(ctx context.Context) error {
 			err = wait(ctx, f, changes)
 		}
 	}
-	var refused *problem
+	var refused *limits.Refusal
+	var forbidden *problem
 	switch {
 	case errors.Is(err, errEnding):
 		return f.sendEnd("closing", retrySoon, err.Error())
 	case errors.As(err, &refused):
 		return f.sendEnd("refused", retrySoon, refused.Detail)
+	case errors.As(err, &forbidden):
+		return f.sendEnd("refused", retrySoon, forbidden.Detail)
 	case gone(ctx):
 		return errUnread
 	}
@@ -154,7 +158,7 @@ func (f *follower) send(ctx context.Context, head uint64) error {
 		return err
 	}
 	f.next = b.next
-	turn := time.NewTimer(f.pace.pay(len(b.bytes)))
+	turn := time.NewTimer(f.pace.Delay(len(b.bytes)))
 	defer turn.Stop()
 	return wait(ctx, f, turn.C)
 }
@@ -201,6 +205,6 @@ func (f *follower) write(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnread, err)
 	}
-	f.out.rest()
+	f.out.ClearDeadline()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/proofs"
 )
@@ -23,7 +24,7 @@ type frames struct {
 	encoders *semaphore.Weighted
 
 	mu     sync.Mutex // guards the fields below
-	blocks generations[position, *block]
+	blocks limits.RecentMap[position, *block]
 }
 
 // position is where a block begins.
@@ -53,14 +54,14 @@ const keptBlocks = 128
 
 func newFrames() *frames {
 	return &frames{encoders: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
-		blocks: newGenerations[position, *block](keptBlocks)}
+		blocks: limits.NewRecentMap[position, *block](keptBlocks)}
 }
 
 // at returns the block that begins at the event from. head must exceed from.
 func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
 	f.mu.Lock()
 	created := false
-	b := f.blocks.get(position{l.Name(), from}, func() *block {
+	b := f.blocks.Get(position{l.Name(), from}, func() *block {
 		created = true
 		return &block{ready: make(chan struct{})}
 	})
@@ -104,7 +105,7 @@ func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 func (f *frames) forget(p position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.blocks.drop(p)
+	f.blocks.Remove(p)
 }
 
 // appendFrame appends one server-sent event: the id is the seq, the data is the line that

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"colophon/ledger"
 )
 
@@ -89,18 +87,4 @@ func (s *stream) announce() {
 	defer s.mu.Unlock()
 	close(s.changes)
 	s.changes, s.announcing, s.announced = nil, false, time.Now()
-}
-
-// followPace bounds the bandwidth of all followers together.
-type followPace struct{ limiter *rate.Limiter }
-
-func newFollowPace(perSecond int64) *followPace {
-	return &followPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, 4*blockBytes)))}
-}
-
-// pay returns how long a follower has to wait after a block of that many bytes. The waits
-// queue behind each other, so all followers get the same number of blocks.
-func (p *followPace) pay(bytes int) time.Duration {
-	now := time.Now()
-	return p.limiter.ReserveN(now, min(bytes, p.limiter.Burst())).DelayFrom(now)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 	"colophon/ledger"
 )
 
@@ -152,7 +153,7 @@ func TestFollow(t *testing.T) {
 	s.same(6, end.events(1))
 	s.post("/ipc-records", ipcBody("more", "x")).want(http.StatusCreated)
 	s.same(7, head.events(1))
-	require.Eventually(t, func() bool { return s.server().limits.followers.inUse() == 6 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Followers.InUse() == 6 }, patience, time.Millisecond)
 	s.metrics().require(t, 6, "colophon_followers")
 }
 
@@ -184,7 +185,7 @@ func TestFollowRefusals(t *testing.T) {
 	require.NoError(t, err)
 	head.Header.Set("Accept", eventStream)
 	require.Equal(t, eventStream, s.send(head).want(http.StatusOK).header.Get("Content-Type"))
-	require.Zero(t, s.server().limits.followers.inUse())
+	require.Zero(t, s.server().limits.Followers.InUse())
 }
 
 // Followers who began anywhere, at any time, get every event once and in order,
@@ -363,7 +364,7 @@ func TestGrantsChangeWhileUnderWay(t *testing.T) {
 }
 
 func TestFollowersAtOnce(t *testing.T) {
-	s := start(t, behind(func(l *Load) { l.Followers = 4 }))
+	s := start(t, behind(func(l *limits.Load) { l.Followers = 4 }))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	s.listenUntil(ctx, "", "X-Forwarded-For", "192.0.2.1")
@@ -378,9 +379,9 @@ func TestFollowersAtOnce(t *testing.T) {
 	refused("192.0.2.2")
 	s.listen("", "X-Forwarded-For", "192.0.2.3")
 	refused("192.0.2.4")
-	require.EqualValues(t, 3, s.refusals(refusedFollowers))
+	require.EqualValues(t, 3, s.refusals(limits.RefusedFollowers))
 	leave()
-	require.Eventually(t, func() bool { return s.server().limits.followers.inUse() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Followers.InUse() == 3 }, patience, time.Millisecond)
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 
@@ -398,7 +399,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 	const events = 200 // more than the sockets hold
 	s.batch(strings.Repeat(wide(), events))
-	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) >= 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) >= 1 }, patience, time.Millisecond)
 	deaf.ended()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -455,8 +456,8 @@ func TestFollowDamage(t *testing.T) {
 	f := s.server().streams.frames
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	require.NotContains(t, f.blocks.young, position{ledger.Default, 0})
-	require.NotEmpty(t, f.blocks.young)
+	require.NotContains(t, f.blocks.Current, position{ledger.Default, 0})
+	require.NotEmpty(t, f.blocks.Current)
 }
 
 // A commit that nobody waits for costs nothing; one that many wait for, one timer.
@@ -474,13 +475,13 @@ func TestCommitsWithoutFollowers(t *testing.T) {
 // What all followers are sent together is bounded, and they pay in turn.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
-	p := newFollowPace(rate)
+	p := limits.NewFollowPace(rate)
 	var last time.Duration
 	for i := range 1000 {
-		wait := p.pay(bytes)
+		wait := p.Delay(bytes)
 		require.GreaterOrEqual(t, wait, last-time.Second)
 		last = wait
-		free := p.limiter.Burst()/bytes + rate/bytes // and what came meanwhile, if that took a second
+		free := p.Limiter.Burst()/bytes + rate/bytes // and what came meanwhile, if that took a second
 		if i > free {
 			require.Positive(t, wait)
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/limits"
 )
 
 // stocked is a service with a few records of every kind.
@@ -156,7 +158,7 @@ func FuzzDecompressor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
 		encoding := []string{"gzip", "zstd", "identity"}[how%3]
-		open, err := decompressor(encoding, unbounded)
+		open, err := limits.Decompressor(encoding, unbounded)
 		require.NoError(t, err)
 		read := func(body []byte) ([]byte, error) {
 			r, err := open(bytes.NewReader(body))

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/limits"
 )
 
 // dialFrom opens a connection from an address of this machine.
@@ -47,8 +49,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	first.ask("/version").want(http.StatusOK)
 	require.NoError(t, first.Close())
 	require.NoError(t, second.Close())
-	regular := s.server().limits.connections.regular
-	require.Eventually(t, func() bool { return regular.inUse() == 1 }, patience, time.Millisecond)
+	regular := s.server().limits.Connections.Regular
+	require.Eventually(t, func() bool { return regular.InUse() == 1 }, patience, time.Millisecond)
 	s.dialFrom(hog).ask("/version").want(http.StatusOK)
 }
 
@@ -63,8 +65,8 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	other := s.dial()
 	other.ask("/healthz").want(http.StatusOK)
 	other.ask("/version").want(http.StatusOK)
-	require.EqualValues(t, 1, counterOf(t, s, refusedConnections))
-	require.Equal(t, 20, MaxOpen(s.server().limits.load))
+	require.EqualValues(t, 1, counterOf(t, s, limits.RefusedConnections))
+	require.Equal(t, 20, limits.MaxOpen(s.server().limits.Load))
 }
 
 // A proxy that is trusted has as many as there are; while few are left, they end with
@@ -80,68 +82,4 @@ func TestConnectionsOfAProxy(t *testing.T) {
 	last := s.dialFrom(hog)
 	last.ask("/version").want(http.StatusOK)
 	last.ended()
-}
-
-// deadlines notes those of a connection.
-type deadlines struct {
-	net.Conn
-	read, write time.Time
-}
-
-func (d *deadlines) SetReadDeadline(t time.Time) error {
-	d.read = t
-	return nil
-}
-
-func (d *deadlines) SetWriteDeadline(t time.Time) error {
-	d.write = t
-	return nil
-}
-
-// Requests have less time to come while few connections are left, and what is beyond
-// the bound has little for everything.
-func TestDeadlinesOfConnections(t *testing.T) {
-	all := newConnections(Load{Connections: 4})
-	noted := new(deadlines)
-	c := &connection{Conn: noted, all: all, kind: all.regular}
-	server := start(t).server().HTTP()
-	later := time.Now().Add(time.Hour)
-	for _, crowd := range []bool{false, true} {
-		for state, waits := range map[http.ConnState]bool{http.StateNew: true, http.StateIdle: true, http.StateActive: false} {
-			server.ConnState(c, state)
-			require.NoError(t, c.SetDeadline(later))
-			require.Equal(t, later, noted.write)
-			if waits && crowd {
-				require.WithinDuration(t, time.Now(), noted.read, crowdedPatience)
-			} else {
-				require.Equal(t, later, noted.read)
-			}
-			require.NoError(t, c.SetReadDeadline(time.Time{}))
-			require.Zero(t, noted.read)
-		}
-		for all.regular.take("somebody") {
-		}
-	}
-	c.kind, c.until = all.spare, time.Now().Add(spareTime)
-	for _, given := range []time.Time{later, {}} {
-		require.NoError(t, c.SetDeadline(given))
-		require.Equal(t, c.until, noted.write)
-		require.False(t, noted.read.After(c.until) || noted.read.IsZero())
-	}
-	require.NoError(t, c.SetReadDeadline(time.Unix(1, 0)))
-	require.Equal(t, time.Unix(1, 0), noted.read)
-}
-
-// A place is that of an IPv4 address or of a /64.
-func TestNetworks(t *testing.T) {
-	all := newConnections(Load{Connections: 2})
-	from := func(ip string) bool {
-		kind, _ := all.take(&net.TCPAddr{IP: net.ParseIP(ip), Zone: "eth0"})
-		return kind == all.regular
-	}
-	require.True(t, from("2001:db8:1:1::1"))
-	require.False(t, from("2001:db8:1:1:ffff::2"))
-	require.True(t, from("192.0.2.1"))
-	require.Equal(t, 1, all.regular.held["2001:db8:1:1::/64"])
-	require.Equal(t, 1, all.regular.held["192.0.2.1/32"])
 }

@@ -1,20 +1,20 @@
 package api
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/limits"
 )
 
 // fillHeavy takes all cores for heavy work until the returned function is called.
 func (s *service) fillHeavy() (release func()) {
-	cores := s.server().limits.heavy.cores
+	cores := s.server().limits.Heavy.Cores
 	for range cap(cores) {
 		cores <- struct{}{}
 	}
@@ -26,7 +26,9 @@ func (s *service) fillHeavy() (release func()) {
 }
 
 // heavyBody is a record whose decoding is heavy.
-func heavyBody(run string) string { return ipcBody(run, strings.Repeat("x", heavyMemory/bodyCopies)) }
+func heavyBody(run string) string {
+	return ipcBody(run, strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies))
+}
 
 // Heavy work waits for a core, for a bounded time. All else goes on.
 func TestHeavyWorkIsBounded(t *testing.T) {
@@ -36,7 +38,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	compute := func(body string) answer {
 		return s.do(http.MethodPost, strings.TrimSuffix(s.url, "/v1/ledgers/default")+"/v1/compute/ipc_record", body, "Content-Type", "application/json")
 	}
-	retrieval := `{"top_k":1,"sources":[{"id":"a","chunks":[{"text":"` + strings.Repeat("x", heavyMemory/bodyCopies) + `"}]}]}`
+	retrieval := `{"top_k":1,"sources":[{"id":"a","chunks":[{"text":"` + strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies) + `"}]}]}`
 	heavy := map[string]func() answer{
 		"page":      func() answer { return s.get("/records?limit=100") },
 		"content":   func() answer { return s.get("/records/1/content/output") },
@@ -59,7 +61,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 		require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many large requests", name)
 		require.NotEmpty(t, refused.header.Get("Retry-After"), name)
 	}
-	require.EqualValues(t, len(heavy), s.refusals(refusedHeavy))
+	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavy))
 	s.post("/ipc-records", ipcBody("c", "small")).want(http.StatusCreated)
 	compute(ipcBody("", "small")).want(http.StatusOK)
 	s.get("/records/2").want(http.StatusOK)
@@ -68,98 +70,37 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	for name, ask := range heavy {
 		require.NotEqual(t, http.StatusServiceUnavailable, ask().status, name)
 	}
-	work := &s.server().limits.heavy
-	require.Eventually(t, func() bool { return len(work.cores) == 0 && len(work.reads) == 0 }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return s.server().limits.reading.inUse() == 0 && s.server().limits.writing.inUse() == 0 }, patience, time.Millisecond)
+	work := &s.server().limits.Heavy
+	require.Eventually(t, func() bool { return len(work.Cores) == 0 && len(work.Reads) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == 0 && s.server().limits.Writing.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // A client that does not read its answer takes no core, and neither does one that waits for
 // memory.
 func TestNobodyWaitsWithACore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
-	work := &s.server().limits.heavy
+	work := &s.server().limits.Heavy
 	const size = 11 << 20 // more than the sockets hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().limits.reading.inUse() == size }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return len(work.cores) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(work.Cores) == 0 }, patience, time.Millisecond)
 	s.get("/records?limit=100").want(http.StatusOK)
 
 	c := contextFrom(s, hog+":1")
-	require.NoError(t, buildAnswer(c, heavyMemory))
-	require.Len(t, work.cores, 1)
-	require.NoError(t, holdAnswer(c, heavyMemory/2))
-	require.Len(t, work.cores, 1, "the work goes on")
-	require.NoError(t, holdAnswer(c, 2*heavyMemory))
-	require.Empty(t, work.cores, "it may wait for memory")
-	require.NoError(t, buildAnswer(c, 2*heavyMemory))
+	require.NoError(t, buildAnswer(c, limits.HeavyMemory))
+	require.Len(t, work.Cores, 1)
+	require.NoError(t, holdAnswer(c, limits.HeavyMemory/2))
+	require.Len(t, work.Cores, 1, "the work goes on")
+	require.NoError(t, holdAnswer(c, 2*limits.HeavyMemory))
+	require.Empty(t, work.Cores, "it may wait for memory")
+	require.NoError(t, buildAnswer(c, 2*limits.HeavyMemory))
 	_, err := io.WriteString(&c.writer, "x")
 	require.NoError(t, err)
-	require.Empty(t, work.cores, "it may wait for the client")
+	require.Empty(t, work.Cores, "it may wait for the client")
 	c.end()
-	require.Empty(t, work.reads)
-}
-
-// Who does not wait any more leaves the queue.
-func TestHeavyWorkIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		work := newHeavyWork(1, time.Hour)
-		var first heavySlot
-		require.NoError(t, first.take(t.Context(), &work, true))
-		ctx, cancel := context.WithCancel(t.Context())
-		left := make(chan error)
-		for _, read := range []bool{true, false} {
-			go func() { left <- new(heavySlot).take(ctx, &work, read) }()
-		}
-		synctest.Wait()
-		cancel()
-		require.ErrorIs(t, <-left, context.Canceled)
-		require.ErrorIs(t, <-left, context.Canceled)
-		first.giveBack()
-		first.giveBack()
-		require.Empty(t, work.cores)
-		require.Empty(t, work.reads)
-	})
-}
-
-// However many reads wait, a write waits behind no more of them than there are cores.
-func TestHeavyWritesPassReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		work := newHeavyWork(2, time.Hour)
-		begun, finish := make(chan string, 100), make(chan struct{})
-		worker := func(name string, read bool) {
-			var slot heavySlot
-			if err := slot.take(t.Context(), &work, read); err != nil {
-				return
-			}
-			begun <- name
-			<-finish
-			slot.giveBack()
-		}
-		for range cap(work.cores) {
-			work.cores <- struct{}{}
-		}
-		for range 20 {
-			go worker("read", true)
-		}
-		synctest.Wait()
-		go worker("write", false)
-		synctest.Wait()
-		for range cap(work.cores) {
-			<-work.cores
-			synctest.Wait()
-			require.Equal(t, "read", <-begun)
-		}
-		finish <- struct{}{}
-		synctest.Wait()
-		require.Equal(t, "write", <-begun)
-		for range 20 { // the others
-			finish <- struct{}{}
-		}
-		synctest.Wait()
-		require.Empty(t, work.cores)
-	})
+	require.Empty(t, work.Reads)
 }
 
 // A long answer that has begun waits for a core as long as its client does.
@@ -167,10 +108,10 @@ func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	release := s.fillHeavy()
 	c := contextFrom(s, hog+":1")
-	require.Error(t, beginHeavy(c, heavyMemory, true))
+	require.Error(t, beginHeavy(c, limits.HeavyMemory, true))
 	c.Response().WriteHeader(http.StatusOK)
 	begun := make(chan error)
-	go func() { begun <- beginHeavy(c, heavyMemory, true) }()
+	go func() { begun <- beginHeavy(c, limits.HeavyMemory, true) }()
 	select {
 	case err := <-begun:
 		require.Fail(t, "it did not wait", "%v", err)

@@ -87,8 +87,8 @@ func (s *service) quiet() {
 	http.DefaultClient.CloseIdleConnections()
 	l := s.server().limits
 	require.Eventually(s.t, func() bool {
-		return l.connections.open.Load() == 0 && l.batches.inUse() == 0 && l.followers.inUse() == 0 &&
-			l.writing.inUse() == 0 && l.reading.inUse() == 0 && l.spools.taken.Load() == 0 &&
+		return l.Connections.Open.Load() == 0 && l.Batches.InUse() == 0 && l.Followers.InUse() == 0 &&
+			l.Writing.InUse() == 0 && l.Reading.InUse() == 0 && l.Spools.Taken.Load() == 0 &&
 			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api.(*batch)")
 	}, patience, time.Millisecond)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/limits"
 	"colophon/ledger/record"
 )
 
@@ -58,24 +59,24 @@ func unbounded(int64) (release func(), err error) { return func() {}, nil }
 // linesOf reads a compressed body as a batch does.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
-	open, err := decompressor(encoding, unbounded)
+	open, err := limits.Decompressor(encoding, unbounded)
 	require.NoError(t, err)
-	memory := newMemoryBudget(1<<30, time.Minute, refusedMemory, "bodies")
+	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
 	defer reader.close()
 	for more := true; more; {
-		c := newChunk(memory, holder{})
+		c := newChunk(memory, limits.Holder{})
 		more = reader.fill(c)
 		lines = append(lines, c.lines...)
 		c.release()
 	}
-	require.Zero(t, memory.inUse())
+	require.Zero(t, memory.InUse())
 	return lines
 }
 
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t)
-	bomb := strings.Repeat("\x00", freeExpansion+16<<20)
+	bomb := strings.Repeat("\x00", limits.FreeExpansion+16<<20)
 	for encoding, body := range map[string]string{
 		"gzip": gzipped(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
 		"zstd": zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
@@ -87,13 +88,13 @@ func TestDecompressionBombs(t *testing.T) {
 		require.Contains(t, last.Detail, "more than 250 times")
 	}
 	require.EqualValues(t, 3, s.size(), "nothing after the bomb was read")
-	require.EqualValues(t, 2, s.refusals(refusedExpansion))
+	require.EqualValues(t, 2, s.refusals(limits.RefusedExpansion))
 }
 
 // What repeats itself as much as records ever do passes, however long it is.
 func TestRepetitiveBatchesPass(t *testing.T) {
 	var text strings.Builder
-	for i := 0; text.Len() < freeExpansion*3/2; i++ {
+	for i := 0; text.Len() < limits.FreeExpansion*3/2; i++ {
 		text.WriteString(ipcLine(fmt.Sprint(i), "x"))
 	}
 	body := gzipped(t, text.String())
@@ -103,21 +104,21 @@ func TestRepetitiveBatchesPass(t *testing.T) {
 
 func TestZstdWindows(t *testing.T) {
 	s := start(t)
-	wide := zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * maxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
+	wide := zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
 	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
 	// One that claims a gigabyte in a single segment, and brings nothing.
 	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
 	huge = append(huge, 0x01, 0x00, 0x00) // a last block, raw and empty
 	var lines []lineSpan
-	require.Less(t, allocated(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(maxWindow))
-	require.Equal(t, http.StatusRequestEntityTooLarge, explainBody(lines[0].err).Status)
-	require.EqualValues(t, 1, s.refusals(refusedExpansion))
+	require.Less(t, allocated(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(limits.MaxWindow))
+	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyError(lines[0].err).Status)
+	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
 
 // The cost of a body is at most in proportion to its length, however it is cut into
 // members, frames and lines.
 func TestManyMembers(t *testing.T) {
-	tiny := []zstd.EOption{zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1)}
+	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxWindow), zstd.WithEncoderConcurrency(1)}
 	for name, c := range map[string]struct {
 		encoding string
 		body     func(n int) string
@@ -145,7 +146,7 @@ func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	smuggler := s.dial()
 	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is no gzip", ndjson)
 	require.Equal(t, http.StatusBadRequest, smuggler.hear().want(http.StatusOK).parsed()[0].Status)
-	require.Eventually(t, func() bool { return s.server().limits.batches.inUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Batches.InUse() == 0 }, patience, time.Millisecond)
 	_, _ = io.WriteString(smuggler, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.NoError(t, smuggler.SetReadDeadline(time.Now().Add(patience)))
 	rest, _ := io.ReadAll(smuggler.answers)
@@ -155,13 +156,13 @@ func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 // Bodies that are deep or wide are refused for what they are, and at a cost that
 // their length bounds.
 func TestDeepAndWideRecords(t *testing.T) {
-	limits := record.DefaultLimits()
+	bounds := record.DefaultLimits()
 	refused := func(payload string) string {
 		body := []byte(`{"payload":{"a":` + payload + `},"model":"m","temperature":0,"max_tokens":9}`)
 		var err error
-		cost := allocated(func() { _, err = limits.Parse(record.IPCRecord, body) })
+		cost := allocated(func() { _, err = bounds.Parse(record.IPCRecord, body) })
 		require.Error(t, err)
-		require.Less(t, cost, uint64(8*valueBytes*limits.Values), "the values, while the room for them grows")
+		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the values, while the room for them grows")
 		return err.Error()
 	}
 	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")
@@ -177,10 +178,10 @@ func TestDeepAndWideRecords(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	s := start(t)
-	require.Contains(t, s.get("/records?run_id="+strings.Repeat("x", maxURL)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
-	require.Contains(t, s.get("/runs/"+strings.Repeat("%2F", maxURL/3)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
-	require.Contains(t, s.get("/records?"+strings.Repeat("a&", maxParameters)).problem(http.StatusRequestURITooLong).Detail, "64 parameters")
-	require.EqualValues(t, 3, s.refusals(refusedURL))
+	require.Contains(t, s.get("/records?run_id="+strings.Repeat("x", limits.MaxURL)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
+	require.Contains(t, s.get("/runs/"+strings.Repeat("%2F", limits.MaxURL/3)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
+	require.Contains(t, s.get("/records?"+strings.Repeat("a&", limits.MaxParameters)).problem(http.StatusRequestURITooLong).Detail, "64 parameters")
+	require.EqualValues(t, 3, s.refusals(limits.RefusedURL))
 	require.Contains(t, s.get("/records?limit=1;x").problem(http.StatusBadRequest).Detail, "malformed")
 	require.Contains(t, s.get("/records?limit=%zz").problem(http.StatusBadRequest).Detail, "malformed")
 	for _, query := range []string{"/records?run_id=%ff", "/records?%ff=1", "/records?label:a=%c0%af", "/events?from=%ed%a0%80"} {
@@ -204,8 +205,8 @@ func TestSizesAreCounted(t *testing.T) {
 	for status, count := range map[string]float64{"413": 1, "201": 2, "200": 1, "409": 1} {
 		m.require(t, count, "colophon_batch_lines_total", "status", status)
 	}
-	for _, why := range refusals {
-		if why != refusedSize {
+	for _, why := range limits.Reasons {
+		if why != limits.RefusedSize {
 			m.require(t, 0, "colophon_refusals_total", "reason", string(why))
 		}
 	}
@@ -216,7 +217,7 @@ func TestSizesAreCounted(t *testing.T) {
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := zstandard(t, nil, ipcLine("", "1"))
-	for held := int64(maxWindow); held <= 2*maxWindow; held += maxWindow {
+	for held := int64(limits.MaxWindow); held <= 2*limits.MaxWindow; held += limits.MaxWindow {
 		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", ndjson, line)
 		s.underWay(held)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"colophon/api/limits"
 )
 
 // framed is an HTTP/2 connection without a client's good manners.
@@ -123,7 +125,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	_ = f.conn.Close()
 	<-ended
 	s.http.Client().CloseIdleConnections()
-	require.Eventually(t, func() bool { return s.server().limits.requests.inUse() == 0 && s.server().limits.reading.inUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Requests.InUse() == 0 && s.server().limits.Reading.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // A connection has a bounded number of requests under way; more are refused, and it goes on.
@@ -139,7 +141,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.NotNil(t, frame, "the connection goes on")
 	require.Equal(t, f.stream, frame.Header().StreamID)
 	require.Equal(t, http2.ErrCodeRefusedStream, frame.(*http2.RSTStreamFrame).ErrCode)
-	require.LessOrEqual(t, s.server().limits.followers.inUse(), maxStreams)
+	require.LessOrEqual(t, s.server().limits.Followers.InUse(), maxStreams)
 }
 
 // All connections of an address have no more requests under way than half of those that
@@ -158,9 +160,9 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Equal(t, "503", f.status(f.stream))
 	require.NoError(t, f.get("/healthz"))
 	require.Equal(t, "200", f.status(f.stream), "what watches the server is answered")
-	require.EqualValues(t, 1, plain.refusals(refusedConnections))
+	require.EqualValues(t, 1, plain.refusals(limits.RefusedConnections))
 	_ = f.conn.Close()
-	require.Eventually(t, func() bool { return s.server().limits.requests.inUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Requests.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // A header that is too long, in one frame or in many, is refused, and one that never ends
@@ -212,16 +214,16 @@ func TestSlowStreamsOverHTTP2(t *testing.T) {
 	plain := s
 	s = s.secured()
 	f := s.frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	read := func() int64 { return s.server().limits.reading.inUse() }
+	read := func() int64 { return s.server().limits.Reading.InUse() }
 	for range 50 {
 		require.NoError(t, f.get("/v1/ledgers/default/records/1/content/output"))
 	}
 	require.Eventually(t, func() bool { return read() >= size }, patience, time.Millisecond)
 	require.LessOrEqual(t, read(), int64(48<<20))
-	other := share{budget: s.server().limits.reading, who: holder{name: "other"}}
-	require.Eventually(t, func() bool { return other.take(t.Context(), 1<<20) == nil }, patience, time.Millisecond)
-	other.release()
+	other := limits.Share{Budget: s.server().limits.Reading, Who: limits.Holder{Name: "other"}}
+	require.Eventually(t, func() bool { return other.Take(t.Context(), 1<<20) == nil }, patience, time.Millisecond)
+	other.Release()
 	plain.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)
 	require.Eventually(t, func() bool { return read() == 0 }, patience, time.Millisecond)
-	require.Positive(t, plain.refusals(refusedSlowReader))
+	require.Positive(t, plain.refusals(limits.RefusedSlowReader))
 }

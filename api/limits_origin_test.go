@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/limits"
 )
 
 // Only the proxies that are named are believed, not whoever is near.
 func TestOnlyTrustedProxiesAreBelieved(t *testing.T) {
-	extract := extractor(trusted("203.0.113.0/24"))
+	extract := limits.AddressExtractor(trusted("203.0.113.0/24"))
 	for _, near := range []string{"127.0.0.1", "::1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.0.1", "fe80::1", "fd00::1"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "[" + near + "]:1"

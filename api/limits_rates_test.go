@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 	"colophon/ledger"
 )
 
@@ -26,14 +25,14 @@ import (
 const never = 1e-9
 
 // behind is a server that believes what the proxies on this machine say.
-func behind(rates func(*Load)) func(*Config) {
+func behind(rates func(*limits.Load)) func(*Config) {
 	return func(c *Config) {
 		rates(&c.Load)
 		c.Load.TrustedProxies = trusted("127.0.0.0/8", "10.0.0.0/8")
 	}
 }
 
-func (s *service) refusals(why refusal) float64 {
+func (s *service) refusals(why limits.Reason) float64 {
 	s.t.Helper()
 	count, _ := s.metrics().value("colophon_refusals_total", "reason", string(why))
 	return count
@@ -41,7 +40,7 @@ func (s *service) refusals(why refusal) float64 {
 
 // Whoever asks too often is told when to try again; nobody else notices.
 func TestRateOfAnIdentity(t *testing.T) {
-	s := start(t, behind(func(l *Load) { l.RequestRate = never }))
+	s := start(t, behind(func(l *limits.Load) { l.RequestRate = never }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
 	refused := s.get("/stats", "X-Forwarded-For", "192.0.2.1")
 	require.Contains(t, refused.problem(http.StatusTooManyRequests).Detail, "too many requests")
@@ -49,13 +48,13 @@ func TestRateOfAnIdentity(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, wait, 1)
 	s.get("/stats", "X-Forwarded-For", "192.0.2.2").want(http.StatusOK)
-	require.EqualValues(t, 1, s.refusals(refusedRate))
+	require.EqualValues(t, 1, s.refusals(limits.RefusedRate))
 }
 
 // One address is one whoever says so, except a proxy that is trusted; an IPv6 client
 // has the whole of its /64.
 func TestRateOfAnAddress(t *testing.T) {
-	s := start(t, behind(func(l *Load) { l.AddressRate = never }))
+	s := start(t, behind(func(l *limits.Load) { l.AddressRate = never }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
 	require.Equal(t, http.StatusOK, seen("192.0.2.1"))
 	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1"))
@@ -68,7 +67,7 @@ func TestRateOfAnAddress(t *testing.T) {
 	require.Equal(t, http.StatusOK, seen("not an address"), "then it is the proxy's")
 	require.Equal(t, http.StatusTooManyRequests, seen("not an address either"))
 	s.get(s.http.URL + "/healthz").want(http.StatusOK)
-	require.EqualValues(t, 6, s.refusals(refusedAddressRate))
+	require.EqualValues(t, 6, s.refusals(limits.RefusedAddressRate))
 
 	direct := start(t, func(c *Config) { c.Load.AddressRate = never })
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
@@ -84,19 +83,19 @@ func TestFailedAuthentications(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, behind(func(l *Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	s := start(t, behind(func(l *limits.Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
-	for range failureBurst {
+	for range limits.FailureBurst {
 		ask("192.0.2.1", "wrong").problem(http.StatusUnauthorized)
 	}
-	for range 2 * failureBurst {
+	for range 2 * limits.FailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
 		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // no guess
 	}
-	require.EqualValues(t, 2*failureBurst, counterOf(t, s, refusedGuesses))
+	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
 }
 
@@ -113,7 +112,7 @@ func TestFailedSignatures(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir, Rules: rules})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, behind(func(l *Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	s := start(t, behind(func(l *limits.Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -124,23 +123,23 @@ func TestFailedSignatures(t *testing.T) {
 	expired["exp"] = time.Now().Add(-time.Hour).Unix()
 	old := i.token(jose.ES256, i.key, expired)
 
-	for range failureBurst {
+	for range limits.FailureBurst {
 		ask("192.0.2.1", old).problem(http.StatusUnauthorized)
 	}
 	ask("192.0.2.1", old).problem(http.StatusTooManyRequests)
 	ask("192.0.2.1", good).want(http.StatusOK) // no signature was wrong
-	for range failureBurst {
+	for range limits.FailureBurst {
 		ask("192.0.2.2", forged).problem(http.StatusUnauthorized)
 	}
 	require.NotEmpty(t, ask("192.0.2.2", forged).want(http.StatusTooManyRequests).header.Get("Retry-After"))
 	ask("192.0.2.2", good).problem(http.StatusTooManyRequests)
 	ask("192.0.2.2", made.Text).want(http.StatusOK)
 	ask("192.0.2.3", good).want(http.StatusOK)
-	require.EqualValues(t, 3, counterOf(t, s, refusedGuesses))
+	require.EqualValues(t, 3, counterOf(t, s, limits.RefusedCredentials))
 }
 
 // counterOf reads a refusal where /metrics wants credentials.
-func counterOf(t *testing.T, s *service, why refusal) float64 {
+func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	s.server().config.Metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -166,46 +165,6 @@ func TestLinesOfABatchWait(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, s.size(), "one line was taken, the next one waits")
 	s.get("/stats").problem(http.StatusTooManyRequests)
-}
-
-func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
-	r := newRates(Load{RequestRate: never}.withDefaults())
-	ctx, cancel := context.WithCancel(t.Context())
-	passed := 0
-	require.ErrorIs(t, r.lines(ctx, "somebody", 3, func() { passed++; cancel() }), context.Canceled)
-	require.Equal(t, 1, passed)
-	require.Equal(t, 1, r.bite(chunkLines))
-	require.Equal(t, chunkLines, newRates(Load{}.withDefaults()).bite(chunkLines))
-	require.NoError(t, newRates(Load{}.withDefaults()).lines(ctx, "somebody", 1e9, func() { passed++ }))
-	require.Equal(t, 1, passed)
-}
-
-// However many callers there are, memory is bounded, and who comes again soon is
-// remembered.
-func TestGenerations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 20).Draw(t, "limit")
-		g := newGenerations[int, int](limit)
-		lately := []int{} // the last keys, each once
-		for i, key := range rapid.SliceOf(rapid.IntRange(0, 60)).Draw(t, "keys") {
-			made := false
-			g.get(key, func() int { made = true; return i })
-			at := len(lately)
-			for j, k := range lately {
-				if k == key {
-					at = j
-				}
-			}
-			if at < len(lately) {
-				require.False(t, made && len(lately)-at <= limit, "%d was asked for lately", key)
-				lately = append(lately[:at], lately[at+1:]...)
-			} else {
-				require.True(t, made)
-			}
-			lately = append(lately, key)
-			require.LessOrEqual(t, len(g.young)+len(g.old), 2*limit)
-		}
-	})
 }
 
 // No actor can be taken for an address.

@@ -7,50 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
-)
 
-// Nobody gets more than are left for all others, and what is given back can be taken
-// again.
-func TestSlots(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 30).Draw(t, "limit")
-		s := newSlots(limit)
-		held := make(map[string]int)
-		taken := 0
-		for range rapid.IntRange(0, 100).Draw(t, "steps") {
-			who := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")
-			if held[who] > 0 && rapid.Bool().Draw(t, "give") {
-				s.give(who)
-				held[who]--
-				taken--
-			} else {
-				want := taken < limit
-				take := s.take
-				if rapid.Bool().Draw(t, "fairly") {
-					want = want && held[who] < limit-taken
-					take = s.takeShare
-				}
-				require.Equal(t, want, take(who))
-				if want {
-					held[who]++
-					taken++
-				}
-			}
-			require.Equal(t, taken, s.inUse())
-			for who, n := range held {
-				require.Equal(t, n, s.held[who])
-			}
-		}
-	})
-	s := newSlots(2048)
-	hog := 0
-	for s.takeShare("hog") {
-		hog++
-	}
-	require.Equal(t, 1024, hog)
-	require.True(t, s.takeShare("another"))
-}
+	"colophon/api/limits"
+)
 
 func TestBatchesAtOnce(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Batches = 1 })
@@ -64,18 +23,18 @@ func TestBatchesAtOnce(t *testing.T) {
 	refused := s.do(http.MethodPost, "/batch", "", "Content-Type", ndjson)
 	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many batches are under way")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
-	require.EqualValues(t, 1, s.refusals(refusedBatches))
+	require.EqualValues(t, 1, s.refusals(limits.RefusedBatches))
 	s.metrics().require(t, 1, "colophon_batches")
 	require.NoError(t, send.Close())
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.server().limits.batches.inUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().limits.Batches.InUse() == 0 }, patience, time.Millisecond)
 	s.batch(ipcLine("a", "1"))
 }
 
 // However many batches one caller has, another one finds room for his.
 func TestBatchesAreShared(t *testing.T) {
-	s := start(t, behind(func(l *Load) { l.Batches = 2 }))
+	s := start(t, behind(func(l *limits.Load) { l.Batches = 2 }))
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/batch", body)
@@ -90,5 +49,5 @@ func TestBatchesAreShared(t *testing.T) {
 	}
 	from("192.0.2.1").problem(http.StatusServiceUnavailable)
 	from("192.0.2.2").want(http.StatusOK)
-	require.Equal(t, 128, Load{}.withDefaults().Batches, "64 of one caller fit")
+	require.Equal(t, 128, limits.Load{}.WithDefaults().Batches, "64 of one caller fit")
 }

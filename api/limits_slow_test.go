@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 )
 
@@ -28,7 +29,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 		slow.hear().want(status)
 		slow.ended()
 	}
-	require.EqualValues(t, 1, s.refusals(refusedSlowSender))
+	require.EqualValues(t, 1, s.refusals(limits.RefusedSlowSender))
 	s.quiet()
 }
 
@@ -65,7 +66,7 @@ func TestIdleBatches(t *testing.T) {
 		idle.ended()
 	}
 	require.EqualValues(t, 3, s.size())
-	require.EqualValues(t, 2, s.refusals(refusedSlowSender))
+	require.EqualValues(t, 2, s.refusals(limits.RefusedSlowSender))
 	s.metrics().require(t, 2, "colophon_batch_lines_total", "status", "201")
 	s.metrics().require(t, 2, "colophon_batch_lines_total", "status", "408")
 	s.quiet()
@@ -78,7 +79,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) == 1 }, patience, time.Millisecond)
 	slow.ended()
 	s.quiet()
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
@@ -91,7 +92,7 @@ func TestResultsThatAreNotRead(t *testing.T) {
 	deaf := s.dial()
 	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
 	deaf.say("%s", strings.Repeat("{bad}\n", 100_000)) // 25 MB of results
-	require.Eventually(t, func() bool { return s.refusals(refusedSlowReader) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) == 1 }, patience, time.Millisecond)
 	deaf.ended()
 	s.quiet()
 	left, err := os.ReadDir(dir)
@@ -101,9 +102,9 @@ func TestResultsThatAreNotRead(t *testing.T) {
 
 // A client that never reads cannot fill the disk, alone or together with others.
 func TestSpoolsAreBounded(t *testing.T) {
-	for name, bound := range map[string]func(*Load){
-		"of one batch": func(l *Load) { l.BatchSpool = 1 << 20 },
-		"together":     func(l *Load) { l.Spool = 1 << 20 },
+	for name, bound := range map[string]func(*limits.Load){
+		"of one batch": func(l *limits.Load) { l.BatchSpool = 1 << 20 },
+		"together":     func(l *limits.Load) { l.Spool = 1 << 20 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -112,7 +113,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
 			require.Eventually(t, func() bool { // the sockets may hold all of what came before the bound
-				return s.server().limits.spools.taken.Load() > 1<<19 || s.refusals(refusedSpool) == 1
+				return s.server().limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !goesOn("colophon/api.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
 			// The client reads what there is, and sees that this is not all.
@@ -121,7 +122,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, response.Body)
 			require.Error(t, err)
-			require.Eventually(t, func() bool { return s.refusals(refusedSpool) == 1 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return s.refusals(limits.RefusedSpool) == 1 }, patience, time.Millisecond)
 			_ = deaf.Close()
 			s.quiet()
 			left, err := os.ReadDir(dir)

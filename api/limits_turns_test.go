@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 )
 
@@ -17,14 +18,14 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	_, err := s.host.Create(t.Context(), ledger.New{Name: "other"})
 	require.NoError(t, err)
 	const body = `{"reason":"because","seqs":[0]}`
-	done, err := s.server().limits.redactions.take(t.Context(), ledger.Default)
+	done, err := s.server().limits.Redactions.Take(t.Context(), ledger.Default)
 	require.NoError(t, err)
 	for _, dry := range []string{body, `{"reason":"because","seqs":[0],"dry_run":false,"as_of":1}`} {
 		refused := s.post("/redactions", dry)
 		require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "another redaction of this ledger")
 		require.NotEmpty(t, refused.header.Get("Retry-After"))
 	}
-	require.EqualValues(t, 2, s.refusals(refusedRedactions))
+	require.EqualValues(t, 2, s.refusals(limits.RefusedRedactions))
 	s.post(s.http.URL+"/v1/ledgers/other/redactions", body).want(http.StatusOK)
 	done()
 	s.redacting(body)

@@ -8,13 +8,15 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"colophon/api/limits"
 )
 
 // lineReader cuts a body into lines. Its errors are lines too: a line that is
 // too long, or a body that breaks off, costs no line before it.
 type lineReader struct {
 	ctx    context.Context
-	open   opener
+	open   limits.Opener
 	body   io.Reader
 	max    int // bytes of a line
 	most   int // lines of a chunk
@@ -26,7 +28,7 @@ type lineReader struct {
 
 var lineBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
 
-func newLineReader(ctx context.Context, open opener, body io.Reader, max int) *lineReader {
+func newLineReader(ctx context.Context, open limits.Opener, body io.Reader, max int) *lineReader {
 	return &lineReader{ctx: ctx, open: open, body: body, max: max, most: chunkLines}
 }
 
@@ -42,7 +44,7 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		r.buffer.Reset(plain)
 	}
 	for n := 0; n < r.most && len(c.buffer) < chunkBytes; n++ {
-		start, held := len(c.buffer), c.share.held
+		start, held := len(c.buffer), c.share.Held
 		refused, err := r.line(c)
 		if err != nil && !errors.Is(err, io.EOF) {
 			c.cut(start, held)
@@ -71,7 +73,7 @@ func (r *lineReader) atHand() bool {
 // line appends the next line to c.buffer, without its end. Of one that is refused
 // nothing is kept.
 func (r *lineReader) line(c *chunk) (refused, err error) {
-	start, held := len(c.buffer), c.share.held
+	start, held := len(c.buffer), c.share.Held
 	for {
 		part, err := r.buffer.ReadSlice('\n')
 		part = bytes.TrimSuffix(part, []byte("\n"))
@@ -89,9 +91,9 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 // keep appends some of the line that begins at start, if there is room for it.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
-		return refuse(refusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; nothing of it was taken", r.max)
+		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; nothing of it was taken", r.max)
 	}
-	if err := c.share.take(r.ctx, weight(part)); err != nil {
+	if err := c.share.Take(r.ctx, limits.Weight(part)); err != nil {
 		return err
 	}
 	c.buffer = append(c.buffer, part...)
@@ -108,7 +110,7 @@ func (r *lineReader) add(c *chunk, start int, refused error) {
 
 // broken reports a body that cannot be read to its end.
 func (r *lineReader) broken(c *chunk, err error) (more bool) {
-	r.end(c, explainBody(err))
+	r.end(c, limits.BodyError(err))
 	return false
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/limits"
 )
 
 // FuzzLines: however the body arrives, its lines are those that a split at line
@@ -27,14 +29,14 @@ func FuzzLines(f *testing.F) {
 		}
 		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
 		lines := newLineReader(t.Context(), open, reader, limit)
-		memory := newMemoryBudget(1<<30, time.Minute, refusedMemory, "bodies")
+		memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedMemory, "bodies")
 		want := bytes.Split(body, []byte("\n"))
 		if len(want[len(want)-1]) == 0 {
 			want = want[:len(want)-1]
 		}
 		number := 0
 		for more := true; more; {
-			c := newChunk(memory, holder{})
+			c := newChunk(memory, limits.Holder{})
 			more = lines.fill(c)
 			kept := 0
 			for _, l := range c.lines {
@@ -52,10 +54,10 @@ func FuzzLines(f *testing.F) {
 				number++
 				require.Equal(t, number, l.number)
 			}
-			require.Equal(t, memory.inUse(), c.share.held)
-			require.GreaterOrEqual(t, c.share.held, int64(kept))
+			require.Equal(t, memory.InUse(), c.share.Held)
+			require.GreaterOrEqual(t, c.share.Held, int64(kept))
 			c.release()
-			require.Zero(t, memory.inUse())
+			require.Zero(t, memory.InUse())
 		}
 		for number < len(want) && len(want[number]) == 0 {
 			number++

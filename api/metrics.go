@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
@@ -27,7 +28,7 @@ type Metrics struct {
 	appended *prometheus.HistogramVec
 	events   *prometheus.HistogramVec
 	commit   *prometheus.HistogramVec
-	load     loadMetrics
+	load     limits.Metrics
 
 	mu     sync.RWMutex // guards the map
 	routes map[routeKey]*routeSeries
@@ -65,10 +66,10 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 			Help:    "Time to make a commit durable, its sync included.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		}, []string{"ledger"}),
-		load:   newLoadMetrics(),
+		load:   limits.NewMetrics(),
 		routes: make(map[routeKey]*routeSeries),
 	}
-	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.refused, m.load.lines,
+	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.Refused, m.load.Lines,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -89,17 +90,14 @@ func (m *Metrics) Handler() http.Handler {
 // out others.
 func (s *Server) metrics(c echo.Context) error {
 	who := s.caller(c)
-	if !s.limits.scrapes.takeShare(who) {
-		return refuse(refusedAnswers, http.StatusServiceUnavailable, time.Second,
-			"too many requests for metrics are under way, of this caller or of all (%d); try again later", maxScrapes)
+	if !s.limits.Scrapes.TakeShare(who) {
+		return limits.Refuse(limits.RefusedAnswers, http.StatusServiceUnavailable, time.Second,
+			"too many requests for metrics are under way, of this caller or of all (%d); try again later", limits.MaxScrapes)
 	}
-	defer s.limits.scrapes.give(who)
+	defer s.limits.Scrapes.Release(who)
 	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	return nil
 }
-
-// maxScrapes bounds the concurrent requests for metrics.
-const maxScrapes = 32
 
 // watch registers the collectors that read the ledgers and the index on every scrape.
 func (m *Metrics) watch(host *ledger.Host, store *index.Store) {

@@ -2,15 +2,18 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -35,7 +38,7 @@ type problem struct {
 
 	// why is set if a limit of the server refused the request. wait is then the time after
 	// which the client may retry.
-	why  refusal
+	why  limits.Reason
 	wait time.Duration
 }
 
@@ -77,12 +80,12 @@ var sentinels = []struct {
 	logged bool // log it for the operator
 	status int
 	detail string
-	why    refusal
+	why    limits.Reason
 }{
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
 	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it, so the server's database is damaged; " +
 		"tell the operator, and send the record with another key if it cannot wait", ""},
-	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was written, try again later", refusedQueue},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was written, try again later", limits.RefusedQueue},
 	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written, try again later", ""},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},
 	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
@@ -99,13 +102,21 @@ var sentinels = []struct {
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
 	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
 	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
-	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", refusedDisk},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", limits.RefusedDisk},
+}
+
+// refusalProblem returns the problem that answers a refusal.
+func refusalProblem(e *limits.Refusal) *problem {
+	p := fault(e.Status, "%s", e.Detail)
+	p.why, p.wait = e.Reason, e.Wait
+	return p
 }
 
 // asProblem returns the problem that answers an error. internal means that the server is at
 // fault and must log the error.
 func asProblem(err error) (p *problem, internal bool) {
 	var (
+		refused      *limits.Refusal
 		signingError *ledger.SigningError
 		recordError  *record.Error
 		httpError    *echo.HTTPError
@@ -114,6 +125,8 @@ func asProblem(err error) (p *problem, internal bool) {
 	switch {
 	case errors.As(err, &p):
 		return p, false
+	case errors.As(err, &refused):
+		return refusalProblem(refused), false
 	case errors.As(err, &signingError):
 		return fault(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads go on", signingError.Reason), false
 	case errors.As(err, &recordError):
@@ -121,7 +134,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	case errors.Is(err, index.ErrPosition):
 		return invalid("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
-		return refuse(refusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit), false
+		return refusalProblem(limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
 		return fault(httpError.Code, "there is no such route, or not with this method; /docs lists them"), false
 	case errors.As(err, &httpError):
@@ -129,7 +142,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			return refuse(s.why, s.status, 0, "%s", s.detail), s.logged
+			return refusalProblem(limits.Refuse(s.why, s.status, 0, "%s", s.detail)), s.logged
 		}
 	}
 	return fault(http.StatusInternalServerError, "the server failed; its log says why"), true
@@ -164,7 +177,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	if internal {
 		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
 	}
-	s.config.Metrics.load.problem(p)
+	s.config.Metrics.load.Count(p.why)
 	if c.Response().Committed {
 		// A partial answer must not look complete.
 		panic(http.ErrAbortHandler)
@@ -192,6 +205,14 @@ func (s *Server) fail(err error, c echo.Context) {
 	c.Response().WriteHeader(p.Status)
 	_, _ = c.Response().Write(text.text) // an error means that the client is gone
 }
+
+// seconds returns a wait as a value of Retry-After: whole seconds, at least 1.
+func seconds(wait time.Duration) string {
+	return decimal(uint64(max(1, math.Ceil(wait.Seconds()))))
+}
+
+// gone reports whether the client of a request has disconnected.
+func gone(ctx context.Context) bool { return ctx.Err() != nil }
 
 func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }
 

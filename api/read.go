@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index/records"
 	"colophon/ledger/record"
@@ -244,7 +245,7 @@ func appendEvents(ctx context.Context, text *reply, l *ledger.Ledger, from, to u
 		if err != nil {
 			return from, fmt.Errorf("entries from %d: %w", from, err)
 		}
-		if entry.Seq >= to || len(text.text) >= piece {
+		if entry.Seq >= to || len(text.text) >= limits.MaxWrite {
 			return entry.Seq, nil
 		}
 		line, err := eventLineOf(entry.Seq, entry.Bytes)

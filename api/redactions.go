@@ -91,7 +91,7 @@ func (s *Server) redactRecords(c echo.Context) error {
 		return ledger.ErrFrozen
 	}
 	ctx := c.Request().Context()
-	done, err := s.limits.redactions.take(ctx, l.Name())
+	done, err := s.limits.Redactions.Take(ctx, l.Name())
 	if err != nil {
 		return err
 	}

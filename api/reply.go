@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/labstack/echo/v4"
+
+	"colophon/api/limits"
 )
 
 // reply is a buffer for an answer or a part of one. It lets the server send an answer in one
@@ -67,9 +69,9 @@ func (r *reply) send(c echo.Context, status int, contentType string) error {
 		return err
 	}
 	request := c.Request()
-	if conn, counted := connectionOf(request); counted && len(r.text) >= minGathered && len(r.text) <= maxGathered &&
-		request.ProtoMajor == 1 && request.TLS == nil && !writerOf(c).head {
-		conn.gather(len(r.text))
+	if conn, counted := limits.ConnectionOf(request); counted && len(r.text) >= minGathered && len(r.text) <= maxGathered &&
+		request.ProtoMajor == 1 && request.TLS == nil && !limits.WriterOf(c).IsHead() {
+		conn.SendWhole(len(r.text))
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, contentType)
@@ -101,13 +103,13 @@ func holdAnswer(c echo.Context, n int64) error {
 	if n <= smallAnswer {
 		n = 0
 	}
-	if n <= own.answer.held {
-		own.answer.shrink(n)
+	if n <= own.answer.Held {
+		own.answer.Shrink(n)
 		return nil
 	}
-	own.writer.slot.giveBack()
-	own.answer.who = own.server.holderOf(c)
-	return own.answer.take(c.Request().Context(), n-own.answer.held)
+	own.writer.ReleaseSlot()
+	own.answer.Who = own.server.holderOf(c)
+	return own.answer.Take(c.Request().Context(), n-own.answer.Held)
 }
 
 // buildAnswer holds memory before the work on an answer begins. If the work is heavy, the call

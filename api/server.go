@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
@@ -50,7 +51,7 @@ type Config struct {
 	SpoolMemory int
 	SpoolDir    string
 	// Load bounds the load that clients may cause.
-	Load Load
+	Load limits.Load
 	// Snapshot copies the database for a backup. nil if the storage cannot.
 	Snapshot Snapshot
 }
@@ -83,7 +84,7 @@ func (c Config) withDefaults() Config {
 	if c.SpoolMemory == 0 {
 		c.SpoolMemory = 256 << 10
 	}
-	c.Load = c.Load.withDefaults()
+	c.Load = c.Load.WithDefaults()
 	return c
 }
 
@@ -97,7 +98,7 @@ type Server struct {
 	// unrestricted is the identity of every caller without authentication. It has all scopes.
 	unrestricted *access.Identity
 	totals       effectTotals
-	limits       *bounds
+	limits       *limits.Limits
 	streams      *streams
 	parsing      parsing
 }
@@ -106,16 +107,16 @@ type Server struct {
 // The caller closes the index before the host.
 func New(config Config) (*Server, error) {
 	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
-	s.limits, s.streams = newBounds(s.config.Load), newStreams()
-	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.heavy)
+	s.limits, s.streams = limits.New(s.config.Load), newStreams()
+	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.Heavy)
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	s.unrestricted = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
-	s.echo.IPExtractor = extractor(s.config.Load.TrustedProxies)
+	s.echo.IPExtractor = limits.AddressExtractor(s.config.Load.TrustedProxies)
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
 	}
 	s.config.Metrics.watch(s.host, config.Index)
-	s.config.Metrics.Register(loadCollector{s.limits})
+	s.config.Metrics.Register(limits.Collector{Limits: s.limits})
 	s.register()
 	return s, nil
 }
@@ -170,8 +171,8 @@ func (s *Server) HTTP() *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ConnContext:       withConnection,
-		ConnState:         noteState,
+		ConnContext:       limits.WithConnection,
+		ConnState:         limits.NoteState,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.streams.end)

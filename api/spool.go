@@ -8,7 +8,8 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
+
+	"colophon/api/limits"
 )
 
 // spool holds results for a client that is not reading yet: in memory up to a
@@ -29,29 +30,12 @@ type spool struct {
 
 // spoolBounds is how much a spool may hold.
 type spoolBounds struct {
-	maxMemory int          // bytes, before there is a file
-	maxFile   int64        // bytes of the file
-	all       *spoolSpace  // of which the file's are part
-	dir       string       // of the file
-	room      func() error // nil while the file may grow
+	maxMemory int                // bytes, before there is a file
+	maxFile   int64              // bytes of the file
+	all       *limits.SpoolSpace // of which the file's are part
+	dir       string             // of the file
+	room      func() error       // nil while the file may grow
 }
-
-// spoolSpace bounds all files together, in bytes.
-type spoolSpace struct {
-	limit int64
-	taken atomic.Int64
-}
-
-// take says whether there was room for n bytes, which are taken then.
-func (s *spoolSpace) take(n int64) bool {
-	if s.taken.Add(n) <= s.limit {
-		return true
-	}
-	s.taken.Add(-n)
-	return false
-}
-
-func (s *spoolSpace) give(n int64) { s.taken.Add(-n) }
 
 func newSpool(bounds spoolBounds) *spool {
 	s := &spool{spoolBounds: bounds, buffer: results.get()}
@@ -61,7 +45,7 @@ func newSpool(bounds spoolBounds) *spool {
 
 // spoolBounds are those of one batch; room is nil while there is room on the disk.
 func (s *Server) spoolBounds(room func() error) spoolBounds {
-	return spoolBounds{maxMemory: s.config.SpoolMemory, maxFile: s.limits.load.BatchSpool, all: s.limits.spools, dir: s.config.SpoolDir, room: room}
+	return spoolBounds{maxMemory: s.config.SpoolMemory, maxFile: s.limits.Load.BatchSpool, all: s.limits.Spools, dir: s.config.SpoolDir, room: room}
 }
 
 // write never waits for the reader. After an error nothing more is taken, so
@@ -107,11 +91,11 @@ func (s *spool) writeFile(b []byte) error {
 // reserve takes space for a file of so many bytes.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
-		return refuse(refusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results", s.maxFile)
+		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results", s.maxFile)
 	}
 	more := size - s.held
-	if more > 0 && !s.all.take(more) {
-		return refuse(refusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results", s.all.limit)
+	if more > 0 && !s.all.Take(more) {
+		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results", s.all.Limit)
 	}
 	s.held = max(s.held, size)
 	return nil
@@ -181,7 +165,7 @@ func (s *spool) next(before *reply) (taken *reply, idle bool, err error) {
 
 // empty gives back the space of a file that has been read; the caller holds mu.
 func (s *spool) empty() error {
-	s.all.give(s.held)
+	s.all.Release(s.held)
 	s.from, s.to, s.held = 0, 0, 0
 	if err := s.file.Truncate(0); err != nil {
 		return fmt.Errorf("emptying spooled results: %w", err)
@@ -195,7 +179,7 @@ func (s *spool) discard() error {
 	defer s.mu.Unlock()
 	s.buffer.release()
 	s.broken, s.buffer = true, nil
-	s.all.give(s.held)
+	s.all.Release(s.held)
 	s.held = 0
 	if s.file == nil {
 		return nil

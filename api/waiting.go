@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
 )
@@ -19,7 +20,7 @@ func (s *Server) waitForIndex(ctx context.Context, l *ledger.Ledger, size uint64
 	follower, behind, err := s.waitForIndexOrLag(ctx, l, size)
 	if err == nil && behind {
 		has := follower.Size()
-		err = refuse("", http.StatusServiceUnavailable, s.config.IndexWait,
+		err = limits.Refuse("", http.StatusServiceUnavailable, s.config.IndexWait,
 			"the index has %d events of the ledger, %d less than this answer needs; it is catching up, try again later", has, size-min(size, has))
 	}
 	return follower, err

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -91,7 +92,7 @@ func preference(c echo.Context) string {
 // requestBody is a body in memory, and its share of the memory budget.
 type requestBody struct {
 	bytes.Buffer
-	share share
+	share limits.Share
 }
 
 var bodies = sync.Pool{New: func() any { return new(requestBody) }}
@@ -104,7 +105,7 @@ const (
 )
 
 func release(body *requestBody) {
-	body.share.release()
+	body.share.Release()
 	if body.Cap() <= maxPooledBody {
 		body.Reset()
 		bodies.Put(body)
@@ -113,16 +114,16 @@ func release(body *requestBody) {
 
 // readBody reads the JSON body of a write, of at most MaxBody bytes. The caller releases it.
 func (s *Server) readBody(c echo.Context) (*requestBody, error) {
-	return s.readBodyInto(c, s.limits.writing)
+	return s.readBodyInto(c, s.limits.Writing)
 }
 
 // readQuestion is readBody for a request that records nothing. It uses the memory for reading.
 func (s *Server) readQuestion(c echo.Context) (*requestBody, error) {
-	return s.readBodyInto(c, s.limits.reading)
+	return s.readBodyInto(c, s.limits.Reading)
 }
 
 // readBodyInto counts the body against a memory budget.
-func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBody, error) {
+func (s *Server) readBodyInto(c echo.Context, budget *limits.Budget) (*requestBody, error) {
 	r := c.Request()
 	if err := contentType(r, "application/json"); err != nil {
 		return nil, err
@@ -135,11 +136,11 @@ func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBod
 		source = http.MaxBytesReader(c.Response(), source, s.config.MaxBody)
 	}
 	body := bodies.Get().(*requestBody)
-	body.share = share{budget: budget, who: s.holderOf(c)}
+	body.share = limits.Share{Budget: budget, Who: s.holderOf(c)}
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // room for one read up to io.EOF
-	if _, err := body.ReadFrom(meter{r.Context(), source, &body.share}); err != nil {
+	if _, err := body.ReadFrom(body.share.Meter(r.Context(), source)); err != nil {
 		release(body)
-		if slow := slowSender(err, s.config.BodyTimeout); slow != nil {
+		if slow := limits.SlowBody(err, s.config.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)
@@ -150,7 +151,7 @@ func (s *Server) readBodyInto(c echo.Context, budget *memoryBudget) (*requestBod
 // unreadable returns the problem for a body that cannot be read. It keeps the error if a limit
 // of the server caused it.
 func unreadable(err error) error {
-	var refused *problem
+	var refused *limits.Refusal
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &refused) || errors.As(err, &tooLarge):

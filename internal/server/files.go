@@ -3,7 +3,7 @@ package server
 import (
 	"log/slog"
 
-	"colophon/api"
+	"colophon/api/limits"
 )
 
 // OtherFiles is the largest number of files that a server opens beside connections and the
@@ -12,7 +12,7 @@ const OtherFiles = 2750
 
 // FilesNeeded is the largest number of files and connections that a server opens.
 func FilesNeeded(c LoadConfig) uint64 {
-	return uint64(api.MaxOpen(c.limits()) + c.MaxBatches + OtherFiles)
+	return uint64(limits.MaxOpen(c.limits()) + c.MaxBatches + OtherFiles)
 }
 
 // checkOpenFiles warns if the process may open fewer files than its connections and databases

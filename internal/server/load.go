@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"colophon/api"
+	"colophon/api/limits"
 	"colophon/internal/cli"
 	"colophon/ledger/record"
 )
@@ -139,8 +139,8 @@ func (c *LoadConfig) bind(flags *pflag.FlagSet) {
 }
 
 // limits are what the server's interface takes.
-func (c LoadConfig) limits() api.Load {
-	return api.Load{
+func (c LoadConfig) limits() limits.Load {
+	return limits.Load{
 		RequestRate: c.RateLimit, RateBurst: c.RateBurst, AddressRate: c.AddressRateLimit, FailureRate: c.FailedAuthLimit,
 		TrustedProxies: c.TrustedProxies, Connections: c.MaxConnections, BodyMemory: int64(c.MaxBodyMemory), AnswerMemory: int64(c.MaxAnswerMemory), Wait: c.MaxWait,
 		Batches: c.MaxBatches, Followers: c.MaxFollowers, BatchSpool: int64(c.MaxSpool), Spool: int64(c.MaxSpools),

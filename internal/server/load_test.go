@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"colophon/api"
+	"colophon/api/limits"
 	"colophon/internal/cli"
 )
 
@@ -43,7 +43,7 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 
 // What a server does by itself is what its flags say by default.
 func TestLoadDefaultsAreThoseOfTheInterface(t *testing.T) {
-	require.Equal(t, api.MaxOpen(api.Load{}), api.MaxOpen(LoadConfig{}.withDefaults().limits()))
+	require.Equal(t, limits.MaxOpen(limits.Load{}), limits.MaxOpen(LoadConfig{}.withDefaults().limits()))
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config := LoadConfig{}.withDefaults()
 	config.bind(flags)

@@ -1,4 +1,4 @@
-package api
+package limits
 
 import (
 	"context"
@@ -19,9 +19,9 @@ func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, of: make(map[string]chan struct{})}
 }
 
-// take waits, for a bounded time, until it is somebody's turn at a ledger that there
+// Take waits, for a bounded time, until it is somebody's turn at a ledger that there
 // is; done ends it.
-func (t *turns) take(ctx context.Context, name string) (done func(), err error) {
+func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
 	waiting, cancel := context.WithTimeout(ctx, t.wait)
 	defer cancel()
@@ -30,10 +30,10 @@ func (t *turns) take(ctx context.Context, name string) (done func(), err error) 
 		return func() { <-turn }, nil
 	case <-waiting.Done():
 	}
-	if gone(ctx) {
+	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, refuse(refusedRedactions, http.StatusServiceUnavailable, t.wait,
+	return nil, Refuse(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
 		"another redaction of this ledger goes on; nothing was done, try again later")
 }
 

@@ -1,4 +1,4 @@
-package api
+package limits
 
 import (
 	"bytes"
@@ -21,13 +21,13 @@ import (
 // likewise, for a short time and to be told so; what comes beyond those is closed at
 // once. Trusted proxies speak for many and have no share: they bound their clients.
 type connections struct {
-	regular, spare *slots
+	Regular, spare *slots
 	proxies        []*net.IPNet
-	open           atomic.Int64 // of both kinds, for metrics
+	Open           atomic.Int64 // of both kinds, for metrics
 }
 
 func newConnections(load Load) *connections {
-	return &connections{regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
+	return &connections{Regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
 }
 
 // spareConnections is how many connections beyond the bound are told so.
@@ -41,16 +41,16 @@ const (
 )
 
 // crowded says that no more than a quarter of the connections are left.
-func (c *connections) crowded() bool { return 4*c.regular.inUse() > 3*c.regular.limit }
+func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
 // take finds a place for a connection from an address; nil if there is none.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
-	if c.trusted(ip) && c.regular.take(who) || c.regular.takeShare(who) {
-		return c.regular, who
+	if c.trusted(ip) && c.Regular.take(who) || c.Regular.TakeShare(who) {
+		return c.Regular, who
 	}
-	if c.spare.takeShare(who) {
+	if c.spare.TakeShare(who) {
 		return c.spare, who
 	}
 	return nil, who
@@ -78,16 +78,15 @@ func network(ip netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Listen bounds the connections that l accepts. What is made of them, a TLS
-// connection say, may be put around it.
-func (s *Server) Listen(l net.Listener) net.Listener {
-	return &boundedListener{Listener: l, connections: s.limits.connections,
-		refused: func() { s.config.Metrics.load.refuse(refusedConnections) }}
+// Listen returns a listener that bounds the connections that l accepts. refused is called
+// for each connection that is closed at once.
+func (c *connections) Listen(l net.Listener, refused func()) net.Listener {
+	return &boundedListener{Listener: l, connections: c, refused: refused}
 }
 
 // MaxOpen is how many connections a server has open at the very most.
 func MaxOpen(load Load) int {
-	limit := load.withDefaults().Connections
+	limit := load.WithDefaults().Connections
 	return limit + spareConnections(limit)
 }
 
@@ -111,7 +110,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			_ = accepted.Close() // there is nobody to tell
 			continue
 		}
-		l.connections.open.Add(1)
+		l.connections.Open.Add(1)
 		c := &connection{Conn: accepted, all: l.connections, kind: kind, who: who}
 		if c.beyond() {
 			c.until = time.Now().Add(spareTime)
@@ -132,8 +131,8 @@ type connection struct {
 	waiting atomic.Bool // for a request to come, which is not there yet
 	over    atomic.Bool // nothing more is read
 
-	gathered *reply // what is there of an answer that goes out whole; nil: all goes out at once
-	body     int    // of that answer, in bytes
+	gathered *[]byte // what is there of an answer that goes out whole; nil: all goes out at once
+	body     int     // of that answer, in bytes
 }
 
 // beyond says that it is beyond the bound.
@@ -147,23 +146,27 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// gather has the next answer, whose body has so many bytes, go out whole: net/http
+// SendWhole has the next answer, whose body has so many bytes, go out whole: net/http
 // passes it on in pieces of 4 KiB, and each costs both sides a system call and the client
 // a wake-up. It is called by the goroutine that answers.
-func (c *connection) gather(body int) { c.gathered, c.body = newReply(), body }
+func (c *connection) SendWhole(body int) { c.gathered, c.body = gatherBuffers.Get().(*[]byte), body }
+
+var gatherBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Write implements net.Conn.
 func (c *connection) Write(p []byte) (int, error) {
 	if c.gathered == nil {
 		return c.Conn.Write(p)
 	}
-	c.gathered.text = append(c.gathered.text, p...)
-	header := bytes.Index(c.gathered.text, []byte(endOfHeader))
-	if header < 0 || len(c.gathered.text) < header+len(endOfHeader)+c.body {
+	text := append(*c.gathered, p...)
+	*c.gathered = text
+	header := bytes.Index(text, []byte(endOfHeader))
+	if header < 0 || len(text) < header+len(endOfHeader)+c.body {
 		return len(p), nil
 	}
-	_, err := c.Conn.Write(c.gathered.text)
-	c.gathered.release()
+	_, err := c.Conn.Write(text)
+	*c.gathered = text[:0]
+	gatherBuffers.Put(c.gathered)
 	c.gathered = nil
 	if err != nil {
 		return 0, err
@@ -204,8 +207,8 @@ func earlier(a, b time.Time) time.Time {
 func (c *connection) Close() error {
 	err := c.Conn.Close()
 	c.closing.Do(func() {
-		c.all.open.Add(-1)
-		c.kind.give(c.who)
+		c.all.Open.Add(-1)
+		c.kind.Release(c.who)
 	})
 	return err
 }
@@ -222,8 +225,8 @@ func (c *connection) CloseWrite() error {
 // connectionKey is where the context of a request has its connection.
 type connectionKey struct{}
 
-// withConnection is the ConnContext of the server.
-func withConnection(ctx context.Context, c net.Conn) context.Context {
+// WithConnection is the ConnContext of the server.
+func WithConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, plain(c))
 }
 
@@ -235,33 +238,47 @@ func plain(c net.Conn) net.Conn {
 	return c
 }
 
-// noteState is the ConnState of the server.
-func noteState(c net.Conn, state http.ConnState) {
+// NoteState is the ConnState of the server.
+func NoteState(c net.Conn, state http.ConnState) {
 	if counted, is := plain(c).(*connection); is {
 		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
 	}
 }
 
-// connectionOf is the connection of a request, if it is counted.
-func connectionOf(r *http.Request) (*connection, bool) {
+// ConnectionOf is the connection of a request, if it is counted.
+func ConnectionOf(r *http.Request) (*connection, bool) {
 	c, counted := r.Context().Value(connectionKey{}).(*connection)
 	return c, counted
 }
 
-// crowded says whether the connection of a request is beyond the bound, and whether
+// Crowded says whether the connection of a request is beyond the bound, and whether
 // it is to end with the answer: few are left for others.
-func crowded(r *http.Request) (beyond, last bool) {
-	c, counted := connectionOf(r)
+func Crowded(r *http.Request) (beyond, last bool) {
+	c, counted := ConnectionOf(r)
 	if !counted {
 		return false, false
 	}
 	return c.beyond(), c.beyond() || c.all.crowded()
 }
 
-// endConnection has no request follow this one, whose body was not read to its end:
+// EndConnection has no request follow this one, whose body was not read to its end:
 // net/http might take what is left of it for the next one.
-func endConnection(r *http.Request) {
-	if c, counted := connectionOf(r); counted && r.ProtoMajor == 1 {
+func EndConnection(r *http.Request) {
+	if c, counted := ConnectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)
 	}
+}
+
+// TakeStream takes a slot for a request over HTTP/2, of which a connection may make many at
+// once. Addresses share the slots like connections. It returns the holder of the slot, for
+// requests.give, or false if no slot is free.
+func (b *Limits) TakeStream(r *http.Request) (from string, taken bool) {
+	from = r.RemoteAddr
+	if conn, counted := ConnectionOf(r); counted {
+		from = conn.who
+		if ip := addressOf(conn.RemoteAddr()); b.Connections.trusted(ip) && b.Requests.take(from) {
+			return from, true
+		}
+	}
+	return from, b.Requests.TakeShare(from)
 }

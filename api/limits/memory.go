@@ -1,4 +1,4 @@
-package api
+package limits
 
 import (
 	"bytes"
@@ -9,24 +9,20 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/labstack/echo/v4"
-
-	"colophon/ledger"
 )
 
-// memoryBudget bounds the bytes that requests hold in memory. A caller gets no more
+// Budget bounds the bytes that requests hold in memory. A caller gets no more
 // than is left for all others, so that one caller cannot stall the next. There is one
-// budget for writing and one for reading, so that readers cannot stall writers.
-type memoryBudget struct {
-	limit int64         // bytes
+// Budget for writing and one for reading, so that readers cannot stall writers.
+type Budget struct {
+	Limit int64         // bytes
 	wait  time.Duration // of a request for some of it
-	why   refusal
+	why   Reason
 	of    string // what the bytes are of, in a refusal
 
 	mu      sync.Mutex // guards what follows
 	taken   int64
-	holders map[holder]*holding // no entries that nothing refers to
+	holders map[Holder]*holding // no entries that nothing refers to
 	waiting []*waiter           // in the order in which they came
 
 	// claimant is the oldest waiter whose holder has nothing else: it lacks room, and not a
@@ -39,10 +35,10 @@ type memoryBudget struct {
 	claimed  int64   // bytes
 }
 
-// holder is whose memory it is: an identity, or an address.
-type holder struct {
-	name    string
-	address netip.Prefix
+// Holder is whose memory it is: an identity, or an address.
+type Holder struct {
+	Name    string
+	Address netip.Prefix
 }
 
 // holding is what all shares of a holder have.
@@ -53,53 +49,37 @@ type holding struct {
 
 // waiter is a share that waits for n bytes.
 type waiter struct {
-	share *share
+	share *Share
 	n     int64
 	ready chan struct{} // closed when it has them
 }
 
-func newMemoryBudget(limit int64, wait time.Duration, why refusal, of string) *memoryBudget {
-	return &memoryBudget{limit: limit, wait: wait, why: why, of: of, holders: make(map[holder]*holding)}
+func NewBudget(limit int64, wait time.Duration, why Reason, of string) *Budget {
+	return &Budget{Limit: limit, wait: wait, why: why, of: of, holders: make(map[Holder]*holding)}
 }
 
-// inUse is the number of bytes that are held.
-func (b *memoryBudget) inUse() int64 {
+// InUse is the number of bytes that are held.
+func (b *Budget) InUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken
 }
 
-// share is what one body or answer holds of a budget. It belongs to one goroutine at a
+// Share is what one body or answer holds of a budget. It belongs to one goroutine at a
 // time.
-type share struct {
-	budget  *memoryBudget
-	who     holder
-	held    int64
+type Share struct {
+	Budget  *Budget
+	Who     Holder
+	Held    int64
 	holding *holding // nil while nothing is held; guarded by budget.mu
 }
 
-// holderOf is who makes a request.
-func (s *Server) holderOf(c echo.Context) holder {
-	if name := actor(c); name != ledger.Anonymous {
-		return holder{name: name}
-	}
-	return holder{address: s.address(c)}
-}
-
-// holdWriting takes memory for writing for who makes a request.
-func (s *Server) holdWriting(c echo.Context) holdMemory {
-	return func(bytes int64) (release func(), err error) {
-		own := &share{budget: s.limits.writing, who: s.holderOf(c)}
-		return own.release, own.take(c.Request().Context(), bytes)
-	}
-}
-
-// take adds n bytes. If they are not free, it waits for at most budget.wait and then
+// Take adds n bytes. If they are not free, it waits for at most budget.wait and then
 // refuses with 503; what the share holds already, it keeps. A share that wants more than
 // half of the budget gets half: that is the most that a caller gets.
-func (s *share) take(ctx context.Context, n int64) error {
-	b := s.budget
-	if n = min(n, b.limit/2-s.held); n <= 0 {
+func (s *Share) Take(ctx context.Context, n int64) error {
+	b := s.Budget
+	if n = min(n, b.Limit/2-s.Held); n <= 0 {
 		return nil
 	}
 	b.mu.Lock()
@@ -120,7 +100,7 @@ func (s *share) take(ctx context.Context, n int64) error {
 
 // await waits until the bytes are granted, or gives up.
 func (w *waiter) await(ctx context.Context) error {
-	b := w.share.budget
+	b := w.share.Budget
 	waiting, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()
 	select {
@@ -139,38 +119,38 @@ func (w *waiter) await(ctx context.Context) error {
 	if b.claimant == w {
 		b.serve()
 	}
-	if gone(ctx) {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return refuse(b.why, http.StatusServiceUnavailable, b.wait,
-		"the server has no memory left for %s, of this caller or of all (%d bytes); nothing of this one was taken, try again later", b.of, b.limit)
+	return Refuse(b.why, http.StatusServiceUnavailable, b.wait,
+		"the server has no memory left for %s, of this caller or of all (%d bytes); nothing of this one was taken, try again later", b.of, b.Limit)
 }
 
 // fits reports whether a share may have n more bytes; the caller holds mu. Its holder may
 // have as much as is left for all others.
-func (b *memoryBudget) fits(s *share, n int64) bool {
-	left := b.limit - b.taken
-	if s.held == 0 && b.claimant != nil && b.claimant.share != s {
+func (b *Budget) fits(s *Share, n int64) bool {
+	left := b.Limit - b.taken
+	if s.Held == 0 && b.claimant != nil && b.claimant.share != s {
 		left -= b.claimed
 	}
 	return s.holding.bytes+n <= left
 }
 
 // claim finds the claimant, if there is none; the caller holds mu.
-func (b *memoryBudget) claim() {
+func (b *Budget) claim() {
 	if b.claimant != nil {
 		return
 	}
 	for _, w := range b.waiting {
-		if w.share.holding.bytes == w.share.held {
-			b.claimant, b.claimed = w, min(w.n, (b.limit-b.taken)/2)
+		if w.share.holding.bytes == w.share.Held {
+			b.claimant, b.claimed = w, min(w.n, (b.Limit-b.taken)/2)
 			return
 		}
 	}
 }
 
 // serve grants what fits, in the order in which it was asked for; the caller holds mu.
-func (b *memoryBudget) serve() {
+func (b *Budget) serve() {
 	if b.claimant != nil && !slices.Contains(b.waiting, b.claimant) {
 		b.claimant, b.claimed = nil, 0
 	}
@@ -188,44 +168,44 @@ func (b *memoryBudget) serve() {
 	b.claim()
 }
 
-func (b *memoryBudget) grant(s *share, n int64) {
-	s.held += n
+func (b *Budget) grant(s *Share, n int64) {
+	s.Held += n
 	s.holding.bytes += n
 	b.taken += n
 }
 
 // join finds the holding of a share; the caller holds mu.
-func (s *share) join() {
-	h, known := s.budget.holders[s.who]
+func (s *Share) join() {
+	h, known := s.Budget.holders[s.Who]
 	if !known {
 		h = new(holding)
-		s.budget.holders[s.who] = h
+		s.Budget.holders[s.Who] = h
 	}
 	h.shares++
 	s.holding = h
 }
 
 // leaveIfEmpty forgets the holding of a share that holds nothing; the caller holds mu.
-func (s *share) leaveIfEmpty() {
-	if s.held > 0 {
+func (s *Share) leaveIfEmpty() {
+	if s.Held > 0 {
 		return
 	}
 	if s.holding.shares--; s.holding.shares == 0 {
-		delete(s.budget.holders, s.who)
+		delete(s.Budget.holders, s.Who)
 	}
 	s.holding = nil
 }
 
-// shrink gives back what is held beyond n bytes.
-func (s *share) shrink(n int64) {
-	back := s.held - n
+// Shrink gives back what is held beyond n bytes.
+func (s *Share) Shrink(n int64) {
+	back := s.Held - n
 	if back <= 0 {
 		return
 	}
-	b := s.budget
+	b := s.Budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.held = n
+	s.Held = n
 	s.holding.bytes -= back
 	b.taken -= back
 	s.leaveIfEmpty()
@@ -235,13 +215,16 @@ func (s *share) shrink(n int64) {
 	b.serve()
 }
 
-func (s *share) release() { s.shrink(0) }
+func (s *Share) Release() { s.Shrink(0) }
 
-// meter has a share grow with what is read.
+// Meter returns a reader of body that takes Weight of what it reads for the share. If the
+// memory is not free, Read returns the error of Take.
+func (s *Share) Meter(ctx context.Context, body io.Reader) io.Reader { return meter{ctx, body, s} }
+
 type meter struct {
 	ctx   context.Context
 	body  io.Reader
-	share *share
+	share *Share
 }
 
 // meterStep bounds what is read before it is counted, in bytes.
@@ -251,28 +234,28 @@ const meterStep = 64 << 10
 func (m meter) Read(p []byte) (int, error) {
 	n, err := m.body.Read(p[:min(len(p), meterStep)])
 	if n > 0 {
-		if short := m.share.take(m.ctx, weight(p[:n])); short != nil {
+		if short := m.share.Take(m.ctx, Weight(p[:n])); short != nil {
 			return 0, short
 		}
 	}
 	return n, err
 }
 
-// weight is what some of a body may take in memory while it is worked on: bodyCopies
-// times its bytes, and valueBytes for each value or name. Where there is one there is one
+// Weight is what some of a body may take in memory while it is worked on: BodyCopies
+// times its bytes, and ValueBytes for each value or name. Where there is one there is one
 // of these signs; those within strings are not told apart.
-func weight(b []byte) int64 {
+func Weight(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
 		values += bytes.Count(b, []byte(sign))
 	}
-	return int64(bodyCopies*len(b) + valueBytes*values)
+	return int64(BodyCopies*len(b) + ValueBytes*values)
 }
 
 // What bodies take, beyond what garbage there is: a body in a buffer that has grown, a
 // form of it that is hashed, and what is committed; a decoded value beside its text, on a
 // tape that has grown.
 const (
-	bodyCopies = 4
-	valueBytes = 48
+	BodyCopies = 4
+	ValueBytes = 48
 )

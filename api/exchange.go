@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
+	"colophon/api/limits"
 )
 
 // exchange is the connection of a batch, which goes both ways at once and lasts for
@@ -25,15 +26,14 @@ type exchange struct {
 // exchange begins to answer a batch.
 func (s *Server) exchange(c echo.Context) (*exchange, error) {
 	response := c.Response()
-	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: s.limits.load.BatchIdle}
+	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: s.limits.Load.BatchIdle}
 	// Without it HTTP/1 would read the whole body before it answers; HTTP/2
 	// always goes both ways and says that there is nothing to enable.
 	if err := e.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, fmt.Errorf("enabling full duplex: %w", err)
 	}
-	if w := writerOf(c); w != nil {
-		w.limit = 2 * e.idle // over HTTP/2, its end is that of the stream
-		w.body = nil         // it comes while the answer goes
+	if w := limits.WriterOf(c); w != nil {
+		w.Stream(2 * e.idle)
 	}
 	response.Header().Set(echo.HeaderContentType, ndjson)
 	response.WriteHeader(http.StatusOK)
@@ -51,20 +51,12 @@ func (e *exchange) progress() {
 	}
 }
 
-// What is read of a body that nobody needs, after a batch has ended or before another
-// answer, so that a client that still sends sees the answer rather than that nobody
-// listens.
-const (
-	partingTime  = time.Second
-	partingBytes = 256 << 10
-)
-
 // part reads the rest of the body, if it is short, and else ends the connection.
 func (e *exchange) part() {
-	_ = e.controller.SetReadDeadline(time.Now().Add(partingTime))
-	n, err := io.CopyN(io.Discard, e.request.Body, partingBytes)
-	if n == partingBytes || !errors.Is(err, io.EOF) {
-		endConnection(e.request)
+	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
+	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)
+	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
+		limits.EndConnection(e.request)
 	}
 	_ = e.controller.SetReadDeadline(time.Time{})
 	_ = e.controller.SetWriteDeadline(time.Now().Add(2 * e.idle))

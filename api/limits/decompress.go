@@ -1,4 +1,4 @@
-package api
+package limits
 
 import (
 	"errors"
@@ -12,13 +12,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// opener begins to decompress a body.
-type opener func(io.Reader) (io.ReadCloser, error)
+// Opener begins to decompress a body.
+type Opener func(io.Reader) (io.ReadCloser, error)
 
-// decompressor opens a body of that Content-Encoding. What it reads ends in an error
+// Decompressor opens a body of that Content-Encoding. What it reads ends in an error
 // where it is out of proportion to what was sent. What it needs beside the bodies' own
 // bytes it takes by hold, until it is closed.
-func decompressor(encoding string, hold holdMemory) (opener, error) {
+func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
@@ -27,7 +27,7 @@ func decompressor(encoding string, hold holdMemory) (opener, error) {
 	case "zstd":
 		return proportionate(func(body io.Reader) (io.ReadCloser, error) { return openZstd(body, hold) }), nil
 	}
-	return nil, fault(http.StatusUnsupportedMediaType, "Content-Encoding must be gzip, zstd or identity")
+	return nil, Refuse("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
 }
 
 // resetter is a decompressor that can begin anew.
@@ -46,17 +46,17 @@ type decompressors struct {
 var (
 	gzips = decompressors{make: func() (resetter, error) { return new(gzip.Reader), nil }}
 	zstds = decompressors{make: func() (resetter, error) {
-		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxWindow))
 	}}
 )
 
-// holdMemory takes memory until release.
-type holdMemory func(bytes int64) (release func(), err error)
+// HoldMemory takes memory until release.
+type HoldMemory func(bytes int64) (release func(), err error)
 
 // openZstd takes the memory of the largest window: any frame of a body may declare it, and
 // then a decompressor has it, however short the body is.
-func openZstd(body io.Reader, hold holdMemory) (io.ReadCloser, error) {
-	release, err := hold(maxWindow + besideWindow)
+func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
+	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +118,10 @@ func (d *decompressed) Close() error {
 	return nil
 }
 
-// maxWindow bounds, in bytes, what a zstd body can make the server hold: what every
+// MaxWindow bounds, in bytes, what a zstd body can make the server hold: what every
 // HTTP client keeps to (RFC 9659).
 const (
-	maxWindow    = 8 << 20
+	MaxWindow    = 8 << 20
 	besideWindow = 512 << 10 // of a decompressor
 )
 
@@ -129,12 +129,12 @@ const (
 // they must not be more than so many times those that went in. Deflate cannot do
 // much more than 1,000, zstd than 100,000; records do 5 to 50.
 const (
-	freeExpansion = 64 << 20
+	FreeExpansion = 64 << 20
 	maxExpansion  = 250
 )
 
 // proportionate bounds what comes out of a body by what goes in.
-func proportionate(open opener) opener {
+func proportionate(open Opener) Opener {
 	return func(body io.Reader) (io.ReadCloser, error) {
 		sent := &counter{body: body}
 		plain, err := open(sent)
@@ -169,26 +169,26 @@ type expansion struct {
 func (e *expansion) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	e.bytes += int64(n)
-	if e.bytes > freeExpansion && e.bytes/maxExpansion > e.sent.bytes {
-		return 0, refuse(refusedExpansion, http.StatusRequestEntityTooLarge, 0,
+	if e.bytes > FreeExpansion && e.bytes/maxExpansion > e.sent.bytes {
+		return 0, Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"%d bytes have become more than %d times as many; the lines before this one stand, nothing after them is read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }
 
-// explainBody says why a body cannot be read to its end.
-func explainBody(err error) *problem {
-	var p *problem
+// BodyError says why a body cannot be read to its end.
+func BodyError(err error) *Refusal {
+	var p *Refusal
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(refusedSlowSender, http.StatusRequestTimeout, 0,
+		return Refuse(RefusedSlowSender, http.StatusRequestTimeout, 0,
 			"no line has come for too long: the batch ends here; the lines before this one stand, nothing of this one was taken")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return refuse(refusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"the zstd window is larger than %d bytes; compress without --long and --ultra", maxWindow)
+		return Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
+			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxWindow)
 	}
-	return fault(http.StatusBadRequest, "the body breaks off or is not in its Content-Encoding (%v); "+
+	return Refuse("", http.StatusBadRequest, 0, "the body breaks off or is not in its Content-Encoding (%v); "+
 		"the lines before this one stand, nothing of this one was taken", err)
 }

@@ -1,4 +1,4 @@
-package api
+package limits
 
 import "sync"
 
@@ -20,9 +20,9 @@ func (s *slots) take(who string) bool {
 	return s.add(who, s.limit)
 }
 
-// takeShare is take, but nobody gets more than are left for all others: however
+// TakeShare is take, but nobody gets more than are left for all others: however
 // many somebody opens, the next one who comes finds some.
-func (s *slots) takeShare(who string) bool {
+func (s *slots) TakeShare(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(who, s.limit-s.taken)
@@ -39,8 +39,8 @@ func (s *slots) add(who string, most int) bool {
 	return true
 }
 
-// give gives a slot back.
-func (s *slots) give(who string) {
+// Release gives a slot back.
+func (s *slots) Release(who string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
@@ -49,8 +49,8 @@ func (s *slots) give(who string) {
 	}
 }
 
-// inUse is the number of slots that are taken.
-func (s *slots) inUse() int {
+// InUse is the number of slots that are taken.
+func (s *slots) InUse() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken

@@ -1,0 +1,215 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// budget returns a budget of that many bytes.
+func budget(limit int64, wait time.Duration) *Budget {
+	return NewBudget(limit, wait, RefusedMemory, "bodies")
+}
+
+// Many small values take more memory than their bytes, and are counted so.
+func TestWeight(t *testing.T) {
+	require.EqualValues(t, 5*BodyCopies, Weight([]byte(`"abc"`)))
+	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
+		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
+		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s has no more values than signs", text)
+	}
+}
+
+func TestShares(t *testing.T) {
+	m := budget(100, time.Hour)
+	a, b := Share{Budget: m, Who: Holder{Name: "a"}}, Share{Budget: m, Who: Holder{Name: "b"}}
+	require.NoError(t, a.Take(t.Context(), 50))
+	a.Shrink(70) // holds less
+	require.EqualValues(t, 50, m.InUse())
+	a.Shrink(40)
+	require.NoError(t, b.Take(t.Context(), 30))
+	require.EqualValues(t, 70, m.InUse())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, a.Take(ctx, 10), context.Canceled, "who is gone was not refused")
+	a.Release()
+	b.Release()
+	a.Release()
+	require.Zero(t, m.InUse())
+	require.NoError(t, a.Take(t.Context(), 1000), "what is larger than half gets half")
+	require.NoError(t, a.Take(t.Context(), 1000), "and so does what grows beyond half")
+	require.EqualValues(t, 50, m.InUse())
+	a.Release()
+	require.Empty(t, m.holders)
+	new(Share).Release()
+}
+
+// A caller gets no more than is left for all others; another caller finds room at once, and one that waits delays no other.
+func TestCallersShareMemory(t *testing.T) {
+	const size = 10
+	m := budget(100, time.Hour)
+	hog, other := Holder{Name: "hog"}, Holder{Name: "other"}
+	var held []*Share
+	for range 5 {
+		s := &Share{Budget: m, Who: hog}
+		require.NoError(t, s.Take(t.Context(), size))
+		held = append(held, s)
+	}
+	waiting := &Share{Budget: m, Who: hog}
+	granted := make(chan error)
+	go func() { granted <- waiting.Take(t.Context(), size) }()
+	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == 1 }, time.Minute, time.Millisecond)
+	one, two := &Share{Budget: m, Who: other}, &Share{Budget: m, Who: other}
+	require.NoError(t, one.Take(t.Context(), 2*size), "the budget has room, whoever waits")
+	require.NoError(t, two.Take(t.Context(), size/2))
+	one.Release()
+	two.Release()
+	for _, s := range held[:1] {
+		s.Release()
+	}
+	require.NoError(t, <-granted)
+	waiting.Release()
+	for _, s := range held {
+		s.Release()
+	}
+	require.Zero(t, m.InUse())
+	require.Empty(t, m.holders)
+}
+
+// leaving is the context of a request whose client does not wait.
+func leaving() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// awaitWaiting waits until that many shares wait.
+func awaitWaiting(t *testing.T, m *Budget, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)
+}
+
+// Small shares do not keep a large one waiting for ever, nor does it keep them all waiting.
+func TestLargeSharesAreNotStarved(t *testing.T) {
+	const size = 10
+	m := budget(100, time.Hour)
+	callers := 0
+	next := func() *Share {
+		callers++
+		return &Share{Budget: m, Who: Holder{Name: fmt.Sprint(callers)}}
+	}
+	var held []*Share
+	for range 10 {
+		held = append(held, next())
+		require.NoError(t, held[len(held)-1].Take(t.Context(), size))
+	}
+	large := &Share{Budget: m, Who: Holder{Name: "large"}}
+	granted := make(chan error, 1)
+	go func() { granted <- large.Take(t.Context(), 50) }()
+	awaitWaiting(t, m, 1)
+	taken := 0
+	for i := 0; i < 100 && len(granted) == 0 && len(held) > 0; i++ {
+		held[0].Release()
+		held = held[1:]
+		if m.mu.Lock(); len(m.waiting) == 0 {
+			m.mu.Unlock()
+			break
+		}
+		m.mu.Unlock()
+		if small := next(); small.Take(leaving(), size) == nil {
+			held = append(held, small)
+			taken++
+		}
+	}
+	awaitWaiting(t, m, 0)
+	require.NoError(t, <-granted)
+	require.Positive(t, taken, "no small share came in while the large one waited")
+	require.NotEmpty(t, held, "the large one got its bytes only when nobody else had any")
+	large.Release()
+	for _, s := range held {
+		s.Release()
+	}
+	require.Zero(t, m.claimed)
+	require.Empty(t, m.holders)
+}
+
+// A share that has begun goes on whatever others wait for, and a claim ends with the one who
+// waits.
+func TestClaimsOnMemory(t *testing.T) {
+	m := budget(100, time.Hour)
+	one, two := &Share{Budget: m, Who: Holder{Name: "one"}}, &Share{Budget: m, Who: Holder{Name: "two"}}
+	require.NoError(t, one.Take(t.Context(), 40))
+	require.NoError(t, two.Take(t.Context(), 30))
+	ctx, cancel := context.WithCancel(t.Context())
+	large := &Share{Budget: m, Who: Holder{Name: "large"}}
+	left := make(chan error)
+	go func() { left <- large.Take(ctx, 50) }()
+	awaitWaiting(t, m, 1)
+	small := &Share{Budget: m, Who: Holder{Name: "small"}}
+	require.ErrorIs(t, small.Take(leaving(), 20), context.Canceled, "half of what is free is claimed")
+	waits := make(chan error)
+	go func() { waits <- small.Take(t.Context(), 20) }()
+	awaitWaiting(t, m, 2)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.NoError(t, <-waits, "what was claimed is free")
+	small.Release()
+	go func() { left <- large.Take(t.Context(), 50) }()
+	awaitWaiting(t, m, 1)
+	require.NoError(t, (&Share{Budget: m, Who: Holder{Name: "other"}}).Take(t.Context(), 15))
+	require.NoError(t, two.Take(leaving(), 0))
+	two.Shrink(1)
+	require.NoError(t, two.Take(leaving(), 15), "a share that holds something is not held up by a claim")
+	one.Release()
+	two.Release()
+	require.NoError(t, <-left)
+}
+
+// Whatever callers take and give back, no more is held than there is, what a caller is
+// given is no more than was left, and nothing is lost.
+func TestMemoryBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const limit = 100
+		m := budget(limit, 0)
+		var shares []*Share
+		for range 8 {
+			shares = append(shares, &Share{Budget: m, Who: Holder{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")}})
+		}
+		for range rapid.IntRange(0, 100).Draw(t, "steps") {
+			s := rapid.SampledFrom(shares).Draw(t, "share")
+			n := rapid.Int64Range(0, 2*limit).Draw(t, "bytes")
+			left, held := limit-m.InUse(), s.Held
+			if rapid.Bool().Draw(t, "give") {
+				s.Shrink(n)
+			} else {
+				_ = s.Take(context.Background(), n) // refused or not
+			}
+			if got := s.Held - held; got > 0 {
+				require.LessOrEqual(t, m.holders[s.Who].bytes, left)
+			}
+			total, of, several := int64(0), make(map[Holder]int64), make(map[Holder]int)
+			for _, s := range shares {
+				total += s.Held
+				of[s.Who] += s.Held
+				if s.Held > 0 {
+					several[s.Who]++
+				}
+			}
+			require.Equal(t, total, m.InUse())
+			require.LessOrEqual(t, total, int64(limit))
+			require.Empty(t, m.waiting)
+			for who, n := range several {
+				require.Equal(t, of[who], m.holders[who].bytes)
+				require.Equal(t, n, m.holders[who].shares)
+			}
+			require.Len(t, m.holders, len(several))
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package limits
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics is what the server says of its limits.
+type Metrics struct {
+	Refused *prometheus.CounterVec
+	Lines   *prometheus.CounterVec
+}
+
+// NewMetrics has a series for every refusal, so that the first one is seen.
+func NewMetrics() Metrics {
+	m := Metrics{
+		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "colophon_refusals_total",
+			Help: "Requests and lines of batches that were refused, and clients that were dropped, to protect the server, by reason.",
+		}, []string{"reason"}),
+		Lines: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "colophon_batch_lines_total",
+			Help: "Lines of batches answered, by the status that each would have had as a request of its own.",
+		}, []string{"status"}),
+	}
+	for _, why := range Reasons {
+		m.Refused.WithLabelValues(string(why))
+	}
+	return m
+}
+
+// Count counts a refusal; an empty reason is not counted.
+func (m Metrics) Count(why Reason) {
+	if why != "" {
+		m.Refused.WithLabelValues(string(why)).Inc()
+	}
+}
+
+// CountLines counts lines of batches, by status.
+func (m Metrics) CountLines(lines map[int]int) {
+	for status, count := range lines {
+		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))
+	}
+}
+
+var (
+	openConnections = prometheus.NewDesc("colophon_connections", "Connections that are open.", nil, nil)
+	openBatches     = prometheus.NewDesc("colophon_batches", "Batches that are under way.", nil, nil)
+	openFollowers   = prometheus.NewDesc("colophon_followers", "Clients that follow a ledger's events live.", nil, nil)
+	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes that bodies of writes take.", nil, nil)
+	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes that answers take until they are sent, and bodies of requests that record nothing.", nil, nil)
+	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of temporary files with results that clients have not read.", nil, nil)
+)
+
+// Collector reads what is in use off the limits.
+type Collector struct{ Limits *Limits }
+
+// Describe implements prometheus.Collector.
+func (l Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, ch) }
+
+// Collect implements prometheus.Collector.
+func (l Collector) Collect(ch chan<- prometheus.Metric) {
+	for d, value := range map[*prometheus.Desc]float64{
+		openConnections: float64(l.Limits.Connections.Open.Load()),
+		openBatches:     float64(l.Limits.Batches.InUse()),
+		openFollowers:   float64(l.Limits.Followers.InUse()),
+		bodiesHeld:      float64(l.Limits.Writing.InUse()),
+		answersHeld:     float64(l.Limits.Reading.InUse()),
+		spooled:         float64(l.Limits.Spools.Taken.Load()),
+	} {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
+	}
+}
+
+// MaxScrapes is how many requests for metrics are answered at once.
+const MaxScrapes = 32

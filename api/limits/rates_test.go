@@ -1,0 +1,49 @@
+package limits
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
+	r := newRates(Load{RequestRate: 1e-9}.WithDefaults())
+	ctx, cancel := context.WithCancel(t.Context())
+	passed := 0
+	require.ErrorIs(t, r.WaitForLines(ctx, "somebody", 3, func() { passed++; cancel() }), context.Canceled)
+	require.Equal(t, 1, passed)
+	require.Equal(t, 1, r.LinesAtOnce(128))
+	require.Equal(t, 128, newRates(Load{}.WithDefaults()).LinesAtOnce(128))
+	require.NoError(t, newRates(Load{}.WithDefaults()).WaitForLines(ctx, "somebody", 1e9, func() { passed++ }))
+	require.Equal(t, 1, passed)
+}
+
+// However many callers there are, memory is bounded, and who comes again soon is
+// remembered.
+func TestRecentMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		g := NewRecentMap[int, int](limit)
+		lately := []int{} // the last keys, each once
+		for i, key := range rapid.SliceOf(rapid.IntRange(0, 60)).Draw(t, "keys") {
+			made := false
+			g.Get(key, func() int { made = true; return i })
+			at := len(lately)
+			for j, k := range lately {
+				if k == key {
+					at = j
+				}
+			}
+			if at < len(lately) {
+				require.False(t, made && len(lately)-at <= limit, "%d was asked for lately", key)
+				lately = append(lately[:at], lately[at+1:]...)
+			} else {
+				require.True(t, made)
+			}
+			lately = append(lately, key)
+			require.LessOrEqual(t, len(g.Current)+len(g.previous), 2*limit)
+		}
+	})
+}

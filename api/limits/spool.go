@@ -1,0 +1,22 @@
+package limits
+
+import (
+	"sync/atomic"
+)
+
+// SpoolSpace bounds all files together, in bytes.
+type SpoolSpace struct {
+	Limit int64
+	Taken atomic.Int64
+}
+
+// Take says whether there was room for n bytes, which are taken then.
+func (s *SpoolSpace) Take(n int64) bool {
+	if s.Taken.Add(n) <= s.Limit {
+		return true
+	}
+	s.Taken.Add(-n)
+	return false
+}
+
+func (s *SpoolSpace) Release(n int64) { s.Taken.Add(-n) }

@@ -1,0 +1,25 @@
+package limits
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Bounds of a URL. The longest that a client can need has some names of 1 KiB each,
+// every byte of which may take three.
+const (
+	MaxURL        = 16 << 10 // bytes of path and query
+	MaxParameters = 64       // of the query
+)
+
+// CheckURL is a refusal of a URL that is too long.
+func CheckURL(u *url.URL) error {
+	if len(u.EscapedPath())+len(u.RawQuery) > MaxURL {
+		return Refuse(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)
+	}
+	if strings.Count(u.RawQuery, "&") >= MaxParameters {
+		return Refuse(RefusedURL, http.StatusRequestURITooLong, 0, "the query has more than %d parameters", MaxParameters)
+	}
+	return nil
+}
