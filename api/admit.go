@@ -20,8 +20,8 @@ func (s *Server) Listen(l net.Listener) net.Listener {
 	return s.limits.Connections.Listen(l, func() { s.config.Metrics.load.Count(limits.RefusedConnections) })
 }
 
-// admit refuses what can be refused before anybody knows who asks: requests on
-// connections beyond the bound, of a strange form, or too many of one address.
+// admit refuses requests before authentication: on connections beyond the bound, with too long
+// a URL, or too many from one address.
 func (s *Server) admit(c echo.Context) error {
 	r := c.Request()
 	beyond, last := limits.Crowded(r)
@@ -49,16 +49,16 @@ func (s *Server) admit(c echo.Context) error {
 	return s.limits.Rates.CheckAddress(func() netip.Prefix { return s.address(c) })
 }
 
-// operational are the routes by which a server is watched, above all when too much
-// is asked of it.
+// operational reports whether a route serves monitoring. Monitoring must work above all when
+// the server is overloaded.
 func operational(route string) bool {
 	return route == "/healthz" || route == "/readyz" || route == "/metrics"
 }
 
-// authenticate is who makes a request. Credentials are judged whatever came from their
-// address before, so that nobody is locked out by somebody else's guesses; only what
-// fails is refused, beyond a rate with 429. The exception is what is costly: signatures
-// are not verified for an address from which too many did not hold.
+// authenticate returns the identity that makes a request. Valid credentials are accepted
+// whatever else their address has sent, so that guesses of others lock no one out. Failures
+// beyond a rate are answered with 429 instead of 401. Only signatures, which are expensive to
+// verify, are refused unverified from an address with too many invalid ones.
 func (s *Server) authenticate(c echo.Context) (*access.Identity, error) {
 	if !s.config.Access.Required() {
 		return s.unrestricted, nil
@@ -81,12 +81,11 @@ func (s *Server) authenticate(c echo.Context) (*access.Identity, error) {
 	return nil, unauthorized()
 }
 
-// address is where a request comes from: one IPv4 address, or the /64 of an IPv6
-// one, of which whoever has one has all.
+// address returns the client of a request: one IPv4 address, or the /64 of an IPv6 address.
 func (s *Server) address(c echo.Context) netip.Prefix {
 	ip, err := netip.ParseAddr(s.echo.IPExtractor(c.Request()))
 	if err != nil {
-		return netip.Prefix{} // a listener without addresses
+		return netip.Prefix{} // the listener is not TCP
 	}
 	bits := 64
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
@@ -95,8 +94,8 @@ func (s *Server) address(c echo.Context) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// caller is who makes a request, as far as rates and shares go: his identity or,
-// without one, his address. No actor has a name like an address with its length.
+// caller returns the name that rates and shares count a request under: its identity or, for
+// anonymous requests, its address. The name of an actor never looks like a network.
 func (s *Server) caller(c echo.Context) string {
 	if name := actor(c); name != ledger.Anonymous {
 		return name
@@ -104,7 +103,7 @@ func (s *Server) caller(c echo.Context) string {
 	return s.address(c).String()
 }
 
-// holderOf is who makes a request.
+// holderOf returns the caller of a request as a holder of memory.
 func (s *Server) holderOf(c echo.Context) limits.Holder {
 	if name := actor(c); name != ledger.Anonymous {
 		return limits.Holder{Name: name}
@@ -112,7 +111,7 @@ func (s *Server) holderOf(c echo.Context) limits.Holder {
 	return limits.Holder{Address: s.address(c)}
 }
 
-// holdWriting takes memory for writing for who makes a request.
+// holdWriting takes memory for writes on behalf of the caller of a request.
 func (s *Server) holdWriting(c echo.Context) limits.HoldMemory {
 	return func(bytes int64) (release func(), err error) {
 		own := &limits.Share{Budget: s.limits.Writing, Who: s.holderOf(c)}
@@ -120,9 +119,10 @@ func (s *Server) holdWriting(c echo.Context) limits.HoldMemory {
 	}
 }
 
-// beginHeavy has a call hold a slot if its work takes that many bytes of memory, which it
-// holds already. The slot is given back when the answer begins, or earlier by endHeavy. A
-// call waits for at most Load.Wait and is then refused with 503, unless its answer has begun.
+// beginHeavy takes a slot for heavy work that needs that many bytes of memory, which the
+// request already holds; for less than HeavyMemory it does nothing. The slot is released when
+// the response begins, or earlier by endHeavy. It waits at most Load.Wait and then returns a
+// 503 Refusal. If the response has begun, it waits as long as the client does.
 func beginHeavy(c echo.Context, memory int64, read bool) error {
 	own, is := c.(*call)
 	if !is || memory < limits.HeavyMemory || own.committed {
@@ -135,12 +135,12 @@ func beginHeavy(c echo.Context, memory int64, read bool) error {
 	return own.writer.Slot.TakeWithin(ctx, work, read)
 }
 
-// beginDecoding is beginHeavy for work on a body.
+// beginDecoding is beginHeavy for decoding a body.
 func (s *Server) beginDecoding(c echo.Context, body *requestBody) error {
 	return beginHeavy(c, body.share.Held, body.share.Budget == s.limits.Reading)
 }
 
-// endHeavy gives the slot of a call back.
+// endHeavy releases the slot of a request.
 func endHeavy(c echo.Context) {
 	if own, is := c.(*call); is {
 		own.writer.Slot.Release()

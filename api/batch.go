@@ -176,7 +176,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	lines.most = b.server.limits.Rates.LinesAtOnce(chunkLines)
 	defer func() {
 		lines.close()
-		b.part()
+		b.drain()
 	}()
 	for {
 		c := newChunk(b.server.limits.Writing, b.holder)

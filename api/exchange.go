@@ -14,21 +14,21 @@ import (
 	"colophon/api/limits"
 )
 
-// exchange is the connection of a batch, which goes both ways at once and lasts for
-// as long as the client sends or takes something.
+// exchange is the connection of a batch: both sides send at once, and it lasts as long as the
+// client sends or reads.
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration // for the client to send; it has twice as long to read
+	idle       time.Duration // the longest that the client sends nothing; it has twice as long to read
 	renewed    time.Time     // by the goroutine that reads
 }
 
-// exchange begins to answer a batch.
+// exchange starts the response of a batch.
 func (s *Server) exchange(c echo.Context) (*exchange, error) {
 	response := c.Response()
 	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: s.limits.Load.BatchIdle}
-	// Without it HTTP/1 would read the whole body before it answers; HTTP/2
-	// always goes both ways and says that there is nothing to enable.
+	// Without full duplex, HTTP/1 reads the whole body before it responds. HTTP/2 is always
+	// full duplex and returns ErrNotSupported.
 	if err := e.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, fmt.Errorf("enabling full duplex: %w", err)
 	}
@@ -40,9 +40,9 @@ func (s *Server) exchange(c echo.Context) (*exchange, error) {
 	return e, e.controller.Flush()
 }
 
-// progress begins the client's time anew, in both directions: one that sends all
-// before it reads takes nothing meanwhile, and while the server takes its time
-// nobody can send. It is called by the goroutine that reads.
+// progress renews the deadlines of the client in both directions: a client that sends
+// everything before it reads reads nothing meanwhile, and while the server is busy the client
+// cannot send. The goroutine that reads calls it.
 func (e *exchange) progress() {
 	if now := time.Now(); now.Sub(e.renewed) > e.idle/8 {
 		e.renewed = now
@@ -51,8 +51,8 @@ func (e *exchange) progress() {
 	}
 }
 
-// part reads the rest of the body, if it is short, and else ends the connection.
-func (e *exchange) part() {
+// drain reads the rest of a short body, and otherwise ends the connection.
+func (e *exchange) drain() {
 	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
@@ -62,18 +62,18 @@ func (e *exchange) part() {
 	_ = e.controller.SetWriteDeadline(time.Now().Add(2 * e.idle))
 }
 
-// stop ends reading, even from a client who sends nothing.
+// stop ends reading, even if the client sends nothing.
 func (e *exchange) stop(cancel context.CancelFunc) {
-	cancel() // first: whoever begins to read after it looks
+	cancel() // first, since each read checks ctx before it begins
 	_ = e.controller.SetReadDeadline(time.Now())
 }
 
-// recheck is the least time between two looks at whether a long request may go on.
+// recheck is the shortest time between two access checks of a long request.
 const recheck = time.Second
 
-// stillAllowed gives a function that says whether whoever makes a request may still
-// do what any of these scopes lets him: tokens are revoked and expire while batches
-// and streams go on. It looks once a second, and belongs to one goroutine.
+// stillAllowed returns a function that checks whether the caller still has any of these
+// scopes: tokens are revoked and expire while batches and streams run. It checks at most once
+// per recheck. It belongs to one goroutine.
 func (s *Server) stillAllowed(c echo.Context, scopes access.Scopes) func() error {
 	r, name, looked := c.Request(), c.Param("ledger"), time.Now()
 	return func() error {

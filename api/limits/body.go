@@ -9,25 +9,25 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Body is the body of a request over HTTP/1, where net/http reads some of what no
-// handler has read before it answers, and before it lets go of the connection. It
-// belongs to the goroutine that reads.
+// Body is the body of a request over HTTP/1. net/http reads part of a body that no handler has
+// read before it sends the response and before it reuses the connection; Body limits how long
+// that takes. It belongs to the goroutine that reads.
 type Body struct {
 	io.ReadCloser
 	controller      *http.ResponseController
-	expectsContinue bool  // the client sends when it is told to go on
+	expectsContinue bool  // the client waits for 100 Continue
 	err             error // of the last read
 }
 
-// Limit limits the time for the body of r to arrive, whether a handler reads it or not. It
-// returns the request to serve, whose body is i over HTTP/1; w calls i.part before the
-// answer.
+// Limit gives the body of r at most patience to arrive, whether or not a handler reads it. It
+// returns the request to serve. Over HTTP/1 the body of that request is i, and w drains it
+// before the response.
 func (i *Body) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
-	// net/http takes the deadline off when the body has come, and before the next
-	// request. Not every ResponseWriter has one; those of tests have no slow clients.
+	// net/http clears the deadline at the end of the body and before the next request. The
+	// ResponseWriter of a test may have no deadlines.
 	_ = w.controller.SetReadDeadline(time.Now().Add(patience))
 	if r.ProtoMajor != 1 {
 		return r
@@ -45,24 +45,24 @@ func (i *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain is called before the answer. A body that has not come to its end may do so
-// soon, if it is short; else the answer is the last on its connection.
+// drain runs before the response. It reads the rest of a short body; if the body has not ended
+// then, the response is the last on its connection.
 func (i *Body) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
 		return
 	}
 	_ = i.controller.SetReadDeadline(time.Now().Add(DrainTime))
 	if i.err == nil && !i.expectsContinue {
-		_, _ = io.CopyN(io.Discard, i, DrainBytes) // i.err tells
+		_, _ = io.CopyN(io.Discard, i, DrainBytes) // i.err has the error
 	}
 	if !errors.Is(i.err, io.EOF) {
 		h.Set(echo.HeaderConnection, "close")
 	}
 }
 
-// What is read of a body that nobody needs, after a batch has ended or before another
-// answer, so that a client that still sends sees the answer rather than that nobody
-// listens.
+// DrainTime and DrainBytes bound what is read of an unneeded body, before a response or after
+// a batch has ended. A client that is still sending then sees the response instead of a reset
+// connection.
 const (
 	DrainTime  = time.Second
 	DrainBytes = 256 << 10

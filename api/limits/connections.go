@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// connections bounds the connections that are open, and those of one address: nobody
-// gets more than are left for all others, so that however many an address opens, the
-// next one is answered. Some beyond the bound are taken all the same, shared out
-// likewise, for a short time and to be told so; what comes beyond those is closed at
-// once. Trusted proxies speak for many and have no share: they bound their clients.
+// connections bounds the open connections, in total and for each address. An address gets at
+// most half of the connections that are left, so the next address always finds one. Some
+// connections beyond the bound are accepted for a short time, shared in the same way, to
+// answer 503; any more are closed at once. A trusted proxy is not limited to a share, since it
+// carries the requests of many clients.
 type connections struct {
 	Regular, spare *slots
 	proxies        []*net.IPNet
@@ -30,20 +30,21 @@ func newConnections(load Load) *connections {
 	return &connections{Regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
 }
 
-// spareConnections is how many connections beyond the bound are told so.
+// spareConnections returns how many connections beyond the limit are answered with 503.
 func spareConnections(limit int) int { return 16 + limit/16 }
 
-// While few connections are left, one whose request does not come in crowdedPatience
-// is closed. One beyond the bound lasts no longer than spareTime, whatever it is for.
+// While few connections are left, a connection whose request does not arrive within
+// crowdedPatience is closed. A connection beyond the bound is closed after spareTime.
 const (
 	crowdedPatience = 3 * time.Second
 	spareTime       = 5 * time.Second
 )
 
-// crowded says that no more than a quarter of the connections are left.
+// crowded reports whether at most a quarter of the connections are left.
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
-// take finds a place for a connection from an address; nil if there is none.
+// take takes a slot for a connection from an address. It returns the slots that the connection
+// belongs to, nil if none is free, and the holder of the slot.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
@@ -60,7 +61,7 @@ func (c *connections) trusted(ip netip.Addr) bool {
 	return slices.ContainsFunc(c.proxies, func(n *net.IPNet) bool { return n.Contains(ip.AsSlice()) })
 }
 
-// addressOf is invalid for a listener without addresses.
+// addressOf returns the IP address of a, or the zero Addr if a is not a TCP address.
 func addressOf(a net.Addr) netip.Addr {
 	if tcp, is := a.(*net.TCPAddr); is {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
@@ -68,8 +69,8 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// network is what counts as one client: one IPv4 address, or the /64 of an IPv6 one,
-// of which whoever has one has all.
+// network returns the network that counts as one client: a single IPv4 address, or the /64 of
+// an IPv6 address.
 func network(ip netip.Addr) netip.Prefix {
 	bits := 64
 	if ip.Is4() {
@@ -84,13 +85,13 @@ func (c *connections) Listen(l net.Listener, refused func()) net.Listener {
 	return &boundedListener{Listener: l, connections: c, refused: refused}
 }
 
-// MaxOpen is how many connections a server has open at the very most.
+// MaxOpen returns the largest number of connections that a server has open at once.
 func MaxOpen(load Load) int {
 	limit := load.WithDefaults().Connections
 	return limit + spareConnections(limit)
 }
 
-// boundedListener closes at once what finds no place.
+// boundedListener closes a connection at once if no slot is free.
 type boundedListener struct {
 	net.Listener
 	connections *connections
@@ -107,7 +108,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		kind, who := l.connections.take(accepted.RemoteAddr())
 		if kind == nil {
 			l.refused()
-			_ = accepted.Close() // there is nobody to tell
+			_ = accepted.Close() // the connection is not in use
 			continue
 		}
 		l.connections.Open.Add(1)
@@ -119,23 +120,23 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// connection is one that is counted.
+// connection is a connection that holds a slot.
 type connection struct {
 	net.Conn
 	all     *connections
 	kind    *slots
 	who     string
-	until   time.Time // when it ends at the latest; zero: whenever it likes
+	until   time.Time // the last deadline; zero: none
 	closing sync.Once
 
-	waiting atomic.Bool // for a request to come, which is not there yet
-	over    atomic.Bool // nothing more is read
+	waiting atomic.Bool // for the next request to arrive
+	over    atomic.Bool // reads return io.EOF
 
-	gathered *[]byte // what is there of an answer that goes out whole; nil: all goes out at once
-	body     int     // of that answer, in bytes
+	gathered *[]byte // the response so far, if it is sent whole; nil: writes are passed on
+	body     int     // its length in that response, in bytes
 }
 
-// beyond says that it is beyond the bound.
+// beyond reports whether the connection is beyond the bound.
 func (c *connection) beyond() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
@@ -146,9 +147,9 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// SendWhole has the next answer, whose body has so many bytes, go out whole: net/http
-// passes it on in pieces of 4 KiB, and each costs both sides a system call and the client
-// a wake-up. It is called by the goroutine that answers.
+// SendWhole sends the next response, whose body has that many bytes, in one write. net/http
+// would write pieces of 4 KiB, and each costs both sides a system call and the client a
+// wake-up. The goroutine that answers calls it.
 func (c *connection) SendWhole(body int) { c.gathered, c.body = gatherBuffers.Get().(*[]byte), body }
 
 var gatherBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -181,8 +182,8 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. Whoever waits for a request has less time while
-// few connections are left.
+// SetReadDeadline implements net.Conn. While few connections are left, a connection that waits
+// for a request has at most crowdedPatience.
 func (c *connection) SetReadDeadline(t time.Time) error {
 	if !t.IsZero() && c.waiting.Load() && c.all.crowded() {
 		t = earlier(t, time.Now().Add(crowdedPatience))
@@ -195,7 +196,7 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(earlier(t, c.until))
 }
 
-// earlier is the earlier of two deadlines, of which zero is none.
+// earlier returns the earlier of two deadlines; zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -213,8 +214,8 @@ func (c *connection) Close() error {
 	return err
 }
 
-// CloseWrite lets net/http end an answer that a client has not read while it still
-// sends: without it the client may never see it.
+// CloseWrite lets net/http finish a response while the client is still sending. Without it,
+// the client may never see the response.
 func (c *connection) CloseWrite() error {
 	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
@@ -222,15 +223,15 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// connectionKey is where the context of a request has its connection.
+// connectionKey is the key of the connection in the context of a request.
 type connectionKey struct{}
 
-// WithConnection is the ConnContext of the server.
+// WithConnection is the ConnContext of an http.Server whose listener is from Listen.
 func WithConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, plain(c))
 }
 
-// plain is the connection that TLS may be around.
+// plain returns the connection below TLS, if c is a TLS connection.
 func plain(c net.Conn) net.Conn {
 	if secured, is := c.(*tls.Conn); is {
 		return secured.NetConn()
@@ -238,21 +239,22 @@ func plain(c net.Conn) net.Conn {
 	return c
 }
 
-// NoteState is the ConnState of the server.
+// NoteState is the ConnState of an http.Server whose listener is from Listen.
 func NoteState(c net.Conn, state http.ConnState) {
 	if counted, is := plain(c).(*connection); is {
 		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
 	}
 }
 
-// ConnectionOf is the connection of a request, if it is counted.
+// ConnectionOf returns the connection of a request, or false if its listener is not from
+// Listen.
 func ConnectionOf(r *http.Request) (*connection, bool) {
 	c, counted := r.Context().Value(connectionKey{}).(*connection)
 	return c, counted
 }
 
-// Crowded says whether the connection of a request is beyond the bound, and whether
-// it is to end with the answer: few are left for others.
+// Crowded reports whether the connection of a request is beyond the bound, and whether it must
+// end with this response because few connections are left.
 func Crowded(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {
@@ -261,17 +263,17 @@ func Crowded(r *http.Request) (beyond, last bool) {
 	return c.beyond(), c.beyond() || c.all.crowded()
 }
 
-// EndConnection has no request follow this one, whose body was not read to its end:
-// net/http might take what is left of it for the next one.
+// EndConnection makes this request the last on its HTTP/1 connection. Its body was not read to
+// the end, and net/http might read the rest as the next request.
 func EndConnection(r *http.Request) {
 	if c, counted := ConnectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)
 	}
 }
 
-// TakeStream takes a slot for a request over HTTP/2, of which a connection may make many at
-// once. Addresses share the slots like connections. It returns the holder of the slot, for
-// requests.give, or false if no slot is free.
+// TakeStream takes a slot for a request over HTTP/2; one connection may carry many at once.
+// Addresses share the slots like connections. It returns the holder of the slot, for
+// Requests.Release, or false if no slot is free.
 func (b *Limits) TakeStream(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {

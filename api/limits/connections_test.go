@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadlines notes those of a connection.
+// deadlines records the deadlines of a connection.
 type deadlines struct {
 	net.Conn
 	read, write time.Time
@@ -25,8 +25,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Requests have less time to come while few connections are left, and what is beyond
-// the bound has little for everything.
+// A request has less time to arrive while few connections are left. A connection beyond the
+// bound has little time for everything.
 func TestDeadlinesOfConnections(t *testing.T) {
 	all := newConnections(Load{Connections: 4})
 	noted := new(deadlines)
@@ -58,7 +58,7 @@ func TestDeadlinesOfConnections(t *testing.T) {
 	require.Equal(t, time.Unix(1, 0), noted.read)
 }
 
-// A place is that of an IPv4 address or of a /64.
+// An IPv4 address or an IPv6 /64 takes one slot.
 func TestNetworks(t *testing.T) {
 	all := newConnections(Load{Connections: 2})
 	from := func(ip string) bool {

@@ -12,12 +12,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Opener begins to decompress a body.
+// Opener returns the decompressed form of a body.
 type Opener func(io.Reader) (io.ReadCloser, error)
 
-// Decompressor opens a body of that Content-Encoding. What it reads ends in an error
-// where it is out of proportion to what was sent. What it needs beside the bodies' own
-// bytes it takes by hold, until it is closed.
+// Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. Reading ends in a
+// 413 Refusal if the output is out of proportion to the input. Memory for the decompressor
+// itself comes from hold and is released by Close.
 func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
@@ -30,14 +30,14 @@ func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
 	return nil, Refuse("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
 }
 
-// resetter is a decompressor that can begin anew.
+// resetter is a decompressor that can be reused.
 type resetter interface {
 	io.Reader
 	Reset(io.Reader) error
 }
 
-// decompressors keeps those of bodies that have come to their end for bodies to come:
-// to make one costs more than to decompress a short batch.
+// decompressors keeps decompressors for reuse: creating one costs more than decompressing a
+// short batch.
 type decompressors struct {
 	pool sync.Pool
 	make func() (resetter, error)
@@ -50,11 +50,11 @@ var (
 	}}
 )
 
-// HoldMemory takes memory until release.
+// HoldMemory takes that many bytes of memory until release is called.
 type HoldMemory func(bytes int64) (release func(), err error)
 
-// openZstd takes the memory of the largest window: any frame of a body may declare it, and
-// then a decompressor has it, however short the body is.
+// openZstd takes memory for the largest window. Any frame of a body may declare that window,
+// and the decompressor then allocates it, however short the body is.
 func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
 	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
@@ -68,7 +68,7 @@ func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
 	return &holdingBody{plain, release}, nil
 }
 
-// holdingBody is a body that gives memory back when it is closed.
+// holdingBody releases memory when it is closed.
 type holdingBody struct {
 	io.ReadCloser
 	release func()
@@ -94,8 +94,8 @@ func (d *decompressors) open(body io.Reader) (io.ReadCloser, error) {
 	return &decompressed{resetter: z, pool: &d.pool}, nil
 }
 
-// decompressed is a body that is decompressed. Its decompressor is kept if it has
-// found the end: of one that has failed nothing is known.
+// decompressed returns its decompressor to the pool if the body ended without an error. A
+// decompressor that has failed is not reused.
 type decompressed struct {
 	resetter
 	pool  *sync.Pool
@@ -109,7 +109,7 @@ func (d *decompressed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the decompressor back; nothing is read afterwards.
+// Close returns the decompressor to the pool; the body must not be read afterwards.
 func (d *decompressed) Close() error {
 	if d.ended {
 		d.ended = false
@@ -118,22 +118,22 @@ func (d *decompressed) Close() error {
 	return nil
 }
 
-// MaxWindow bounds, in bytes, what a zstd body can make the server hold: what every
-// HTTP client keeps to (RFC 9659).
+// MaxWindow is the largest zstd window in bytes. RFC 9659 holds HTTP clients to the same
+// limit.
 const (
 	MaxWindow    = 8 << 20
 	besideWindow = 512 << 10 // of a decompressor
 )
 
-// A body may be as small as it likes until so many bytes have come out of it; then
-// they must not be more than so many times those that went in. Deflate cannot do
-// much more than 1,000, zstd than 100,000; records do 5 to 50.
+// The first freeExpansion bytes of output are not checked. After them, the output may be at
+// most maxExpansion times the input. Deflate reaches about 1,000, zstd 100,000, and records 5
+// to 50.
 const (
 	FreeExpansion = 64 << 20
 	maxExpansion  = 250
 )
 
-// proportionate bounds what comes out of a body by what goes in.
+// proportionate returns an Opener that bounds the output of a body by its input.
 func proportionate(open Opener) Opener {
 	return func(body io.Reader) (io.ReadCloser, error) {
 		sent := &counter{body: body}
@@ -145,7 +145,7 @@ func proportionate(open Opener) Opener {
 	}
 }
 
-// counter counts what is read.
+// counter counts the bytes that are read from a body.
 type counter struct {
 	body  io.Reader
 	bytes int64
@@ -158,11 +158,11 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expansion is a body that is decompressed.
+// expansion is a decompressed body whose output is bounded by its input.
 type expansion struct {
 	io.ReadCloser
 	sent  *counter
-	bytes int64 // that have come out
+	bytes int64 // of output
 }
 
 // Read implements io.Reader.
@@ -176,7 +176,8 @@ func (e *expansion) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BodyError says why a body cannot be read to its end.
+// BodyError returns the Refusal that explains why the body of a batch cannot be read to its
+// end.
 func BodyError(err error) *Refusal {
 	var p *Refusal
 	switch {

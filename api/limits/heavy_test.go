@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who does not wait any more leaves the queue.
+// A cancelled request leaves the queue.
 func TestHeavyWorkIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := newHeavyWork(1, time.Hour)
@@ -31,7 +31,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 	})
 }
 
-// However many reads wait, a write waits behind no more of them than there are cores.
+// A write waits behind at most as many reads as there are cores.
 func TestHeavyWritesPassReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := newHeavyWork(2, time.Hour)

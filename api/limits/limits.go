@@ -1,3 +1,5 @@
+// Package limits bounds how much clients may ask of a server: connections, rates, memory, heavy work,
+// and the time to send a body or to read a response.
 package limits
 
 import (
@@ -10,50 +12,50 @@ import (
 	"time"
 )
 
-// Load is how much clients may ask of a server, a second and at once. A zero field
-// means its default.
+// Load is how much clients may ask of a server, per second and at once. A zero field means its
+// default.
 type Load struct {
-	// RequestRate is how many requests an identity may make a second, and how many
-	// lines its batches may bring a second besides; RateBurst is the time whose
-	// requests may come at once, by default 2 seconds. Who has no credentials is
-	// known by his address. 0, the default, means any number.
+	// RequestRate is how many requests an identity may make per second, and how many lines its
+	// batches may carry per second in addition. RateBurst is the time whose requests may
+	// arrive at once, by default 2 seconds. A client without credentials is identified by its
+	// address. 0, the default, means unlimited.
 	RequestRate float64
 	RateBurst   time.Duration
-	// AddressRate is how many requests may come from an address a second. 0, the
-	// default, means any number.
+	// AddressRate is how many requests an address may make per second. 0, the default, means
+	// unlimited.
 	AddressRate float64
-	// FailureRate is how many credentials that are not valid an address may send a
-	// second, after FailureBurst of them. Default 1.
+	// FailureRate is how many invalid credentials an address may send per second, after
+	// FailureBurst of them. Default 1.
 	FailureRate float64
-	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
-	// The requests of all others come from the address that they come from.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. It is
+	// ignored in all other requests.
 	TrustedProxies []*net.IPNet
 
-	Connections int   // open at once, an address half of what is left; default 4,096
-	BodyMemory  int64 // bytes that bodies of writes take, a caller half of what is left; default 256 MiB
-	// AnswerMemory is the bytes that answers take until they are sent, and the bodies of
-	// requests that record nothing. A caller gets half of what is left. Default 256 MiB.
+	Connections int   // open at once; an address gets half of what is left; default 4,096
+	BodyMemory  int64 // bytes held by bodies of writes; a caller gets half of what is left; default 256 MiB
+	// AnswerMemory is the number of bytes held by responses until they are sent, and by bodies
+	// of requests that record nothing. A caller gets half of what is left. Default 256 MiB.
 	AnswerMemory int64
 	Batches      int           // at once; default 128
-	Followers    int           // of live events at once; default 2,048
-	Wait         time.Duration // of a request for memory, a core or its turn; default 5 seconds
+	Followers    int           // clients that follow live events at once; default 2,048
+	Wait         time.Duration // the longest that a request waits for memory, a core, or its turn; default 5 seconds
 
-	// BatchSpool and Spool bound, in bytes, the results in temporary files that a
-	// batch's client, and that all of them, have not read. Default 1 and 4 GiB.
+	// BatchSpool and Spool bound the temporary files with results that clients have not read,
+	// in bytes: of one batch, and of all batches. Default 1 and 4 GiB.
 	BatchSpool, Spool int64
 
-	// BatchIdle is how long a batch waits for its client to send a line; it waits twice
-	// as long for it to read. Default 2 minutes.
+	// BatchIdle is how long a batch waits for its client to send a line. It waits twice as
+	// long for the client to read. Default 2 minutes.
 	BatchIdle time.Duration
-	// WriteTimeout is how long a client may take to read a piece of an answer, of
-	// at most 64 KiB. Default 30 seconds.
+	// WriteTimeout is how long a client may take to read one piece of a response, of at most
+	// MaxWrite bytes. Default 30 seconds.
 	WriteTimeout time.Duration
 
-	// FollowRate is how many bytes of live events are sent a second to all
-	// followers together. Default 32 MiB.
+	// FollowRate is how many bytes of live events are sent per second to all followers
+	// together. Default 32 MiB.
 	FollowRate int64
-	// Heartbeat is the time between signs of life to a follower, and after which it
-	// is looked whether he may still follow. Default 15 seconds.
+	// Heartbeat is the time between two heartbeats to a follower, and between two checks
+	// whether the follower still has access. Default 15 seconds.
 	Heartbeat time.Duration
 }
 
@@ -82,11 +84,11 @@ func setDefault[T comparable](to *T, value T) {
 	}
 }
 
-// Reason is why a request, a line of a batch or a client was refused or dropped,
-// as metrics have it.
+// Reason is why a request or a line of a batch was refused, or a client disconnected: the
+// label of the metric colophon_refusals_total.
 type Reason string
 
-// The refusals; docs/metrics.md explains each.
+// docs/metrics.md explains each reason.
 const (
 	RefusedRate        Reason = "rate"
 	RefusedAddressRate Reason = "address_rate"
@@ -127,12 +129,12 @@ func Refuse(why Reason, status int, wait time.Duration, format string, args ...a
 	return &Refusal{why, status, wait, fmt.Sprintf(format, args...)}
 }
 
-// Limits are what a server keeps to hold its clients within Load.
+// Limits enforces a Load.
 type Limits struct {
 	Load        Load
 	Rates       *rates
-	Writing     *Budget // what bodies of writes hold
-	Reading     *Budget // what answers hold, and bodies of requests that record nothing
+	Writing     *Budget // for bodies of writes
+	Reading     *Budget // for responses, and for bodies of requests that record nothing
 	Connections *connections
 	Batches     *slots
 	Followers   *slots
@@ -162,8 +164,8 @@ func New(load Load) *Limits {
 	}
 }
 
-// SlowBody is the answer to whoever did not send in time; nil if that is not what
-// err says.
+// SlowBody returns a 408 Refusal if err means that a body did not arrive in time, otherwise
+// nil.
 func SlowBody(err error, within time.Duration) *Refusal {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil

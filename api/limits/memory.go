@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// Budget bounds the bytes that requests hold in memory. A caller gets no more
-// than is left for all others, so that one caller cannot stall the next. There is one
-// Budget for writing and one for reading, so that readers cannot stall writers.
+// Budget bounds the bytes that requests hold in memory. A caller gets at most half of what is
+// left, so that one caller cannot stall the next. Reads and writes have one Budget each, so
+// that readers cannot stall writers.
 type Budget struct {
 	Limit int64         // bytes
-	wait  time.Duration // of a request for some of it
+	wait  time.Duration // the longest that a Take waits
 	why   Reason
 	of    string // what the bytes are of, in a refusal
 
 	mu      sync.Mutex // guards what follows
 	taken   int64
-	holders map[Holder]*holding // no entries that nothing refers to
-	waiting []*waiter           // in the order in which they came
+	holders map[Holder]*holding // only holders with shares
+	waiting []*waiter           // oldest first
 
-	// claimant is the oldest waiter whose holder has nothing else: it lacks room, and not a
-	// share. Shares that hold nothing yet find the bytes claimed for it taken. Without a
-	// claim small shares, which fit sooner, could keep a large one waiting for ever. The
-	// claim is half of what was free, and half of what is given back since: one that waits
-	// takes from others no more than one that holds. Shares that hold something ignore it,
-	// since they give back when they are done.
+	// claimant is the oldest waiter whose holder has nothing else: it waits for free memory,
+	// not for its own shares. Shares that hold nothing yet cannot take the bytes claimed for
+	// it. Without a claim, small shares, which fit sooner, could keep a large one waiting
+	// forever. The claim is half of what was free, plus half of what has been released since:
+	// a waiter takes no more from others than a holder does. Shares that hold something ignore
+	// the claim, since they release it when they finish.
 	claimant *waiter // nil: none
 	claimed  int64   // bytes
 }
 
-// Holder is whose memory it is: an identity, or an address.
+// Holder identifies the caller that memory belongs to: an identity, or an address.
 type Holder struct {
 	Name    string
 	Address netip.Prefix
 }
 
-// holding is what all shares of a holder have.
+// holding is the total of all shares of a holder.
 type holding struct {
 	bytes  int64
 	shares int // that hold something, or wait
@@ -58,15 +58,14 @@ func NewBudget(limit int64, wait time.Duration, why Reason, of string) *Budget {
 	return &Budget{Limit: limit, wait: wait, why: why, of: of, holders: make(map[Holder]*holding)}
 }
 
-// InUse is the number of bytes that are held.
+// InUse returns the number of bytes that are held.
 func (b *Budget) InUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken
 }
 
-// Share is what one body or answer holds of a budget. It belongs to one goroutine at a
-// time.
+// Share is what one body or response holds of a budget. It belongs to one goroutine at a time.
 type Share struct {
 	Budget  *Budget
 	Who     Holder
@@ -74,9 +73,9 @@ type Share struct {
 	holding *holding // nil while nothing is held; guarded by budget.mu
 }
 
-// Take adds n bytes. If they are not free, it waits for at most budget.wait and then
-// refuses with 503; what the share holds already, it keeps. A share that wants more than
-// half of the budget gets half: that is the most that a caller gets.
+// Take adds n bytes. If they are not free, it waits at most Load.Wait and then returns a 503
+// Refusal; the share keeps what it already holds. A share never gets more than half of the
+// budget: a larger request gets half, without an error.
 func (s *Share) Take(ctx context.Context, n int64) error {
 	b := s.Budget
 	if n = min(n, b.Limit/2-s.Held); n <= 0 {
@@ -126,8 +125,8 @@ func (w *waiter) await(ctx context.Context) error {
 		"the server has no memory left for %s, of this caller or of all (%d bytes); nothing of this one was taken, try again later", b.of, b.Limit)
 }
 
-// fits reports whether a share may have n more bytes; the caller holds mu. Its holder may
-// have as much as is left for all others.
+// fits reports whether a share may have n more bytes: its holder may have at most half of what
+// is left. The caller holds mu.
 func (b *Budget) fits(s *Share, n int64) bool {
 	left := b.Limit - b.taken
 	if s.Held == 0 && b.claimant != nil && b.claimant.share != s {
@@ -136,7 +135,7 @@ func (b *Budget) fits(s *Share, n int64) bool {
 	return s.holding.bytes+n <= left
 }
 
-// claim finds the claimant, if there is none; the caller holds mu.
+// claim chooses the claimant, if there is none; the caller holds mu.
 func (b *Budget) claim() {
 	if b.claimant != nil {
 		return
@@ -149,7 +148,7 @@ func (b *Budget) claim() {
 	}
 }
 
-// serve grants what fits, in the order in which it was asked for; the caller holds mu.
+// serve grants what fits, oldest request first; the caller holds mu.
 func (b *Budget) serve() {
 	if b.claimant != nil && !slices.Contains(b.waiting, b.claimant) {
 		b.claimant, b.claimed = nil, 0
@@ -174,7 +173,7 @@ func (b *Budget) grant(s *Share, n int64) {
 	b.taken += n
 }
 
-// join finds the holding of a share; the caller holds mu.
+// join attaches the share to the holding of its holder; the caller holds mu.
 func (s *Share) join() {
 	h, known := s.Budget.holders[s.Who]
 	if !known {
@@ -185,7 +184,7 @@ func (s *Share) join() {
 	s.holding = h
 }
 
-// leaveIfEmpty forgets the holding of a share that holds nothing; the caller holds mu.
+// leaveIfEmpty detaches a share that holds nothing from its holding; the caller holds mu.
 func (s *Share) leaveIfEmpty() {
 	if s.Held > 0 {
 		return
@@ -196,7 +195,7 @@ func (s *Share) leaveIfEmpty() {
 	s.holding = nil
 }
 
-// Shrink gives back what is held beyond n bytes.
+// Shrink releases what is held beyond n bytes.
 func (s *Share) Shrink(n int64) {
 	back := s.Held - n
 	if back <= 0 {
@@ -227,7 +226,7 @@ type meter struct {
 	share *Share
 }
 
-// meterStep bounds what is read before it is counted, in bytes.
+// meterStep is the most that is read before it is counted, in bytes.
 const meterStep = 64 << 10
 
 // Read implements io.Reader.
@@ -241,9 +240,9 @@ func (m meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Weight is what some of a body may take in memory while it is worked on: BodyCopies
-// times its bytes, and ValueBytes for each value or name. Where there is one there is one
-// of these signs; those within strings are not told apart.
+// Weight returns an upper bound of the memory that part of a body takes while it is processed:
+// BodyCopies times its bytes, and ValueBytes for each value or name. Each value or name has
+// one of these signs; signs within strings are counted too.
 func Weight(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
@@ -252,9 +251,8 @@ func Weight(b []byte) int64 {
 	return int64(BodyCopies*len(b) + ValueBytes*values)
 }
 
-// What bodies take, beyond what garbage there is: a body in a buffer that has grown, a
-// form of it that is hashed, and what is committed; a decoded value beside its text, on a
-// tape that has grown.
+// BodyCopies counts the body in a buffer that has grown, its form for hashing, and what is
+// committed. ValueBytes is the size of a decoded value on a tape that has grown.
 const (
 	BodyCopies = 4
 	ValueBytes = 48

@@ -18,7 +18,7 @@ func budget(limit int64, wait time.Duration) *Budget {
 	return NewBudget(limit, wait, RefusedMemory, "bodies")
 }
 
-// Many small values take more memory than their bytes, and are counted so.
+// Many small values take more memory than their bytes.
 func TestWeight(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, Weight([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
@@ -51,7 +51,8 @@ func TestShares(t *testing.T) {
 	new(Share).Release()
 }
 
-// A caller gets no more than is left for all others; another caller finds room at once, and one that waits delays no other.
+// A caller gets at most half of what is left. Another caller finds memory at once, and a
+// waiting caller delays no other.
 func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)
@@ -83,7 +84,7 @@ func TestCallersShareMemory(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
-// leaving is the context of a request whose client does not wait.
+// leaving returns the context of a request whose client has disconnected.
 func leaving() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -96,7 +97,7 @@ func awaitWaiting(t *testing.T, m *Budget, n int) {
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)
 }
 
-// Small shares do not keep a large one waiting for ever, nor does it keep them all waiting.
+// Small shares do not keep a large one waiting forever, nor the other way round.
 func TestLargeSharesAreNotStarved(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)
@@ -140,8 +141,7 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
-// A share that has begun goes on whatever others wait for, and a claim ends with the one who
-// waits.
+// A claim does not hold up a share that holds something. It ends with its waiter.
 func TestClaimsOnMemory(t *testing.T) {
 	m := budget(100, time.Hour)
 	one, two := &Share{Budget: m, Who: Holder{Name: "one"}}, &Share{Budget: m, Who: Holder{Name: "two"}}
@@ -172,8 +172,8 @@ func TestClaimsOnMemory(t *testing.T) {
 	require.NoError(t, <-left)
 }
 
-// Whatever callers take and give back, no more is held than there is, what a caller is
-// given is no more than was left, and nothing is lost.
+// Never is more held than the limit, a caller never gets more than half of what was left, and
+// every byte is accounted for.
 func TestMemoryBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 100

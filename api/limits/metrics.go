@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics is what the server says of its limits.
+// Metrics counts refusals and lines of batches.
 type Metrics struct {
 	Refused *prometheus.CounterVec
 	Lines   *prometheus.CounterVec
 }
 
-// NewMetrics has a series for every refusal, so that the first one is seen.
+// NewMetrics creates a series for every reason, so that rate() sees the first refusal.
 func NewMetrics() Metrics {
 	m := Metrics{
 		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -37,7 +37,7 @@ func (m Metrics) Count(why Reason) {
 	}
 }
 
-// CountLines counts lines of batches, by status.
+// CountLines adds the number of lines of batches for each status.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
 		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))
@@ -53,7 +53,7 @@ var (
 	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of temporary files with results that clients have not read.", nil, nil)
 )
 
-// Collector reads what is in use off the limits.
+// Collector exports what is in use.
 type Collector struct{ Limits *Limits }
 
 // Describe implements prometheus.Collector.

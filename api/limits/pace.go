@@ -6,19 +6,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// minPace is the least number of bytes that may be sent at once: some blocks of events.
+// minPace is the smallest burst of a FollowPace in bytes: a few blocks of events.
 const minPace = 256 << 10
 
-// FollowPace shares out how much is sent to all followers together.
+// FollowPace bounds the bytes per second that are sent to all followers together.
 type FollowPace struct{ Limiter *rate.Limiter }
 
 func NewFollowPace(perSecond int64) *FollowPace {
 	return &FollowPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, minPace)))}
 }
 
-// Delay says how long a follower who has been sent so many bytes has to wait. Those
-// who pay wait one after the other, and each has been sent a block: so all get as
-// much.
+// Delay returns how long a follower must wait after it was sent that many bytes. Followers
+// wait in turn, one block each, so all get the same share.
 func (p *FollowPace) Delay(bytes int) time.Duration {
 	now := time.Now()
 	return p.Limiter.ReserveN(now, min(bytes, p.Limiter.Burst())).DelayFrom(now)

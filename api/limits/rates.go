@@ -13,9 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates are the token buckets of the identities and addresses that were seen of
-// late. Those of an address that has not been seen for long, while many others have,
-// are forgotten and begin full again.
+// rates has the token buckets of recently seen identities and addresses. The buckets of others
+// are forgotten and start full again.
 type rates struct {
 	load Load
 
@@ -24,19 +23,19 @@ type rates struct {
 	addresses  RecentMap[netip.Prefix, *addressRates]
 }
 
-// identityRates are those of one identity. Lines have a bucket of their own, so that
-// a batch, which waits for its turn, takes none from requests, which do not.
+// identityRates are the buckets of one identity. Lines have their own bucket: a batch waits
+// for tokens, and must not take them from single requests, which are refused instead.
 type identityRates struct{ requests, lines *rate.Limiter }
 
-// addressRates are those of one address. Signatures that do not hold have a bucket of
-// their own: each costs far more than another failure.
+// addressRates are the buckets of one address. Invalid signatures have their own bucket, since
+// verifying one costs far more than any other failure.
 type addressRates struct{ requests, failures, signatures *rate.Limiter }
 
-// remembered bounds the identities, and the addresses, that are kept.
+// remembered is the limit of the maps of identities and of addresses.
 const remembered = 1 << 14
 
-// FailureBurst is how many credentials that are not valid, and how many signatures, an
-// address may send at once: a service that was given a wrong token tries again a few times.
+// FailureBurst is how many invalid credentials, and how many invalid signatures, an address
+// may send at once. A service with a wrong token retries a few times.
 const FailureBurst = 20
 
 func newRates(load Load) *rates {
@@ -44,7 +43,7 @@ func newRates(load Load) *rates {
 		addresses: NewRecentMap[netip.Prefix, *addressRates](remembered)}
 }
 
-// limiter has a full bucket; a rate of 0 means any number.
+// limiter returns a full bucket; a rate of 0 means unlimited.
 func (r *rates) limiter(perSecond float64) *rate.Limiter {
 	if perSecond == 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -70,7 +69,7 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	})
 }
 
-// CheckAddress is a refusal if an address makes too many requests.
+// CheckAddress takes a token of an address. It returns a 429 Refusal if there is none.
 func (r *rates) CheckAddress(address func() netip.Prefix) error {
 	if r.load.AddressRate == 0 {
 		return nil
@@ -81,7 +80,7 @@ func (r *rates) CheckAddress(address func() netip.Prefix) error {
 	return nil
 }
 
-// CheckIdentity is a refusal if an identity makes too many requests.
+// CheckIdentity takes a token of an identity. It returns a 429 Refusal if there is none.
 func (r *rates) CheckIdentity(name func() string) error {
 	if r.load.RequestRate == 0 {
 		return nil
@@ -92,7 +91,7 @@ func (r *rates) CheckIdentity(name func() string) error {
 	return nil
 }
 
-// spend takes a token, or says how long it will be until there is one.
+// spend takes a token, or returns how long it takes until there is one.
 func spend(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -103,8 +102,8 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesAtOnce is how many lines wait for their turn together, at most so many: those that
-// may come in a second.
+// LinesAtOnce returns how many lines of a batch wait for tokens together: those of one second,
+// at most the argument.
 func (r *rates) LinesAtOnce(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
@@ -112,8 +111,8 @@ func (r *rates) LinesAtOnce(most int) int {
 	return most
 }
 
-// WaitForLines waits until an identity may bring so many more lines of batches, and calls
-// progress now and then.
+// WaitForLines waits until an identity has tokens for count lines of batches. It calls
+// progress after each part of them. The error is that of ctx.
 func (r *rates) WaitForLines(ctx context.Context, name string, count int, progress func()) error {
 	if r.load.RequestRate == 0 {
 		return nil
@@ -130,12 +129,12 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
-// MayVerify reports whether a signature from an address is to be verified: not if too
-// many from there did not hold.
+// MayVerify reports whether to verify a signature from an address: not if too many from there
+// were invalid.
 func (r *rates) MayVerify(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
 
-// CountFailure counts credentials that were not valid, and their signature if it was verified.
-// It is a refusal if too many came from an address.
+// CountFailure counts invalid credentials, and an invalid signature if verified is set. It
+// returns a 429 Refusal if an address has sent too many.
 func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	buckets := r.address(a)
 	if verified {
@@ -144,13 +143,13 @@ func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	return guessing(spend(buckets.failures))
 }
 
-// SignatureRefusal is the refusal of a signature that is not verified.
+// SignatureRefusal returns the 429 Refusal of a signature that is not verified.
 func (r *rates) SignatureRefusal(a netip.Prefix) error {
 	missing := max(0, 1-r.address(a).signatures.Tokens())
 	return guessing(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
 }
 
-// guessing is the refusal of credentials for some time; nil for none.
+// guessing returns the 429 Refusal of credentials for that long; nil if wait is not positive.
 func guessing(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
@@ -158,8 +157,8 @@ func guessing(wait time.Duration) error {
 	return Refuse(RefusedCredentials, http.StatusTooManyRequests, wait, "too many credentials that are not valid came from this address; try again later")
 }
 
-// AddressExtractor finds the address that a request comes from, past the proxies that are
-// trusted to say so.
+// AddressExtractor returns a function that finds the client address of a request behind
+// trusted proxies.
 func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	if len(trusted) == 0 {
 		return echo.ExtractIPDirect()
@@ -171,8 +170,8 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// RecentMap is a map of bounded size, of at most twice limit entries: when half of
-// it is full, what was not asked for since it last was so is forgotten.
+// RecentMap is a map of at most twice limit entries. When half of it is full, it drops the
+// entries that were not used since the previous time.
 type RecentMap[K comparable, V any] struct {
 	limit             int
 	Current, previous map[K]V
@@ -182,7 +181,7 @@ func NewRecentMap[K comparable, V any](limit int) RecentMap[K, V] {
 	return RecentMap[K, V]{limit: limit, Current: make(map[K]V)}
 }
 
-// Get is the value of a key, made if there is none.
+// Get returns the value of a key. It calls make if the map has none.
 func (g *RecentMap[K, V]) Get(key K, make func() V) V {
 	value, found := g.Current[key]
 	if found {

@@ -20,8 +20,7 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
-// However many callers there are, memory is bounded, and who comes again soon is
-// remembered.
+// The size of the map is bounded, and recently used keys are kept.
 func TestRecentMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 20).Draw(t, "limit")

@@ -2,34 +2,33 @@ package limits
 
 import "sync"
 
-// slots bounds how much of something goes on at once.
+// slots bounds how much of something is in progress at once.
 type slots struct {
 	limit int
 
 	mu    sync.Mutex // guards what follows
 	taken int
-	held  map[string]int // by whom; no zeros
+	held  map[string]int // by holder; no zeros
 }
 
 func newSlots(limit int) *slots { return &slots{limit: limit, held: make(map[string]int)} }
 
-// take takes a slot for somebody, if there is one.
+// take takes a slot for a holder and reports whether one was free.
 func (s *slots) take(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(who, s.limit)
 }
 
-// TakeShare is take, but nobody gets more than are left for all others: however
-// many somebody opens, the next one who comes finds some.
+// TakeShare is take for a holder that gets at most half of what is left, so that the next
+// holder always finds a slot.
 func (s *slots) TakeShare(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(who, s.limit-s.taken)
 }
 
-// add takes a slot unless all are taken or somebody holds that many; the caller
-// holds mu.
+// add takes a slot unless all are taken or the holder has most of them; the caller holds mu.
 func (s *slots) add(who string, most int) bool {
 	if s.taken >= s.limit || s.held[who] >= most {
 		return false
@@ -39,7 +38,7 @@ func (s *slots) add(who string, most int) bool {
 	return true
 }
 
-// Release gives a slot back.
+// Release returns the slot of a holder.
 func (s *slots) Release(who string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +48,7 @@ func (s *slots) Release(who string) {
 	}
 }
 
-// InUse is the number of slots that are taken.
+// InUse returns the number of slots that are taken.
 func (s *slots) InUse() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,13 +4,13 @@ import (
 	"sync/atomic"
 )
 
-// SpoolSpace bounds all files together, in bytes.
+// SpoolSpace bounds the temporary files of all batches together, in bytes.
 type SpoolSpace struct {
 	Limit int64
 	Taken atomic.Int64
 }
 
-// Take says whether there was room for n bytes, which are taken then.
+// Take takes n bytes and reports whether they were free.
 func (s *SpoolSpace) Take(n int64) bool {
 	if s.Taken.Add(n) <= s.Limit {
 		return true

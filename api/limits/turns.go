@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// turns lets redactions of one ledger go on one after the other.
+// turns runs the redactions of one ledger one after the other.
 type turns struct {
-	wait time.Duration // of one for its turn
+	wait time.Duration // the longest wait of a redaction
 
 	mu sync.Mutex               // guards what follows
-	of map[string]chan struct{} // by ledger; holds a token while one goes on
+	of map[string]chan struct{} // by ledger; holds a token while a redaction runs
 }
 
 func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, of: make(map[string]chan struct{})}
 }
 
-// Take waits, for a bounded time, until it is somebody's turn at a ledger that there
-// is; done ends it.
+// Take waits until no redaction of the ledger runs, at most Load.Wait, and then returns a 503
+// Refusal. The ledger must exist. done ends the turn.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
 	waiting, cancel := context.WithTimeout(ctx, t.wait)

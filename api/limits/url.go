@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Bounds of a URL. The longest that a client can need has some names of 1 KiB each,
-// every byte of which may take three.
+// Bounds of a URL. The longest useful URL has several names of 1 KiB, each byte of which may
+// take three when escaped.
 const (
 	MaxURL        = 16 << 10 // bytes of path and query
 	MaxParameters = 64       // of the query
 )
 
-// CheckURL is a refusal of a URL that is too long.
+// CheckURL returns a 414 Refusal if a URL is too long.
 func CheckURL(u *url.URL) error {
 	if len(u.EscapedPath())+len(u.RawQuery) > MaxURL {
 		return Refuse(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)

@@ -9,18 +9,18 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Writer gives the client a limited time to take each piece of an answer.
-// Who does not read is dropped; who reads slowly is not, however long the answer is.
-// It belongs to one goroutine at a time.
+// Writer gives the client a limited time to read each piece of a response. A client that stops
+// reading is disconnected; a slow client is not, however long the response is. It belongs to
+// one goroutine at a time.
 type Writer struct {
 	http.ResponseWriter
 	controller http.ResponseController
 	limit      time.Duration
 	head       bool // of a HEAD request: what is written is not sent
 	metrics    Metrics
-	body       *Body // what is left of it goes before the answer; nil: nothing
+	body       *Body // drained before the response; nil: nothing to drain
 	renewed    time.Time
-	Slot       heavySlot // given back before anything waits for the client
+	Slot       heavySlot // released before a write waits for the client
 }
 
 // NewWriter returns a writer to w that limits the time for each piece to limit. head
@@ -32,28 +32,28 @@ func NewWriter(w http.ResponseWriter, limit time.Duration, head bool, metrics Me
 // IsHead reports whether the request is HEAD, so that what is written is not sent.
 func (w *Writer) IsHead() bool { return w.head }
 
-// Stream prepares the writer for an answer that is sent while the body is read: limit
-// replaces the time for each piece, and the body is not read before the answer.
+// Stream prepares the writer for a response that is sent while the body is read. limit
+// replaces the time for each piece, and the body is not drained before the response.
 func (w *Writer) Stream(limit time.Duration) { w.limit, w.body = limit, nil }
 
-// ReleaseSlot gives the slot for heavy work back, if the request holds one.
+// ReleaseSlot releases the slot for heavy work, if the request holds one.
 func (w *Writer) ReleaseSlot() { w.Slot.Release() }
 
-// MaxWrite is what the client has to take in one limit, in bytes.
+// MaxWrite is the size of a piece in bytes.
 const MaxWrite = 64 << 10
 
-// WriterOf is the writer that a handler's answer goes through.
+// WriterOf returns the Writer of a request, or nil if the response does not go through one.
 func WriterOf(c echo.Context) *Writer {
 	w, _ := c.Response().Writer.(*Writer)
 	return w
 }
 
-// renew begins the time for the next piece. What is left of it is precise enough
-// while most of it is.
+// renew starts the time for the next piece. To save system calls it does so only once an
+// eighth of the time has passed.
 func (w *Writer) renew() {
 	if now := time.Now(); now.Sub(w.renewed) > w.limit/8 {
 		w.renewed = now
-		// Not every ResponseWriter has deadlines; those of tests have no clients.
+		// The ResponseWriter of a test may have no deadlines.
 		_ = w.controller.SetWriteDeadline(now.Add(w.limit))
 	}
 }
@@ -82,19 +82,19 @@ func (w *Writer) Write(b []byte) (written int, err error) {
 	}
 }
 
-// FlushError is what http.ResponseController flushes with.
+// FlushError flushes for http.ResponseController.
 func (w *Writer) FlushError() error {
 	w.renew()
 	return w.noted(w.controller.Flush())
 }
 
-// ClearDeadline takes the time off while there is nothing to write.
+// ClearDeadline removes the time limit while there is nothing to write.
 func (w *Writer) ClearDeadline() {
 	w.renewed = time.Time{}
 	_ = w.controller.SetWriteDeadline(w.renewed)
 }
 
-// noted counts an error that means a slow client.
+// noted counts err if it means a slow client, and returns it.
 func (w *Writer) noted(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.metrics.Count(RefusedSlowReader)
@@ -102,5 +102,5 @@ func (w *Writer) noted(err error) error {
 	return err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
