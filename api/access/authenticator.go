@@ -1,5 +1,6 @@
-// Package access says who makes a request and what he may do (openapi.yaml): API tokens, tokens
-// of OpenID Connect issuers, and client certificates. It knows nothing of routes.
+// Package access authenticates requests and says what an identity may do (openapi.yaml).
+// Credentials are API tokens, tokens of OpenID Connect issuers, and client certificates. The
+// package knows nothing of routes.
 package access
 
 import (
@@ -14,26 +15,26 @@ import (
 	"time"
 )
 
-// Why a request has no identity. None says more to who asks: a token that is
-// unknown, malformed, revoked or expired gets the same answer, and so does one
-// with a wrong signature. The log says at level debug what it was.
+// Why a request has no identity. The client learns no more than this: an unknown, malformed,
+// revoked, or expired token gets the same answer as one with an invalid signature. The log has
+// the reason at level debug.
 var (
-	// ErrNoCredentials: the request brings nothing that could be judged.
+	// ErrNoCredentials: the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
-	// ErrInvalid: the request brings credentials that do not hold.
+	// ErrInvalid: the credentials of the request are invalid.
 	ErrInvalid = errors.New("access: invalid credentials")
-	// ErrUnjudged: the request brings a signature that was not to be verified.
+	// ErrUnjudged: the request has a signature, and mayVerify did not allow its verification.
 	ErrUnjudged = errors.New("access: credentials were not judged")
 )
 
-// Config is what an Authenticator needs.
+// Config configures Open.
 type Config struct {
 	// Dir is the folder of the token store; it need not exist.
 	Dir string
-	// Rules say what tokens of issuers and client certificates may do.
+	// Rules grant access to tokens of issuers and to client certificates.
 	Rules Rules
-	// TrustsAuthority reports whether an authority may sign client certificates now. The
-	// handshake that has verified one may have been long ago. Nil trusts that handshake.
+	// TrustsAuthority reports whether an authority may still sign client certificates; the
+	// handshake that verified a chain may be long ago. If it is nil, the handshake is trusted.
 	TrustsAuthority func(*x509.Certificate) bool
 	Log             *slog.Logger
 	// Now is the clock; default time.Now.
@@ -53,8 +54,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Authenticator tells who makes a request. A nil one knows nobody and asks for
-// nothing. It is safe for concurrent use.
+// Authenticator authenticates requests. A nil Authenticator requires no credentials and
+// accepts none. It is safe for concurrent use.
 type Authenticator struct {
 	log          *slog.Logger
 	now          func() time.Time
@@ -63,12 +64,11 @@ type Authenticator struct {
 	issuers      []*issuer
 	certificates []certificateRule
 	trusts       func(authority *x509.Certificate) bool
-	stop         context.CancelFunc // ends what issuers are asked
+	stop         context.CancelFunc // cancels requests to issuers
 }
 
-// Open reads the token store, if there is one, and begins to watch it. Issuers are
-// asked for their keys when the first of their tokens is to be judged, so that a
-// server starts whether they answer or not.
+// Open reads the token store, if it exists, and starts to watch it. The keys of an issuer are
+// fetched when its first token arrives, so that a server starts even if the issuer is down.
 func Open(config Config) (*Authenticator, error) {
 	config = config.withDefaults()
 	if err := config.Rules.check(); err != nil {
@@ -89,8 +89,8 @@ func Open(config Config) (*Authenticator, error) {
 	return a, nil
 }
 
-// Close writes down when tokens were used last, as well as it can. No request may
-// be under way.
+// Close stores the last use of each token on a best-effort basis. No request may be in
+// progress.
 func (a *Authenticator) Close() {
 	if a == nil {
 		return
@@ -99,15 +99,15 @@ func (a *Authenticator) Close() {
 	a.uses.write(a.tokens.current())
 }
 
-// Required reports whether a request needs an identity: there are tokens, be they
-// revoked or expired, or there were and their file is gone or damaged, or an
-// issuer or certificates are configured.
+// Required reports whether a request needs an identity: the token store has tokens (also
+// revoked or expired ones), it had tokens and its file is missing or damaged, or an issuer or
+// certificates are configured.
 func (a *Authenticator) Required() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
 
-// Summary names what requests are authenticated by, like "3 tokens, OIDC from
-// https://id.example.org"; "" where nothing is required.
+// Summary returns the means of authentication as text, like "3 tokens, OIDC from
+// https://id.example.org"; it is empty if Required is false.
 func (a *Authenticator) Summary() string {
 	if !a.Required() {
 		return ""
@@ -125,23 +125,23 @@ func (a *Authenticator) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Authenticate tells who makes a request. The error is ErrNoCredentials or
+// Authenticate returns the identity that makes a request. The error is ErrNoCredentials or
 // ErrInvalid.
 //
-// A request is judged by its Authorization header if it has one, else by its
-// client certificate: a certificate never saves a token that does not hold. More
-// than one Authorization header, and any scheme but Bearer, are invalid. Tokens in
-// queries, forms and cookies are not looked for.
+// If the request has an Authorization header, only the header counts, otherwise its client
+// certificate: a certificate does not make up for an invalid token. More than one
+// Authorization header, and any scheme but Bearer, are invalid. Tokens in queries, forms, and
+// cookies are ignored.
 //
-// What holds is read anew each time, so that a revocation is obeyed by the next
-// request; whoever answers one request for long asks again.
+// Each call uses the current token store and rules, so that a revocation applies to the next
+// request. A handler of a long request must call it again from time to time.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateWithin(r, func() bool { return true })
 }
 
-// AuthenticateWithin is Authenticate for whoever bounds what is costly: mayVerify is
-// asked before the signature of an issuer's token is verified, and never where
-// something cheap decides. If it says no, the error is ErrUnjudged.
+// AuthenticateWithin is Authenticate with a bound on expensive work. It calls mayVerify before
+// it verifies the signature of an issuer's token, and not if a cheaper check decides. If
+// mayVerify returns false, the error is ErrUnjudged.
 func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
@@ -167,7 +167,7 @@ func (a *Authenticator) identify(r *http.Request, mayVerify func() bool) (*Ident
 	return a.byIssuer(r.Context(), bearer, mayVerify)
 }
 
-// byToken judges an API token.
+// byToken authenticates by an API token.
 func (a *Authenticator) byToken(text string) (*Identity, error) {
 	now := a.now()
 	table := a.tokens.current()
@@ -179,12 +179,12 @@ func (a *Authenticator) byToken(text string) (*Identity, error) {
 	return &token.identity, nil
 }
 
-// byCertificate judges a client certificate that the TLS handshake has verified.
+// byCertificate authenticates by a client certificate that the TLS handshake has verified.
 func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, error) {
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	// The handshake may have been long ago, of another connection even, which this one
+	// The handshake may be long ago, or be that of an earlier connection that this one
 	// resumes.
 	var err error
 	for _, chain := range state.VerifiedChains {
@@ -195,7 +195,7 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	return nil, err
 }
 
-// stillVerified says why a chain of certificates that was verified does not hold now.
+// stillVerified returns an error if a chain that was verified is not valid now.
 func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	now := a.now()
 	for _, c := range chain {
@@ -209,7 +209,7 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	return nil
 }
 
-// byIssuer judges a token that an issuer has signed.
+// byIssuer authenticates by a token that an issuer has signed.
 func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify func() bool) (*Identity, error) {
 	if len(a.issuers) == 0 {
 		return nil, errors.New("it is no API token, and no issuer is configured")

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// maxBearer bounds what follows Bearer, in bytes. Tokens of issuers that list the
-// groups of a person are long.
+// maxBearer is the longest bearer token in bytes. Tokens of issuers that list the groups of a
+// person are long.
 const maxBearer = 16 << 10
 
 // bearerPattern is b64token of RFC 6750, 2.1.
 var bearerPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// bearerOf is the token in a request's Authorization header. The error is
-// ErrNoCredentials only where there is no such header.
+// bearerOf returns the token in the Authorization header. The error is ErrNoCredentials only
+// if there is no such header.
 func bearerOf(header http.Header) (string, error) {
 	values := header.Values("Authorization")
 	switch len(values) {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// sanKinds are the kinds of names that a certificate has beside its subject.
+// sanKinds are the kinds of subject alternative names that rules may match.
 var sanKinds = map[string]bool{"dns": true, "email": true, "ip": true, "uri": true}
 
-// certificateRule is a CertificateRule that was checked.
+// certificateRule is a CertificateRule that passed its check.
 type certificateRule struct {
 	subject, san string // one of them
 	name         string
 	grant        Grant
 }
 
-// certificateRules takes rules that were checked.
+// certificateRules converts rules that passed their check.
 func certificateRules(rules []CertificateRule) []certificateRule {
 	list := make([]certificateRule, len(rules))
 	for i, r := range rules {
@@ -29,7 +29,7 @@ func certificateRules(rules []CertificateRule) []certificateRule {
 	return list
 }
 
-// matchCertificate is the identity that rules give to a verified certificate.
+// matchCertificate returns the identity that the rules give to a verified certificate.
 func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identity, error) {
 	subject, err := subjectOf(leaf)
 	if err != nil {
@@ -51,8 +51,8 @@ func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identit
 	return &Identity{Actor: "mtls:" + name, Grants: grants}, nil
 }
 
-// subjectOf is the distinguished name of a certificate as RFC 2253 writes it: from
-// the encoded form, because pkix.Name forgets order and repetitions.
+// subjectOf returns the distinguished name of a certificate in the form of RFC 2253. It reads
+// the encoded form, because pkix.Name loses order and repetitions.
 func subjectOf(leaf *x509.Certificate) (string, error) {
 	var name pkix.RDNSequence
 	if _, err := asn1.Unmarshal(leaf.RawSubject, &name); err != nil {
@@ -61,7 +61,7 @@ func subjectOf(leaf *x509.Certificate) (string, error) {
 	return name.String(), nil
 }
 
-// sansOf are the other names of a certificate, as rules write them.
+// sansOf returns the subject alternative names of a certificate in the form of rules.
 func sansOf(leaf *x509.Certificate) []string {
 	var names []string
 	for _, name := range leaf.DNSNames {
@@ -79,7 +79,7 @@ func sansOf(leaf *x509.Certificate) []string {
 	return names
 }
 
-// foldSAN writes the name of a host in small letters, which mean the same.
+// foldSAN writes a host name in lower case.
 func foldSAN(name string) string {
 	if strings.HasPrefix(name, "dns:") {
 		return strings.ToLower(name)

@@ -16,20 +16,19 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// maxClaimedName bounds the name that a claim gives to an actor, in bytes: events
-// and logs are full of it.
+// maxClaimedName is the longest actor name from a claim in bytes; each event and log line of
+// the actor repeats it.
 const maxClaimedName = 255
 
-// readByLibrary are the claims that the OpenID Connect library reads, as it does: whatever
-// the case of their letters.
+// readByLibrary are the claims that the OpenID Connect library reads without regard to case.
 var readByLibrary = [...]string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
 
 // claims are the claims of a JWT, each by its exact name.
 type claims struct{ document pyjson.Document }
 
-// parseClaims reads the payload of a JWT. What two readers could understand in two ways
-// is refused: names given twice, at any depth, and names that differ from one that the
-// library reads in the case of their letters alone.
+// parseClaims reads the payload of a JWT. It refuses a payload that two readers could
+// understand differently: duplicate names at any depth, and names that differ only in case
+// from a name that the library reads.
 func parseClaims(payload []byte) (*claims, error) {
 	c := new(claims)
 	if err := c.document.Parse(payload); err != nil {
@@ -49,7 +48,7 @@ func parseClaims(payload []byte) (*claims, error) {
 	return c, nil
 }
 
-// unverifiedClaims are those of the text of a JWT. Nothing about them is verified yet.
+// unverifiedClaims returns the claims in the text of a JWT. Nothing about them is verified.
 func unverifiedClaims(token string) (*claims, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -62,7 +61,7 @@ func unverifiedClaims(token string) (*claims, error) {
 	return parseClaims(payload)
 }
 
-// verifiedClaims are those of a token whose signature holds.
+// verifiedClaims returns the claims of a token whose signature is valid.
 func verifiedClaims(token *oidc.IDToken) (*claims, error) {
 	var payload json.RawMessage
 	if err := token.Claims(&payload); err != nil {
@@ -75,12 +74,11 @@ func (c *claims) value(name string) pyjson.Value { return c.document.Root().Memb
 
 func (c *claims) issuer() string { return string(c.value("iss").Text()) }
 
-// clockSkew is how far the clock of an issuer may be ahead where it says from when on a
-// token holds. How long it holds is taken as it stands.
+// clockSkew is how far the clock of an issuer may be ahead in nbf. exp is taken as it is.
 const clockSkew = 5 * time.Minute
 
-// check says why claims are not those of a token that an issuer has made for this
-// server and that holds now.
+// check returns an error if the issuer has not made the token for this server, or if it is not
+// valid now.
 func (c *claims) check(o OIDC, now time.Time) error {
 	if c.issuer() != o.Issuer {
 		return fmt.Errorf("the token is of the issuer %q", c.issuer())
@@ -108,7 +106,7 @@ func (c *claims) check(o OIDC, now time.Time) error {
 	return nil
 }
 
-// numericDate is a time in seconds since 1970 (RFC 7519, 2), in whole ones.
+// numericDate returns a time in seconds since 1970 (RFC 7519, 2), cut to whole seconds.
 func numericDate(v pyjson.Value) (time.Time, error) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds > 1<<53 {
@@ -117,7 +115,8 @@ func numericDate(v pyjson.Value) (time.Time, error) {
 	return time.Unix(int64(seconds), 0), nil
 }
 
-// identity is who the claims of a verified token name, and what the rules give him.
+// identity returns the identity in the claims of a verified token, with the grants of the
+// rules.
 func (i *issuer) identity(c *claims) (*Identity, error) {
 	claimed := c.value(i.config.NameClaim)
 	if claimed.Kind() != pyjson.String {
@@ -136,9 +135,9 @@ func (i *issuer) identity(c *claims) (*Identity, error) {
 	return identity, nil
 }
 
-// checkClaimedName refuses what could not be told from other names by who reads it.
+// checkClaimedName refuses names that a reader could not tell apart from others.
 func checkClaimedName(name string) error {
-	// A lone surrogate is no UTF-8, and shown as U+FFFD like any other.
+	// A lone surrogate is invalid UTF-8, and is shown as U+FFFD.
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
@@ -149,8 +148,8 @@ func checkClaimedName(name string) error {
 	return nil
 }
 
-// claimValues are the texts that a claim holds: itself, or those in its list. The
-// claim scope is a list of words (RFC 8693, 4.2).
+// claimValues returns the strings in a claim: its value, or those in its list. The claim scope
+// is a list of words (RFC 8693, 4.2).
 func claimValues(claim string, value pyjson.Value) []string {
 	if claim == "scope" && value.Kind() == pyjson.String {
 		return strings.Fields(string(value.Text()))
@@ -158,7 +157,7 @@ func claimValues(claim string, value pyjson.Value) []string {
 	return texts(value)
 }
 
-// texts are a text, or those in a list; none of anything else.
+// texts returns a string, or the strings of a list; none for any other value.
 func texts(value pyjson.Value) []string {
 	if value.Kind() == pyjson.String {
 		return []string{string(value.Text())}

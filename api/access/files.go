@@ -10,13 +10,12 @@ import (
 	"colophon/internal/safefile"
 )
 
-// replaceFile gives a file in the token store a new text, at once: whoever reads it
-// reads the old or the new. Only one may do so at a time. A durable one survives the
-// loss of power.
+// replaceFile replaces a file of the token store atomically. The caller holds the lock of the
+// store. If durable is set, the new text survives a loss of power.
 func replaceFile(path string, text []byte, durable bool) error {
 	next := path + ".next"
-	// What was cut short may have left one. It is made anew: as administrator one
-	// does not write to what others have put there.
+	// An interrupted call may have left the file. It is replaced: an administrator must not
+	// write to files that others have put there.
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -41,13 +40,12 @@ func replaceFile(path string, text []byte, durable bool) error {
 	return nil
 }
 
-// openRegular opens a file of the token store for reading. Only a regular file is
-// opened: of a pipe one would wait for a writer, and a device has no end. A symbolic
-// link is none.
+// openRegular opens a regular file of the token store for reading, and refuses pipes, devices,
+// and symbolic links.
 func openRegular(path string) (*os.File, fs.FileInfo, error) { return safefile.Open(path) }
 
-// makeFolder makes the folder of the token store, durably. It belongs to who owns
-// the data folder.
+// makeFolder creates the folder of the token store durably. It gets the owner of the data
+// folder.
 func makeFolder(dir string) error {
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -63,8 +61,7 @@ func makeFolder(dir string) error {
 	return errors.Join(giveToOwner(dir, parent), syncFolder(parent))
 }
 
-// lock waits for the lock of the token store. What it returns releases it; so does
-// the end of the process.
+// lock waits for the lock of the token store. The lock ends with release or with the process.
 func lock(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	if err := safefile.CheckFolder(dir); err != nil {

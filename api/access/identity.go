@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// AllLedgers in a grant stands for every ledger that there is or will be.
+// AllLedgers in a grant stands for every ledger, including those created later.
 const AllLedgers = "*"
 
 // Grant gives scopes on some ledgers.
@@ -17,27 +17,28 @@ type Grant struct {
 	Scopes  Scopes   `json:"scopes"`
 }
 
-// Identity is who makes a request, and what he may do. It never changes.
+// Identity is an authenticated caller and its grants. It is immutable.
 type Identity struct {
-	// Actor is what events say of him: the name of the token, "oidc:" and the name
-	// in the issuer's claim, or "mtls:" and the name in the configuration.
+	// Actor is the caller's name in events: the name of the token, "oidc:" and the name in the
+	// issuer's claim, or "mtls:" and the name in the configuration.
 	Actor  string
 	Grants []Grant
 }
 
-// On is what he may do on a ledger, by name or as on all.
+// On returns the scopes on a ledger, including those granted on all ledgers.
 func (i *Identity) On(ledger string) Scopes {
 	return i.where(func(names []string) bool {
 		return slices.Contains(names, ledger) || slices.Contains(names, AllLedgers)
 	})
 }
 
-// Everywhere is what he may do on all ledgers, those that are not made yet too.
+// Everywhere returns the scopes that are granted on all ledgers, including those created
+// later.
 func (i *Identity) Everywhere() Scopes {
 	return i.where(func(names []string) bool { return slices.Contains(names, AllLedgers) })
 }
 
-// Anywhere is what he may do on some ledger, whichever.
+// Anywhere returns the scopes that are granted on at least one ledger.
 func (i *Identity) Anywhere() Scopes {
 	return i.where(func(names []string) bool { return len(names) > 0 })
 }
@@ -52,8 +53,8 @@ func (i *Identity) where(covers func(ledgers []string) bool) Scopes {
 	return set
 }
 
-// anonymous is nobody's name: it is the actor of requests where nothing is
-// configured.
+// anonymous is the actor of requests if no authentication is configured, so no token may have
+// that name.
 const anonymous = "anonymous"
 
 var (
@@ -61,7 +62,7 @@ var (
 	ledgerPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
-// checkName says why a text cannot name a token or the holder of a certificate.
+// checkName returns an error if a text cannot name a token or the holder of a certificate.
 func checkName(name string) error {
 	if !namePattern.MatchString(name) || name == anonymous {
 		return fmt.Errorf("%q is no name: a name has 1 to 64 lower-case letters, digits, dots, underscores and hyphens, begins with a letter or digit, and is not %q", name, anonymous)
@@ -69,8 +70,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkLedgers says why a list cannot be that of a grant. Whether there are such
-// ledgers does not matter: they may be made later.
+// checkLedgers returns an error if a list cannot be that of a grant. The ledgers need not
+// exist yet.
 func checkLedgers(ledgers []string) error {
 	if len(ledgers) == 0 {
 		return fmt.Errorf("no ledgers are named; name some, or %q for all", AllLedgers)
@@ -83,7 +84,7 @@ func checkLedgers(ledgers []string) error {
 	return nil
 }
 
-// check says why a grant is none.
+// check returns an error if a grant is invalid.
 func (g Grant) check() error {
 	if g.Scopes == 0 {
 		return errors.New("no scopes are named; the scopes are " + strings.Join(scopeNames[:], ", "))

@@ -171,7 +171,7 @@ func (e *expansion) Read(p []byte) (int, error) {
 	e.bytes += int64(n)
 	if e.bytes > FreeExpansion && e.bytes/maxExpansion > e.sent.bytes {
 		return 0, Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"%d bytes have become more than %d times as many; the lines before this one stand, nothing after them is read", e.sent.bytes, maxExpansion)
+			"the body expands %d bytes to more than %d times as many; the lines before this one are answered, the rest is not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }
@@ -185,11 +185,11 @@ func BodyError(err error) *Refusal {
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return Refuse(RefusedSlowSender, http.StatusRequestTimeout, 0,
-			"no line has come for too long: the batch ends here; the lines before this one stand, nothing of this one was taken")
+			"no line arrived in time, so the batch ends here; the lines before this one are answered, send the rest again")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxWindow)
 	}
-	return Refuse("", http.StatusBadRequest, 0, "the body breaks off or is not in its Content-Encoding (%v); "+
-		"the lines before this one stand, nothing of this one was taken", err)
+	return Refuse("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
+		"the lines before this one are answered, send the rest again", err)
 }

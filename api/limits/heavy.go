@@ -70,7 +70,7 @@ func (s *heavySlot) TakeWithin(ctx context.Context, work *HeavyWork, read bool) 
 		return err
 	}
 	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
-		"too many large requests and answers are worked on (at most %d at once); nothing of this one was taken, try again later", cap(work.Cores))
+		"too many large requests and responses are in progress (at most %d at once); nothing was recorded, try again later", cap(work.Cores))
 }
 
 // Release gives the slot back, if it is held.

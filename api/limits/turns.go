@@ -34,7 +34,7 @@ func (t *turns) Take(ctx context.Context, name string) (done func(), err error) 
 		return nil, ctx.Err()
 	}
 	return nil, Refuse(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
-		"another redaction of this ledger goes on; nothing was done, try again later")
+		"another redaction of this ledger is in progress; nothing was redacted, try again later")
 }
 
 func (t *turns) at(name string) chan struct{} {
