@@ -85,7 +85,6 @@ var operations = map[string]exchange{
 	"getVersion":           {nil, wire.Version{}},
 	"home":                 {},
 	"getDocs":              {},
-	"getDocsFile":          {},
 	"getContract":          {},
 	"getHealth":            {},
 	"getReadiness":         {},
