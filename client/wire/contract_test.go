@@ -85,6 +85,7 @@ var operations = map[string]exchange{
 	"getVersion":           {nil, wire.Version{}},
 	"home":                 {},
 	"getDocs":              {},
+	"getDocsFile":          {}, // one of its files is the contract itself, in JSON
 	"getContract":          {},
 	"getHealth":            {},
 	"getReadiness":         {},
@@ -154,7 +155,7 @@ func TestTypesKeepTheContract(t *testing.T) {
 				c.compare(operation.OperationID, body.Value.Content["application/json"].Schema, reflect.TypeOf(e.request))
 			}
 			for status, response := range operation.Responses.Map() {
-				if content := response.Value.Content["application/json"]; strings.HasPrefix(status, "2") && content != nil {
+				if content := response.Value.Content["application/json"]; strings.HasPrefix(status, "2") && content != nil && operation.OperationID != "getDocsFile" {
 					c.request = false
 					assert.NotNil(t, e.answer, operation.OperationID)
 					c.compare(operation.OperationID, content.Schema, reflect.TypeOf(e.answer))
