@@ -10,7 +10,7 @@ import (
 	"colophon/storage"
 )
 
-// AuditSource is a stored log as proofs/audit walks it.
+// AuditSource adapts a stored log to proofs/audit. It does not copy the log.
 func AuditSource(log storage.Reader) audit.Source { return auditSource{log} }
 
 type auditSource struct{ storage.Reader }
@@ -41,7 +41,7 @@ func (s auditSource) Key(ctx context.Context, key proofs.Hash) (audit.Claim, err
 // Content implements audit.Source.
 func (s auditSource) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
 	content, err := s.Reader.Content(ctx, digest)
-	return content, absent(err)
+	return content, auditError(err)
 }
 
 // Need implements audit.Source.
@@ -55,7 +55,7 @@ func (s auditSource) Need(ctx context.Context, digest proofs.Hash) (uint64, erro
 // Redaction implements audit.Source.
 func (s auditSource) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	by, err := s.Reader.Redaction(ctx, seq)
-	return by, absent(err)
+	return by, auditError(err)
 }
 
 // Redactions implements audit.Source.
@@ -69,8 +69,8 @@ func (s auditSource) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, 
 	}
 }
 
-// absent is the error of an audit.Source for that of a Reader.
-func absent(err error) error {
+// auditError replaces storage.ErrNotFound by audit.ErrAbsent.
+func auditError(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return audit.ErrAbsent
 	}

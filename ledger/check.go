@@ -12,10 +12,10 @@ import (
 	"colophon/storage"
 )
 
-// CheckKeys holds everything that a database stores against its logs. walked are the
-// reports of audit.Log by ledger, without damage; ledgers that are not among them are
-// passed over. It returns the first stray of each ledger and of the database as a whole.
-// The caller keeps writers away.
+// CheckKeys compares every key of the database with its logs. walked has the reports of
+// audit.Log by ledger, all without damage; CheckKeys skips ledgers that are not in it. It
+// returns the first stray key of each ledger and of the database as a whole. The caller must
+// keep writers away.
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.Stray, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {
@@ -32,7 +32,8 @@ func CheckKeys(ctx context.Context, database storage.Database, walked map[string
 	return checker.CheckKeys(ctx, logs, progress)
 }
 
-// summaries reads events of a log that a walk has found good. One goroutine calls it.
+// summaries returns a function that reads events of a log that an audit has found intact. The
+// function is not safe for concurrent use.
 func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventSummary, error) {
 	decoder := new(event.Decoder)
 	return func(ctx context.Context, seq uint64) (storage.EventSummary, error) {
@@ -52,7 +53,7 @@ func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventS
 	}
 }
 
-// claimedKey is the idempotency key that an event claims; nil if it claims none.
+// claimedKey returns the idempotency key that an event claims, or nil if it claims none.
 func claimedKey(e *event.Event) *proofs.Hash {
 	if e.Kind == record.RecordRefused {
 		return nil
@@ -60,7 +61,7 @@ func claimedKey(e *event.Event) *proofs.Hash {
 	return e.Key()
 }
 
-// checkSetting is an error for what no ledger stores as a setting.
+// checkSetting returns an error if a ledger cannot have a setting of this name and value.
 func checkSetting(name string, value []byte) error {
 	switch {
 	case name != logSetting:

@@ -12,8 +12,8 @@ import (
 
 var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
-// checkClaim compares the claim of an idempotency key with the event that it leads to,
-// and returns the entry of that. The error is ErrClaim where they do not agree.
+// checkClaim compares the claim of an idempotency key with the event that it leads to, and
+// returns that event's entry. It returns ErrClaim if they disagree.
 func (l *Ledger) checkClaim(claim storage.Key) ([]byte, error) {
 	entry, err := l.store.Entry(context.Background(), claim.Seq)
 	if err != nil {

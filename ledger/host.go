@@ -13,13 +13,13 @@ import (
 	"colophon/storage"
 )
 
-// Default is the name of the ledger that a server makes at its first start.
+// Default is the name of the ledger that a server creates at its first start.
 const Default = "default"
 
-// ErrName: not a name that a ledger can have.
+// ErrName: the name breaks the rules for names of ledgers.
 var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
 
-// ErrOrigin: not an origin that a checkpoint can have.
+// ErrOrigin: the origin breaks the rules for origins (spec: Origin and keys).
 var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
 
 // ErrUnknown: the host has no ledger of that name.
@@ -28,18 +28,21 @@ var ErrUnknown = errors.New("ledger: there is no ledger of that name")
 // ErrExists: the host has a ledger of that name.
 var ErrExists = errors.New("ledger: there is a ledger of that name")
 
-// Why a ledger cannot be made under a name whose signing key is there.
+// Reasons why Create refuses a name, an origin, or the signing key that is stored for the
+// name.
 var (
-	// ErrKeyOrigin: the staged key has another origin than the one asked for.
-	ErrKeyOrigin = errors.New("ledger: the signing key that is kept for this name has another origin; leave the origin out to use it, or move the key away")
-	// ErrKeyInUse: another ledger of the host signs, has signed or is to sign with the key.
-	ErrKeyInUse = errors.New("ledger: another ledger has this signing key, and no two may share one; move the key away, and make another with colophon keygen")
+	// ErrKeyOrigin: the request names another origin than the staged key has.
+	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has another origin; leave the origin out to use it, or move the key away")
+	// ErrKeyInUse: another ledger of the host signs with the key, has signed with it, or holds
+	// it as its next key.
+	ErrKeyInUse = errors.New("ledger: another ledger has this signing key, and no two may share one; move the key away, and create another with colophon keygen")
 	// ErrOriginInUse: another ledger of the host signs under the origin.
 	ErrOriginInUse = errors.New("ledger: another ledger has this origin, and no two may share one; choose another origin")
-	// ErrKeyWithoutLedger: the key has signed a ledger that is not there.
+	// ErrKeyWithoutLedger: the key has signed a ledger that the database does not hold.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
-	// ErrMarkWithoutLedger: a ledger of that name has signed, and is not there.
-	ErrMarkWithoutLedger = errors.New("ledger: a ledger of this name has signed what is not in the database, as its high-water mark says; restore the database, or move the mark away to begin another log")
+	// ErrMarkWithoutLedger: the high-water mark shows that a ledger of that name has signed,
+	// and the database does not hold it.
+	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, and the database does not hold it; restore the database, or move the mark away to begin another log")
 )
 
 var (
@@ -49,7 +52,8 @@ var (
 
 const maxOrigin = 256 // bytes
 
-// CheckOrigin is ErrOrigin for what is no origin (spec: Origin and keys).
+// CheckOrigin returns ErrOrigin if a checkpoint cannot have the origin (spec: Origin and
+// keys).
 func CheckOrigin(origin string) error {
 	if len(origin) > maxOrigin || !originPattern.MatchString(origin) {
 		return ErrOrigin
@@ -57,57 +61,58 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
-// Keys keeps the signing keys of a server's ledgers. A new key is staged first
-// and confirmed when the ledger that it signs for is in the database, so that a
-// confirmed key without its ledger always means that the database was lost: to
-// sign a second log with it would be a fork. What returned without error
-// survives the loss of power.
+// Keys stores the signing keys of a server's ledgers. A new key is staged first. It is
+// confirmed once its ledger is in the database. A confirmed key without its ledger therefore
+// always means that the database was lost; signing a second log with that key would fork the
+// first. A change is durable when its method returns without error.
 type Keys interface {
-	// Load is the signer of a ledger; storage.ErrNotFound if there is none.
+	// Load returns the signer of a ledger, or storage.ErrNotFound.
 	Load(ledger string) (*proofs.Signer, error)
-	// Staged is a signer that waits for its ledger; storage.ErrNotFound if none.
+	// Staged returns a signer that waits for its ledger, or storage.ErrNotFound.
 	Staged(ledger string) (*proofs.Signer, error)
-	// Stage keeps a signer for a ledger that is to be made.
+	// Stage stores a signer for a ledger that does not exist yet.
 	Stage(ledger string, signer *proofs.Signer) error
-	// Confirm makes the staged signer that of the ledger; storage.ErrNotFound if
-	// there is none.
+	// Confirm makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
+	// no signer is staged.
 	Confirm(ledger string) error
 }
 
-// RotatingKeys are Keys that can be changed (spec: Key rotation). What signs is said by the log:
-// keys are kept first, and put in their places afterwards.
+// RotatingKeys are Keys that can change (spec: Key rotation). The log decides which keys sign.
+// A key is stored before its event is logged, and put in its place afterwards.
 type RotatingKeys interface {
 	Keys
-	// Others are the signers that are kept of a ledger beside the one that Load gives.
+	// Others returns the stored signers of a ledger except the one that Load returns.
 	Others(ledger string) ([]*proofs.Signer, error)
-	// Next is a signer that is kept and none of the ledger's yet; storage.ErrNotFound if
-	// there is none.
+	// Next returns a stored signer that the ledger's history does not know yet, or
+	// storage.ErrNotFound.
 	Next(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
-	// StageNext keeps a signer that is to follow; ErrKeysFixed where that is not possible.
+	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if these keys
+	// cannot be written.
 	StageNext(ledger string, signer *proofs.Signer) error
-	// Settle makes the newest key the one that Load gives, keeps the one before while
-	// it signs too, and forgets what is retired. It is not called with a history that
-	// is older than the keys.
-	Settle(ledger string, keys *proofs.KeyHistory) error
+	// Reconcile makes the newest key of the history the one that Load returns. It keeps the
+	// previous key while that still signs, and removes it once it is retired. The history must
+	// not be older than the stored keys.
+	Reconcile(ledger string, keys *proofs.KeyHistory) error
 }
 
-// Host is the ledgers of one server.
+// Host holds the open ledgers of one server. Its methods are safe for concurrent use.
 type Host struct {
 	database storage.Database
 	keys     Keys
 	config   func(ledger string) Config
 
-	creating sync.Mutex // held while a ledger is made or opened
+	creating sync.Mutex // held while a ledger is created or opened
 
 	mu      sync.RWMutex // guards what follows; never held during I/O
 	ledgers map[string]*Ledger
 	onOpen  func(*Ledger) error
 }
 
-// OpenHost opens every ledger of a database. config gives what each needs
-// beside its signer. If one cannot be opened none is, but for one whose creation was cut
-// short and that has no first event yet, while the disk is full or its key is missing. One
-// whose signing keys are missing or do not fit its log is opened, and takes no writes.
+// OpenHost opens every ledger of a database. config returns the configuration of a ledger,
+// without its signers. If one ledger cannot be opened, OpenHost closes all and returns the
+// error, with two exceptions. A ledger whose creation was interrupted, and whose first event
+// cannot be written because space or its key is missing, is left out. A ledger whose signing
+// keys are missing or do not fit its log is opened, and refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
 		onOpen: func(*Ledger) error { return nil }}
@@ -117,8 +122,8 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	}
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
-		if errors.Is(err, errNotBegun) {
-			config(info.Name).withDefaults().Log.Error("a ledger without an event is left out until it can be made", "error", err)
+		if errors.Is(err, errNoFirstEvent) {
+			config(info.Name).withDefaults().Log.Error("a ledger without a first event is left out: the event could not be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -128,8 +133,8 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	return h, nil
 }
 
-// OnOpen calls f for every ledger, and later for each that is made, before
-// anybody else sees it. It is called once, when the host is new.
+// OnOpen calls f for every open ledger, and later for each ledger that Create opens, before
+// other callers can reach that ledger. It must be called once, before the host is shared.
 func (h *Host) OnOpen(f func(*Ledger) error) error {
 	h.creating.Lock()
 	defer h.creating.Unlock()
@@ -144,8 +149,8 @@ func (h *Host) OnOpen(f func(*Ledger) error) error {
 	return nil
 }
 
-// open opens a ledger that is in the database, and publishes it. One that has no
-// event yet gets its first, by creator.
+// open opens a ledger that is in the database, and adds it to the host. If it has no events,
+// open writes its first event with creator as the actor.
 func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) {
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
@@ -153,7 +158,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	}
 	config := h.config(name)
 	config.Creator = creator
-	config.Signer, err = h.present(ctx, name, store)
+	config.Signer, err = h.loadOrConfirm(ctx, name, store)
 	if errors.Is(err, errBadKey) || errors.Is(err, storage.ErrNotFound) {
 		config.KeyFault, err = err, nil // of this ledger alone
 	}
@@ -177,9 +182,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	if err != nil {
 		return nil, err
 	}
-	if ok && l.refusal == nil { // a rotation may have been cut short between event and key
-		if err := rotating.Settle(name, l.Keys()); err != nil {
-			l.refuseSettling(err)
+	if ok && l.refusal == nil { // a rotation may have been interrupted between event and key
+		if err := rotating.Reconcile(name, l.Keys()); err != nil {
+			l.refuseUnreconciled(err)
 		}
 	}
 	h.mu.RLock()
@@ -194,17 +199,17 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// present is the newest key that is kept of a ledger. One that is staged is confirmed if
-// the ledger's creation was cut short between database and key, but not if the log does not
-// know it.
-func (h *Host) present(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
+// loadOrConfirm returns the newest stored key of a ledger. It confirms a staged key if the
+// ledger's creation was interrupted between database and key, unless the log does not know
+// that key.
+func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
 	signer, err := h.keys.Load(name)
 	if !errors.Is(err, storage.ErrNotFound) {
 		return signer, err
 	}
 	staged, stagedErr := h.keys.Staged(name)
 	if errors.Is(stagedErr, storage.ErrNotFound) {
-		return nil, err // which names the file
+		return nil, err // err names the file
 	}
 	if stagedErr != nil {
 		return nil, stagedErr
@@ -221,20 +226,20 @@ func (h *Host) present(ctx context.Context, name string, store storage.Store) (*
 	return h.keys.Load(name)
 }
 
-// New describes a ledger to make.
+// New describes a ledger that Create makes.
 type New struct {
 	Name string
-	// Origin of its checkpoints, for ever; empty means one that contains the
-	// key's fingerprint, so that no two ledgers are alike (spec: Origin and keys).
+	// Origin of its checkpoints; it never changes. Empty means an origin that contains the
+	// key's fingerprint and is therefore unique (spec: Origin and keys).
 	Origin string
 	// OnMismatch is AcceptMismatch or RejectMismatch; empty means the former.
 	OnMismatch string
-	// Actor is who makes it, as its first event says; empty means Anonymous. An
-	// event that is left to the next start has no other.
+	// Actor is the actor of the first event; empty means Anonymous. If the creation is
+	// interrupted before that event, the next start writes it with Anonymous.
 	Actor string
 }
 
-// CheckName is ErrName for what is no name of a ledger.
+// CheckName returns ErrName if a ledger cannot have the name.
 func CheckName(name string) error {
 	if !namePattern.MatchString(name) {
 		return ErrName
@@ -242,10 +247,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Create makes a ledger, durably. The error is ErrName, ErrOrigin, ErrKeyOrigin,
-// ErrKeyInUse, ErrOriginInUse, ErrKeyWithoutLedger or ErrExists where the request is at fault. A creation
-// that has begun is finished even if ctx is done, and one that was cut short is
-// finished by the next that asks for the same name, which gets ErrExists.
+// Create makes a ledger, durably. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
+// ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger or ErrExists if the request cannot
+// succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash
+// interrupts it, the next Create of that name finishes it and returns ErrExists.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	if err := CheckName(n.Name); err != nil {
 		return nil, err
@@ -274,7 +279,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	return l, errors.Join(err, openErr)
 }
 
-// create puts a ledger into the database; ErrExists if it is there.
+// create adds a ledger to the database. It returns ErrExists if the database holds it.
 func (h *Host) create(ctx context.Context, n New) error {
 	switch _, err := h.database.Ledger(ctx, n.Name); {
 	case err == nil:
@@ -291,12 +296,12 @@ func (h *Host) create(ctx context.Context, n New) error {
 			return fmt.Errorf("high-water mark of ledger %q: %w", n.Name, err)
 		}
 	}
-	if n.Origin != "" { // before a key is made
+	if n.Origin != "" { // check before generating a key
 		if err := h.checkUnique(n.Name, n.Origin); err != nil {
 			return err
 		}
 	}
-	signer, err := h.signer(n.Name, n.Origin)
+	signer, err := h.stagedSigner(n.Name, n.Origin)
 	if err != nil {
 		return err
 	}
@@ -310,9 +315,9 @@ func (h *Host) create(ctx context.Context, n New) error {
 	return nil
 }
 
-// signer is the staged key of a ledger that is about to be made: one that an
-// operator or a creation that was cut short left, or a new one.
-func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
+// stagedSigner returns the staged key of a new ledger: one that an operator or an interrupted
+// creation has stored, or a generated one, which it stages.
+func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	switch _, err := h.keys.Load(name); {
 	case err == nil:
 		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyWithoutLedger)
@@ -336,12 +341,12 @@ func (h *Host) signer(name, origin string) (*proofs.Signer, error) {
 		return nil, err
 	}
 	if err := h.keys.Stage(name, signer); err != nil {
-		return nil, fmt.Errorf("keeping the key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("storing the key of ledger %q: %w", name, err)
 	}
 	return signer, nil
 }
 
-// Ledger is the ledger of that name; ErrUnknown if there is none.
+// Ledger returns the open ledger of that name, or ErrUnknown.
 func (h *Host) Ledger(name string) (*Ledger, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -352,7 +357,7 @@ func (h *Host) Ledger(name string) (*Ledger, error) {
 	return l, nil
 }
 
-// Ledgers lists all, by name.
+// Ledgers returns all open ledgers, sorted by name.
 func (h *Host) Ledgers() []*Ledger {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -364,7 +369,8 @@ func (h *Host) Ledgers() []*Ledger {
 	return list
 }
 
-// Close drains and closes every ledger. The database stays open.
+// Close commits what every ledger has accepted, and closes the ledgers. The database stays
+// open.
 func (h *Host) Close() error {
 	var errs []error
 	for _, l := range h.Ledgers() {

@@ -10,9 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// checkUnique is ErrOriginInUse or ErrKeyInUse if another ledger of the host has the
-// origin or one of the keys: two logs under one key or origin would be a fork. A ledger
-// has every key that its log names and every key that is kept for it. The caller holds
+// checkUnique returns ErrOriginInUse or ErrKeyInUse if another ledger of the host has the
+// origin or one of the keys, since two logs under one key or origin would be a fork. The keys
+// of a ledger are those that its log names and those that are stored for it. The caller holds
 // h.creating, or is OpenHost.
 func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error {
 	for _, l := range h.Ledgers() {
@@ -20,7 +20,7 @@ func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error 
 			continue
 		}
 		if l.info.Origin == origin {
-			return fmt.Errorf("ledger %q: origin %s is that of ledger %q: %w", name, origin, l.Name(), ErrOriginInUse)
+			return fmt.Errorf("ledger %q: ledger %q has origin %s: %w", name, l.Name(), origin, ErrOriginInUse)
 		}
 		theirs, err := h.keysOf(l)
 		if err != nil {
@@ -28,14 +28,14 @@ func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error 
 		}
 		for _, key := range keys {
 			if slices.ContainsFunc(theirs, key.SameKey) {
-				return fmt.Errorf("ledger %q: key %s is one of ledger %q: %w", name, key, l.Name(), ErrKeyInUse)
+				return fmt.Errorf("ledger %q: key %s belongs to ledger %q: %w", name, key, l.Name(), ErrKeyInUse)
 			}
 		}
 	}
 	return nil
 }
 
-// keysOf lists the keys that an open ledger has signed with or may sign with.
+// keysOf returns the keys that an open ledger has signed with or may sign with.
 func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 	keys := l.Keys().Verifiers()
 	rotating, ok := h.keys.(RotatingKeys)
@@ -49,7 +49,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 	return append(slices.Clone(keys), verifiers(kept)...), nil
 }
 
-// checkOpening is checkUnique for a stored ledger that is about to be opened.
+// checkOpening applies checkUnique to a stored ledger before it is opened.
 func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Config) error {
 	info, err := store.Info(ctx)
 	if err != nil {

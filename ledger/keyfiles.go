@@ -14,34 +14,35 @@ import (
 	"colophon/storage"
 )
 
-// KeyFiles keeps signing keys in a folder, one file a ledger, readable by the
-// owner alone.
+// KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the
+// files.
 type KeyFiles struct {
 	Dir string
 }
 
-// Path is the file that holds a ledger's key.
+// Path returns the path of the file that holds a ledger's confirmed key.
 func (k KeyFiles) Path(ledger string) string { return filepath.Join(k.Dir, ledger+".key") }
 
-// StagedPath is the file that holds a key whose ledger is to be made.
+// StagedPath returns the path of the file that holds the key of a ledger to be created.
 func (k KeyFiles) StagedPath(ledger string) string { return k.Path(ledger) + ".new" }
 
-// Load implements Keys. A file that others may read is refused.
+// Load implements Keys. It refuses a file that others can read.
 func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) { return readKey(k.Path(ledger)) }
 
-// Staged implements Keys. A file that others may read is refused.
+// Staged implements Keys. It refuses a file that others can read.
 func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(ledger))
 }
 
-// hasModes: files have an owner and modes, and folders can be synced. Elsewhere the
-// folder's access list is what keeps the keys.
+// hasModes: files have an owner and modes, and folders can be synced. On Windows the folder's
+// access list protects the keys.
 const hasModes = runtime.GOOS != "windows"
 
-// inKeys is the path of a key file from the data folder on, which clients may see.
-func inKeys(path string) string { return filepath.Join("keys", filepath.Base(path)) }
+// pathInData returns the path of a key file relative to the data folder. Clients may see it.
+func pathInData(path string) string { return filepath.Join("keys", filepath.Base(path)) }
 
-// readKey reads a key from a file, and a folder, that others than the owner cannot change.
+// readKey reads a key. It refuses a file that others can read, and a folder that others can
+// change.
 func readKey(path string) (*proofs.Signer, error) {
 	text, err := safefile.ReadPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +66,7 @@ func (k KeyFiles) Stage(ledger string, signer *proofs.Signer) error {
 	return k.write(ledger, k.StagedPath(ledger), signer)
 }
 
-// write makes a key file, whole or not at all, durably. It never replaces one.
+// write writes a key file atomically and durably. It never replaces a file.
 func (k KeyFiles) write(ledger, path string, signer *proofs.Signer) error {
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return err
@@ -94,8 +95,7 @@ func (k KeyFiles) Confirm(ledger string) error {
 	return err
 }
 
-// move gives a file another name in its folder, durably. Unlike os.Rename it
-// never replaces a file.
+// move renames a file within its folder, durably. Unlike os.Rename it never replaces a file.
 func move(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
@@ -106,7 +106,7 @@ func move(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-// SyncDir makes the names in a folder survive the loss of power.
+// SyncDir makes creations, renames and removals in a folder durable.
 func SyncDir(dir string) error {
 	if !hasModes {
 		return nil // Windows keeps names in the journal of its file system
@@ -114,7 +114,7 @@ func SyncDir(dir string) error {
 	return syncOpened(os.Open(dir))
 }
 
-// SyncDirIn is SyncDir for a folder in a root.
+// SyncDirIn is SyncDir for a folder inside root.
 func SyncDirIn(root *os.Root, name string) error {
 	if !hasModes {
 		return nil

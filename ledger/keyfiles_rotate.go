@@ -10,14 +10,14 @@ import (
 	"colophon/storage"
 )
 
-// NextPath is the file that holds the key which is to follow a ledger's present one.
+// NextPath returns the path of the file that holds a ledger's next key.
 func (k KeyFiles) NextPath(ledger string) string { return k.Path(ledger) + ".next" }
 
-// PreviousPath is the file that holds the key which a ledger's present one has replaced,
-// while both sign.
+// PreviousPath returns the path of the file that holds a ledger's previous key, while the
+// previous and the newest key both sign.
 func (k KeyFiles) PreviousPath(ledger string) string { return k.Path(ledger) + ".previous" }
 
-// Next implements RotatingKeys. A file that others may read is refused.
+// Next implements RotatingKeys. It refuses a file that others can read.
 func (k KeyFiles) Next(ledger string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
 	return readKey(k.NextPath(ledger))
 }
@@ -27,7 +27,7 @@ func (k KeyFiles) StageNext(ledger string, signer *proofs.Signer) error {
 	return k.write(ledger, k.NextPath(ledger), signer)
 }
 
-// Others implements RotatingKeys. A file that others may read is refused.
+// Others implements RotatingKeys. It refuses files that others can read.
 func (k KeyFiles) Others(ledger string) ([]*proofs.Signer, error) {
 	var list []*proofs.Signer
 	for _, path := range []string{k.NextPath(ledger), k.PreviousPath(ledger)} {
@@ -42,10 +42,10 @@ func (k KeyFiles) Others(ledger string) ([]*proofs.Signer, error) {
 	return list, nil
 }
 
-// Settle implements RotatingKeys. Cut short anywhere, it is finished by the next call:
-// no file is taken away before what it holds is in another place, or retired.
-func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
-	if err := k.forget(ledger, keys); err != nil {
+// Reconcile implements RotatingKeys. If it is interrupted, the next call finishes the work: it
+// removes no file before the key is in another file or retired.
+func (k KeyFiles) Reconcile(ledger string, keys *proofs.KeyHistory) error {
+	if err := k.removeRetired(ledger, keys); err != nil {
 		return err
 	}
 	present, err := k.Load(ledger)
@@ -53,7 +53,7 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Trusts(present.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", errBadKey, inKeys(k.Path(ledger)))
+		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", errBadKey, pathInData(k.Path(ledger)))
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
 		next, err := k.Next(ledger, keys)
@@ -61,16 +61,17 @@ func (k KeyFiles) Settle(ledger string, keys *proofs.KeyHistory) error {
 			return err
 		}
 		if next.Verifier().String() != newest {
-			return fmt.Errorf("%w: the ledger signs with %s: neither %s nor %s holds that key", errBadKey, newest, inKeys(k.Path(ledger)), inKeys(k.NextPath(ledger)))
+			return fmt.Errorf("%w: the ledger signs with %s: neither %s nor %s holds that key", errBadKey, newest, pathInData(k.Path(ledger)), pathInData(k.NextPath(ledger)))
 		}
 		if err := k.promote(ledger, keys, present); err != nil {
 			return err
 		}
 	}
-	return k.forget(ledger, keys)
+	return k.removeRetired(ledger, keys)
 }
 
-// promote gives the next key the place of the present one, which is kept beside it.
+// promote moves the next key to the place of the current one, and keeps the current one as the
+// previous key.
 func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proofs.Signer) error {
 	previous, err := readKey(k.PreviousPath(ledger))
 	switch {
@@ -84,10 +85,10 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 	case err != nil:
 		return err
 	case previous.Verifier().String() == present.Verifier().String():
-		// A call that was cut short has kept it.
+		// An interrupted call has stored it.
 	case !retired(keys, present.Verifier()):
 		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; move the one away that the log does not sign with",
-			errBadKey, inKeys(k.Path(ledger)), inKeys(k.PreviousPath(ledger)))
+			errBadKey, pathInData(k.Path(ledger)), pathInData(k.PreviousPath(ledger)))
 	}
 	if err := os.Rename(k.NextPath(ledger), k.Path(ledger)); err != nil {
 		return err
@@ -95,10 +96,10 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 	return SyncDir(k.Dir)
 }
 
-// forget takes the previous key away once the log says that this key is retired: it must
-// sign nothing more, and nothing that it has signed needs it. A history that is older than
-// the keys says so of no key that still signs.
-func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
+// removeRetired removes the previous key once the log says that it is retired. A retired key
+// must sign nothing more, and verification does not need it. A history that is older than the
+// keys never reports a key as retired that still signs.
+func (k KeyFiles) removeRetired(ledger string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(ledger))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
@@ -107,7 +108,7 @@ func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Trusts(previous.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that is none of the ledger's; move it away", errBadKey, inKeys(k.PreviousPath(ledger)))
+		return fmt.Errorf("%w: %s holds a key that is none of the ledger's; move it away", errBadKey, pathInData(k.PreviousPath(ledger)))
 	}
 	if !retired(keys, previous.Verifier()) {
 		return nil
@@ -118,7 +119,7 @@ func (k KeyFiles) forget(ledger string, keys *proofs.KeyHistory) error {
 	return SyncDir(k.Dir)
 }
 
-// retired reports whether a history says that a key signs nothing more.
+// retired reports whether the history says that a key signs nothing more.
 func retired(keys *proofs.KeyHistory, key *proofs.Verifier) bool {
 	return slices.ContainsFunc(keys.Replaced(), func(replaced proofs.LogKey) bool {
 		_, ended := replaced.Verifier.SignedUpTo()

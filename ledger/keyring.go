@@ -10,46 +10,47 @@ import (
 	"colophon/storage"
 )
 
-// Why the signing key of a ledger cannot be changed.
+// Reasons why the signing key of a ledger cannot change.
 var (
-	// ErrOverlap: another key still signs beside the newest.
-	ErrOverlap = errors.New("ledger: the key before still signs too; retire it first")
-	// ErrNoOverlap: no other key signs beside the newest.
-	ErrNoOverlap = errors.New("ledger: no other key signs beside the newest; rotate first")
-	// ErrKeyMissing: one of the two keys that sign during an overlap is not at hand, and a
-	// checkpoint without its signature counts as damage. Nothing is signed until the key is
-	// back, or is retired. Reads go on.
-	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys have to sign and the one before the newest is missing")
-	// ErrKeysFixed: the keys of this host cannot be changed.
-	ErrKeysFixed = errors.New("ledger: the signing keys are kept where the server cannot put one; put the next one there, start the server again, and rotate")
+	// ErrOverlap: two keys sign already.
+	ErrOverlap = errors.New("ledger: the previous key still signs too; retire it first")
+	// ErrNoOverlap: only the newest key signs.
+	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
+	// ErrKeyMissing: two keys must sign during an overlap, and one of them is missing. A
+	// checkpoint without its signature would count as damage, so the ledger signs nothing
+	// until the key is restored or retired. Reads go on.
+	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
+	// ErrKeysFixed: the server cannot write the keys of this host.
+	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
 )
 
-// SigningError is why a ledger signs nothing and takes no writes: a signing key is missing,
-// or one that is kept does not fit the log. Reads go on, and so do the other ledgers of the
-// host. Its text names the file and says what to do.
+// SigningError reports that a ledger refuses writes because a signing key is missing or does
+// not fit the log. Reads of the ledger and all other ledgers of the host go on. The text names
+// the file and says what to do.
 type SigningError struct{ Reason string }
 
 func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
 
-// errBadKey: what is kept as a signing key is none, or not the one that has signed last.
-// To a log that counts as a key that is missing.
+// errBadKey: a stored signing key cannot be read, or is not the one that signed last. The log
+// treats it like a missing key.
 var errBadKey = errors.New("a wrong signing key")
 
-// keyring is who signs, and who has signed (spec: Key rotation). It never changes.
+// keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is
+// immutable.
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
-	refusal error            // ErrKeyMissing where a signer is missing; nothing is signed then
+	refusal error            // ErrKeyMissing if a signer is missing; then nothing is signed
 }
 
-// Keys is the history of the ledger's keys. It must not be changed.
+// Keys returns the history of the ledger's keys. Callers must not change it.
 func (l *Ledger) Keys() *proofs.KeyHistory { return l.keys.Load().history }
 
-// VerifierKey is the newest key that checkpoints are verified with.
+// VerifierKey returns the newest key that verifies checkpoints, as a verifier key string.
 func (l *Ledger) VerifierKey() string { return l.Keys().Current().String() }
 
-// StoredKeys is the history of a log's keys as its events tell it; nil of one without
-// events. Its error wraps ErrDamaged where they tell none.
+// StoredKeys reads the history of a log's keys from its events. It returns nil for a log
+// without events. The error wraps ErrDamaged if the events do not form a history.
 func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
 	created, err := log.Entry(ctx, 0)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -80,21 +81,21 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 	}
 }
 
-// rotationKey is the digest of the idempotency key of a log's n-th change of keys, from
-// 1. So each is found without a search, and none can be logged twice.
+// rotationKey returns the digest of the idempotency key of a log's n-th change of keys,
+// counted from 1. It finds each change without a search, and no change can be logged twice.
 func rotationKey(n int) proofs.Hash {
 	return record.RotationKey(n)
 }
 
-// recoverKeys finds out who signs. Nothing is signed if the newest key of the log is not at
-// hand, if the key at hand is newer than the log, or if one that is kept does not fit it.
+// recoverKeys finds the signers of the log. The ledger signs nothing if the log's newest key
+// is missing, if the configured key is newer than the log, or if a stored key does not fit it.
 func (l *Ledger) recoverKeys(ctx context.Context) error {
 	history, err := StoredKeys(ctx, l.store)
 	if err != nil {
 		return err
 	}
-	if history == nil && l.config.KeyFault != nil { // nothing was ever signed
-		return fmt.Errorf("%w, and no signing key: %w", errNotBegun, l.config.KeyFault)
+	if history == nil && l.config.KeyFault != nil { // the log has no signature yet
+		return fmt.Errorf("%w, and no signing key: %w", errNoFirstEvent, l.config.KeyFault)
 	}
 	if history == nil {
 		history = proofs.NewKeyHistory(l.config.Signer.Verifier())
@@ -117,10 +118,10 @@ func (l *Ledger) recoverKeys(ctx context.Context) error {
 	return nil
 }
 
-// signersOf are the signers of the keys that sign now; none if the newest is not at hand.
-// The refusal is ErrKeyMissing if the one before the newest is not at hand.
+// signersOf returns the signers of the keys that sign now, or nil if the newest is missing.
+// The refusal is ErrKeyMissing if the previous key must sign too and is missing.
 func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
-	newest := l.atHand(history.Current())
+	newest := l.signerFor(history.Current())
 	if newest == nil {
 		return nil, nil
 	}
@@ -129,7 +130,7 @@ func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer
 	if overlapping == nil {
 		return signers, nil
 	}
-	if before := l.atHand(overlapping); before != nil {
+	if before := l.signerFor(overlapping); before != nil {
 		return append(signers, before), nil
 	}
 	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
@@ -138,9 +139,9 @@ func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer
 	return signers, refusal
 }
 
-// refuseSettling has the ledger sign nothing, since its key files could not be put in their
-// places: one of them may be of a newer log.
-func (l *Ledger) refuseSettling(err error) {
+// refuseUnreconciled stops signing because the stored keys could not be brought in line with
+// the log: one of them may belong to a newer log.
+func (l *Ledger) refuseUnreconciled(err error) {
 	cause := "its key files could not be put in their places, and the server's log says why"
 	if errors.Is(err, errBadKey) {
 		cause = err.Error()
@@ -148,29 +149,30 @@ func (l *Ledger) refuseSettling(err error) {
 	l.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator mends that, and starts the server again", l.info.Name, cause), err)
 }
 
-// refuseKeys has the ledger sign nothing, since its keys do not fit its log. It is called
-// before anybody else sees the ledger.
+// refuseKeys stops signing because the keys do not fit the log. It must be called before the
+// ledger is shared.
 func (l *Ledger) refuseKeys(reason string, err error) {
 	l.refusal = &SigningError{reason}
 	l.config.Log.Error("taking no writes: the signing keys are missing or wrong", "error", reason, "cause", err)
 }
 
-// refuse has the ledger sign nothing, since its store is not what it has signed.
+// refuse stops signing because the store does not hold what the ledger has signed. It must be
+// called before the ledger is shared.
 func (l *Ledger) refuse(err error) {
 	l.refusal = err
 	l.config.Log.Error("taking no writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
 }
 
-// refuses is why the ledger signs nothing; nil if it signs.
-func (l *Ledger) refuses() error {
+// signingRefusal returns the reason why the ledger signs nothing, or nil if it signs.
+func (l *Ledger) signingRefusal() error {
 	if l.refusal != nil {
 		return l.refusal
 	}
 	return l.keys.Load().refusal
 }
 
-// atHand is the signer of a key, nil if there is none.
-func (l *Ledger) atHand(key *proofs.Verifier) *proofs.Signer {
+// signerFor returns the configured signer of a key, or nil.
+func (l *Ledger) signerFor(key *proofs.Verifier) *proofs.Signer {
 	for _, s := range append([]*proofs.Signer{l.config.Signer}, l.config.Signers...) {
 		if s != nil && s.Verifier().String() == key.String() {
 			return s
@@ -179,13 +181,14 @@ func (l *Ledger) atHand(key *proofs.Verifier) *proofs.Signer {
 	return nil
 }
 
-// RotateKey has another key sign beside the present one, from its event on (spec: Key rotation).
-// next must survive the loss of power before, or what is signed with it cannot go on.
-// ErrOverlap if two keys sign already; otherwise the errors of Submit.
+// RotateKey lets next sign together with the current key, starting with the event that it logs
+// (spec: Key rotation). The caller must have stored next durably before; otherwise a crash
+// could lose a key that has signed. It returns ErrOverlap if two keys sign already, or an
+// error of Submit.
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
-	if err := l.refuses(); err != nil {
+	if err := l.signingRefusal(); err != nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
 	now := l.keys.Load()
@@ -200,9 +203,9 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
 }
 
-// RetireKey ends an overlap: from its event on the newest key signs alone, for ever. The
-// old key is not needed for that: checkpoints of the event itself are beyond the overlap.
-// ErrNoOverlap if it does already; otherwise the errors of Submit.
+// RetireKey ends an overlap: starting with the event that it logs, only the newest key signs.
+// The retired key may be missing, because the event's own checkpoint is already outside the
+// overlap. It returns ErrNoOverlap if only one key signs, or an error of Submit.
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
@@ -217,8 +220,8 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	return l.changeKeys(now, change, now.signers[:1:1], actor)
 }
 
-// changeKeys logs a change, and has those signers seal its commit and all after it.
-// The caller holds l.rotating.
+// changeKeys logs a change of keys. The signers sign the checkpoint of its commit and all
+// later ones. The caller holds l.rotating.
 func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*proofs.Signer, actor string) (Ack, error) {
 	rekey := func(seq uint64) (*keyring, error) {
 		history := now.history.Clone()
@@ -227,7 +230,7 @@ func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*pr
 		}
 		return &keyring{history: history, signers: signers}, nil
 	}
-	// What would be refused there would take a whole batch with it.
+	// Check the change first: an error in the sequencer would fail the whole batch.
 	if _, err := rekey(l.Head().Size); err != nil {
 		return Ack{}, err
 	}

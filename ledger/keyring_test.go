@@ -503,7 +503,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 			for file, text := range before {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
-			err := keys.Settle("a", history)
+			err := keys.Reconcile("a", history)
 			after := fmt.Sprint(keyFolder(t, keys))
 			for which := range held {
 				if which == 0 && at >= 2 {

@@ -9,13 +9,13 @@ import (
 	"colophon/storage"
 )
 
-// RotateKey has a new key of a ledger sign beside the present one: the one that is kept
-// for that, or one that is made. The error is ErrUnknown, ErrKeysFixed, ErrKeyInUse,
-// ErrOverlap or one of Submit. What was cut short goes on when it is asked for again, or, once the
-// event is in the log, at the next start.
+// RotateKey lets a new key of a ledger sign together with the current one. It uses a key that
+// is stored for this, or generates one. It returns ErrUnknown, ErrKeysFixed, ErrKeyInUse,
+// ErrOverlap or an error of Submit. If a rotation is interrupted before its event is logged,
+// the next call continues it; after that, the next start does.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeys) (Ack, error) {
-		// Before a key is made.
+		// Check this before nextKey generates a key.
 		if err := l.Writable(ctx); err != nil {
 			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 		}
@@ -33,13 +33,14 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	})
 }
 
-// RetireKey ends the overlap that RotateKey began. The error is ErrUnknown,
-// ErrKeysFixed, ErrNoOverlap or one of Submit. The key that is retired may be missing.
+// RetireKey ends the overlap that RotateKey began. It returns ErrUnknown, ErrKeysFixed,
+// ErrNoOverlap or an error of Submit. The retired key may be missing.
 func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeys) (Ack, error) { return l.RetireKey(actor) })
 }
 
-// changeKeys changes the keys of a ledger and puts those that are kept in their places.
+// changeKeys changes the keys of a ledger, and then brings the stored keys in line with its
+// log.
 func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger, RotatingKeys) (Ack, error)) (Ack, error) {
 	if err := ctx.Err(); err != nil {
 		return Ack{}, err
@@ -58,14 +59,14 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	if err != nil {
 		return Ack{}, err
 	}
-	if err := keys.Settle(name, l.Keys()); err != nil {
-		return Ack{}, fmt.Errorf("the keys of ledger %q have changed, as event %d says; putting them in their places, which the next start does too: %w", name, ack.Seq, err)
+	if err := keys.Reconcile(name, l.Keys()); err != nil {
+		return Ack{}, fmt.Errorf("the keys of ledger %q changed with event %d, but the stored keys could not be put in their places; the next start tries again: %w", name, ack.Seq, err)
 	}
 	return ack, nil
 }
 
-// nextKey is the signer that is to follow: one that is kept, by an operator or by a
-// rotation that was cut short, or a new one.
+// nextKey returns the signer for the next rotation: one that an operator or an interrupted
+// rotation has stored, or a generated one, which it stores.
 func nextKey(keys RotatingKeys, l *Ledger) (*proofs.Signer, error) {
 	next, err := keys.Next(l.Name(), l.Keys())
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
@@ -75,7 +76,7 @@ func nextKey(keys RotatingKeys, l *Ledger) (*proofs.Signer, error) {
 		return nil, err
 	}
 	if err := keys.StageNext(l.Name(), next); err != nil {
-		return nil, fmt.Errorf("keeping the next key of ledger %q: %w", l.Name(), err)
+		return nil, fmt.Errorf("storing the next key of ledger %q: %w", l.Name(), err)
 	}
 	return next, nil
 }

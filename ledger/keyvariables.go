@@ -11,26 +11,27 @@ import (
 	"colophon/storage"
 )
 
-// KeyVariables takes signing keys from variables of the environment, and from files
-// those of ledgers that have no variable. A variable holds all keys of its ledger that
-// may have to sign, with white space between them; which of them does, the log says.
-// Beside the files, NAME.vkey has the newest verifier key of a ledger that has signed.
+// KeyVariables takes signing keys from environment variables, and from files for ledgers that
+// have no variable. A variable holds all keys of its ledger that may have to sign, separated
+// by white space; the log decides which of them do. In the folder of the key files, NAME.vkey
+// holds the newest verifier key of a ledger that has signed.
 type KeyVariables struct {
 	KeyFiles
 	Lookup func(name string) (string, bool) // like os.LookupEnv
 }
 
-// Variable is the name of a ledger's variable.
+// Variable returns the name of a ledger's environment variable.
 func (KeyVariables) Variable(ledger string) string {
 	return "COLOPHON_SIGNING_KEY_" + strings.ToUpper(strings.ReplaceAll(ledger, "-", "_"))
 }
 
-// SignedPath is the file that says which key of a ledger's variable has signed last.
+// SignedPath returns the path of the file that records which key of a ledger's variable signed
+// last.
 func (k KeyVariables) SignedPath(ledger string) string {
 	return strings.TrimSuffix(k.Path(ledger), ".key") + ".vkey"
 }
 
-// signers are those of a ledger's variable; none if it is not set.
+// signers returns the signers in a ledger's variable, or nil if the variable is not set.
 func (k KeyVariables) signers(ledger string) ([]*proofs.Signer, error) {
 	value, _ := k.Lookup(k.Variable(ledger))
 	var list []*proofs.Signer
@@ -71,7 +72,7 @@ func (k KeyVariables) Load(ledger string) (*proofs.Signer, error) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which has signed last: put it there", errBadKey, k.Variable(ledger), inKeys(k.SignedPath(ledger)))
+	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last: add that key", errBadKey, k.Variable(ledger), pathInData(k.SignedPath(ledger)))
 }
 
 // Staged implements Keys.
@@ -95,11 +96,11 @@ func (k KeyVariables) Confirm(ledger string) error {
 	case list == nil:
 		return k.KeyFiles.Confirm(ledger)
 	}
-	return k.sign(ledger, list[0].Verifier())
+	return k.recordSigned(ledger, list[0].Verifier())
 }
 
-// sign notes that a key has signed last.
-func (k KeyVariables) sign(ledger string, key *proofs.Verifier) error {
+// recordSigned records durably which key signed last.
+func (k KeyVariables) recordSigned(ledger string, key *proofs.Verifier) error {
 	return writeWhole(k.SignedPath(ledger), []byte(key.String()+"\n"))
 }
 
@@ -141,18 +142,18 @@ func (k KeyVariables) StageNext(ledger string, signer *proofs.Signer) error {
 	return fmt.Errorf("%s: %w", k.Variable(ledger), ErrKeysFixed)
 }
 
-// Settle implements RotatingKeys.
-func (k KeyVariables) Settle(ledger string, keys *proofs.KeyHistory) error {
+// Reconcile implements RotatingKeys.
+func (k KeyVariables) Reconcile(ledger string, keys *proofs.KeyHistory) error {
 	list, err := k.signers(ledger)
 	switch {
 	case err != nil:
 		return err
 	case list == nil:
-		return k.KeyFiles.Settle(ledger, keys)
+		return k.KeyFiles.Reconcile(ledger, keys)
 	}
 	present, err := k.Load(ledger)
 	if err == nil && present.Verifier().String() == keys.Current().String() {
 		return nil
 	}
-	return k.sign(ledger, keys.Current())
+	return k.recordSigned(ledger, keys.Current())
 }

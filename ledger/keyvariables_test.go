@@ -72,7 +72,7 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 	environment[variable] = one.Secret()
 	_, err = keys.Load("a-b")
-	require.ErrorContains(t, err, "put it there")
+	require.ErrorContains(t, err, "add that key")
 	environment[variable] = "PRIVATE+KEY+x"
 	_, err = keys.Load("a-b")
 	require.ErrorIs(t, err, proofs.ErrMalformed)

@@ -1,8 +1,7 @@
-// Package ledger makes one linear, durable, signed log of events out of what
-// many writers submit at once (spec: Commits). Everything before Submit is
-// stateless and parallel; behind it one goroutine, the sequencer, takes all
-// that is pending as one batch, links it into the chain, extends the tree,
-// signs the checkpoint and commits with one sync.
+// Package ledger builds one linear, durable, signed log of events from what many writers
+// submit at once (spec: Commits). Everything before Submit is stateless and parallel. Behind
+// it one goroutine, the sequencer, takes all pending submissions as one batch, links their
+// events into the chain, extends the tree, signs the checkpoint, and commits with one sync.
 package ledger
 
 import (
@@ -20,61 +19,61 @@ import (
 	"colophon/storage"
 )
 
-// Sentinels on which callers branch. None of them leaves anything half taken.
+// Errors that callers distinguish. Only ErrOutcomeUnknown leaves open whether an event is in
+// the log; with any other, nothing was appended.
 var (
-	// ErrBusy: the queue is full; try again later.
+	// ErrBusy: the queue is full. The caller may try again later.
 	ErrBusy = errors.New("ledger: the queue is full")
-	// ErrFrozen: the ledger takes no more writes.
+	// ErrFrozen: the ledger refuses all writes for good.
 	ErrFrozen = errors.New("ledger: frozen")
 	// ErrClosed: the ledger is shutting down.
 	ErrClosed = errors.New("ledger: shutting down")
-	// ErrOutcomeUnknown: a commit failed in a way that leaves open whether it
-	// is durable; the process ends and finds out when it starts again.
+	// ErrOutcomeUnknown: a commit failed, and it is unknown whether it is durable. The process
+	// exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: outcome of the commit unknown")
-	// ErrClaim: an idempotency key leads to an event that does not claim it, or claims it
-	// for another record. The database is damaged; nothing was recorded.
+	// ErrClaim: an idempotency key leads to an event that does not claim it, or that claims it
+	// for another record. The database is damaged. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
-	// ErrDamaged: what is stored contradicts itself or the key.
+	// ErrDamaged: the stored data contradicts itself or the key.
 	ErrDamaged = errors.New("ledger: damaged")
 )
 
-// errNotBegun: a ledger without events gets its first when there is room.
-var errNotBegun = errors.New("ledger: it has no first event yet")
+// errNoFirstEvent: the ledger's first event could not be written. The next start tries again.
+var errNoFirstEvent = errors.New("ledger: it has no first event yet")
 
-// Config is what a ledger needs beside its store. Zero fields mean defaults.
+// Config configures a ledger. Zero fields mean defaults.
 type Config struct {
-	// Signer is the newest key that is at hand. If it is nil, KeyFault says why, and the
-	// ledger signs nothing.
+	// Signer is the newest available key. If it is nil, KeyFault says why, and the ledger
+	// signs nothing.
 	Signer *proofs.Signer
-	// KeyFault is what is wrong with keys that are kept. Nothing is signed then.
+	// KeyFault reports stored keys that are missing or wrong. If it is set, the ledger signs
+	// nothing.
 	KeyFault error
-	// Signers are further keys of the ledger that are at hand: the one that it has
-	// replaced and that still signs, and the one that is to follow. Which of all sign, the
-	// log says.
+	// Signers are further available keys: the previous key during an overlap, and the key of
+	// the next rotation. The log decides which of all keys sign.
 	Signers []*proofs.Signer
-	// Marks keeps the high-water mark; nil keeps none.
+	// Marks stores the high-water mark (spec: High-water mark); nil stores none.
 	Marks Marks
 	// Creator is the actor of the first event. Default Anonymous.
 	Creator string
-	// Clock is the source of event times; default time.Now.
+	// Clock returns the time of events. Default time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Fatal is called when going on could lose or fork the log. It must not
-	// return; default logs and exits with status 1.
+	// Fatal is called when continuing could lose or fork the log. It must not return. The
+	// default logs the error and exits with status 1.
 	Fatal func(error)
-	// MaxPending and MaxPendingBytes bound what waits for the sequencer, in
-	// records and in bytes of events and content; a commit is no larger, or a
-	// single record. Default 8,192 and 8 MiB, which the storage's reserve of disk
-	// space has room for.
+	// MaxPending and MaxPendingBytes bound the queue of the sequencer, in records and in bytes
+	// of events and content. They also bound a commit, except that a single record may be
+	// larger. Defaults 8,192 and 8 MiB; the storage reserves disk space for that much.
 	MaxPending      int
 	MaxPendingBytes int
-	// CachedTiles bounds the tile cache, 16 KiB a tile. Default 4,096: all tiles of a
-	// million leaves, each of which costs 255 hashes where it is not cached.
+	// CachedTiles bounds the tile cache, at up to 16 KiB per tile. The default 4,096 covers
+	// all tiles of a million leaves. Each tile that is not cached costs 255 hashes.
 	CachedTiles int
 }
 
-// OnCommit has f called by the sequencer after every commit from now on. f must
-// be quick: the next commit waits for it.
+// OnCommit registers f. The sequencer calls it after every later commit. f must be fast,
+// because the next commit waits for it.
 func (l *Ledger) OnCommit(f func(Commit)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +100,7 @@ func (c Config) withDefaults() Config {
 	if c.Fatal == nil {
 		log := c.Log
 		c.Fatal = func(err error) {
-			log.Error("stopping: going on could lose or fork the ledger", "error", err)
+			log.Error("stopping: continuing could lose or fork the ledger", "error", err)
 			os.Exit(1)
 		}
 	}
@@ -117,7 +116,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Ledger is one append-only log.
+// Ledger is one append-only log. Its methods are safe for concurrent use.
 type Ledger struct {
 	config Config
 	store  storage.Store
@@ -126,23 +125,23 @@ type Ledger struct {
 
 	head atomic.Pointer[Head] // published by the sequencer, read by all
 
-	freezing sync.Mutex // held while Freeze is under way
+	freezing sync.Mutex // held during Freeze
 
-	rotating sync.Mutex              // held while RotateKey or RetireKey is under way
+	rotating sync.Mutex              // held during RotateKey and RetireKey
 	keys     atomic.Pointer[keyring] // published by the sequencer, read by all
 
-	refusal  error         // ErrRollback or a SigningError where nothing may be signed; set before others see the ledger
-	moved    chan struct{} // holds a token when the head has moved
-	markKept chan struct{} // closed when the mark is written for the last time
+	refusal   error         // ErrRollback or a SigningError if the ledger must not sign; set before the ledger is shared
+	headMoved chan struct{} // holds a token when the head has moved
+	markDone  chan struct{} // closed when the mark is written for the last time
 
-	publishing sync.Mutex  // held while SetPublic is under way
+	publishing sync.Mutex  // held during SetPublic
 	public     atomic.Bool // written under publishing, read by all
 
 	mu       sync.Mutex // guards what follows
-	pending  *batch     // gathers while the batch before commits
+	pending  *batch     // collects submissions while the previous batch commits
 	frozen   bool
 	closed   bool
-	failed   bool // the sequencer is gone after an unknown outcome
+	failed   bool // the sequencer has stopped after an unknown outcome
 	watchers []func(Commit)
 
 	wake chan struct{} // holds a token when pending has work or closed is set
@@ -150,23 +149,22 @@ type Ledger struct {
 
 	// Owned by the sequencer.
 	tree  *proofs.Tree
-	ring  *keyring // seals the next commit
+	ring  *keyring // signs the next commit
 	tip   proofs.Hash
 	time  int64 // of the last event, microseconds
-	short bool  // the last commit was refused for lack of space
+	short bool  // the last commit failed for lack of space
 }
 
-// Head is the published state of the log: what it was when a commit became
-// durable. It never changes.
+// Head is the state of the log after a durable commit. It is immutable.
 type Head struct {
 	storage.Head
 	Root proofs.Hash
 	view *proofs.Snapshot
 }
 
-// Open verifies what is stored (spec: Commits) and starts the sequencer. A ledger without
-// entries gets its first event, ledger_created. The error wraps ErrDamaged when
-// head, chain tip, tree edge and signature do not fit together.
+// Open verifies the stored log (spec: Commits) and starts the sequencer. If the ledger has no
+// entries, Open writes its first event, ledger_created. The error wraps ErrDamaged if head,
+// chain tip, tree edge and signature do not fit together.
 func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, error) {
 	config = config.withDefaults()
 	info, err := store.Info(ctx)
@@ -174,14 +172,14 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("reading ledger description: %w", err)
 	}
 	l := &Ledger{
-		config: config,
-		store:  store,
-		info:   info,
-		frozen: info.Frozen,
-		cache:  proofs.NewTileCache(config.CachedTiles),
-		wake:   make(chan struct{}, 1),
-		done:   make(chan struct{}),
-		moved:  make(chan struct{}, 1), markKept: make(chan struct{}),
+		config:    config,
+		store:     store,
+		info:      info,
+		frozen:    info.Frozen,
+		cache:     proofs.NewTileCache(config.CachedTiles),
+		wake:      make(chan struct{}, 1),
+		done:      make(chan struct{}),
+		headMoved: make(chan struct{}, 1), markDone: make(chan struct{}),
 	}
 	l.pending = newBatch()
 	if err := errors.Join(l.recover(ctx), l.recoverVisibility(ctx)); err != nil {
@@ -193,16 +191,16 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	go l.sequence()
 	if config.Marks != nil && l.refusal == nil {
 		if l.Writable(ctx) == nil {
-			l.moved <- struct{}{} // there may be no mark yet
+			l.headMoved <- struct{}{} // there may be no mark yet
 		}
 		go l.keepMark()
 	} else {
-		close(l.markKept)
+		close(l.markDone)
 	}
 	if l.Head().Size == 0 && l.refusal == nil {
-		if err := l.begin(); err != nil {
+		if err := l.appendFirstEvent(); err != nil {
 			if errors.Is(err, storage.ErrNoSpace) {
-				err = fmt.Errorf("%w: %w", errNotBegun, err)
+				err = fmt.Errorf("%w: %w", errNoFirstEvent, err)
 			}
 			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", info.Name, err), l.Close())
 		}
@@ -210,10 +208,9 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	return l, nil
 }
 
-// Name is the ledger's name.
 func (l *Ledger) Name() string { return l.info.Name }
 
-// Info is the ledger's description.
+// Info returns the ledger's description at this moment.
 func (l *Ledger) Info() storage.Info {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,14 +219,14 @@ func (l *Ledger) Info() storage.Info {
 	return info
 }
 
-// The values of a ledger's setting for records whose claims do not hold (spec: Refusals).
+// The values of a ledger's setting for records whose claims do not match (spec: Refusals).
 const (
-	AcceptMismatch = "accept" // take them, flagged and counted; the default
-	RejectMismatch = "reject" // refuse them, and log the refusal
+	AcceptMismatch = "accept" // append them, flagged and counted; the default
+	RejectMismatch = "reject" // refuse them, and append the refusal
 )
 
-// OnMismatch is what the ledger does with a record whose claims do not hold
-// when the request does not say.
+// OnMismatch returns AcceptMismatch or RejectMismatch: the default for requests that do not
+// choose.
 func (l *Ledger) OnMismatch() string {
 	if l.info.RejectMismatch {
 		return RejectMismatch
@@ -237,18 +234,18 @@ func (l *Ledger) OnMismatch() string {
 	return AcceptMismatch
 }
 
-// Head is the last durable state.
+// Head returns the last durable state.
 func (l *Ledger) Head() *Head { return l.head.Load() }
 
-// Queue is the number of records that wait for the sequencer.
+// Queue returns the number of submissions that wait for the sequencer.
 func (l *Ledger) Queue() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.pending.items)
 }
 
-// Freeze refuses all later writes for ever. What was accepted before is still
-// committed; the last checkpoint is final (spec: Frozen ledgers).
+// Freeze refuses all later writes for good, durably. Submissions that were accepted before are
+// committed first. The last checkpoint is final (spec: Frozen ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
@@ -266,7 +263,7 @@ func (l *Ledger) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// setFrozen says whether that changed anything.
+// setFrozen reports whether it changed the state.
 func (l *Ledger) setFrozen(frozen bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,7 +272,7 @@ func (l *Ledger) setFrozen(frozen bool) bool {
 	return changed
 }
 
-// drain waits until all that is pending or being committed is durable.
+// drain waits until every accepted submission is durable.
 func (l *Ledger) drain(ctx context.Context) error {
 	l.mu.Lock()
 	b := l.pending
@@ -291,22 +288,23 @@ func (l *Ledger) drain(ctx context.Context) error {
 	}
 }
 
-// Close refuses new writes, commits what was accepted, and ends the sequencer.
+// Close refuses new writes, commits what was accepted, writes the high-water mark, and stops
+// the sequencer.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
 	l.signal()
 	<-l.done
-	<-l.markKept
+	<-l.markDone
 	return nil
 }
 
-// Writable is nil if writes can be taken; storage.ErrNoSpace while disk space
-// is short, ErrRollback, ErrKeyMissing or a SigningError where nothing may be signed, unless
-// the ledger is frozen.
+// Writable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk
+// space is short. Unless the ledger is frozen, it returns ErrRollback, ErrKeyMissing or a
+// SigningError if the ledger must not sign.
 func (l *Ledger) Writable(ctx context.Context) error {
-	if err := l.refuses(); err != nil && !l.Info().Frozen {
+	if err := l.signingRefusal(); err != nil && !l.Info().Frozen {
 		return fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
 	return l.store.Writable(ctx)

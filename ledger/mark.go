@@ -10,25 +10,25 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback: the ledger has signed more than its store holds, or something else, and
-// signs nothing until an operator has said how it goes on. Reads go on: what the store
-// holds is as true as it was.
+// ErrRollback: the store holds less than the ledger has signed, or something else. The ledger
+// signs nothing until an operator has decided how to continue. Reads go on, since the store's
+// content is still valid.
 var ErrRollback = errors.New("ledger: takes no writes, since its store is not what it has signed")
 
-// Marks keeps the high-water mark of each ledger (spec: High-water mark): the largest checkpoint
-// that it has signed, in a place that is not restored with the store.
+// Marks stores the high-water mark of each ledger (spec: High-water mark): the largest
+// checkpoint that the ledger has signed. A restore of the store must not restore the marks.
 type Marks interface {
-	// Mark is the checkpoint, a signed note; storage.ErrNotFound if there is none.
+	// Mark returns the checkpoint as a signed note, or storage.ErrNotFound.
 	Mark(ledger string) ([]byte, error)
-	// SetMark replaces it, whole or not at all.
+	// SetMark replaces the checkpoint atomically.
 	SetMark(ledger string, checkpoint []byte) error
 }
 
-// markRest is the time between two writes of a mark.
-const markRest = time.Second
+// markInterval is the minimum time between two writes of a mark.
+const markInterval = time.Second
 
-// CheckMark holds a stored log against a checkpoint that was signed for it before: by a
-// mark, or by whoever has seen it. ErrRollback if the log does not continue that.
+// CheckMark compares a stored log with an earlier checkpoint of it, from a mark or an auditor.
+// It returns ErrRollback if the log does not extend that checkpoint.
 func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs.Verifier) error {
 	head, err := log.Head(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 		return fmt.Errorf("%w: a checkpoint of it is signed with a key that the store, of %d events, does not know: the store is older, or of another ledger: %w",
 			ErrRollback, head.Size, err)
 	case err != nil:
-		return fmt.Errorf("%w: the checkpoint that it has signed last cannot be read: %w", ErrRollback, err)
+		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
 	case seen.Size > head.Size:
 		return fmt.Errorf("%w: it has signed %d events, the store has %d: the store is an older copy", ErrRollback, seen.Size, head.Size)
 	case seen.Size == 0:
@@ -62,8 +62,8 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	return nil
 }
 
-// recoverMark decides whether the ledger may sign: not where its mark says that the
-// store is not the newest. What is wrong with the place of the marks is an error.
+// recoverMark stops signing if the mark shows that the store is not the newest copy. It
+// returns an error only if the mark itself cannot be checked.
 func (l *Ledger) recoverMark(ctx context.Context) error {
 	if l.config.Marks == nil || l.refusal != nil {
 		return nil
@@ -72,7 +72,7 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		if size := l.Head().Size; size > 0 {
-			l.config.Log.Warn("there is no high-water mark: whether this store is the newest copy is not known; one is kept from now on", "size", size)
+			l.config.Log.Warn("there is no high-water mark: whether this store is the newest copy is not known; a mark is kept from now on", "size", size)
 		}
 		return nil
 	case err != nil:
@@ -88,14 +88,14 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 	return nil
 }
 
-// keepMark writes the mark when the head has moved, at most once in a while, and a last
-// time when the sequencer has ended. A mark is never ahead of what is durable.
+// keepMark writes the mark after the head has moved, at most once per markInterval, and a last
+// time after the sequencer has stopped. A mark is never ahead of the durable head.
 func (l *Ledger) keepMark() {
-	defer close(l.markKept)
+	defer close(l.markDone)
 	var written uint64
 	for open := true; open; {
 		select {
-		case <-l.moved:
+		case <-l.headMoved:
 		case <-l.done:
 			open = false
 		}
@@ -104,15 +104,15 @@ func (l *Ledger) keepMark() {
 			continue
 		}
 		if err := l.config.Marks.SetMark(l.info.Name, head.Checkpoint); err != nil {
-			l.config.Log.Error("the high-water mark is behind what is signed", "error", err)
+			l.config.Log.Error("the high-water mark could not be written and is behind the signed head; trying again", "error", err)
 			select {
-			case l.moved <- struct{}{}: // to try again after the rest, be there a commit or not
+			case l.headMoved <- struct{}{}: // try again after the interval, even without a commit
 			default:
 			}
 		} else {
 			written = head.Size
 		}
-		rest := time.NewTimer(markRest)
+		rest := time.NewTimer(markInterval)
 		select {
 		case <-rest.C:
 		case <-l.done:

@@ -11,12 +11,12 @@ import (
 	"colophon/storage"
 )
 
-// MarkFiles keeps high-water marks in a folder, one file a ledger.
+// MarkFiles stores high-water marks in a folder, one file per ledger.
 type MarkFiles struct {
 	Dir string
 }
 
-// Path is the file that holds a ledger's mark.
+// Path returns the path of the file that holds a ledger's mark.
 func (m MarkFiles) Path(ledger string) string { return filepath.Join(m.Dir, ledger+".checkpoint") }
 
 // Mark implements Marks.
@@ -28,12 +28,12 @@ func (m MarkFiles) Mark(ledger string) ([]byte, error) {
 	return text, err
 }
 
-// SetMark implements Marks. It survives the loss of power.
+// SetMark implements Marks. The change is durable.
 func (m MarkFiles) SetMark(ledger string, checkpoint []byte) error {
 	return writeWhole(m.Path(ledger), checkpoint)
 }
 
-// readWhole reads a file, from a folder, that others than the owner cannot change.
+// readWhole reads a file. It refuses a file or a folder that others can change.
 func readWhole(path string) ([]byte, error) {
 	text, err := safefile.Read(path)
 	if err == nil {
@@ -42,7 +42,7 @@ func readWhole(path string) ([]byte, error) {
 	return text, err
 }
 
-// writeWhole replaces a file, whole or not at all, durably; its folder is made if absent.
+// writeWhole replaces a file atomically and durably. It creates the folder if necessary.
 func writeWhole(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -50,7 +50,7 @@ func writeWhole(path string, text []byte) error {
 	if err := safefile.CheckFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	// Always the same name: what a crash leaves there, the next write takes.
+	// The name is always the same, so the next write replaces what a crash leaves behind.
 	temporary := path + ".new"
 	f, err := safefile.Create(temporary)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"colophon/proofs"
 )
 
-// Prepare makes the submission of a record (spec: Event body; Idempotency). key is the
-// idempotency key that the client chose; empty means none: then kind and run_id are the key
-// where there is a run_id. The error is a *record.Error when the record makes
-// too large an entry. The submission lives as long as the record.
+// Prepare returns the submission of a record (spec: Event body; Idempotency). key is the
+// client's idempotency key. If it is empty and the record has a run_id, kind and run_id form
+// the key. The error is a *record.Error if the entry would be too large. The submission refers
+// to the record's memory.
 func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	body := r.Body(e)
@@ -20,8 +20,9 @@ func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error
 	return s, nil
 }
 
-// PrepareRefusal makes the submission that logs the refusal of a record whose
-// claims do not hold (spec: Refusals), unless the record is in the log already under key.
+// PrepareRefusal returns the submission that logs the refusal of a record whose claims do not
+// match (spec: Refusals). If the record is already in the log under key, the outcome is
+// Replayed instead.
 func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
 	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	s := keyed(r, e)
@@ -29,10 +30,9 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 	return s
 }
 
-// PrepareVerb makes the submission of a verb (spec: States; Path validation; Sources;
-// Redactions). key is the idempotency key that the client chose; empty means none, and every
-// request is an event of its own. The error is a *record.Error when the verb makes too large an
-// entry.
+// PrepareVerb returns the submission of a verb (spec: States; Path validation; Sources;
+// Redactions). key is the client's idempotency key; without one every request appends an
+// event. The error is a *record.Error if the entry would be too large.
 func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name}
 	if key != "" {
@@ -51,7 +51,7 @@ func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, err
 	}, nil
 }
 
-// keyed is the part of a submission that its idempotency key needs.
+// keyed returns a submission with the members that depend on the idempotency key.
 func keyed(r *record.Record, e record.Event) Submission {
 	return Submission{
 		Key:    e.Key,

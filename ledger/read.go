@@ -8,27 +8,27 @@ import (
 	"colophon/storage"
 )
 
-// Store reads what the ledger holds. Reads see the last durable state and never
-// wait for the sequencer.
+// Store returns a reader of the ledger. Reads see the last durable state and never wait for
+// the sequencer.
 func (l *Ledger) Store() storage.Reader { return l.store }
 
 func (l *Ledger) tileReader(ctx context.Context) proofs.TileReader {
 	return func(level uint8, index uint64) ([]byte, error) { return l.store.Tile(ctx, level, index) }
 }
 
-// Prover makes proofs at head and at every size before it.
+// Prover returns a prover for the tree at head and at every smaller size.
 func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {
 	return proofs.NewProver(head.view, l.cache, l.tileReader(ctx))
 }
 
-// Checkpoint is the signed checkpoint for a size up to the head's. One for an
-// earlier size says nothing that the tree at head does not: it is signed anew, by the
-// keys of now, and comes out as it was, byte for byte, while those are the same.
+// Checkpoint returns the signed checkpoint of a size up to the head's. Checkpoints of smaller
+// sizes are not stored but signed again with the current keys. The bytes are the same as
+// before unless the keys have changed.
 func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byte, error) {
 	if size == head.Size {
 		return head.Checkpoint, nil
 	}
-	if err := l.refuses(); err != nil {
+	if err := l.signingRefusal(); err != nil {
 		return nil, fmt.Errorf("checkpoint of size %d: %w", size, err)
 	}
 	root, err := l.Prover(ctx, head).Root(size)

@@ -9,8 +9,8 @@ import (
 	"colophon/proofs"
 )
 
-// recover loads the stored head and verifies that head, chain tip, tree edge
-// and signature fit together. It repairs nothing.
+// recover loads the stored head and verifies that head, chain tip, tree edge and signature fit
+// together. It repairs nothing.
 func (l *Ledger) recover(ctx context.Context) error {
 	stored, err := l.store.Head(ctx)
 	if err != nil {
@@ -69,12 +69,12 @@ func (l *Ledger) verifyTip(ctx context.Context) error {
 	return nil
 }
 
-// begin writes a ledger's first event (spec: Ledger creation).
-func (l *Ledger) begin() error {
+// appendFirstEvent writes the ledger's first event (spec: Ledger creation).
+func (l *Ledger) appendFirstEvent() error {
 	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey())
 	_, err := l.Submit(Submission{Body: body})
 	return err
 }
 
-// Anonymous is the actor of events that nobody authenticated for.
+// Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"

@@ -11,18 +11,17 @@ import (
 	"colophon/storage"
 )
 
-// maxWithdrawn bounds the pieces of content that one event withdraws, unless a
-// single record has more: its commit has to take away each, and other writers wait
-// for it.
+// maxWithdrawn bounds the pieces of content that one event withdraws, unless a single record
+// has more. The commit deletes every piece, and other writers wait for it.
 const maxWithdrawn = 4 << 10
 
-// withdrawnBytes is what withdrawing one piece of content counts for in a commit,
-// roughly what it is in the write-ahead log.
+// withdrawnBytes is the size that one withdrawn piece adds to a commit: roughly its size in
+// the write-ahead log.
 const withdrawnBytes = 128
 
-// Withdrawal is what the record that is event seq needs no more once its content is
-// redacted; By is the sequencer's to fill in. There are no digests where the event
-// names no content, which all events but records do.
+// Withdrawal returns the redaction of the record at seq, with the digests of its content. The
+// sequencer sets By. Digests is empty if the event names no content; only records name
+// content.
 func (l *Ledger) Withdrawal(ctx context.Context, seq uint64) (storage.Redaction, error) {
 	contents, err := l.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
@@ -31,7 +30,7 @@ func (l *Ledger) Withdrawal(ctx context.Context, seq uint64) (storage.Redaction,
 	return withdrawal(seq, contents), nil
 }
 
-// contents are the pieces of content that an event names, each digest once.
+// contents returns the pieces of content that an event names, each digest once.
 func (l *Ledger) contents(ctx context.Context, d *event.Decoder, seq uint64) ([]event.Content, error) {
 	entry, err := l.store.Entry(ctx, seq)
 	if err != nil {
@@ -58,7 +57,7 @@ func withdrawal(seq uint64, contents []event.Content) storage.Redaction {
 	return r
 }
 
-// redactedBy is the event that has redacted a record; false if none has.
+// redactedBy returns the event that redacted a record, and whether one did.
 func (l *Ledger) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted bool, err error) {
 	by, err = l.store.Redaction(ctx, seq)
 	switch {
@@ -70,12 +69,11 @@ func (l *Ledger) redactedBy(ctx context.Context, seq uint64) (by uint64, redacte
 	return by, true, nil
 }
 
-// Redact erases the content of the records of a set (spec: Redactions), with as many events as it
-// takes, each of which is complete in itself: what is cut short, by ctx or an error,
-// goes on when it is asked for again. Events without content and records that are
-// redacted already are passed over. done is called after every event, with the
-// number of records that it is about; its error ends it. reason and actor are those
-// of record.NewRedaction and record.Event.
+// Redact erases the content of the records in a set (spec: Redactions). It appends as many
+// events as it needs, and each is complete in itself: after an error or the end of ctx,
+// another call continues. It skips events without content and records that are redacted
+// already. After each event it calls done with the number of records in that event; an error
+// of done ends Redact. reason and actor are those of record.NewRedaction and record.Event.
 func (l *Ledger) Redact(ctx context.Context, of *SeqSet, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
 	next := new(redaction)
@@ -102,7 +100,7 @@ func (l *Ledger) Redact(ctx context.Context, of *SeqSet, reason, actor string, d
 	return l.redact(ctx, next, reason, actor, done)
 }
 
-// toRedact is the content of a record, unless there is nothing to erase.
+// toRedact returns the content of a record. skip means that nothing has to be erased.
 func (l *Ledger) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (contents []event.Content, skip bool, err error) {
 	if _, skip, err = l.redactedBy(ctx, seq); skip || err != nil {
 		return nil, skip, err
@@ -111,14 +109,14 @@ func (l *Ledger) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (co
 	return contents, len(contents) == 0, err
 }
 
-// redaction is one content_redacted event in the making.
+// redaction collects the records of one content_redacted event.
 type redaction struct {
 	seqs      record.SeqList
 	withdrawn []storage.Redaction
 	pieces    int
 }
 
-// add takes a record into the event; false if it has no room for it.
+// add adds a record to the event. It returns false if the event is full.
 func (r *redaction) add(seq uint64, contents []event.Content) bool {
 	if r.pieces > 0 && r.pieces+len(contents) > maxWithdrawn || !r.seqs.Add(seq) {
 		return false

@@ -8,16 +8,15 @@ import (
 	"colophon/proofs"
 )
 
-// Erasure is what redacting the records of a set does.
+// Erasure describes the effect of redacting a set of records.
 type Erasure struct {
-	Records         uint64 // those whose content is redacted
-	AlreadyRedacted uint64 // records that are left as they are
+	Records         uint64 // records whose content would be redacted
+	AlreadyRedacted uint64 // records that an earlier event redacted
 	WithoutContent  uint64 // events that name no content
-	Erased          Pieces // what no other record needs
-	Kept            Pieces // what others need
-	NeededBy        uint64 // the other records that need something of it
-	// The first of those records, and the first of those that were redacted before,
-	// at most MaxListed of each.
+	Erased          Pieces // content that no other record needs
+	Kept            Pieces // content that other records need
+	NeededBy        uint64 // number of other records that need content of the set
+	// The first of Records and the first of AlreadyRedacted, at most MaxListed each.
 	First        []uint64
 	FirstAlready []AlreadyRedacted
 }
@@ -25,16 +24,16 @@ type Erasure struct {
 // MaxListed bounds the lists of an Erasure.
 const MaxListed = 100
 
-// Pieces counts pieces of content, each once however many records name it.
+// Pieces counts pieces of content. A piece counts once, however many records name it.
 type Pieces struct{ Count, Bytes uint64 }
 
 // AlreadyRedacted is a record and the event that has redacted it.
 type AlreadyRedacted struct{ Seq, By uint64 }
 
-// PlanRedaction says what Redact would do to the records of a set at this moment. It
-// reads, for each piece of content, all records that need it.
+// PlanRedaction returns what Redact would do to the records of a set now. For each piece of
+// content it reads all records that need it.
 func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet) (*Erasure, error) {
-	p := planning{ledger: l, of: of, fates: make(map[proofs.Hash]fate)}
+	p := planning{ledger: l, of: of, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
 		if err := p.record(ctx, seq); err != nil {
 			return nil, err
@@ -44,25 +43,25 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet) (*Erasure, error
 	return &p.plan, nil
 }
 
-// planning is a PlanRedaction under way.
+// planning is the state of one PlanRedaction.
 type planning struct {
 	ledger  *Ledger
 	of      *SeqSet
-	others  SeqSet // records that need what is kept
-	fates   map[proofs.Hash]fate
+	others  SeqSet // records outside the set that need its content
+	uses    map[proofs.Hash]pieceUse
 	decoder event.Decoder
 	plan    Erasure
 }
 
-// fate is what becomes of a piece of content.
-type fate struct {
-	first uint64 // the record of the set that needs it first: there it is counted
-	kept  bool
+// pieceUse tells which records need a piece of content.
+type pieceUse struct {
+	first  uint64 // first record of the set that needs it; the piece is counted there
+	shared bool   // a record outside the set needs it too
 }
 
-// maxFates bounds how many pieces are remembered, so that those which very many
-// records share are looked into now and then only.
-const maxFates = 1 << 16
+// maxPieceUses bounds the memory for known pieces. When it is full it is cleared, so a piece
+// that very many records share is looked up only rarely.
+const maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {
 	by, redacted, err := p.ledger.redactedBy(ctx, seq)
@@ -97,22 +96,22 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 }
 
 func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error {
-	f, known := p.fates[c.Digest]
+	f, known := p.uses[c.Digest]
 	if !known {
 		var err error
-		if f, err = p.fate(ctx, c.Digest); err != nil {
+		if f, err = p.use(ctx, c.Digest); err != nil {
 			return fmt.Errorf("content %q of event %d: %w", c.Name, seq, err)
 		}
-		if len(p.fates) == maxFates {
-			clear(p.fates)
+		if len(p.uses) == maxPieceUses {
+			clear(p.uses)
 		}
-		p.fates[c.Digest] = f
+		p.uses[c.Digest] = f
 	}
 	if f.first != seq {
 		return nil
 	}
 	counted := &p.plan.Erased
-	if f.kept {
+	if f.shared {
 		counted = &p.plan.Kept
 	}
 	counted.Count++
@@ -120,15 +119,15 @@ func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error
 	return nil
 }
 
-func (p *planning) fate(ctx context.Context, digest proofs.Hash) (fate, error) {
-	var f fate
+func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error) {
+	var f pieceUse
 	found := false
 	for seq, err := range p.ledger.store.References(ctx, digest) {
 		switch {
 		case err != nil:
-			return fate{}, err
+			return pieceUse{}, err
 		case !p.of.Has(seq):
-			f.kept = true
+			f.shared = true
 			p.others.Add(seq)
 		case !found:
 			f.first, found = seq, true

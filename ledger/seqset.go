@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// SeqSet is a set of events by their numbers. The zero SeqSet is empty. It takes
-// 8 KiB for every 65,536 neighbouring numbers of which it has one.
+// SeqSet is a set of event numbers. The zero value is empty. It takes 8 KiB for every aligned
+// block of 65,536 numbers that has a member.
 type SeqSet struct {
 	blocks map[uint64]*seqBlock // by number / blockSeqs
 	count  uint64
 }
 
-// blockSeqs is how many numbers a block is about.
+// blockSeqs is the number of event numbers that a block covers.
 const blockSeqs = 1 << 16
 
-// seqBlock has a bit for each number.
+// seqBlock has one bit per number.
 type seqBlock [blockSeqs / 64]uint64
 
-// Add puts a number into the set.
+// Add adds a number to the set.
 func (s *SeqSet) Add(seq uint64) {
 	block := s.blocks[seq/blockSeqs]
 	if block == nil {
@@ -37,16 +37,16 @@ func (s *SeqSet) Add(seq uint64) {
 	}
 }
 
-// Has says whether a number is in the set.
+// Has reports whether a number is in the set.
 func (s *SeqSet) Has(seq uint64) bool {
 	block := s.blocks[seq/blockSeqs]
 	return block != nil && block[seq%blockSeqs/64]&(1<<(seq%64)) != 0
 }
 
-// Len is how many numbers are in the set.
+// Len returns the number of members.
 func (s *SeqSet) Len() uint64 { return s.count }
 
-// All yields the numbers in ascending order. The set must not change meanwhile.
+// All yields the members in ascending order. The set must not change meanwhile.
 func (s *SeqSet) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, number := range slices.Sorted(maps.Keys(s.blocks)) {

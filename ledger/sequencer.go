@@ -13,21 +13,21 @@ import (
 	"colophon/storage"
 )
 
-// sequence is the one writer of the log. There is no timer: while one batch
-// commits, the next gathers.
+// sequence is the only writer of the log. It needs no timer: submissions collect in the next
+// batch while the current one commits.
 func (l *Ledger) sequence() {
 	defer close(l.done)
 	for range l.wake {
-		// Those who are about to submit, and wait for a processor only, come along: on a
-		// busy machine the batches grow, on an idle one this is nothing.
+		// Yield first, so that goroutines that are about to submit join this batch. On a busy
+		// machine this makes larger batches; on an idle one it costs nothing.
 		runtime.Gosched()
-		b, closed := l.take()
+		b, closed := l.takePending()
 		if len(b.items) > 0 {
 			b.err = l.commit(context.Background(), b)
 		}
 		close(b.done)
 		if errors.Is(b.err, ErrOutcomeUnknown) {
-			l.stop(b.err)
+			l.fail(b.err)
 			return
 		}
 		if closed {
@@ -36,9 +36,9 @@ func (l *Ledger) sequence() {
 	}
 }
 
-// take makes the pending batch the sequencer's own. After closed no later batch
-// can have items.
-func (l *Ledger) take() (b *batch, closed bool) {
+// takePending hands the pending batch to the sequencer. If closed is true, no later batch has
+// items.
+func (l *Ledger) takePending() (b *batch, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b = l.pending
@@ -47,9 +47,9 @@ func (l *Ledger) take() (b *batch, closed bool) {
 	return b, l.closed
 }
 
-// stop ends the ledger after a commit whose outcome is unknown: nothing that
-// waits is acknowledged, nothing new is taken, and the process ends.
-func (l *Ledger) stop(err error) {
+// fail stops the ledger after a commit with an unknown outcome. It acknowledges nothing,
+// refuses new submissions, and calls Fatal.
+func (l *Ledger) fail(err error) {
 	l.mu.Lock()
 	l.failed = true
 	b := l.pending
@@ -61,8 +61,8 @@ func (l *Ledger) stop(err error) {
 	l.config.Fatal(err)
 }
 
-// commit makes a batch durable, or nothing of it. An error other than
-// ErrOutcomeUnknown means that nothing was tried and the ledger goes on.
+// commit makes a batch durable as a whole. After any error except ErrOutcomeUnknown nothing
+// was written, and the ledger continues.
 func (l *Ledger) commit(ctx context.Context, b *batch) error {
 	if err := l.checkSpace(ctx); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (l *Ledger) commit(ctx context.Context, b *batch) error {
 	old := l.Head()
 	head, err := l.seal(at)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the tree has grown: it cannot be taken back
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the tree has grown and cannot be rolled back
 	}
 	next.storage.Head = head.Head
 	for _, t := range l.tree.TakeDirty() {
@@ -98,31 +98,31 @@ func (l *Ledger) commit(ctx context.Context, b *batch) error {
 	l.keys.Store(l.ring)
 	l.head.Store(head)
 	select {
-	case l.moved <- struct{}{}:
+	case l.headMoved <- struct{}{}:
 	default:
 	}
 	for _, it := range b.items {
 		it.ack.Head = head
 	}
-	l.tell(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
+	l.notify(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
 	return nil
 }
 
-// checkSpace refuses to write while disk space is short, and logs when that
-// begins and ends: once, however many requests it costs.
+// checkSpace returns an error while disk space is short. It logs only when that begins and
+// ends.
 func (l *Ledger) checkSpace(ctx context.Context) error {
 	err := l.store.Writable(ctx)
 	switch short := err != nil; {
 	case short && !l.short:
 		l.config.Log.Error("refusing writes", "error", err)
 	case !short && l.short:
-		l.config.Log.Info("taking writes again")
+		l.config.Log.Info("accepting writes again")
 	}
 	l.short = err != nil
 	return err
 }
 
-func (l *Ledger) tell(c Commit) {
+func (l *Ledger) notify(c Commit) {
 	l.mu.Lock()
 	watchers := l.watchers
 	l.mu.Unlock()
@@ -131,23 +131,23 @@ func (l *Ledger) tell(c Commit) {
 	}
 }
 
-// assembly is a batch in the making.
+// assembly collects the events and the storage batch of one commit.
 type assembly struct {
 	events  []newEvent
 	storage storage.Batch
 }
 
-// newEvent is one event to append: an item's own body or its refusal.
+// newEvent is one event to append: a submission's own body, or the refusal of it.
 type newEvent struct {
 	item     *item
 	body     []byte
 	contents []record.Content
 	redacted []storage.Redaction
-	ring     *keyring // seals from this event on; nil: as before
+	ring     *keyring // signs from this event on; nil means no change
 }
 
-// resolve looks up every idempotency key, in the store and among the items
-// before it, and decides what is appended. It changes no state of the ledger.
+// resolve looks up every idempotency key, in the store and among the earlier items of the
+// batch, and decides which events to append. It does not change the ledger.
 func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(b.items))}
 	next.storage.Keys = make([]storage.Key, 0, len(b.items))
@@ -181,7 +181,8 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			it.ack.Outcome, it.ack.First = Replayed, holder.Seq
 		default:
 			if holder.Seq < size {
-				// The refusal, which is for ever, must not blame an event that does not hold the key.
+				// Check the claim: a refusal is permanent and must not name an event that does
+				// not hold the key.
 				if _, it.err = l.checkClaim(holder); it.err != nil {
 					continue
 				}
@@ -193,7 +194,7 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	return next, nil
 }
 
-// holders is the claims in the store of the keys of a batch.
+// holders returns the stored claims of the batch's keys.
 func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Key, error) {
 	keys := make([]proofs.Hash, 0, len(b.items))
 	for _, it := range b.items {
@@ -215,8 +216,8 @@ func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage
 	return holders, nil
 }
 
-// link gives every event its seq, time and place in the chain, and adds its
-// leaf to the tree (spec: Entry and chain; Merkle tree).
+// link assigns every event its seq, time and place in the chain, and adds its leaf to the tree
+// (spec: Entry and chain; Merkle tree).
 func (l *Ledger) link(next *assembly, at time.Time) {
 	text := at.Format(record.TimeLayout)
 	suffix := len(record.AppendSuffixAt(nil, ^uint64(0), text))
@@ -227,8 +228,8 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 	}
 	next.storage.Entries = make([][]byte, 0, len(next.events))
 	next.storage.Contents = make([]storage.Content, 0, contents)
-	// Each entry stands behind the byte that the leaf hash begins with, so that
-	// both hashes are taken in place.
+	// Each entry follows the prefix byte of its leaf hash in the arena, so both hashes are
+	// computed in place.
 	arena := make([]byte, 0, room)
 	seq := l.Head().Size
 	for i := range next.events {
@@ -261,7 +262,7 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 	}
 }
 
-// seal signs the state that the tree is in now.
+// seal signs the current state of the tree.
 func (l *Ledger) seal(at int64) (*Head, error) {
 	view := l.tree.Snapshot()
 	checkpoint, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: view.Size(), Root: view.Root()}, l.ring.signers...)

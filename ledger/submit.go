@@ -11,92 +11,90 @@ import (
 	"colophon/storage"
 )
 
-// Submission is one event on its way to the sequencer. Its slices must not
-// change until the acknowledgement.
+// Submission is one event to append. Its slices must not change before the acknowledgement.
 type Submission struct {
-	// Body is the event body up to what the sequencer fills in, as AppendBody of
-	// a record.Record or a record.Verb makes it, and within record.MaxEntry.
+	// Body is the event body without the members that the sequencer adds, as AppendBody of
+	// record.Record or record.Verb returns it. It is at most record.MaxEntry long.
 	Body     []byte
 	Contents []record.Content
-	// Redactions are the records whose content the event withdraws (spec: Redactions), all of
-	// them in the log: By is filled in when it gets its seq.
+	// Redactions are the records whose content the event withdraws (spec: Redactions). All are
+	// in the log. The sequencer sets By.
 	Redactions []storage.Redaction
-	// Key is the digest of the idempotency key; nil when there is none. With
-	// it come the canonical digest of the record and the event to log when the
-	// key is held by another record (spec: Idempotency): its body, given the holder's seq.
+	// Key is the digest of the idempotency key, or nil. A key needs Record, the canonical
+	// digest of the record, and Refusal, which returns the body of the event to append if
+	// another record holds the key (spec: Idempotency). first is the seq of that record.
 	Key     *proofs.Hash
 	Record  proofs.Hash
 	Refusal func(first uint64) []byte
-	// Refused: Body logs the refusal of the record. The record claims no key,
-	// but one that it holds already replays it all the same.
+	// Refused means that Body logs the refusal of the record. The record then claims no key,
+	// but is still replayed if it holds its key already.
 	Refused bool
-	// rekey is who seals the commit of the event, once it has its seq, and those after
-	// it; nil where that stays as it is.
+	// rekey returns the keyring that signs the commit of the event and all later ones, given
+	// the event's seq; nil keeps the current keyring.
 	rekey func(seq uint64) (*keyring, error)
 }
 
-// Outcome says what became of a submission.
+// Outcome is the result of a submission.
 type Outcome uint8
 
-// The three outcomes. All are durable when they are reported.
+// The outcomes. All are durable when they are reported.
 const (
 	Appended   Outcome = iota // the event is in the log
 	Replayed                  // the same record held the key; nothing was added
 	Conflicted                // another record holds the key; the refusal is in the log
 )
 
-// Ack is the answer to a submission, given after the commit.
+// Ack acknowledges a submission after its commit.
 type Ack struct {
 	Outcome Outcome
-	// First is the seq of the event that holds the key; for Replayed and
-	// Conflicted only.
+	// First is the seq of the event that holds the key, for Replayed and Conflicted only.
 	First uint64
-	// Entry is prev_event_hash and body: of the event that was appended or, for
-	// Replayed, of the event First.
+	// Entry is prev_event_hash and body of the appended event or, for Replayed, of event
+	// First.
 	Entry []byte
-	// The event that was appended: the submitted one or, for Conflicted, the
-	// refusal. Zero for Replayed.
+	// The appended event: the submitted one or, for Conflicted, the refusal. Zero for
+	// Replayed.
 	Seq       uint64
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
 	Time      time.Time
-	TimeText  string // Time as the event has it
+	TimeText  string // Time as the event's body spells it
 	// Head covers the event.
 	Head *Head
 }
 
-// HeaderKey is the digest of an idempotency key that a client chose.
+// HeaderKey returns the digest of a client's idempotency key (spec: Idempotency).
 func HeaderKey(key string) proofs.Hash {
 	return sha256.Sum256([]byte("key\x00" + key))
 }
 
-// batch is what is committed together.
+// batch is a set of submissions that are committed together.
 type batch struct {
 	items []*item
 	bytes int
-	room  []item // for the next items
+	room  []item // preallocated items
 
-	taken chan struct{} // closed when the sequencer takes it: there is room again
-	done  chan struct{} // closed when it is durable, or err is set
+	taken chan struct{} // closed when the sequencer takes the batch, so that the queue has room again
+	done  chan struct{} // closed when the batch is durable or err is set
 	err   error         // set before done is closed
 }
 
-// item is one submission and, once its batch is done, its acknowledgement.
+// item is one submission and, after its batch is done, its acknowledgement.
 type item struct {
 	Submission
 	ack Ack
-	err error // why nothing became of it, though its batch is durable
+	err error // why this item failed although its batch is durable
 }
 
 func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-// maxRoom is how many items a batch makes at once, at most. Their memory is freed
-// when nobody waits for any of them.
+// maxRoom bounds how many items a batch allocates at once. Items of one allocation are freed
+// together.
 const maxRoom = 64
 
-// add puts a submission of that size, in bytes, into the batch.
+// add adds a submission to the batch. size is in bytes.
 func (b *batch) add(s Submission, size int) *item {
 	if len(b.room) == 0 {
 		b.room = make([]item, min(len(b.items)+1, maxRoom))
@@ -109,17 +107,17 @@ func (b *batch) add(s Submission, size int) *item {
 	return it
 }
 
-// Ticket stands for an accepted submission.
+// Ticket is an accepted submission.
 type Ticket struct {
 	ledger *Ledger
 	item   *item
 	batch  *batch
 }
 
-// Wait returns when the event is durable or its batch has failed. It cannot be
-// cut short: until then the sequencer uses what the submission refers to. The error is
-// ErrClaim where the database leads the idempotency key to an event that does not claim
-// it: nothing was recorded.
+// Wait returns when the event is durable or its batch has failed. It cannot be cancelled,
+// since the sequencer uses the submission's memory until then. The error is ErrClaim if the
+// database leads the idempotency key to an event that does not claim it; nothing was recorded
+// then.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
 	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
@@ -129,7 +127,7 @@ func (t Ticket) Wait() (Ack, error) {
 	if ack.Outcome != Replayed {
 		return ack, nil
 	}
-	// Here and not in the sequencer: callers do this in parallel.
+	// Callers do this in parallel; the sequencer would do it one by one.
 	var err error
 	if ack.Entry, err = t.ledger.checkClaim(storage.Key{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
 		return Ack{}, err
@@ -137,8 +135,8 @@ func (t Ticket) Wait() (Ack, error) {
 	return ack, nil
 }
 
-// Submit hands one event to the sequencer and waits until it is durable. It
-// fails with ErrBusy at once when the queue is full.
+// Submit appends one event and waits until it is durable. It returns ErrBusy at once if the
+// queue is full.
 func (l *Ledger) Submit(s Submission) (Ack, error) {
 	ticket, _, err := l.enqueue(s)
 	if err != nil {
@@ -147,8 +145,8 @@ func (l *Ledger) Submit(s Submission) (Ack, error) {
 	return ticket.Wait()
 }
 
-// Enqueue hands one event to the sequencer. Where the queue is full it waits
-// for room. Events enqueued one after the other get their seq in that order.
+// Enqueue queues one event. If the queue is full it waits for room. Events get their seq in
+// the order of the calls of one goroutine.
 func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	for {
 		ticket, full, err := l.enqueue(s)
@@ -165,8 +163,8 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	}
 }
 
-// enqueue adds to the pending batch. With ErrBusy comes a channel that is
-// closed when there is room.
+// enqueue adds a submission to the pending batch. With ErrBusy it returns a channel that is
+// closed when the queue has room.
 func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	size := len(s.Body)
 	for _, c := range s.Contents {
@@ -175,9 +173,9 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	for _, r := range s.Redactions {
 		size += withdrawnBytes * (1 + len(r.Digests))
 	}
-	refusal := l.refuses()
+	refusal := l.signingRefusal()
 	if s.rekey != nil {
-		refusal = l.refusal // to retire a missing key is what ends the other refusal
+		refusal = l.refusal // ErrKeyMissing does not count: retiring the missing key ends it
 	}
 	l.mu.Lock()
 	b := l.pending
@@ -204,7 +202,7 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	return Ticket{l, it, b}, nil, nil
 }
 
-// signal tells the sequencer that there is something to do.
+// signal wakes the sequencer.
 func (l *Ledger) signal() {
 	select {
 	case l.wake <- struct{}{}:

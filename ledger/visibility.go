@@ -8,19 +8,19 @@ import (
 	"colophon/storage"
 )
 
-// logSetting is the setting that says who may read the transparency log.
+// logSetting names the setting that stores the visibility of the transparency log.
 const logSetting = "log"
 
-// The values of a ledger's setting for who may read its log (spec: Who may read the log).
+// The visibilities of a ledger's log (spec: Who may read the log).
 const (
-	PrivateLog = "private" // those who have a scope for it; the default
-	PublicLog  = "public"  // everybody
+	PrivateLog = "private" // only clients with a scope for it may read it; the default
+	PublicLog  = "public"  // everybody may read it
 )
 
 // Public reports whether everybody may read the transparency log.
 func (l *Ledger) Public() bool { return l.public.Load() }
 
-// Visibility is PrivateLog or PublicLog.
+// Visibility returns PrivateLog or PublicLog.
 func (l *Ledger) Visibility() string {
 	if l.Public() {
 		return PublicLog
@@ -28,9 +28,8 @@ func (l *Ledger) Visibility() string {
 	return PrivateLog
 }
 
-// SetPublic says who may read the transparency log from now on, durably. It is no
-// event, and a frozen ledger can be published too. A log that is made private is so
-// at once, even where that cannot be stored.
+// SetPublic sets the visibility of the transparency log, durably. It logs no event, and works
+// on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
 func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
 	l.publishing.Lock()
 	defer l.publishing.Unlock()
@@ -46,14 +45,14 @@ func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
 	return nil
 }
 
-// recoverVisibility reads who may read the log.
+// recoverVisibility loads the visibility of the log.
 func (l *Ledger) recoverVisibility(ctx context.Context) error {
 	value, err := l.store.Setting(ctx, logSetting)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading who may read the log: %w", err)
+		return fmt.Errorf("reading the visibility of the log: %w", err)
 	case string(value) != PublicLog && string(value) != PrivateLog:
 		return fmt.Errorf("%w: setting %q is %q", ErrDamaged, logSetting, value)
 	}
@@ -61,8 +60,7 @@ func (l *Ledger) recoverVisibility(ctx context.Context) error {
 	return nil
 }
 
-// Public reports whether there is a ledger of that name whose log everybody may
-// read.
+// Public reports whether the host has a ledger of that name whose log everybody may read.
 func (h *Host) Public(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
