@@ -8,14 +8,14 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// backupTitle begins the text of a backup's note. No checkpoint and no handover begins
-// so: a space is no part of an origin.
+// backupTitle begins the text of a backup's note. It contains spaces, and origins do not, so
+// it cannot begin a checkpoint or a handover.
 const backupTitle = "colophon backup manifest v1\n"
 
 func backupText(digest Hash) string { return backupTitle + hex.EncodeToString(digest[:]) + "\n" }
 
-// SignBackup makes the signed note in which the keys of a server's ledgers vouch for the
-// manifest of a backup, by its SHA-256.
+// SignBackup returns a signed note in which the keys of a server's ledgers sign the manifest
+// of a backup. digest is the manifest's SHA-256.
 func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
@@ -28,10 +28,10 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// VerifyBackup returns those of the verifiers that have signed the note of a manifest
-// with that digest. The error is ErrWrongKey if there is none, ErrSignature or
-// ErrMalformed. Bounds and conditions of the
-// verifiers do not matter: a backup has no size.
+// VerifyBackup returns the verifiers that have signed the backup note of the manifest with
+// that digest. The error is ErrWrongKey if no verifier has signed, ErrSignature, or
+// ErrMalformed. Bounds and conditions of the verifiers are ignored, since a backup has no
+// size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	if len(signed) > maxCheckpoint {
 		return nil, fmt.Errorf("%w: note of a backup of %d bytes", ErrMalformed, len(signed))
@@ -47,7 +47,7 @@ func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifi
 	case err != nil:
 		return nil, fmt.Errorf("%w: note of a backup: %w", ErrMalformed, err)
 	case opened.Text != backupText(digest):
-		return nil, fmt.Errorf("%w: the note is of another manifest", ErrSignature)
+		return nil, fmt.Errorf("%w: the note signs another manifest", ErrSignature)
 	}
 	var list []*Verifier
 	for _, s := range opened.Sigs {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// AppendBundle appends one entry to an entry bundle (tlog-tiles): its length as
-// a big-endian uint16, then itself. An entry beyond MaxEntry is ErrTooLong.
+// AppendBundle appends one entry to an entry bundle (tlog-tiles): its length as a big-endian
+// uint16, then its bytes. It returns ErrTooLong if the entry is longer than MaxEntry.
 func AppendBundle(dst, entry []byte) ([]byte, error) {
 	if len(entry) > MaxEntry {
 		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
@@ -15,8 +15,7 @@ func AppendBundle(dst, entry []byte) ([]byte, error) {
 	return append(dst, entry...), nil
 }
 
-// ParseBundle splits an entry bundle into its 1 to 256 entries, which share its
-// memory.
+// ParseBundle splits an entry bundle into its 1 to 256 entries. They share its memory.
 func ParseBundle(bundle []byte) ([][]byte, error) {
 	var entries [][]byte
 	for rest := bundle; len(rest) > 0; {

@@ -2,15 +2,15 @@ package proofs
 
 import "sync"
 
-// TileBytes is what one cached tile costs in memory, in bytes.
+// TileBytes is the memory that one cached tile takes, in bytes.
 const TileBytes = 16 << 10
 
 // cacheShards spreads concurrent readers over as many mutexes.
 const cacheShards = 16
 
-// TileCache keeps full tiles of one log, expanded, up to a fixed number. Full
-// tiles never change, so neither does what is cached. It is safe for concurrent
-// use. A nil TileCache keeps nothing.
+// TileCache caches up to a fixed number of full, expanded tiles of one log. Full tiles never
+// change, so cached ones stay valid. It is safe for concurrent use. A nil TileCache caches
+// nothing.
 type TileCache struct {
 	shards [cacheShards]cacheShard
 }
@@ -20,8 +20,8 @@ type tileID struct {
 	index uint64
 }
 
-// cacheShard evicts by second chance: a hand goes round the slots and takes the
-// first that was not used since it last came by.
+// cacheShard evicts by the clock algorithm: a hand moves round the slots and evicts the first
+// tile that was not used since the hand last passed it.
 type cacheShard struct {
 	mu     sync.Mutex // owns all below
 	places map[tileID]int
@@ -36,8 +36,8 @@ type cacheSlot struct {
 	used bool
 }
 
-// NewTileCache makes a cache of about that many tiles, TileBytes each; one tile
-// of level 0 serves 256 leaves.
+// NewTileCache returns a cache for about that many tiles of TileBytes each. One tile of level
+// 0 serves 256 leaves.
 func NewTileCache(tiles int) *TileCache {
 	c := new(TileCache)
 	for i := range c.shards {
@@ -51,7 +51,7 @@ func (c *TileCache) shard(id tileID) *cacheShard {
 	return &c.shards[(id.index+uint64(id.level))%cacheShards]
 }
 
-// get is the tile, or nil.
+// get returns the tile, or nil.
 func (c *TileCache) get(id tileID) *tile {
 	if c == nil {
 		return nil
@@ -67,7 +67,7 @@ func (c *TileCache) get(id tileID) *tile {
 	return s.slots[place].tile
 }
 
-// put adds a full tile.
+// put adds a full tile and may evict another one.
 func (c *TileCache) put(id tileID, t *tile) {
 	if c == nil {
 		return
@@ -88,7 +88,7 @@ func (c *TileCache) put(id tileID, t *tile) {
 	s.places[id] = place
 }
 
-// evict frees a slot and returns its place.
+// evict frees a slot and returns its index.
 func (s *cacheShard) evict() int {
 	for s.slots[s.hand].used {
 		s.slots[s.hand].used = false

@@ -11,26 +11,28 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Checkpoint is what a log signs: its tree at one size (tlog-checkpoint).
+// Checkpoint is the signed statement of a log about its tree at one size (tlog-checkpoint).
 type Checkpoint struct {
 	Origin string
 	Size   uint64
 	Root   Hash
 }
 
-// maxCheckpoint bounds a signed note, in bytes: many witnesses fit.
+// maxCheckpoint bounds a signed note, in bytes. It leaves room for the cosignatures of many
+// witnesses.
 const maxCheckpoint = 1 << 20
 
-// text is the signed part of the note, without extension lines.
+// text returns the signed part of the note, without extension lines.
 func (c Checkpoint) text() string {
 	return string(log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// Sign makes the signed note of a checkpoint. Its origin must be the signer's.
+// Sign returns the signed note of a checkpoint. The checkpoint's origin must be the signer's;
+// otherwise it returns ErrOrigin.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) { return SignCheckpoint(c, s) }
 
-// SignCheckpoint makes the note of a checkpoint with the signatures of several keys,
-// in their order. Its origin must be that of every signer.
+// SignCheckpoint returns the note of a checkpoint with the signatures of several keys, in
+// their order. All signers must have the checkpoint's origin; otherwise it returns ErrOrigin.
 func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
@@ -46,12 +48,13 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint reads a signed note and checks it: in the one spelling that
-// tlog-checkpoint gives it (ErrMalformed), signed by one of the verifiers
-// (ErrWrongKey), every signature of theirs valid (ErrSignature), its origin the
-// name of one that signed (ErrOrigin) and that was not retired before (ErrRetired; the
-// error of Verifier.Provided where that does not accept it).
-// Extension lines and the signatures of others are allowed and without influence.
+// OpenCheckpoint reads and verifies a signed note. The note must have the exact spelling of
+// tlog-checkpoint (ErrMalformed) and a signature of one of the verifiers (ErrWrongKey). All
+// their signatures must be valid (ErrSignature). The origin must be the name of a verifier
+// that signed (ErrOrigin), and that verifier must count for the checkpoint: it was not retired
+// at a smaller size (ErrRetired), and its condition accepts it (the error of
+// Verifier.Provided). Extension lines and signatures of other keys are allowed and have no
+// effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint of %d bytes", ErrMalformed, len(signed))
@@ -71,7 +74,7 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	return readCheckpoint(opened, verifiers)
 }
 
-// readCheckpoint reads a note whose signatures, by keys that are known, are verified.
+// readCheckpoint reads a note after note.Open has verified the signatures of known keys.
 func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	for _, s := range slices.Concat(opened.Sigs, opened.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
@@ -95,10 +98,10 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	if refusal != nil {
 		return Checkpoint{}, refusal
 	}
-	return Checkpoint{}, fmt.Errorf("%w: its origin is %.100q, it is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
+	return Checkpoint{}, fmt.Errorf("%w: its origin is %.100q, but it is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
 }
 
-// parseCheckpoint reads the text of a note.
+// parseCheckpoint parses the text of a note.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	var read log.Checkpoint
 	if _, err := read.Unmarshal([]byte(text)); err != nil {
@@ -118,10 +121,10 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// knownKeys finds verifiers by name and key id. The first of equal ones counts.
+// knownKeys finds verifiers by name and key id. Of equal ones it finds the first.
 type knownKeys []*Verifier
 
-// find is the key of that name and id, nil if there is none.
+// find returns the key of that name and id, or nil.
 func (k knownKeys) find(name string, id uint32) *Verifier {
 	for _, v := range k {
 		if v.Name() == name && v.KeyHash() == id {
@@ -131,7 +134,7 @@ func (k knownKeys) find(name string, id uint32) *Verifier {
 	return nil
 }
 
-// Verifier is for note.Open.
+// Verifier implements note.Verifiers.
 func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
 	if v := k.find(name, id); v != nil {
 		return v, nil
@@ -139,7 +142,7 @@ func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: id}
 }
 
-// String names the keys for messages.
+// String lists the keys, for messages.
 func (k knownKeys) String() string {
 	names := make([]string, len(k))
 	for i, v := range k {
@@ -148,7 +151,7 @@ func (k knownKeys) String() string {
 	return strings.Join(names, " or ")
 }
 
-// signatureNames names keys for messages, not too many.
+// signatureNames lists the first signatures by key, for messages.
 func signatureNames(signatures []note.Signature) string {
 	const most = 4
 	var names []string

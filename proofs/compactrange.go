@@ -2,9 +2,9 @@ package proofs
 
 import "math/bits"
 
-// CompactRange is the roots of the complete subtrees that the tree consists of, the
-// largest first; there is none in an empty tree. Trees of one size are equal where
-// these are, so that they say with a few hashes what tiles must lead to.
+// CompactRange returns the roots of the complete subtrees that the tree consists of, the
+// largest first; the empty tree has none. Two trees of one size are equal if and only if these
+// roots are equal, so a few hashes commit to all tiles.
 func (s *Snapshot) CompactRange() []Hash {
 	subtrees := make([]Hash, 0, bits.OnesCount64(s.size))
 	for rest := s.size; rest != 0; {

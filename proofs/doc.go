@@ -1,8 +1,8 @@
-// Package proofs is what makes the ledger checkable by others: the hashes of
-// the chain and the tree (spec: Entry and chain), the RFC 6962 tree kept as C2SP
-// tiles, signed checkpoints (spec: Checkpoints), inclusion and consistency proofs, receipts
-// (spec: Receipts) and their verification without the ledger.
+// Package proofs lets others verify the ledger. It has the hashes of the chain and the tree
+// (spec: Entry and chain), the RFC 6962 tree in C2SP tiles, signed checkpoints (spec:
+// Checkpoints), inclusion and consistency proofs, and receipts (spec: Receipts), which verify
+// without the ledger.
 //
-// It is pure: bytes and reader functions in, values out. Auditors import this
-// package alone.
+// The package does no I/O: callers pass bytes and reader functions. Auditors need to import
+// only this package.
 package proofs

@@ -2,7 +2,7 @@ package proofs
 
 import "fmt"
 
-// MaxEntry is the longest entry in bytes: what a uint16 can count (tlog-tiles).
+// MaxEntry is the length of the longest entry in bytes: the largest uint16 (tlog-tiles).
 const MaxEntry = 65535
 
 // AppendEntry appends the entry of an event: prev_event_hash ‖ body (spec: Entry and chain).
@@ -21,23 +21,23 @@ func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 	return Hash(entry[:HashSize]), entry[HashSize:], nil
 }
 
-// Chain follows the entries of a log in order. The zero Chain stands before the
-// first entry. It has one user at a time.
+// Chain follows the entries of a log in order. The zero Chain is before the first entry. It is
+// not safe for concurrent use.
 type Chain struct {
-	Size uint64 // entries seen
+	Size uint64 // number of entries so far
 	Tip  Hash   // event_hash of the last; zero before the first
 }
 
-// Link is what one entry contributes to the chain and the tree.
+// Link holds what one entry contributes to the chain and the tree.
 type Link struct {
 	Event Hash   // event_hash
 	Leaf  Hash   // leaf hash, for the tree at index seq
-	Body  []byte // the event, sharing the entry's memory
+	Body  []byte // the event body; shares the entry's memory
 }
 
-// Next checks that entry links to the one before and steps over it, giving both
-// of its hashes. On error, ErrChainLink if it links to something else, the
-// chain stays where it was.
+// Next verifies that entry links to the previous one, advances the chain, and returns the
+// entry's hashes. It returns ErrChainLink if the entry links to another event. After an error
+// the chain is unchanged.
 func (c *Chain) Next(entry []byte) (Link, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {

@@ -2,34 +2,34 @@ package proofs
 
 import "errors"
 
-// Sentinels on which callers branch. The errors that wrap them say what was
-// compared with what.
+// Errors that callers distinguish. The errors that wrap them name the values that were
+// compared.
 var (
-	// ErrRange: an index or size that the tree does not have; also a
-	// consistency proof from size 0, which RFC 6962 does not define.
+	// ErrRange: the tree does not have that index or size. Also a consistency proof from size
+	// 0, which RFC 6962 does not define.
 	ErrRange = errors.New("proofs: out of range")
-	// ErrMalformed: bytes that are not in the format they should be in.
+	// ErrMalformed: the bytes are not in the expected format.
 	ErrMalformed = errors.New("proofs: malformed")
-	// ErrTooLong: an entry beyond MaxEntry.
+	// ErrTooLong: an entry is longer than MaxEntry.
 	ErrTooLong = errors.New("proofs: entry too long")
 	// ErrNoProof: a minimal receipt, or a proof file without its entry.
 	ErrNoProof = errors.New("proofs: carries no proof")
-	// ErrWrongKey: no signature is by a key that the verifier knows.
+	// ErrWrongKey: none of the verifier's keys has signed.
 	ErrWrongKey = errors.New("proofs: signed by another key")
-	// ErrSignature: a signature names a known key, which did not make it.
+	// ErrSignature: a signature in the name of a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
-	// ErrRetired: signed by a known key alone that was retired at a smaller size.
+	// ErrRetired: the only known keys that signed were retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin: signed by a known key, for a log of another name.
+	// ErrOrigin: a known key signed it, for a log of another origin.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
 	// ErrChainLink: event_hash or leaf_hash is not the hash of the entry.
 	ErrChainLink = errors.New("proofs: chain link broken")
-	// ErrInclusion: the leaf is not shown to be at its place in the signed tree.
+	// ErrInclusion: the proof does not place the leaf in the signed tree.
 	ErrInclusion = errors.New("proofs: not included")
-	// ErrConsistency: one tree is not shown to be the beginning of the other.
+	// ErrConsistency: the proof does not show that one tree is a prefix of the other.
 	ErrConsistency = errors.New("proofs: not consistent")
-	// ErrPath: a stage is not shown to be in the tree of its run.
+	// ErrPath: the path does not lead from the stage to the root of its run.
 	ErrPath = errors.New("proofs: path of the stage broken")
-	// ErrField: a field of a receipt differs from the event that it is about.
+	// ErrField: a member of a receipt differs from its event.
 	ErrField = errors.New("proofs: field differs from the event")
 )

@@ -9,19 +9,19 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// event is what a receipt repeats of an event body (spec: Event body). The slices are
-// canonical JSON.
+// event holds the parts of an event body that a receipt repeats (spec: Event body). The slices
+// are canonical JSON.
 type event struct {
 	ledger, kind, time string
 	seq                uint64
-	hashes             []byte // record.hashes, {} when there is none
-	checks             []byte // {} when there is none
-	shape              []byte // record.shape, nil when there is none
-	failureStage       []byte // record.failure_stage, nil when there is none
+	hashes             []byte // record.hashes, {} if absent
+	checks             []byte // {} if absent
+	shape              []byte // record.shape, nil if absent
+	failureStage       []byte // record.failure_stage, nil if absent
 	incomplete         []byte // see incomplete
 }
 
-// readEvent reads a body, which must be compact canonical JSON (spec: Event body).
+// readEvent parses an event body. The body must be canonical JSON (spec: Event body).
 func readEvent(body []byte) (event, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(body); err != nil {
@@ -50,8 +50,8 @@ func readEvent(body []byte) (event, error) {
 	return e, r.err
 }
 
-// incomplete lists what the IPC record of an event lacks (spec: Receipts); nil if nothing, and
-// for other kinds.
+// incomplete lists the members that the IPC record of an event lacks (spec: Receipts). It is
+// nil if the record lacks none, and for other kinds.
 func incomplete(event pyjson.Value) []byte {
 	if string(event.Member("kind").Text()) != "ipc_record" {
 		return nil
@@ -77,7 +77,7 @@ func incomplete(event pyjson.Value) []byte {
 	return append(list, ']')
 }
 
-// canonicalOrNil is a value in canonical JSON, nil for an absent one.
+// canonicalOrNil returns a value as canonical JSON, or nil if it is absent.
 func canonicalOrNil(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return nil
@@ -85,8 +85,8 @@ func canonicalOrNil(v pyjson.Value) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// reader takes typed values out of JSON and keeps the first error, an
-// ErrMalformed that names what was read.
+// reader reads typed values from JSON. It keeps the first error: an ErrMalformed that names
+// the value.
 type reader struct {
 	err error
 }
@@ -97,7 +97,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// only refuses an object with members of other names, and anything but an object.
+// only refuses a value that is not an object or has members of other names.
 func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -134,7 +134,7 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 	return h
 }
 
-// flag reads true; an absent one is false. False itself is not written.
+// flag reads an optional true. It refuses false, since false is never written.
 func (r *reader) flag(v pyjson.Value, what string) bool {
 	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
 		r.fail("%s is not true", what)
@@ -163,7 +163,7 @@ func (r *reader) object(v pyjson.Value, what string) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// objectOrEmpty is object, {} for an absent one.
+// objectOrEmpty reads an object as canonical JSON; an absent one is {}.
 func (r *reader) objectOrEmpty(v pyjson.Value, what string) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("{}")

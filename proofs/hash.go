@@ -12,31 +12,31 @@ const HashSize = sha256.Size
 // Hash is a SHA-256 value.
 type Hash = [HashSize]byte
 
-// Domain separation of RFC 6962, section 2.1.
+// Prefixes for domain separation (RFC 6962, section 2.1).
 const (
 	leafPrefix = 0x00
 	nodePrefix = 0x01
 )
 
-// EventHash is the chain's hash of the event that follows prev (spec: Entry and chain); prev is
-// the zero Hash for the first event.
+// EventHash returns the chain hash of the event that follows prev (spec: Entry and chain).
+// prev is the zero Hash for the first event.
 func EventHash(prev Hash, body []byte) Hash {
 	return sum(prev[:], body)
 }
 
-// LeafHash is the RFC 6962 hash of an entry, prev_event_hash included.
+// LeafHash returns the RFC 6962 leaf hash of an entry, which includes prev_event_hash.
 func LeafHash(entry []byte) Hash {
 	return sum([]byte{leafPrefix}, entry)
 }
 
-// sum hashes head and tail as one, without allocating for entries of the usual
+// sum hashes the concatenation of head and tail. It does not allocate for entries of usual
 // length.
 func sum(head, tail []byte) Hash {
 	var usual [4096]byte
 	return sha256.Sum256(append(append(usual[:0], head...), tail...))
 }
 
-// NodeHash is the RFC 6962 hash of an inner node.
+// NodeHash returns the RFC 6962 hash of an inner node.
 func NodeHash(left, right Hash) Hash {
 	var b [1 + 2*HashSize]byte
 	b[0] = nodePrefix
@@ -45,12 +45,12 @@ func NodeHash(left, right Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// EmptyRoot is the root of a tree without leaves: the hash of nothing.
+// EmptyRoot returns the root of a tree without leaves: the hash of the empty string.
 func EmptyRoot() Hash {
 	return sha256.Sum256(nil)
 }
 
-// ParseHash reads exactly 64 lower-case hexadecimal digits.
+// ParseHash reads exactly 64 lower-case hexadecimal digits; anything else is ErrMalformed.
 func ParseHash(text string) (Hash, error) {
 	var h Hash
 	if len(text) == hex.EncodedLen(HashSize) {

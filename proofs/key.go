@@ -12,45 +12,46 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Key is an Ed25519 key pair that has no name yet: an origin may contain the
-// key's fingerprint, so the key comes first.
+// Key is an Ed25519 key pair without a name. The key exists before its name because an origin
+// may contain the key's fingerprint.
 type Key struct {
 	private ed25519.PrivateKey
 }
 
-// GenerateKey makes a key from the system's randomness.
+// GenerateKey returns a new random key.
 func GenerateKey() Key {
 	var seed [ed25519.SeedSize]byte
-	rand.Read(seed[:]) // never fails: the process ends instead
+	rand.Read(seed[:]) // crashes the process rather than return an error
 	return NewKey(seed)
 }
 
-// NewKey is the key that an RFC 8032 seed gives.
+// NewKey returns the key of an RFC 8032 seed.
 func NewKey(seed [ed25519.SeedSize]byte) Key {
 	return Key{private: ed25519.NewKeyFromSeed(seed[:])}
 }
 
-// Fingerprint is KeyFingerprint of the public half.
+// Fingerprint returns KeyFingerprint of the public key.
 func (k Key) Fingerprint() string { return KeyFingerprint(k.public()) }
 
-// String never shows the private half.
+// String never shows the private key.
 func (k Key) String() string { return "Ed25519 key " + k.Fingerprint() }
 
-// GoString never shows the private half.
+// GoString never shows the private key.
 func (k Key) GoString() string { return k.String() }
 
 func (k Key) public() ed25519.PublicKey { return k.private.Public().(ed25519.PublicKey) }
 
-// Signer gives the key a name, which is the origin of the log that it signs.
+// Signer returns a signer with the key. origin is the name of the key and the origin of the
+// log.
 func (k Key) Signer(origin string) (*Signer, error) {
 	vkey, err := note.NewEd25519VerifierKey(origin, k.public())
 	if err != nil {
-		return nil, fmt.Errorf("name a key %.100q: %w", origin, err)
+		return nil, fmt.Errorf("key name %.100q: %w", origin, err)
 	}
 	return newSigner(k, vkey)
 }
 
-// KeyFingerprint is the first 16 hexadecimal digits of a public key's SHA-256.
+// KeyFingerprint returns the first 16 hexadecimal digits of a public key's SHA-256.
 func KeyFingerprint(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:8])
@@ -63,7 +64,7 @@ type Signer struct {
 	signer   note.Signer
 }
 
-// algorithmEd25519 precedes the key material in encoded note keys.
+// algorithmEd25519 precedes the key material in encoded note keys (signed-note).
 const algorithmEd25519 = 1
 
 const signerPrefix = "PRIVATE+KEY+"
@@ -80,7 +81,7 @@ func newSigner(k Key, vkey string) (*Signer, error) {
 	return s, nil
 }
 
-// ParseSigner reads what Secret wrote: a signer key of x/mod's sumdb/note.
+// ParseSigner parses a signer key as Secret returns it (golang.org/x/mod/sumdb/note).
 func ParseSigner(secret string) (*Signer, error) {
 	if _, err := note.NewSigner(secret); err != nil {
 		return nil, fmt.Errorf("%w: signer key: %w", ErrMalformed, err)
@@ -92,7 +93,7 @@ func ParseSigner(secret string) (*Signer, error) {
 	return NewKey(seed).Signer(name)
 }
 
-// keyMaterial takes an encoded key, <name>+<id>+<base64>, apart.
+// keyMaterial splits an encoded key, <name>+<id>+<base64>.
 func keyMaterial(encoded string) (name string, material [ed25519.SeedSize]byte, err error) {
 	name, rest, _ := strings.Cut(encoded, "+")
 	_, text, _ := strings.Cut(rest, "+")
@@ -103,17 +104,17 @@ func keyMaterial(encoded string) (name string, material [ed25519.SeedSize]byte, 
 	return name, [ed25519.SeedSize]byte(raw[1:]), nil
 }
 
-// Secret is the signer key, PRIVATE+KEY+<name>+<id>+<seed>: whoever has it signs
-// as this log.
+// Secret returns the signer key, PRIVATE+KEY+<name>+<id>+<seed>. Anyone with it can sign as
+// this log.
 func (s *Signer) Secret() string {
 	material := append([]byte{algorithmEd25519}, s.key.private.Seed()...)
 	return fmt.Sprintf("%s%s+%08x+%s", signerPrefix, s.Origin(), s.verifier.KeyHash(), base64.StdEncoding.EncodeToString(material))
 }
 
-// Origin is the name that it signs under.
+// Origin returns the origin of the log that the key signs.
 func (s *Signer) Origin() string { return s.verifier.Name() }
 
-// Verifier is the public half.
+// Verifier returns the verifier of the signer's public key.
 func (s *Signer) Verifier() *Verifier { return s.verifier }
 
 // String never shows the secret.
@@ -122,7 +123,7 @@ func (s *Signer) String() string { return "signer of " + s.verifier.String() }
 // GoString never shows the secret.
 func (s *Signer) GoString() string { return s.String() }
 
-// Verifier verifies checkpoints signed under one name. It is safe for concurrent
+// Verifier verifies checkpoints that one key signed under one name. It is safe for concurrent
 // use.
 type Verifier struct {
 	note.Verifier
@@ -132,8 +133,8 @@ type Verifier struct {
 	accept func(Checkpoint) error // nil: every checkpoint
 }
 
-// ParseVerifier reads a verifier key, <name>+<id>+<public key> (signed-note), of
-// an Ed25519 key in its one spelling.
+// ParseVerifier parses an Ed25519 verifier key, <name>+<id>+<public key> (signed-note). It
+// accepts exactly one spelling of each key.
 func ParseVerifier(vkey string) (*Verifier, error) {
 	v, err := note.NewVerifier(vkey)
 	if err != nil {
@@ -150,16 +151,16 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
 
-// Until is the same key, retired: no checkpoint of more than size events counts as
-// signed by it (spec: Key rotation).
+// Until returns the same key, retired: its signature does not count on checkpoints of more
+// than size events (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size
 	return &retired
 }
 
-// SignedUpTo is the largest size of a checkpoint that counts as signed by the key;
-// false if it has not been retired.
+// SignedUpTo returns the largest size of a checkpoint on which the key's signature counts.
+// retired is false if there is no bound.
 func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	if v.until == nil {
 		return 0, false
@@ -182,8 +183,8 @@ func (v *Verifier) Unbounded() *Verifier {
 	return &plain
 }
 
-// counts says why a valid signature of the key on a checkpoint does not count; nil if it
-// does.
+// counts returns nil if a valid signature of the key counts on the checkpoint, or the reason
+// why it does not.
 func (v *Verifier) counts(c Checkpoint) error {
 	if v.until != nil && c.Size > *v.until {
 		return fmt.Errorf("%w: the checkpoint has size %d, %s+%08x signed up to size %d", ErrRetired, c.Size, v.Name(), v.KeyHash(), *v.until)
@@ -194,11 +195,11 @@ func (v *Verifier) counts(c Checkpoint) error {
 	return v.accept(c)
 }
 
-// SameKey reports whether both verify with one public key, whatever their names.
+// SameKey reports whether both have the same public key, whatever their names.
 func (v *Verifier) SameKey(other *Verifier) bool { return v.public == other.public }
 
-// String is the verifier key.
+// String returns the verifier key.
 func (v *Verifier) String() string { return v.vkey }
 
-// Fingerprint is KeyFingerprint of the public key.
+// Fingerprint returns KeyFingerprint of the public key.
 func (v *Verifier) Fingerprint() string { return KeyFingerprint(v.public[:]) }

@@ -12,31 +12,32 @@ import (
 // KeyStep is one of the two steps in which one key of a log follows another (spec: Key rotation).
 type KeyStep string
 
-// The steps. Between them both keys sign.
+// The steps of a rotation. Between them both keys sign.
 const (
-	KeyIntroduced KeyStep = "introduced" // the new key signs beside the present one
-	KeyRetired    KeyStep = "retired"    // it goes on alone
+	KeyIntroduced KeyStep = "introduced" // the new key signs together with the current one
+	KeyRetired    KeyStep = "retired"    // only the new key signs
 )
 
-// KeyChange is what a key_rotated event says (spec: Key rotation events).
+// KeyChange is the record of a key_rotated event (spec: Key rotation events).
 type KeyChange struct {
 	Step KeyStep
-	// Previous is the key that is replaced, Next the one that follows it.
+	// Previous is the replaced key, Next its successor.
 	Previous, Next *Verifier
-	// Handover is the note of NewHandover; nil in the second step.
+	// Handover is the note that NewHandover returns; nil in the second step.
 	Handover []byte
 }
 
-// handoverTitle begins the text of a handover. No checkpoint begins so: a space is no
-// part of an origin.
+// handoverTitle begins the text of a handover. It contains spaces, and origins do not, so it
+// cannot begin a checkpoint.
 const handoverTitle = "colophon key rotation v1\n"
 
 func handoverText(previous, next *Verifier) string {
 	return handoverTitle + previous.Name() + "\n" + previous.String() + "\n" + next.String() + "\n"
 }
 
-// NewHandover is the signed note in which one key of a log names the one that follows
-// it. The previous key authorises the next, and the next shows that it is there.
+// NewHandover returns the signed note in which a key of a log names its successor. The
+// previous key's signature authorises the next key; the next key's signature proves
+// possession.
 func NewHandover(previous, next *Signer) ([]byte, error) {
 	if previous.Origin() != next.Origin() {
 		return nil, fmt.Errorf("%w: key of %.100q, to follow one of %.100q", ErrOrigin, next.Origin(), previous.Origin())
@@ -49,8 +50,8 @@ func NewHandover(previous, next *Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// verifyHandover checks that both keys have signed that the one follows the other:
-// ErrMalformed, ErrWrongKey or ErrSignature.
+// verifyHandover verifies that both keys have signed the handover from one to the other. It
+// returns ErrMalformed, ErrWrongKey or ErrSignature.
 func verifyHandover(handover []byte, previous, next *Verifier) error {
 	if len(handover) > maxCheckpoint {
 		return fmt.Errorf("%w: handover of %d bytes", ErrMalformed, len(handover))
@@ -65,14 +66,14 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 		case err != nil:
 			return fmt.Errorf("%w: handover: %w", ErrMalformed, err)
 		case opened.Text != handoverText(previous, next):
-			return fmt.Errorf("%w: handover of other keys than %s and %s", ErrMalformed, previous, next)
+			return fmt.Errorf("%w: the handover names other keys than %s and %s", ErrMalformed, previous, next)
 		}
 	}
 	return nil
 }
 
-// ParseKeyChange reads the record of a key_rotated event; anything else is
-// ErrMalformed. KeyHistory.Add says whether it holds.
+// ParseKeyChange parses the record of a key_rotated event; anything else is ErrMalformed.
+// KeyHistory.Add verifies it.
 func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	var r reader
 	r.only(record, "key change", "digest", "handover", "idempotency_key", "previous_key", "step", "verifier_key")

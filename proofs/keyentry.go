@@ -6,14 +6,14 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Kinds of the events that tell of keys (spec: Key rotation events).
+// Kinds of the events that define keys (spec: Key rotation events).
 const (
 	kindCreated = "ledger_created"
 	kindRotated = "key_rotated"
 )
 
-// BeginKeyHistory is the history that the first entry of a log begins; ErrMalformed for
-// any other.
+// BeginKeyHistory returns the key history after the first entry of a log. It returns
+// ErrMalformed if the entry is not a ledger_created event.
 func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	record, err := recordOfKind(entry, kindCreated)
 	if err != nil {
@@ -27,7 +27,8 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	return NewKeyHistory(first), nil
 }
 
-// AddEntry is Add of what the entry at seq says; ErrMalformed if that is no change of keys.
+// AddEntry adds the change of the entry at seq. It returns ErrMalformed if the entry is not a
+// key_rotated event, or an error of Add.
 func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	record, err := recordOfKind(entry, kindRotated)
 	if err != nil {
@@ -36,7 +37,7 @@ func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	return h.AddRecord(seq, record)
 }
 
-// AddRecord is Add of what the record of the key_rotated event at seq says.
+// AddRecord adds the change in the record of the key_rotated event at seq.
 func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	change, err := ParseKeyChange(record)
 	if err != nil {
@@ -45,7 +46,7 @@ func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	return h.Add(seq, change)
 }
 
-// recordOfKind is the record of an entry's event, which must be of that kind.
+// recordOfKind returns the record of an entry's event, which must be of that kind.
 func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 	_, body, err := SplitEntry(entry)
 	if err != nil {

@@ -8,39 +8,39 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// KeyHistory is the keys of a log, from the first on, as its events say (spec: Key rotation).
-// Each was authorised by the one before. It is not safe for concurrent use.
+// KeyHistory is the list of a log's keys according to its events (spec: Key rotation). Each
+// key but the first was authorised by the previous one. It is not safe for concurrent use.
 type KeyHistory struct {
-	keys []LogKey // oldest first; one at least
+	keys []LogKey // oldest first; at least one
 }
 
 // LogKey is one key of a log.
 type LogKey struct {
-	Verifier *Verifier // bounded once it is retired
-	// ReplacedAt is the event that introduced the key after this one, and Handover its
-	// note; both are of no meaning where there is no key after it.
+	Verifier *Verifier // bounded after it is retired
+	// ReplacedAt is the seq of the event that introduced the next key, and Handover its note.
+	// Both are unset in the newest key.
 	ReplacedAt uint64
 	Handover   []byte
 }
 
-// NewKeyHistory is the history of a log that has its first key only, the one of its
-// ledger_created event.
+// NewKeyHistory returns the history of a log that has only its first key, from ledger_created.
 func NewKeyHistory(first *Verifier) *KeyHistory {
 	return &KeyHistory{keys: []LogKey{{Verifier: first}}}
 }
 
-// Add follows the change of the event at seq, later than all that were added. The
-// error says which rule it breaks (spec: Key rotation), and changes nothing: ErrMalformed for a
-// step out of order or about other keys, ErrOrigin, ErrWrongKey and ErrSignature for a handover.
+// Add applies the change of the event at seq, which must be later than all changes before. The
+// error names the broken rule (spec: Key rotation): ErrMalformed for a step out of order or
+// about other keys, ErrOrigin, ErrWrongKey or ErrSignature for a handover. After an error the
+// history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	current, overlapping := h.Current(), h.Overlapping()
 	switch {
 	case c.Step == KeyIntroduced && overlapping != nil:
 		return fmt.Errorf("%w: a key is introduced before %s is retired", ErrMalformed, overlapping)
 	case c.Step == KeyIntroduced && c.Previous.String() != current.String():
-		return fmt.Errorf("%w: %s is replaced, the key of the log is %s", ErrMalformed, c.Previous, current)
+		return fmt.Errorf("%w: %s is replaced, but the key of the log is %s", ErrMalformed, c.Previous, current)
 	case c.Step == KeyIntroduced && c.Next.Name() != current.Name():
-		return fmt.Errorf("%w: the next key is of %.100q, the log is %.100q", ErrOrigin, c.Next.Name(), current.Name())
+		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has %.100q", ErrOrigin, c.Next.Name(), current.Name())
 	case c.Step == KeyIntroduced && h.Trusts(c.Next):
 		return fmt.Errorf("%w: %s is introduced again", ErrMalformed, c.Next)
 	case c.Step == KeyRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
@@ -59,13 +59,13 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	return nil
 }
 
-// Clone is a history that Add changes alone.
+// Clone returns an independent copy.
 func (h *KeyHistory) Clone() *KeyHistory { return &KeyHistory{keys: slices.Clone(h.keys)} }
 
-// Current is the newest key.
+// Current returns the newest key.
 func (h *KeyHistory) Current() *Verifier { return h.keys[len(h.keys)-1].Verifier }
 
-// Overlapping is the key that still signs beside the newest, nil if there is none.
+// Overlapping returns the previous key while it signs together with the newest, or nil.
 func (h *KeyHistory) Overlapping() *Verifier {
 	if len(h.keys) == 1 {
 		return nil
@@ -77,10 +77,10 @@ func (h *KeyHistory) Overlapping() *Verifier {
 	return before
 }
 
-// Changes is the number of events that the history is made of beside the first.
+// Changes returns the number of key_rotated events in the history.
 func (h *KeyHistory) Changes() int { return len(h.ChangedAt()) }
 
-// ChangedAt returns the events that the history is made of beside the first, in order.
+// ChangedAt returns the seqs of the key_rotated events in the history, ascending.
 func (h *KeyHistory) ChangedAt() []uint64 {
 	var seqs []uint64
 	for _, k := range h.keys[:len(h.keys)-1] {
@@ -92,16 +92,16 @@ func (h *KeyHistory) ChangedAt() []uint64 {
 	return seqs
 }
 
-// Trusts reports whether a key is one of the log's, so that who trusts it may trust
-// all that came after it.
+// Trusts reports whether the log has this key. Clients that trust the key may then trust its
+// successors.
 func (h *KeyHistory) Trusts(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
 }
 
-// Following returns the oldest of the trusted keys that is one of the log's, and every key
-// after it, the newest first; retired ones are bounded. It is empty if none of the trusted
-// keys is the log's. Keys before it do not count: a retired key may have been stolen, and
-// only its successors can say up to which size it signed.
+// Following returns the oldest trusted key that the log has, and all its successors, the
+// newest first; retired ones are bounded. It is empty if the log has none of the trusted keys.
+// Earlier keys do not count: a retired key may have been stolen, and only its successors can
+// say up to which size it signed.
 func (h *KeyHistory) Following(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
@@ -112,8 +112,8 @@ func (h *KeyHistory) Following(trusted ...*Verifier) []*Verifier {
 	return h.Verifiers()[:len(h.keys)-first]
 }
 
-// InForce returns the keys that sign a checkpoint of that size, the newest first: one, or
-// two in an overlap.
+// InForce returns the keys that sign a checkpoint of that size, the newest first: one, or two
+// during an overlap.
 func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	var list []*Verifier
 	for i, k := range slices.Backward(h.keys) {
@@ -128,9 +128,9 @@ func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	return list
 }
 
-// OpenCheckpoint opens a checkpoint of the log whose keys these are: each key that is in
-// force at its size must have signed it, and one of these must be a trusted key or follow
-// one. Errors are those of the function OpenCheckpoint.
+// OpenCheckpoint opens a checkpoint of the log with these keys. Every key in force at its size
+// must have signed it, and one of those must be a trusted key or a successor of one. Its
+// errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
 	checkpoint, err := OpenCheckpoint(signed, h.Following(trusted...)...)
 	if err != nil {
@@ -144,10 +144,10 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
-// OpenGrown opens a checkpoint of the log when the history is known for its first entries
-// only. Up to that size it is OpenCheckpoint of the history. Beyond it the newest key of the
-// history must have signed, or a trusted key or successor that the history does not know
-// yet: the keys before the newest sign nothing alone there. The errors are the same.
+// OpenGrown opens a checkpoint of a log whose history is known only for the first known
+// entries. Up to that size it is the method OpenCheckpoint. For a larger checkpoint the newest
+// key of the history must have signed, or a trusted key or a successor that the history does
+// not have yet; older keys do not sign alone there. The errors are the same.
 func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Trusts)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.Following(trusted...), later)...)
@@ -165,7 +165,7 @@ func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors 
 	return checkpoint, nil
 }
 
-// Verifiers are all keys, the newest first. Those that were retired are bounded.
+// Verifiers returns all keys, the newest first. Retired ones are bounded.
 func (h *KeyHistory) Verifiers() []*Verifier {
 	var list []*Verifier
 	for _, k := range slices.Backward(h.keys) {
@@ -174,16 +174,16 @@ func (h *KeyHistory) Verifiers() []*Verifier {
 	return list
 }
 
-// Replaced are all keys but the newest, the last that was replaced first.
+// Replaced returns all keys but the newest, the most recently replaced first.
 func (h *KeyHistory) Replaced() []LogKey {
 	before := slices.Clone(h.keys[:len(h.keys)-1])
 	slices.Reverse(before)
 	return before
 }
 
-// ParseLogKey reads what a ledger answers to log/key, and checks every handover: the
-// errors of KeyHistory.Add, ErrMalformed for anything else. Nothing says that the
-// history is that of the log one has in mind but a key that one trusts, in it.
+// ParseLogKey parses the response of log/key and verifies every handover. It returns the
+// errors of KeyHistory.Add, or ErrMalformed. The result is the history of the expected log
+// only if it contains a key that the caller trusts.
 func ParseLogKey(text []byte) (*KeyHistory, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -211,7 +211,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	h, at := NewKeyHistory(next), uint64(0)
 	for _, c := range slices.Backward(changes) {
 		if c.seq <= at {
-			return nil, fmt.Errorf("%w: keys change at %d, after %d", ErrMalformed, c.seq, at)
+			return nil, fmt.Errorf("%w: a key changes at event %d, listed after event %d", ErrMalformed, c.seq, at)
 		}
 		if err := h.Add(c.seq, c.KeyChange); err != nil {
 			return nil, err
@@ -221,21 +221,21 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	return h, nil
 }
 
-// logKeyText is a history as log/key has it.
+// logKeyText is the JSON form of a history in log/key.
 type logKeyText struct {
 	Origin      string         `json:"origin"`
 	VerifierKey string         `json:"verifier_key"`
-	Retired     []replacedText `json:"retired"` // the last that was replaced first
+	Retired     []replacedText `json:"retired"` // the most recently replaced first
 }
 
 type replacedText struct {
 	VerifierKey string  `json:"verifier_key"`
 	ReplacedAt  uint64  `json:"replaced_at"`
-	SignedUpTo  *uint64 `json:"signed_up_to"` // null while it signs
+	SignedUpTo  *uint64 `json:"signed_up_to"` // null while the key signs
 	Handover    string  `json:"handover"`
 }
 
-// MarshalJSON implements json.Marshaler: the text that ParseLogKey reads.
+// MarshalJSON implements json.Marshaler. It returns the text that ParseLogKey reads.
 func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
 	for _, k := range h.Replaced() {
@@ -248,7 +248,7 @@ func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// UnmarshalJSON implements json.Unmarshaler, with the errors of ParseLogKey.
+// UnmarshalJSON implements json.Unmarshaler. Its errors are those of ParseLogKey.
 func (h *KeyHistory) UnmarshalJSON(text []byte) error {
 	read, err := ParseLogKey(text)
 	if err == nil {
@@ -257,13 +257,13 @@ func (h *KeyHistory) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// seqChange is a change and its event.
+// seqChange is a change and the seq of its event.
 type seqChange struct {
 	seq uint64
 	KeyChange
 }
 
-// replaced reads how one key followed another, the later step first.
+// replaced reads the one or two changes from one key to the next, the later first.
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
 	r.only(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange

@@ -10,34 +10,33 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NestedFormat names the format of nested proofs, and its version.
+// NestedFormat names the format and version of nested proofs.
 const NestedFormat = "colophon-nested-proof@1"
 
-// Nested proves one part of a record: a stage of a run-DAG, by its path to the
-// run's root, or a citation of a set. The receipt takes it from there to the
-// checkpoint. It shows the record's event, which has no content in it, and of the
-// content nothing but this part's text, if that is in it.
+// Nested proves one part of a record: a stage of a run-DAG, by its path to the run's root, or
+// a citation of a set. The receipt proves the rest, up to the checkpoint. The proof shows the
+// record's event, which has no content, and at most the text of this one part (spec: Nested
+// proofs).
 type Nested struct {
 	Receipt  *Receipt        // with its proof
-	Stage    *NestedStage    // nil where Citation is not
-	Citation *NestedCitation // nil where Stage is not
+	Stage    *NestedStage    // nil if Citation is set
+	Citation *NestedCitation // nil if Stage is set
 
-	// Text is what the hash of the part is of, in WTF-8; nil where the proof comes
-	// without. Verify leaves it alone: that it has that hash is for whoever knows the rules (spec:
-	// Nested proofs) to check.
+	// Text is the hashed text of the part, in WTF-8; nil if the proof does not include it.
+	// Verify does not check it: the caller must hash it by the rules (spec: Nested proofs).
 	Text []byte
 }
 
-// NestedStage is a stage and its path in the run's own tree (spec: Run tree).
+// NestedStage is a stage and its path in the tree of its run (spec: Run tree).
 type NestedStage struct {
-	Name  string // as the event has it
+	Name  string // as in the event
 	Index uint64 // in the run
 	Hash  Hash
 	Root  Hash       // of the run
-	Path  []PathStep // from the leaf upwards; empty where the run has one stage
+	Path  []PathStep // from the leaf upwards; empty if the run has one stage
 }
 
-// PathStep is one step in a run's own tree.
+// PathStep is one step of a path in the tree of a run.
 type PathStep = rules.PathStep
 
 // NestedCitation is a citation of a set.
@@ -46,11 +45,11 @@ type NestedCitation struct {
 	ChunkHash string // with its prefix (spec: Citation hashes)
 }
 
-// maxStagePath is the longest path in the tree of a run that fits an entry.
+// maxStagePath is the length of the longest path in the tree of a run that fits into an entry.
 const maxStagePath = 16
 
-// AppendJSON appends the proof as one JSON object in valid UTF-8; ErrMalformed if
-// the text is no WTF-8.
+// AppendJSON appends the proof as one JSON object in valid UTF-8. It returns ErrMalformed if
+// the text is not WTF-8.
 func (n *Nested) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"format":"`+NestedFormat+`",`...)
 	if n.Stage != nil {
@@ -85,15 +84,14 @@ func (s *NestedStage) appendJSON(dst []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// IsNested reports whether a text is JSON with a member that names the format of
-// nested proofs, of whatever version.
+// IsNested reports whether a text is JSON in the format of nested proofs, of any version.
 func IsNested(text []byte) bool {
 	var doc pyjson.Document
 	return doc.Parse(text) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
 }
 
-// ParseNested reads a nested proof strictly: a member that is missing, unknown or
-// there twice, or has a value of another type, is ErrMalformed.
+// ParseNested parses a nested proof strictly. A member that is missing, unknown or duplicate,
+// or has a value of another type, is ErrMalformed.
 func ParseNested(text []byte) (*Nested, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -153,9 +151,9 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 	return s
 }
 
-// Verify checks everything but the text: the receipt, as Receipt.Verify does; that
-// the event has the part, with that hash, at that place (ErrField); and that the
-// path leads from a stage to the root that the event has of the run (ErrPath).
+// Verify checks everything except the text. It verifies the receipt, with the errors of
+// Receipt.Verify; that the event has the part with this hash at this place (ErrField); and
+// that the path leads from the stage to the event's root of the run (ErrPath).
 func (n *Nested) Verify(verifiers ...*Verifier) error {
 	if err := n.Receipt.Verify(verifiers...); err != nil {
 		return err
@@ -173,11 +171,11 @@ func (n *Nested) Verify(verifiers ...*Verifier) error {
 
 func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 	if kind != "citation_set" {
-		return fmt.Errorf("%w: the proof is of a citation, the event is a %.100q", ErrField, kind)
+		return fmt.Errorf("%w: the proof is of a citation, but the event is a %.100q", ErrField, kind)
 	}
 	list := slices.Collect(members.Member("citations").Elements())
 	if c.Index >= uint64(len(list)) {
-		return fmt.Errorf("%w: the proof is of citation %d, the event has %d", ErrField, c.Index, len(list))
+		return fmt.Errorf("%w: the proof is of citation %d, but the event has %d", ErrField, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
 		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
@@ -187,11 +185,11 @@ func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 
 func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	if kind != "run_dag" {
-		return fmt.Errorf("%w: the proof is of a stage, the event is a %.100q", ErrField, kind)
+		return fmt.Errorf("%w: the proof is of a stage, but the event is a %.100q", ErrField, kind)
 	}
 	nodes := slices.Collect(members.Member("nodes").Elements())
 	if s.Index >= uint64(len(nodes)) {
-		return fmt.Errorf("%w: the proof is of stage %d, the event has %d", ErrField, s.Index, len(nodes))
+		return fmt.Errorf("%w: the proof is of stage %d, but the event has %d", ErrField, s.Index, len(nodes))
 	}
 	node := nodes[s.Index]
 	if name := node.Member("stage").Text(); string(name) != s.Name {

@@ -5,26 +5,25 @@ import (
 	"math/bits"
 )
 
-// Prover makes proofs of one snapshot of the tree, for it and for every size
-// before it. It is safe for concurrent use and cheap to make; it never waits for
-// the writer.
+// Prover builds proofs from one snapshot of the tree, for its size and every smaller one. It
+// is safe for concurrent use, cheap to create, and never waits for the writer.
 type Prover struct {
 	snapshot *Snapshot
 	cache    *TileCache
 	read     TileReader
 }
 
-// NewProver takes nodes from the snapshot's edge, then from cache (which may be
-// nil), then from full tiles that read gives. A tile that was read is used only
-// if it hashes to the node above it.
+// NewProver returns a prover that takes nodes from the snapshot's edge, then from cache (which
+// may be nil), then from full tiles that read returns. It uses a tile from read only if the
+// tile hashes to the node above it.
 func NewProver(snapshot *Snapshot, cache *TileCache, read TileReader) *Prover {
 	return &Prover{snapshot: snapshot, cache: cache, read: read}
 }
 
-// Size is the size of the snapshot, the largest that can be asked for.
+// Size returns the size of the snapshot: the largest size with proofs.
 func (p *Prover) Size() uint64 { return p.snapshot.size }
 
-// Root is the root hash of the tree when it had that size.
+// Root returns the root hash of the tree at an earlier size.
 func (p *Prover) Root(size uint64) (Hash, error) {
 	switch {
 	case size > p.snapshot.size:
@@ -37,8 +36,8 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 	return p.fold(size, uint(bits.Len64(size)))
 }
 
-// Inclusion is the RFC 6962 audit path of the leaf at index in the tree of that
-// size, from the leaf's sibling upwards.
+// Inclusion returns the RFC 6962 audit path of the leaf at index in the tree of that size,
+// starting with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
 		return nil, fmt.Errorf("%w: leaf %d at size %d of a tree of %d leaves", ErrRange, index, size, p.snapshot.size)
@@ -46,9 +45,9 @@ func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
 }
 
-// Consistency is the RFC 6962 proof that the tree of size first is the beginning
-// of the tree of size second. Between equal sizes it is empty; first 0 is
-// ErrRange, since every tree begins with nothing.
+// Consistency returns the RFC 6962 proof that the tree of size first is a prefix of the tree
+// of size second. Between equal sizes it is empty. For first 0 it returns ErrRange, since
+// every tree extends the empty one.
 func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == 0 || first > second || second > p.snapshot.size {
 		return nil, fmt.Errorf("%w: sizes %d and %d of a tree of %d leaves", ErrRange, first, second, p.snapshot.size)
@@ -56,8 +55,8 @@ func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == second {
 		return []Hash{}, nil
 	}
-	// The proof is the path of the last complete subtree of the first tree, led
-	// by that subtree's own root unless it is the whole of the first tree.
+	// The proof is the path of the last complete subtree of the first tree. The root of that
+	// subtree comes first, unless it is the whole first tree.
 	height := uint(bits.TrailingZeros64(first))
 	index := first>>height - 1
 	proof := make([]Hash, 0, 1+pathLength(first-1, second))
@@ -72,14 +71,13 @@ func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	return p.path(proof, height, index, second)
 }
 
-// pathLength is the length of the audit path of a leaf.
+// pathLength returns the length of the audit path of a leaf.
 func pathLength(index, size uint64) int {
 	inner := bits.Len64(index ^ (size - 1))
 	return inner + bits.OnesCount64(index>>inner)
 }
 
-// path appends the siblings on the way from a node to the root of the tree of
-// that size.
+// path appends the siblings on the way from a node to the root of the tree of that size.
 func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, error) {
 	nodes := nodeReader{prover: p}
 	for last := (size - 1) >> height; last > 0; height, index, last = height+1, index/2, last/2 {
@@ -87,9 +85,9 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 		var h Hash
 		var err error
 		switch {
-		case sibling > last: // the node is carried up alone
+		case sibling > last: // no sibling at this height
 			continue
-		case sibling == last && size&(1<<height-1) != 0: // not complete at this size
+		case sibling == last && size&(1<<height-1) != 0: // incomplete at this size
 			h, err = p.fold(size, height)
 		default:
 			h, err = nodes.node(height, sibling)
@@ -102,8 +100,8 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 	return proof, nil
 }
 
-// fold is the root over the last size mod 2^height leaves of the tree of that
-// size; there must be some.
+// fold returns the root over the last size mod 2^height leaves of the tree of that size. That
+// number must not be 0.
 func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	rest := size & (1<<height - 1)
 	if size == p.snapshot.size {
@@ -125,15 +123,15 @@ func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	return root, nil
 }
 
-// nodeReader reads complete nodes and remembers the tile that it used last, so
-// that a path upwards looks up each of its tiles once.
+// nodeReader reads complete nodes. It keeps the last tile, so that an upward path looks up
+// each of its tiles once.
 type nodeReader struct {
 	prover *Prover
 	id     tileID
 	tile   *tile
 }
 
-// node is the root of the subtree over leaves [index<<height, (index+1)<<height).
+// node returns the root of the subtree over leaves [index<<height, (index+1)<<height).
 func (n *nodeReader) node(height uint, index uint64) (Hash, error) {
 	r := height % TileHeight
 	inRow := uint64(FullTile >> r)
@@ -148,8 +146,8 @@ func (n *nodeReader) node(height uint, index uint64) (Hash, error) {
 	return n.tile.node(r, index%inRow), nil
 }
 
-// Tile is the value of a tile at the snapshot's size, read and checked against
-// the tree above it. It is shared memory, read only.
+// Tile returns the value of a tile at the snapshot's size, verified against the tree above it.
+// Callers must not change it.
 func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 	width := TileWidth(level, index, p.snapshot.size)
 	if width == 0 {
@@ -162,7 +160,7 @@ func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 	return t.hashes(uint64(width)), nil
 }
 
-// tile is a tile that has at least one hash at the snapshot's size.
+// tile returns a tile that has at least one hash at the snapshot's size.
 func (p *Prover) tile(id tileID) (*tile, error) {
 	if id.index == nodesAt(id.level, p.snapshot.size)/FullTile {
 		return p.snapshot.edge[id.level], nil
@@ -178,7 +176,7 @@ func (p *Prover) tile(id tileID) (*tile, error) {
 	return t, nil
 }
 
-// load reads a full tile and checks it against the tile above.
+// load reads a full tile and verifies it against the tile above.
 func (p *Prover) load(id tileID) (*tile, error) {
 	hashes, err := readTile(p.read, id.level, id.index, FullTile)
 	if err != nil {
@@ -191,7 +189,7 @@ func (p *Prover) load(id tileID) (*tile, error) {
 		return nil, err
 	}
 	if root != want {
-		return nil, fmt.Errorf("%w: %v hashes to %x, the tile above has %x",
+		return nil, fmt.Errorf("%w: %v hashes to %x, but the tile above has %x",
 			ErrMalformed, TilePath{Level: id.level, Index: id.index, Width: FullTile}, root, want)
 	}
 	return t, nil

@@ -10,12 +10,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Receipt is what the ledger hands back for an event (spec: Receipts).
+// Receipt is the ledger's response for an appended event (spec: Receipts).
 type Receipt struct {
 	Ledger string
 	Seq    uint64
 	Kind   string
-	Time   string // as in the event (spec: Event body)
+	Time   string // as spelled in the event (spec: Event body)
 
 	EventHash     Hash
 	PrevEventHash Hash
@@ -23,43 +23,43 @@ type Receipt struct {
 
 	Hashes []byte // canonical JSON object: the event's record.hashes, else {}
 	Checks []byte // canonical JSON object: the event's checks, else {}
-	// Shape and FailureStage are canonical JSON, the event's record.shape and
-	// record.failure_stage; nil where the event has none (only run_dag has).
+	// Shape and FailureStage are canonical JSON: the event's record.shape and
+	// record.failure_stage; nil if absent. Only run_dag events have them.
 	Shape, FailureStage []byte
 
-	// Incomplete is canonical JSON, what an IPC record lacks: see incomplete. Nil where
-	// the answer does not say; it need not.
+	// Incomplete is canonical JSON and lists the members that an IPC record lacks. It is nil
+	// if the response leaves it out, which is allowed.
 	Incomplete []byte
 
-	// Replayed says that the request added nothing: the same record was in the
-	// log under the same idempotency key (spec: Idempotency). It is about the answer, not the
-	// event, and nothing proves it.
+	// Replayed means that the request appended nothing, because the same record was in the log
+	// under the same idempotency key (spec: Idempotency). It is a fact about the response, not
+	// about the event, and is not proved.
 	Replayed bool
 
-	// Unproved are the names of the other members that ParseReceipt found, in their order:
-	// facts that follow from other events (spec: Receipts), and what this version does not know.
-	// They are the server's word.
+	// Unproved lists the other members that ParseReceipt found, in their order: facts that
+	// derive from other events (spec: Receipts), and members unknown to this version. Only the
+	// server vouches for them.
 	Unproved []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
 	Proof *Proof
 }
 
-// Proof lets a receipt be verified without the ledger.
+// Proof is the part of a receipt that allows verification without the ledger.
 type Proof struct {
 	Event      []byte // the whole event body, canonical JSON
 	Inclusion  Inclusion
 	Checkpoint []byte // signed note
 }
 
-// Inclusion places a leaf in a tree (RFC 6962).
+// Inclusion is an inclusion proof (RFC 6962).
 type Inclusion struct {
 	LeafIndex uint64
 	TreeSize  uint64
 	Hashes    []Hash
 }
 
-// NewReceipt makes the minimal receipt of an entry.
+// NewReceipt returns the minimal receipt of an entry.
 func NewReceipt(entry []byte) (*Receipt, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {
@@ -76,8 +76,8 @@ func NewReceipt(entry []byte) (*Receipt, error) {
 	}, nil
 }
 
-// AppendJSON appends the receipt as one JSON object. Hashes, Checks and the
-// event are copied as they are.
+// AppendJSON appends the receipt as one JSON object. It copies Hashes, Checks and the event
+// unchanged.
 func (r *Receipt) AppendJSON(dst []byte) []byte {
 	dst = slices.Grow(dst, r.jsonSize())
 	dst = pyjson.AppendString(append(dst, `{"ledger":`...), []byte(r.Ledger))
@@ -137,7 +137,7 @@ func appendHash(dst []byte, h Hash) []byte {
 	return append(hex.AppendEncode(append(dst, '"'), h[:]), '"')
 }
 
-// jsonSize is about the length of the receipt in JSON.
+// jsonSize estimates the length of the receipt in JSON, in bytes.
 func (r *Receipt) jsonSize() int {
 	size := 512 + len(r.Hashes) + len(r.Checks)
 	if r.Proof != nil {
@@ -146,11 +146,11 @@ func (r *Receipt) jsonSize() int {
 	return size
 }
 
-// receiptMembers are the members of a receipt. Verify covers all but replayed.
+// receiptMembers are the known members of a receipt. Verify covers all except replayed.
 var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "prev_event_hash", "leaf_hash",
 	"hashes", "checks", "shape", "failure_stage", "incomplete", "replayed", "event", "inclusion", "checkpoint"}
 
-// CoveredMembers are the members that Verify checks, as far as the receipt has them.
+// CoveredMembers lists the members of this receipt that Verify checks.
 func (r *Receipt) CoveredMembers() []string {
 	has := map[string]bool{"shape": r.Shape != nil, "failure_stage": r.FailureStage != nil, "incomplete": r.Incomplete != nil}
 	var names []string
@@ -162,7 +162,7 @@ func (r *Receipt) CoveredMembers() []string {
 	return names
 }
 
-// UncoveredMembers are the members that no proof covers.
+// UncoveredMembers lists the members of this receipt that no proof covers.
 func (r *Receipt) UncoveredMembers() []string {
 	if r.Replayed {
 		return append([]string{"replayed"}, r.Unproved...)
@@ -170,10 +170,9 @@ func (r *Receipt) UncoveredMembers() []string {
 	return r.Unproved
 }
 
-// ParseReceipt reads a receipt strictly: a member that is missing or there twice, or
-// has a value of another type, is ErrMalformed. Unknown members are named in Unproved.
-// White space, order of members and other spellings of the same JSON values do not
-// matter.
+// ParseReceipt parses a receipt strictly. A member that is missing or duplicate, or has a
+// value of another type, is ErrMalformed. Unproved lists unknown members. White space, order
+// of members and other spellings of the same JSON values are allowed.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -226,10 +225,9 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 	return r, nil
 }
 
-// Verify checks everything in a receipt against the log's key, in this order,
-// and names what fails first: ErrNoProof, the errors of OpenCheckpoint,
-// ErrChainLink, ErrInclusion, then ErrMalformed if the event that was proved is
-// no event, and ErrField.
+// Verify checks a receipt against the log's keys (spec: Verifying a receipt). It returns the
+// first failure, in this order: ErrNoProof, the errors of OpenCheckpoint, ErrChainLink,
+// ErrInclusion, ErrMalformed if the proved event is not an event, and ErrField.
 func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	if r.Proof == nil {
 		return fmt.Errorf("%w: minimal receipt of event %d", ErrNoProof, r.Seq)
@@ -247,7 +245,7 @@ func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	return r.verifyFields()
 }
 
-// verifyLink checks that the receipt's hashes are those of its event.
+// verifyLink checks the receipt's hashes against its event.
 func (r *Receipt) verifyLink() error {
 	if h := EventHash(r.PrevEventHash, r.Proof.Event); h != r.EventHash {
 		return fmt.Errorf("%w: prev_event_hash and event hash to %x, event_hash is %x", ErrChainLink, h, r.EventHash)
@@ -269,7 +267,7 @@ func (r *Receipt) verifyInclusion(c Checkpoint) error {
 	return VerifyInclusion(r.LeafHash, in.LeafIndex, in.TreeSize, in.Hashes, c.Root)
 }
 
-// verifyFields checks what the receipt repeats of its event.
+// verifyFields checks the members that the receipt repeats from its event.
 func (r *Receipt) verifyFields() error {
 	e, err := readEvent(r.Proof.Event)
 	switch {

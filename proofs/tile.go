@@ -9,12 +9,12 @@ const (
 	FullTile = 1 << TileHeight
 	// MaxSize is the largest tree size that this package builds.
 	MaxSize = 1<<63 - 1
-	// levels is how many tile levels a tree of MaxSize has.
+	// levels is the number of tile levels in a tree of MaxSize.
 	levels = 64 / TileHeight
 )
 
-// TileWidth is the number of hashes, 0 to 256, that a tile has when the tree has
-// that size; 0 means that there is no such tile.
+// TileWidth returns the number of hashes, 0 to 256, of a tile in a tree of that size. 0 means
+// that the tree does not have the tile.
 func TileWidth(level uint8, index, size uint64) int {
 	nodes := nodesAt(level, size)
 	switch last := nodes / FullTile; {
@@ -27,24 +27,24 @@ func TileWidth(level uint8, index, size uint64) int {
 	}
 }
 
-// nodesAt is the number of complete nodes at the height where a tile level starts.
+// nodesAt returns the number of complete nodes at the lowest height of a tile level.
 func nodesAt(level uint8, size uint64) uint64 {
 	return size >> (uint(level) * TileHeight)
 }
 
-// tile is a tile expanded: every complete node between its own hashes and its
-// root, row by row, so that a proof through it hashes nothing. Row r holds up to
-// 256>>r nodes; the root is not in it but in the tile above.
+// tile is an expanded tile: every complete node between its own hashes and its root, row by
+// row, so that a proof through it computes no hashes. Row r holds up to 256>>r nodes. The root
+// is not in the tile but in the tile above.
 //
-// It only ever grows: a node once written stays. So a reader who knows how wide
-// the tile was when it was published to him shares it with the writer.
+// A tile only grows, and its nodes never change. A reader that knows the tile's width at its
+// snapshot can therefore share the tile with the writer.
 type tile struct {
 	nodes [tileNodes * HashSize]byte
 }
 
 const tileNodes = 2*FullTile - 2
 
-// row is the position of a row's first node.
+// row returns the position of a row's first node.
 func row(r uint) uint64 {
 	return 2*FullTile - 2*FullTile>>r
 }
@@ -54,8 +54,8 @@ func (t *tile) node(r uint, i uint64) Hash {
 	return Hash(t.nodes[at : at+HashSize])
 }
 
-// add writes the hash that follows the first width ones, and the nodes that it
-// completes. After the 256th it returns the tile's root and true.
+// add stores the hash at position width, and the nodes that it completes. After the 256th hash
+// it returns the tile's root and true.
 func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
 	for r := uint(0); r < TileHeight; r++ {
 		at := (row(r) + width) * HashSize
@@ -69,14 +69,14 @@ func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
 	return h, true
 }
 
-// hashes is the tile's stored value at a width. It shares the tile's memory.
+// hashes returns the tile's stored value at a width. The result shares the tile's memory.
 func (t *tile) hashes(width uint64) []byte {
 	end := width * HashSize
 	return t.nodes[:end:end]
 }
 
-// expand builds a tile from its stored value, at most 256 whole hashes. The root
-// is set if it is full.
+// expand builds a tile from its stored value of at most 256 whole hashes. It returns the root
+// if the tile is full.
 func expand(hashes []byte) (t *tile, root Hash) {
 	t = new(tile)
 	for i := uint64(0); i < uint64(len(hashes)/HashSize); i++ {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// TilePath names a hash tile or an entry bundle as tlog-tiles does, relative to
-// the log's prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
+// TilePath is the path of a hash tile or an entry bundle (tlog-tiles), relative to the log's
+// prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
 type TilePath struct {
 	Entries bool  // an entry bundle; Level is 0
 	Level   uint8 // 0 to 63
@@ -17,11 +17,10 @@ type TilePath struct {
 
 const (
 	maxLevel  = 63
-	maxGroups = 7 // of three digits, for any index that fits 64 bits
+	maxGroups = 7 // of three digits; enough for every 64-bit index
 )
 
-// ParseTilePath reads the one spelling that a tile has; anything else is
-// ErrMalformed.
+// ParseTilePath parses the canonical spelling of a path; any other is ErrMalformed.
 func ParseTilePath(path string) (TilePath, error) {
 	p, ok := parseTilePath(path)
 	if !ok || p.String() != path {
@@ -30,7 +29,7 @@ func ParseTilePath(path string) (TilePath, error) {
 	return p, nil
 }
 
-// parseTilePath reads every valid path, and some spellings that are not valid.
+// parseTilePath accepts every canonical path and some others.
 func parseTilePath(path string) (p TilePath, ok bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 3 || len(parts) > 2+maxGroups+1 || parts[0] != "tile" {
@@ -73,7 +72,7 @@ func parseIndex(groups []string) (uint64, bool) {
 	return index, err == nil
 }
 
-// String is the path.
+// String returns the canonical spelling.
 func (p TilePath) String() string {
 	b := []byte("tile/entries")
 	if !p.Entries {
@@ -91,8 +90,8 @@ func (p TilePath) String() string {
 	return string(b)
 }
 
-// In reports whether a tree of that size has the tile, at that width or wider:
-// partial tiles stay available after they have grown.
+// In reports whether a tree of that size has the tile at that width or wider. Partial tiles
+// stay available after they have grown.
 func (p TilePath) In(size uint64) bool {
 	return p.Width <= TileWidth(p.Level, p.Index, size)
 }

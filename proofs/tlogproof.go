@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// TlogProof is a receipt as other people's tools read it (c2sp.org/tlog-proof),
-// for files that end in .tlog-proof. Its extra data is the entry, so that it
-// verifies on its own.
+// TlogProof is a receipt in the format of other tools (c2sp.org/tlog-proof), for files that
+// end in .tlog-proof. Its extra data is the entry, so the file verifies on its own (spec:
+// tlog-proof files).
 type TlogProof struct {
-	// Extra is the entry; empty when the file has none. Others may put there what
-	// they like: nothing vouches for it but the proof itself.
+	// Extra is the entry, or empty. Other tools may store anything there; only the proof shows
+	// that it is the entry.
 	Extra      []byte
 	Index      uint64
 	Hashes     []Hash
@@ -22,7 +22,7 @@ type TlogProof struct {
 
 const tlogProofHeader = "c2sp.org/tlog-proof@v1\n"
 
-// TlogProof is the receipt's proof in that format; ErrNoProof for a minimal one.
+// TlogProof returns the receipt's proof in that format, or ErrNoProof for a minimal receipt.
 func (r *Receipt) TlogProof() (*TlogProof, error) {
 	if r.Proof == nil {
 		return nil, fmt.Errorf("%w: minimal receipt of event %d", ErrNoProof, r.Seq)
@@ -50,8 +50,8 @@ func (p *TlogProof) Append(dst []byte) []byte {
 	return append(append(dst, '\n'), p.Checkpoint...)
 }
 
-// ParseTlogProof reads what Append writes; any other spelling is ErrMalformed.
-// The checkpoint is not looked at.
+// ParseTlogProof parses the text that Append writes; any other spelling is ErrMalformed. It
+// does not check the checkpoint.
 func ParseTlogProof(text []byte) (*TlogProof, error) {
 	head, checkpoint, ok := bytes.Cut(text, []byte("\n\n"))
 	if !ok || len(checkpoint) == 0 {
@@ -67,7 +67,7 @@ func ParseTlogProof(text []byte) (*TlogProof, error) {
 	return p, nil
 }
 
-// parseHead reads the lines before the checkpoint.
+// parseHead parses the lines before the checkpoint.
 func (p *TlogProof) parseHead(head string) error {
 	rest, ok := strings.CutPrefix(head, tlogProofHeader)
 	if !ok {
@@ -97,8 +97,7 @@ func (p *TlogProof) parseHead(head string) error {
 	return nil
 }
 
-// Verify checks the proof of the entry that it carries as extra data, as
-// VerifyEntry does; ErrNoProof without one.
+// Verify applies VerifyEntry to the entry in Extra. It returns ErrNoProof if Extra is empty.
 func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	if len(p.Extra) == 0 {
 		return fmt.Errorf("%w: tlog-proof without the entry as extra data", ErrNoProof)
@@ -107,11 +106,11 @@ func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	return err
 }
 
-// VerifyEntry checks that the proof is that of an entry, whatever extra data it
-// has, and gives the receipt of the entry's event: the errors of OpenCheckpoint,
-// ErrInclusion, those of NewReceipt if the entry that was proved holds no event,
-// ErrField if the event's seq is not the index. Link and leaf are hashes of the
-// same bytes, so that one cannot hold without the other.
+// VerifyEntry verifies that the proof is a proof of entry, whatever Extra holds, and returns
+// the receipt of the entry's event. It returns the errors of OpenCheckpoint, ErrInclusion, the
+// errors of NewReceipt if the proved entry holds no event, or ErrField if the event's seq is
+// not the index. The chain link needs no check of its own, since both hashes cover the same
+// bytes.
 func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
 	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)
 	if err != nil {

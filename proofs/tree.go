@@ -5,34 +5,33 @@ import (
 	"math/bits"
 )
 
-// TileReader reads the stored value of a tile: whole hashes, 32 bytes each, at
-// least as many as the tree size in question needs. The caller does not change
-// what it returns. Safe for concurrent use where the user of it is.
+// TileReader returns the stored value of a tile: whole hashes of 32 bytes, at least as many as
+// the tree size needs. The caller does not change the result. If its user is used
+// concurrently, the function must be safe for concurrent use.
 type TileReader func(level uint8, index uint64) ([]byte, error)
 
-// TileData is the whole present value of a tile that has changed.
+// TileData is the whole current value of a changed tile.
 type TileData struct {
 	Level  uint8
 	Index  uint64
 	Hashes []byte // 32 bytes a hash, at most 256; shared memory, read only
 }
 
-// Tree is the writer's side of the log's tree: its right edge, and the tiles
-// that changed. One goroutine owns it and everything in it; what others need
-// they get from Snapshot.
+// Tree is the writer's view of the log's tree: its right edge and the changed tiles. It is not
+// safe for concurrent use; readers use Snapshot.
 type Tree struct {
 	size uint64
 	// edge has the tile in progress of each level; nil where its width is 0.
 	edge  [levels]*tile
-	cache *TileCache // where completed tiles go
+	cache *TileCache // receives completed tiles
 
 	taken uint64     // size at the last TakeDirty
-	done  []TileData // completed since
+	done  []TileData // completed since then
 }
 
-// OpenTree reads the right edge of a tree of that size (at most MaxSize). What
-// is read is not proved until Root is compared with a signed checkpoint. Tiles
-// that the tree completes are put into cache, which may be nil.
+// OpenTree reads the right edge of a tree of that size (at most MaxSize). The result is not
+// verified until the caller compares Root with a signed checkpoint. The tree puts completed
+// tiles into cache, which may be nil.
 func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
 	if size > MaxSize {
 		return nil, fmt.Errorf("%w: tree of %d leaves, at most %d", ErrRange, size, uint64(MaxSize))
@@ -53,7 +52,7 @@ func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
 	return t, nil
 }
 
-// readTile reads a tile and cuts it to the width that is needed.
+// readTile reads a tile and truncates it to the width.
 func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error) {
 	name := TilePath{Level: level, Index: index, Width: int(width)}
 	hashes, err := read(level, index)
@@ -67,7 +66,7 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	return hashes[:width*HashSize], nil
 }
 
-// Size is the number of leaves.
+// Size returns the number of leaves.
 func (t *Tree) Size() uint64 { return t.size }
 
 // Append adds a leaf hash at index Size.
@@ -92,8 +91,8 @@ func (t *Tree) Append(leaf Hash) {
 	t.size++
 }
 
-// TakeDirty returns the tiles that changed since the last call, those completed
-// on the way included, each with its whole present value.
+// TakeDirty returns the tiles that changed since the last call, including tiles completed
+// meanwhile, each with its whole current value.
 func (t *Tree) TakeDirty() []TileData {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {
@@ -106,11 +105,10 @@ func (t *Tree) TakeDirty() []TileData {
 	return dirty
 }
 
-// Root is the root hash at the present size.
+// Root returns the root hash at the current size.
 func (t *Tree) Root() Hash { return t.Snapshot().Root() }
 
-// Snapshot is the tree as it is now, for any number of concurrent readers while
-// the writer goes on. It copies no tile.
+// Snapshot returns an immutable view of the tree for concurrent readers. It copies no tile.
 func (t *Tree) Snapshot() *Snapshot {
 	s := &Snapshot{size: t.size, root: EmptyRoot(), edge: t.edge}
 	if t.size == 0 {
@@ -134,18 +132,18 @@ type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the leaves that the lowest k+1 set bits of size
-	// count, from the right: what proofs need of the tree's ragged edge.
+	// folds[k] is the root over the leaves that the lowest k+1 set bits of size count, from
+	// the right. Proofs need it at the tree's incomplete right edge.
 	folds []Hash
 }
 
-// Size is the number of leaves.
+// Size returns the number of leaves.
 func (s *Snapshot) Size() uint64 { return s.size }
 
-// Root is the root hash.
+// Root returns the root hash.
 func (s *Snapshot) Root() Hash { return s.root }
 
-// edgeNode is a node that lies in one of the tiles in progress.
+// edgeNode returns a node in one of the incomplete tiles.
 func (s *Snapshot) edgeNode(height uint, index uint64) Hash {
 	r := height % TileHeight
 	return s.edge[height/TileHeight].node(r, index%(FullTile>>r))

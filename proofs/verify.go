@@ -10,8 +10,8 @@ import (
 // maxPath is the longest audit path that a tree size of 64 bits allows.
 const maxPath = 64
 
-// VerifyInclusion checks that path shows leaf at index in the tree of that size
-// and root; ErrInclusion if not.
+// VerifyInclusion returns ErrInclusion unless path proves that leaf is at index in the tree of
+// that size and root.
 func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("%w: path of %d hashes", ErrInclusion, len(path))
@@ -27,9 +27,9 @@ func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) erro
 	return nil
 }
 
-// VerifyConsistency checks that path shows the tree of size first and root1 to
-// be the beginning of the tree of size second and root2; ErrConsistency if not,
-// ErrRange for first 0, from which there is no proof.
+// VerifyConsistency returns ErrConsistency unless path proves that the tree of size first and
+// root1 is a prefix of the tree of size second and root2. It returns ErrRange for first 0,
+// which has no proof.
 func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) error {
 	if first == 0 || first > second {
 		return fmt.Errorf("%w: consistency of sizes %d and %d", ErrRange, first, second)
@@ -57,7 +57,7 @@ func byteSlices(hashes []Hash) [][]byte {
 	return slices
 }
 
-// hasher gives this package's hashes to the merkle library.
+// hasher implements the merkle library's hasher with this package's hashes.
 type hasher struct{}
 
 func (hasher) EmptyRoot() []byte { h := EmptyRoot(); return h[:] }
