@@ -1,5 +1,5 @@
-// Package drift says what differs between two records and what that means
-// (spec: Questions): pure comparisons, without any index.
+// Package drift compares two records and names the cause of their differences (spec:
+// Questions). It uses no index.
 package drift
 
 import (
@@ -8,88 +8,85 @@ import (
 	"colophon/ledger/event"
 )
 
-// Cause is why the output of one run differs from that of another, or not (spec: Causes).
+// Cause is the reason why the outputs of two runs differ or agree (spec: Causes).
 type Cause string
 
-// The causes. The first six variables are what an ipc_id is made of; the
-// environment's are known only where both runs have them.
+// The causes. The first six are the variables that form an ipc_id. Variables of the
+// environment are compared only if both runs have them.
 const (
-	Identical    Cause = "identical"     // nothing differs, the outputs agree
-	Input        Cause = "input"         // only the input differs, and the output
-	SystemPrompt Cause = "system_prompt" // only the system prompt, and the output
+	Identical    Cause = "identical"     // nothing differs, not even the outputs
+	Input        Cause = "input"         // only the input and the output differ
+	SystemPrompt Cause = "system_prompt" // only the system prompt and the output differ
 	Model        Cause = "model"
 	Temperature  Cause = "temperature"
 	MaxTokens    Cause = "max_tokens"
 	Seed         Cause = "seed"
-	// OllamaBuild and HostPlatform: only that part of the environment differs,
-	// and the output.
+	// OllamaBuild and HostPlatform: only that part of the environment and the output differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
-	Confounded   Cause = "confounded" // several differ, and the output
-	NoEffect     Cause = "no_effect"  // something differs, the outputs agree
-	// ModelInternal: nothing differs but the model's digest, and the output.
+	Confounded   Cause = "confounded" // several variables and the output differ
+	NoEffect     Cause = "no_effect"  // variables differ, but the outputs agree
+	// ModelInternal: only the model's digest and the output differ.
 	ModelInternal Cause = "model_internal"
-	// Stochastic: nothing differs but the output, and the model's digests are
-	// known and equal.
+	// Stochastic: only the output differs, and the model's digests are known and equal.
 	Stochastic Cause = "stochastic"
-	// StochasticOrModelInternal: nothing differs but the output, and a digest is
-	// unknown.
+	// StochasticOrModelInternal: only the output differs, and a model's digest is unknown.
 	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	// Incomplete: a hash is null, or the ipc_ids differ and the seed behind one of
-	// them is unknown.
+	// Incomplete: a hash is null, or the ipc_ids differ and the seed of one of them is
+	// unknown.
 	Incomplete Cause = "incomplete"
 )
 
-// Causes lists all.
+// Causes lists all causes.
 var Causes = [...]Cause{
 	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform,
 	Confounded, NoEffect, ModelInternal, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
-// Difference is a variable that two runs have different values of. Hashes and
-// texts are as they are, numbers in their canonical form; nil is null.
+// Difference is a variable with different values in two runs. Hashes and texts are unchanged,
+// numbers are in canonical form, and nil is null.
 type Difference struct {
 	Variable string
 	A, B     []byte
 }
 
-// Attribution is the answer to what caused a change.
+// Attribution is the result of comparing two runs.
 type Attribution struct {
 	Cause Cause
-	// Differences are in the order of the causes; of the environment there is only
-	// what both runs have.
+	// Differences are in the order of the causes. They include variables of the environment
+	// only if both runs have them.
 	Differences   []Difference
 	OutputChanged bool
 }
 
-// Attribute compares two runs (spec: Causes). A model's digest that differs along with
-// the model says nothing of its own: it is listed, and not counted.
+// Attribute compares two runs (spec: Causes). If the model differs, a different model digest
+// is listed but does not count as a second variable.
 func Attribute(a, b *event.IPC) Attribution {
 	c := compare(a, b)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
-	of, and := values(a), values(b)
+	valuesA, valuesB := values(a), values(b)
 	for i, differs := range c.differs {
 		if differs {
-			r.Differences = append(r.Differences, Difference{variables[i], of[i], and[i]})
+			r.Differences = append(r.Differences, Difference{variables[i], valuesA[i], valuesB[i]})
 		}
 	}
 	return r
 }
 
-// CauseOf is the cause alone.
+// CauseOf returns the cause that Attribute would return, without the differences.
 func CauseOf(a, b *event.IPC) Cause {
 	c := compare(a, b)
 	return c.cause(a, b)
 }
 
-// variables are the names of what can differ beside the output.
+// variables names everything that is compared except the output.
 var variables = [...]string{
 	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
 	string(OllamaBuild), string(HostPlatform), "model_digest", "ipc_id",
 }
 
-// Places in variables. From environment on a value that is not known differs from
-// none. The ipc_id is compared in place of a seed that is not known.
+// Positions in variables. From environment on, an unknown value counts as equal to any other.
+// If a seed is unknown, the ipc_ids are compared instead.
 const (
 	model       = 2
 	seed        = 5
@@ -98,7 +95,7 @@ const (
 	ipcID       = 9
 )
 
-// values are those of the variables.
+// values returns the run's values in the order of variables.
 func values(r *event.IPC) [len(variables)][]byte {
 	return [...][]byte{
 		r.InputHash, r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
@@ -106,17 +103,17 @@ func values(r *event.IPC) [len(variables)][]byte {
 	}
 }
 
-// comparison is what two runs differ in.
+// comparison collects the differences between two runs.
 type comparison struct {
 	differs       [len(variables)]bool
-	counted       int // variables that differ, and count
-	last          int // place of the last of them
+	counted       int // number of differing variables that count
+	last          int // position of the last of them
 	outputChanged bool
 }
 
 func compare(a, b *event.IPC) comparison {
 	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
-	of, and := values(a), values(b)
+	valuesA, valuesB := values(a), values(b)
 	skipped := ipcID
 	if a.IsRun() && b.IsRun() && (a.Seed == nil || b.Seed == nil) {
 		skipped = seed // a record may claim its ipc_id without a seed
@@ -125,11 +122,11 @@ func compare(a, b *event.IPC) comparison {
 		if i == skipped {
 			continue
 		}
-		unknown := of[i] == nil || and[i] == nil
+		unknown := valuesA[i] == nil || valuesB[i] == nil
 		if unknown && i < environment {
-			c.differs[i] = (of[i] == nil) != (and[i] == nil)
+			c.differs[i] = (valuesA[i] == nil) != (valuesB[i] == nil)
 		} else {
-			c.differs[i] = !unknown && !bytes.Equal(of[i], and[i])
+			c.differs[i] = !unknown && !bytes.Equal(valuesA[i], valuesB[i])
 		}
 		if c.differs[i] && !(i == modelDigest && c.differs[model]) {
 			c.counted++
@@ -139,7 +136,7 @@ func compare(a, b *event.IPC) comparison {
 	return c
 }
 
-// cause decides.
+// cause returns the cause after all variables are compared.
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
 	case !a.IsRun() || !b.IsRun() || c.differs[ipcID]:

@@ -2,14 +2,14 @@ package drift
 
 import "math"
 
-// ChunkChange is how the chunks of a citation set stand to those of another, each
-// counted once (spec: Citation drift).
+// ChunkChange is the difference between two citation sets in their chunks, each counted once
+// (spec: Citation drift).
 type ChunkChange struct {
 	Added   []string // in the order of the later set
-	Removed []string // in the order of the earlier one
-	Kept    []string // in the order of the later one
-	// Jaccard is the share of the chunks of both that are kept, to six decimals; 1
-	// where neither has any.
+	Removed []string // in the order of the earlier set
+	Kept    []string // in the order of the later set
+	// Jaccard is the number of kept chunks divided by the number of all, rounded to six
+	// decimals. It is 1 if both sets are empty.
 	Jaccard float64
 }
 
@@ -20,7 +20,7 @@ func CompareChunks(before, after []string) ChunkChange {
 	for _, hash := range after {
 		switch {
 		case !later[hash]:
-			continue // named already
+			continue // a duplicate
 		case has(earlier, hash):
 			r.Kept = append(r.Kept, hash)
 		default:
@@ -40,7 +40,8 @@ func CompareChunks(before, after []string) ChunkChange {
 	return r
 }
 
-// distinct has a member for each text, true until that is named.
+// distinct returns a map with the value true for each text. Callers clear a text's value after
+// they have listed it.
 func distinct(texts []string) map[string]bool {
 	set := make(map[string]bool, len(texts))
 	for _, text := range texts {

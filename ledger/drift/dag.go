@@ -8,25 +8,25 @@ import (
 	"colophon/ledger/event"
 )
 
-// StageChange is how the stages of a run-DAG b stand to those of a (spec: Run-DAG comparison).
+// StageChange is the difference between the stages of run-DAGs a and b (spec: Run-DAG
+// comparison).
 //
-// Two stages are the same one when they have one name, and each is the n-th of that
-// name in its list. Both lists are walked at once. What differs is a stage that only one
-// list has (where both go on with such a stage, the one that the known shapes have
-// earlier comes first, else that of b), a stage that has another hash, and one that b has
-// later than a does. So nothing differs exactly where the lists, and with them the roots,
-// are equal.
+// Two stages correspond if they have the same name, and each is the n-th of that name in its
+// list. Both lists are walked together. A stage differs if only one list has it, if its hash
+// differs, or if b has it later than a. If both lists continue with a stage that the other
+// lacks, the stage that the known shapes have earlier comes first, and otherwise the stage of
+// b. So no stage differs if and only if the lists, and therefore the roots, are equal.
 type StageChange struct {
-	// Differing are the names of all stages that differ, in the order of the walk; a
-	// name comes as often as stages of that name differ.
+	// Differing names all stages that differ, in the order of the walk. A name appears once
+	// for each stage of that name that differs.
 	Differing []string
 	OnlyInA   []string
 	OnlyInB   []string
-	Stages    int // distinct ones of both together
+	Stages    int // number of distinct stages of a and b together
 }
 
-// First is the first diverging stage, empty if there is none; a name may be empty too:
-// Differing says.
+// First returns the name of the first diverging stage, or "" if none diverges. A name may be
+// "" too; Differing tells the two apart.
 func (c *StageChange) First() string {
 	if len(c.Differing) == 0 {
 		return ""
@@ -34,7 +34,7 @@ func (c *StageChange) First() string {
 	return c.Differing[0]
 }
 
-// stageKey tells stages of one name apart.
+// stageKey identifies a stage among those of one name.
 type stageKey struct {
 	name string
 	nth  int // from 0
@@ -87,7 +87,7 @@ func places(keys []stageKey) map[stageKey]int {
 	return m
 }
 
-// stageWalk walks two lists of stages at once.
+// stageWalk is the state of a walk over two lists of stages.
 type stageWalk struct {
 	a, b     []stageKey
 	inA, inB map[stageKey]int
@@ -111,7 +111,7 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
 			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
-			j++ // it came earlier in a, and differs
+			j++ // a had it earlier, so it differs
 		default:
 			c.Differing = append(c.Differing, w.a[i].name)
 			i++
@@ -120,15 +120,15 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 	return c
 }
 
-// shapeOrder is where the known shapes have a stage (spec: Run shapes); of the stages that share
-// a place no shape has two.
+// shapeOrder maps a stage to its position in the known shapes (spec: Run shapes). No shape has
+// two stages with the same position.
 var shapeOrder = map[string]int{
 	"question": 1, "preflight": 2, "retrieval": 3, "context": 4, "evidence_map": 4, "prompt": 5, "answer": 6, "raw_answer": 6,
 	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,
 }
 
-// earlierInA reports whether a goes on, at i, with a stage that b does not have, and
-// that the known shapes have before the one that b goes on with at j.
+// earlierInA reports whether a continues at i with a stage that b lacks, and that the known
+// shapes have before the stage at j, with which b continues.
 func (w *stageWalk) earlierInA(i, j int) bool {
 	if i == len(w.a) || has(w.inB, w.a[i]) {
 		return false
@@ -137,8 +137,8 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 	return placeA > 0 && placeA < placeB
 }
 
-// CompareDimensions names the dimensions of the cache key that differ, in their order;
-// null and absent are equal. False where either run-DAG has no dimensions.
+// CompareDimensions returns the names of the dimensions of the cache key that differ, in their
+// order. Null and absent are equal. The bool is false if a run-DAG has no dimensions.
 func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
@@ -175,7 +175,8 @@ func named(dimensions []event.Stage, name []byte) bool {
 	return false
 }
 
-// Sentence says in words what differs. dimensions are what CompareDimensions says.
+// Sentence returns an English sentence about the difference. dimensions and known are the
+// results of CompareDimensions.
 func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	var s strings.Builder
 	switch len(c.Differing) {

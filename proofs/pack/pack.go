@@ -1,9 +1,9 @@
-// Package pack makes audit packs: one HTML file with chosen events of a ledger, the
-// content that they name, and all that proves them. Any browser opens it, and the page
-// verifies what is in it without a network; Parse and Verify do the same here, and never
-// run the page.
+// Package pack reads and writes audit packs (spec: Audit packs): one HTML file with chosen
+// events of a ledger, the content that they name, and everything that proves them. Any browser
+// opens the file, and the page verifies itself without a network. Parse and Verify do the same
+// without running the page.
 //
-// It is pure: values in, bytes out, and back.
+// The package does no I/O.
 package pack
 
 import (
@@ -16,32 +16,32 @@ import (
 	"colophon/proofs"
 )
 
-// Format names the format of a pack's data, and its version.
+// Format names the format and version of a pack's data.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent: kept bytes are not those that an event names, or no event names them.
+// ErrContent: content of the pack differs from what its event names, or no event names it.
 var ErrContent = errors.New("pack: content is not what the event names")
 
-// Why a pack has content, or none.
+// The values of Pack.Content.
 const (
-	ContentIncluded = "included" // all that is not erased
-	ContentLeftOut  = "left out" // whoever exported it did not want it in
-	ContentNoRight  = "no right" // whoever exported it may not read it
+	ContentIncluded = "included" // the pack has all content that is not erased
+	ContentLeftOut  = "left out" // the exporter chose to leave content out
+	ContentNoRight  = "no right" // the exporter may not read content
 )
 
-// Pack is the data of an audit pack. Ledger, Exported, Content and RedactedBy are the
-// word of whoever made it; all else is proved, or checked against what is.
+// Pack is the data of an audit pack. Only the exporter vouches for Ledger, Exported, Content
+// and RedactedBy. Everything else is proved, or checked against what is proved.
 type Pack struct {
 	Format     string   `json:"format"`
 	Ledger     string   `json:"ledger"`
 	Exported   string   `json:"exported"` // RFC 3339, UTC
 	Keys       []string `json:"verifier_keys"`
 	Checkpoint string   `json:"checkpoint"` // signed note
-	// Records are in ascending order of their seqs, none twice.
+	// Records are in ascending order of seq, without duplicates.
 	Records []Record `json:"records"`
 	Content string   `json:"content"` // ContentIncluded, ContentLeftOut or ContentNoRight
-	// Contents are the pieces of content that records name, by SHA-256 in
-	// hexadecimal; several records may name one.
+	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
+	// records may name one piece.
 	Contents map[string][]byte `json:"contents"`
 }
 
@@ -50,17 +50,18 @@ type Record struct {
 	Seq       uint64   `json:"seq"`
 	Entry     []byte   `json:"entry"`
 	Inclusion []string `json:"inclusion"` // hexadecimal, from the leaf upwards
-	// RedactedBy is the event that erased the record's content. It is in the pack too.
+	// RedactedBy is the seq of the event that erased the record's content. The pack has that
+	// event too.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 }
 
-// New is a pack without records; checkpoint is the one that all of them are proved at.
+// New returns a pack without records. All records that are added must be proved at checkpoint.
 func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
 	return &Pack{Format: Format, Ledger: ledger, Exported: exported, Keys: keys, Checkpoint: string(checkpoint),
 		Records: []Record{}, Content: ContentIncluded, Contents: map[string][]byte{}}
 }
 
-// Add appends the event of a receipt, which has its proof.
+// Add appends the event of a receipt. The receipt must have a proof.
 func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 	path := make([]string, len(r.Proof.Inclusion.Hashes))
 	for i, h := range r.Proof.Inclusion.Hashes {
@@ -70,8 +71,8 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 		Entry: proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event)})
 }
 
-// encode writes the data as JSON that may stand in a script element as it is: it has
-// no < in it.
+// encode returns the data as JSON without the character <, so that a script element can hold
+// it.
 func (p *Pack) encode() ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -80,8 +81,8 @@ func (p *Pack) encode() ([]byte, error) {
 	return text, nil
 }
 
-// decode reads what encode wrote; any other spelling is ErrMalformed, so that nothing
-// can read it otherwise.
+// decode parses what encode returns. Any other spelling is ErrMalformed, so that no two
+// readers can disagree about it.
 func decode(text []byte) (*Pack, error) {
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {

@@ -11,7 +11,7 @@ import (
 	"colophon/proofs"
 )
 
-// The page: its frame, its style, and its program in the order in which it is read.
+// The parts of the page. The scripts are in execution order.
 var (
 	//go:embed page/page.html
 	frame string
@@ -31,14 +31,14 @@ var (
 	scriptShow string
 )
 
-// What stands before the data in a page, and behind it.
+// The markup directly before and after the data.
 const (
 	dataBegin = `<script type="application/json" id="pack">`
 	dataEnd   = `</script>`
 )
 
-// HTML is the pack as a page that needs nothing else. It allows itself nothing but its
-// own style and program, no request and no other script, whatever the records hold.
+// HTML returns the pack as a self-contained page. Its Content Security Policy allows only its
+// own style and script, and no requests, whatever the records hold.
 func (p *Pack) HTML() ([]byte, error) {
 	data, err := p.encode()
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *Pack) HTML() ([]byte, error) {
 	return append(append([]byte(before), data...), after...), nil
 }
 
-// pageAround is the page before the data and behind it.
+// pageAround returns the parts of the page before and after the data.
 func pageAround() (before, after string) {
 	script := strings.Join([]string{`"use strict";`, scriptBytes, scriptJSON, scriptLog, scriptHashes, scriptVerify, scriptShow}, "\n")
 	page := strings.NewReplacer(
@@ -59,7 +59,7 @@ func pageAround() (before, after string) {
 	return before, after
 }
 
-// source names what a page allows itself by its hash (Content Security Policy).
+// source returns the hash that allows a text in a Content Security Policy.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -70,9 +70,9 @@ func IsPack(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html>")) && bytes.Contains(text, []byte(dataBegin))
 }
 
-// Parse reads the data out of a page; ErrMalformed if it is none. own reports whether
-// the page around it is the one that HTML makes; what another one shows in a browser,
-// nobody knows.
+// Parse reads the data from a page. It returns ErrMalformed if the text is not an audit pack.
+// own reports whether the rest of the page is exactly what HTML writes; a browser may show
+// anything in another page.
 func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))

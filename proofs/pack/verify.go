@@ -14,41 +14,39 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Report says what Verify found to hold.
+// Report counts what Verify has verified.
 type Report struct {
 	Checkpoint proofs.Checkpoint
 	Records    int
-	Links      int // of neighbours in the pack, each to the event before it
-	Contents   int // pieces of content, each as often as a record names it
+	Links      int // chain links between neighbouring events of the pack
+	Contents   int // pieces of content, counted once per record that names them
 	Redacted   int // records whose content was erased, by an event of the pack
 	Missing    int // pieces of content that records name and the pack does not have
-	Recomputed int // records whose hashes were computed anew: those with all of their content
-	// Unknown are those of them whose cache key and digest cover words that are too long
-	// for an event, so that these two are not computed.
+	Recomputed int // records whose hashes were recomputed, which needs all of their content
+	// Unknown counts the recomputed records whose cache key and digest were not recomputed,
+	// because they cover texts too long for an event.
 	Unknown int
 }
 
-// verification is a walk over the records of a pack.
+// verification is the state of one Verify.
 type verification struct {
 	pack   *Pack
 	report Report
 	events map[uint64]event.Event // by seq
-	last   proofs.Hash            // event_hash of the record before
-	used   map[string]bool        // contents, by digest
+	last   proofs.Hash            // event_hash of the previous record
+	used   map[string]bool        // digests of contents that a record names
 
 	deriver *audit.Deriver
 }
 
-// ErrHashes: an event says something else of its record than what comes out of the
-// content.
+// ErrHashes: the hashes in an event differ from the hashes of its content.
 var ErrHashes = errors.New("pack: hashes are not those of the content")
 
-// Verify checks a pack against the log's key: the signature of its checkpoint, and of
-// each record its place in the tree, its event, its link to the record before it where
-// that is its neighbour, and the kept bytes against the digests in it. The error names
-// the record and wraps what Receipt.Verify wraps, ErrContent, or ErrHashes where a
-// record that has all of its content comes out otherwise by the rules (spec: Making a record
-// again).
+// Verify verifies a pack against the log's keys: the signature of the checkpoint, and for each
+// record its place in the tree, its event, its link to the previous record if that is its
+// neighbour, and its content against the digests in the event. If the pack has all content of
+// a record, Verify recomputes the record by the rules (spec: Making a record again). The error
+// names the record. It wraps an error of Receipt.Verify, ErrContent or ErrHashes.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool), deriver: audit.NewDeriver()}
 	var err error
@@ -76,8 +74,8 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	return v.report, nil
 }
 
-// checkForm checks the members that no proof covers and that the page shows: they must not be words of a forger's
-// choice.
+// checkForm checks the members that no proof covers and that the page shows, so that a forger
+// cannot put text of their choice there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
 		return fmt.Errorf("%w: the pack does not say when it was made, but %.100q", proofs.ErrMalformed, p.Exported)
@@ -91,7 +89,7 @@ func (p *Pack) checkForm() error {
 	return nil
 }
 
-// record checks the i-th record without its content.
+// record verifies the i-th record without its content.
 func (v *verification) record(i int) error {
 	r := &v.pack.Records[i]
 	path := make([]proofs.Hash, len(r.Inclusion))
@@ -126,14 +124,14 @@ func (v *verification) record(i int) error {
 	return nil
 }
 
-// link checks the order of the records, and the chain where two are neighbours.
+// link checks the order of the records, and the chain link between neighbours.
 func (v *verification) link(i int, r *proofs.Receipt) error {
 	before, neighbour := v.last, r.Seq == 0
 	v.last = r.EventHash
 	if i > 0 {
 		last := v.pack.Records[i-1].Seq
 		if last >= r.Seq {
-			return fmt.Errorf("%w: it stands behind event %d", proofs.ErrMalformed, last)
+			return fmt.Errorf("%w: it is listed after event %d", proofs.ErrMalformed, last)
 		}
 		neighbour = last+1 == r.Seq
 	}
@@ -147,7 +145,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 	return nil
 }
 
-// content checks the content that a record names, or that it was erased.
+// content checks the content that a record names, or that an event erased it.
 func (v *verification) content(r *Record) error {
 	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
@@ -178,8 +176,8 @@ func (v *verification) content(r *Record) error {
 	return v.recompute(r, content)
 }
 
-// recompute makes the record anew, if the event brings one, and compares what comes out with
-// the event. All content must be there.
+// recompute computes the record from its content, if the event has one, and compares the
+// result with the event. content must be complete.
 func (v *verification) recompute(r *Record, content map[string][]byte) error {
 	err := v.deriver.Check(r.Seq, r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
 	if damage := (*audit.Damage)(nil); errors.As(err, &damage) {
@@ -189,7 +187,7 @@ func (v *verification) recompute(r *Record, content map[string][]byte) error {
 	return err
 }
 
-// redaction checks that an event of the pack erased the content of another one.
+// redaction checks that event by of the pack erased the content of event seq.
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {

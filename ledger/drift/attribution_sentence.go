@@ -7,43 +7,43 @@ import (
 	"unicode/utf8"
 )
 
-// wordsOf are the variables as sentences name them.
-var wordsOf = map[string]string{
+// variableNames maps a variable to its name in sentences.
+var variableNames = map[string]string{
 	string(Input): "input", string(SystemPrompt): "system prompt", string(Model): "model", string(Temperature): "temperature",
 	string(MaxTokens): "max_tokens", string(Seed): "seed", string(OllamaBuild): "ollama build", string(HostPlatform): "host platform",
 	variables[modelDigest]: "model digest", variables[ipcID]: "ipc_id",
 }
 
-// Sentence says in words what caused the change.
+// Sentence returns an English sentence about the cause.
 func (r *Attribution) Sentence() string {
 	switch r.Cause {
 	case Incomplete:
 		if r.unknownSeed() {
-			return fmt.Sprintf("The %s. A record claims its ipc_id without a seed, so it is unknown what else differs.", r.differ())
+			return fmt.Sprintf("The %s. A record claims its ipc_id without a seed, so it is unknown what else differs.", r.differencesText())
 		}
 		return "The records cannot be compared: an ipc_id or an output hash is missing."
 	case Identical:
 		return "Nothing differs: neither what went in nor the output."
 	case NoEffect:
-		return fmt.Sprintf("The output is the same although the %s.", r.differ())
+		return fmt.Sprintf("The output is the same although the %s.", r.differencesText())
 	case Confounded:
-		return fmt.Sprintf("The output changed, and so did several things at once, of which none can be named the cause: the %s.", r.differ())
+		return fmt.Sprintf("The output changed, and so did several things at once, of which none can be named the cause: the %s.", r.differencesText())
 	case ModelInternal:
-		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differ())
+		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differencesText())
 	case Stochastic:
 		return "The output changed although nothing differs, the model digest included: the model does not always answer the same."
 	case StochasticOrModelInternal:
 		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
 	}
-	return fmt.Sprintf("The output changed because the %s; nothing else does.", r.differ())
+	return fmt.Sprintf("The output changed because the %s; nothing else does.", r.differencesText())
 }
 
-// comparedHashes are the hashes among what is compared.
+// comparedHashes lists the compared fields that are hashes.
 var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
 
-// MismatchSentence says that compared hashes of event seq are not what was claimed;
-// empty if none of the fields is a compared hash. fields are those whose check is a
-// mismatch (spec: Checks).
+// MismatchSentence returns a sentence which says that compared hashes of event seq do not
+// match their claims. fields are the fields with the check "mismatch" (spec: Checks). The
+// sentence is empty if none of them is a compared hash.
 func MismatchSentence(seq uint64, fields []string) string {
 	var hashes []string
 	for _, hash := range comparedHashes {
@@ -62,40 +62,40 @@ func MismatchSentence(seq uint64, fields []string) string {
 	}
 }
 
-// unknownSeed reports whether the ipc_ids differ and the seed behind one is unknown.
+// unknownSeed reports whether the ipc_ids differ and the seed of one run is unknown.
 func (r *Attribution) unknownSeed() bool {
 	last := len(r.Differences) - 1
 	return last >= 0 && r.Differences[last].Variable == variables[ipcID]
 }
 
-// differ lists the differences: "model differs (a, then b)".
-func (r *Attribution) differ() string {
+// differencesText returns the differences as text, such as "model differs (a, then b)".
+func (r *Attribution) differencesText() string {
 	if len(r.Differences) == 1 {
 		d := r.Differences[0]
-		return fmt.Sprintf("%s differs (%s, then %s)", wordsOf[d.Variable], shown(d.A), shown(d.B))
+		return fmt.Sprintf("%s differs (%s, then %s)", variableNames[d.Variable], abbreviate(d.A), abbreviate(d.B))
 	}
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
-		list[i] = fmt.Sprintf("%s (%s, then %s)", wordsOf[d.Variable], shown(d.A), shown(d.B))
+		list[i] = fmt.Sprintf("%s (%s, then %s)", variableNames[d.Variable], abbreviate(d.A), abbreviate(d.B))
 	}
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
 }
 
-// shownBytes is how much of a value a sentence shows.
-const shownBytes = 48
+// maxShownBytes is the number of bytes of a value that a sentence shows.
+const maxShownBytes = 48
 
-// shown is a value, cut where it is long: hashes to their first digits.
-func shown(value []byte) string {
+// abbreviate returns a value, truncated if it is long. Of a hash it returns the first digits.
+func abbreviate(value []byte) string {
 	switch {
 	case value == nil:
 		return "none"
 	case len(value) == 64 && !strings.ContainsFunc(string(value), notHex):
 		return string(value[:12]) + "…"
-	case len(value) <= shownBytes:
+	case len(value) <= maxShownBytes:
 		return string(value)
 	}
-	end := shownBytes
+	end := maxShownBytes
 	for !utf8.RuneStart(value[end]) {
 		end--
 	}
