@@ -1,6 +1,6 @@
-// Package access authenticates requests and says what an identity may do (openapi.yaml).
-// Credentials are API tokens, tokens of OpenID Connect issuers, and client certificates. The
-// package knows nothing of routes.
+// Package access authenticates requests and returns what their callers may do (openapi.yaml).
+// It accepts API tokens, tokens of OpenID Connect issuers, and client certificates. It does
+// not depend on routes.
 package access
 
 import (
@@ -15,29 +15,29 @@ import (
 	"time"
 )
 
-// Why a request has no identity. The client learns no more than this: an unknown, malformed,
-// revoked, or expired token gets the same answer as one with an invalid signature. The log has
-// the reason at level debug.
+// Reasons why a request has no identity. The caller learns no more: a token that is unknown,
+// malformed, revoked or expired gets the same error as one with a wrong signature. The log
+// gives the reason at level debug.
 var (
 	// ErrNoCredentials: the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
-	// ErrInvalid: the credentials of the request are invalid.
+	// ErrInvalid: the request has credentials that are not valid.
 	ErrInvalid = errors.New("access: invalid credentials")
-	// ErrUnjudged: the request has a signature, and mayVerify did not allow its verification.
+	// ErrUnjudged: the request has a signature that the caller did not allow to be verified.
 	ErrUnjudged = errors.New("access: credentials were not judged")
 )
 
-// Config configures Open.
+// Config configures an Authenticator.
 type Config struct {
-	// Dir is the folder of the token store; it need not exist.
+	// Dir is the folder of the token store. It may be missing.
 	Dir string
-	// Rules grant access to tokens of issuers and to client certificates.
+	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
-	// TrustsAuthority reports whether an authority may still sign client certificates; the
-	// handshake that verified a chain may be long ago. If it is nil, the handshake is trusted.
+	// TrustsAuthority reports whether an authority may sign client certificates now; the
+	// handshake that verified one may be long ago. If it is nil, that handshake is trusted.
 	TrustsAuthority func(*x509.Certificate) bool
 	Log             *slog.Logger
-	// Now is the clock; default time.Now.
+	// Now returns the current time. Default time.Now.
 	Now func() time.Time
 }
 
@@ -54,8 +54,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Authenticator authenticates requests. A nil Authenticator requires no credentials and
-// accepts none. It is safe for concurrent use.
+// Authenticator finds the identity of requests. A nil Authenticator requires no credentials
+// and accepts none. It is safe for concurrent use.
 type Authenticator struct {
 	log          *slog.Logger
 	now          func() time.Time
@@ -67,8 +67,8 @@ type Authenticator struct {
 	stop         context.CancelFunc // cancels requests to issuers
 }
 
-// Open reads the token store, if it exists, and starts to watch it. The keys of an issuer are
-// fetched when its first token arrives, so that a server starts even if the issuer is down.
+// Open reads the token store, if it exists, and watches it. It does not contact issuers: their
+// keys are fetched for their first token, so that a server starts even if an issuer is down.
 func Open(config Config) (*Authenticator, error) {
 	config = config.withDefaults()
 	if err := config.Rules.check(); err != nil {
@@ -89,8 +89,8 @@ func Open(config Config) (*Authenticator, error) {
 	return a, nil
 }
 
-// Close stores the last use of each token on a best-effort basis. No request may be in
-// progress.
+// Close writes the times of last use of tokens, as far as it can. It must not be called during
+// a request.
 func (a *Authenticator) Close() {
 	if a == nil {
 		return
@@ -99,15 +99,15 @@ func (a *Authenticator) Close() {
 	a.uses.write(a.tokens.current())
 }
 
-// Required reports whether a request needs an identity: the token store has tokens (also
-// revoked or expired ones), it had tokens and its file is missing or damaged, or an issuer or
+// Required reports whether a request needs an identity. It does if tokens exist, even revoked
+// or expired ones; if tokens existed and their file is missing or damaged; or if an issuer or
 // certificates are configured.
 func (a *Authenticator) Required() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
 
-// Summary returns the means of authentication as text, like "3 tokens, OIDC from
-// https://id.example.org"; it is empty if Required is false.
+// Summary names the accepted credentials, such as "3 tokens, OIDC from
+// https://id.example.org". It is "" if none are required.
 func (a *Authenticator) Summary() string {
 	if !a.Required() {
 		return ""
@@ -125,23 +125,22 @@ func (a *Authenticator) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Authenticate returns the identity that makes a request. The error is ErrNoCredentials or
-// ErrInvalid.
+// Authenticate returns the identity of a request. The error is ErrNoCredentials or ErrInvalid.
 //
-// If the request has an Authorization header, only the header counts, otherwise its client
-// certificate: a certificate does not make up for an invalid token. More than one
-// Authorization header, and any scheme but Bearer, are invalid. Tokens in queries, forms, and
-// cookies are ignored.
+// If the request has an Authorization header, only that counts; otherwise its client
+// certificate does. A valid certificate does not make up for an invalid token. Several
+// Authorization headers, and any scheme other than Bearer, are invalid. Tokens in queries,
+// forms and cookies are ignored.
 //
-// Each call uses the current token store and rules, so that a revocation applies to the next
-// request. A handler of a long request must call it again from time to time.
+// Every call reads the current tokens, so a revocation applies to the next request. A handler
+// whose response takes long must call Authenticate again.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateWithin(r, func() bool { return true })
 }
 
-// AuthenticateWithin is Authenticate with a bound on expensive work. It calls mayVerify before
-// it verifies the signature of an issuer's token, and not if a cheaper check decides. If
-// mayVerify returns false, the error is ErrUnjudged.
+// AuthenticateWithin is Authenticate for callers that limit expensive checks. It calls
+// mayVerify before it verifies the signature of an issuer's token, and only if no cheap check
+// has failed. If mayVerify returns false, the error is ErrUnjudged.
 func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
@@ -167,7 +166,7 @@ func (a *Authenticator) identify(r *http.Request, mayVerify func() bool) (*Ident
 	return a.byIssuer(r.Context(), bearer, mayVerify)
 }
 
-// byToken authenticates by an API token.
+// byToken authenticates with an API token.
 func (a *Authenticator) byToken(text string) (*Identity, error) {
 	now := a.now()
 	table := a.tokens.current()
@@ -179,13 +178,12 @@ func (a *Authenticator) byToken(text string) (*Identity, error) {
 	return &token.identity, nil
 }
 
-// byCertificate authenticates by a client certificate that the TLS handshake has verified.
+// byCertificate authenticates with a client certificate that the TLS handshake has verified.
 func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, error) {
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	// The handshake may be long ago, or be that of an earlier connection that this one
-	// resumes.
+	// The handshake may be long ago, and even of another connection, which this one resumes.
 	var err error
 	for _, chain := range state.VerifiedChains {
 		if err = a.stillVerified(chain); err == nil {
@@ -195,7 +193,8 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	return nil, err
 }
 
-// stillVerified returns an error if a chain that was verified is not valid now.
+// stillVerified returns an error if a chain of certificates that was verified is no longer
+// valid.
 func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	now := a.now()
 	for _, c := range chain {
@@ -209,7 +208,7 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	return nil
 }
 
-// byIssuer authenticates by a token that an issuer has signed.
+// byIssuer authenticates with a token that an issuer has signed.
 func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify func() bool) (*Identity, error) {
 	if len(a.issuers) == 0 {
 		return nil, errors.New("it is no API token, and no issuer is configured")

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// maxBearer is the longest bearer token in bytes. Tokens of issuers that list the groups of a
-// person are long.
+// maxBearer bounds the token, in bytes. Issuers that list a person's groups issue long tokens.
 const maxBearer = 16 << 10
 
 // bearerPattern is b64token of RFC 6750, 2.1.
 var bearerPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// bearerOf returns the token in the Authorization header. The error is ErrNoCredentials only
-// if there is no such header.
+// bearerOf returns the token in a request's Authorization header. The error is
+// ErrNoCredentials only if the header is missing.
 func bearerOf(header http.Header) (string, error) {
 	values := header.Values("Authorization")
 	switch len(values) {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// sanKinds are the kinds of subject alternative names that rules may match.
+// sanKinds are the supported kinds of subject alternative names.
 var sanKinds = map[string]bool{"dns": true, "email": true, "ip": true, "uri": true}
 
-// certificateRule is a CertificateRule that passed its check.
+// certificateRule is a CertificateRule after validation.
 type certificateRule struct {
-	subject, san string // one of them
+	subject, san string // exactly one is set
 	name         string
 	grant        Grant
 }
 
-// certificateRules converts rules that passed their check.
+// certificateRules converts valid rules.
 func certificateRules(rules []CertificateRule) []certificateRule {
 	list := make([]certificateRule, len(rules))
 	for i, r := range rules {
@@ -51,8 +51,8 @@ func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identit
 	return &Identity{Actor: "mtls:" + name, Grants: grants}, nil
 }
 
-// subjectOf returns the distinguished name of a certificate in the form of RFC 2253. It reads
-// the encoded form, because pkix.Name loses order and repetitions.
+// subjectOf returns the distinguished name of a certificate in the form of RFC 2253. It
+// decodes the raw subject, because pkix.Name loses order and repetitions.
 func subjectOf(leaf *x509.Certificate) (string, error) {
 	var name pkix.RDNSequence
 	if _, err := asn1.Unmarshal(leaf.RawSubject, &name); err != nil {
@@ -79,7 +79,7 @@ func sansOf(leaf *x509.Certificate) []string {
 	return names
 }
 
-// foldSAN writes a host name in lower case.
+// foldSAN converts a host name to lower case, since host names ignore case.
 func foldSAN(name string) string {
 	if strings.HasPrefix(name, "dns:") {
 		return strings.ToLower(name)

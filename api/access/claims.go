@@ -16,17 +16,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// maxClaimedName is the longest actor name from a claim in bytes; each event and log line of
-// the actor repeats it.
+// maxClaimedName bounds an actor's name from a claim, in bytes, since events and logs repeat
+// it.
 const maxClaimedName = 255
 
-// readByLibrary are the claims that the OpenID Connect library reads without regard to case.
+// readByLibrary lists the claims that the OpenID Connect library reads. The library ignores
+// the case of their letters.
 var readByLibrary = [...]string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
 
-// claims are the claims of a JWT, each by its exact name.
+// claims holds the claims of a JWT by their exact names.
 type claims struct{ document pyjson.Document }
 
-// parseClaims reads the payload of a JWT. It refuses a payload that two readers could
+// parseClaims parses the payload of a JWT. It refuses a payload that two readers could
 // understand differently: duplicate names at any depth, and names that differ only in case
 // from a name that the library reads.
 func parseClaims(payload []byte) (*claims, error) {
@@ -48,7 +49,7 @@ func parseClaims(payload []byte) (*claims, error) {
 	return c, nil
 }
 
-// unverifiedClaims returns the claims in the text of a JWT. Nothing about them is verified.
+// unverifiedClaims parses the claims of a JWT without any verification.
 func unverifiedClaims(token string) (*claims, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -61,7 +62,7 @@ func unverifiedClaims(token string) (*claims, error) {
 	return parseClaims(payload)
 }
 
-// verifiedClaims returns the claims of a token whose signature is valid.
+// verifiedClaims returns the claims of a token with a valid signature.
 func verifiedClaims(token *oidc.IDToken) (*claims, error) {
 	var payload json.RawMessage
 	if err := token.Claims(&payload); err != nil {
@@ -74,10 +75,11 @@ func (c *claims) value(name string) pyjson.Value { return c.document.Root().Memb
 
 func (c *claims) issuer() string { return string(c.value("iss").Text()) }
 
-// clockSkew is how far the clock of an issuer may be ahead in nbf. exp is taken as it is.
+// clockSkew is how far an issuer's clock may be ahead when nbf is checked. It does not apply
+// to exp.
 const clockSkew = 5 * time.Minute
 
-// check returns an error if the issuer has not made the token for this server, or if it is not
+// check returns an error unless the issuer made the token for this server and the token is
 // valid now.
 func (c *claims) check(o OIDC, now time.Time) error {
 	if c.issuer() != o.Issuer {
@@ -106,7 +108,7 @@ func (c *claims) check(o OIDC, now time.Time) error {
 	return nil
 }
 
-// numericDate returns a time in seconds since 1970 (RFC 7519, 2), cut to whole seconds.
+// numericDate reads a time in seconds since 1970 (RFC 7519, 2) and drops fractions.
 func numericDate(v pyjson.Value) (time.Time, error) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds > 1<<53 {
@@ -115,8 +117,7 @@ func numericDate(v pyjson.Value) (time.Time, error) {
 	return time.Unix(int64(seconds), 0), nil
 }
 
-// identity returns the identity in the claims of a verified token, with the grants of the
-// rules.
+// identity returns the identity that a verified token names, with the grants of the rules.
 func (i *issuer) identity(c *claims) (*Identity, error) {
 	claimed := c.value(i.config.NameClaim)
 	if claimed.Kind() != pyjson.String {
@@ -135,9 +136,9 @@ func (i *issuer) identity(c *claims) (*Identity, error) {
 	return identity, nil
 }
 
-// checkClaimedName refuses names that a reader could not tell apart from others.
+// checkClaimedName refuses names that a reader could confuse with others.
 func checkClaimedName(name string) error {
-	// A lone surrogate is invalid UTF-8, and is shown as U+FFFD.
+	// A lone surrogate is not valid UTF-8 and is shown as U+FFFD, like any other.
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
@@ -148,8 +149,8 @@ func checkClaimedName(name string) error {
 	return nil
 }
 
-// claimValues returns the strings in a claim: its value, or those in its list. The claim scope
-// is a list of words (RFC 8693, 4.2).
+// claimValues returns the texts in a claim: its own text, or those in its list. The claim
+// scope is a list of words (RFC 8693, 4.2).
 func claimValues(claim string, value pyjson.Value) []string {
 	if claim == "scope" && value.Kind() == pyjson.String {
 		return strings.Fields(string(value.Text()))
@@ -157,7 +158,7 @@ func claimValues(claim string, value pyjson.Value) []string {
 	return texts(value)
 }
 
-// texts returns a string, or the strings of a list; none for any other value.
+// texts returns a text, or the texts in a list, and nothing for other values.
 func texts(value pyjson.Value) []string {
 	if value.Kind() == pyjson.String {
 		return []string{string(value.Text())}

@@ -10,12 +10,12 @@ import (
 	"colophon/internal/safefile"
 )
 
-// replaceFile replaces a file of the token store atomically. The caller holds the lock of the
-// store. If durable is set, the new text survives a loss of power.
+// replaceFile replaces a file of the token store atomically. The caller must hold the lock of
+// the store. If durable is true, the new file survives a loss of power.
 func replaceFile(path string, text []byte, durable bool) error {
 	next := path + ".next"
-	// An interrupted call may have left the file. It is replaced: an administrator must not
-	// write to files that others have put there.
+	// An interrupted call may have left a file. Remove it rather than write to it: an
+	// administrator must not write to a file that another user has put there.
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -40,12 +40,12 @@ func replaceFile(path string, text []byte, durable bool) error {
 	return nil
 }
 
-// openRegular opens a regular file of the token store for reading, and refuses pipes, devices,
-// and symbolic links.
+// openRegular opens a regular file of the token store for reading. It refuses anything else: a
+// pipe would block, a device has no end, and a symbolic link may point elsewhere.
 func openRegular(path string) (*os.File, fs.FileInfo, error) { return safefile.Open(path) }
 
-// makeFolder creates the folder of the token store durably. It gets the owner of the data
-// folder.
+// makeFolder creates the folder of the token store, durably. The owner of the data folder owns
+// it.
 func makeFolder(dir string) error {
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -61,7 +61,8 @@ func makeFolder(dir string) error {
 	return errors.Join(giveToOwner(dir, parent), syncFolder(parent))
 }
 
-// lock waits for the lock of the token store. The lock ends with release or with the process.
+// lock waits for the lock of the token store. release unlocks it, and so does the end of the
+// process.
 func lock(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	if err := safefile.CheckFolder(dir); err != nil {

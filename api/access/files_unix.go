@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// giveToOwner gives a file to the owner of a folder, where the administrator works
-// for another user: the server must be able to read it.
+// giveToOwner makes the owner of folder the owner of a file. If an administrator works for
+// another user, the server must still be able to read the file.
 func giveToOwner(path, folder string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -25,7 +25,7 @@ func giveToOwner(path, folder string) error {
 	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 }
 
-// lockWhole waits for the lock of a file, which ends with the file.
+// lockWhole waits for the lock of a file. Closing the file releases it.
 func lockWhole(file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
@@ -35,12 +35,12 @@ func lockWhole(file *os.File) error {
 	}
 }
 
-// isFull reports whether an error says that the disk, or the user's part of it, is full.
+// isFull reports whether an error means that the disk or the user's quota is full.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// syncFolder makes the names in a folder durable.
+// syncFolder makes creations, renames and removals in a folder durable.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// giveToOwner does nothing: who may read a file is inherited from its folder.
+// giveToOwner does nothing: a file inherits its access rights from its folder.
 func giveToOwner(string, string) error { return nil }
 
-// lockWhole waits for the lock of a file, which ends with the file.
+// lockWhole waits for the lock of a file. Closing the file releases it.
 func lockWhole(file *os.File) error {
 	return windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, new(windows.Overlapped))
 }
 
-// isFull reports whether an error says that the disk is full.
+// isFull reports whether an error means that the disk is full.
 func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// AllLedgers in a grant stands for every ledger, including those created later.
+// AllLedgers in a grant means every ledger, including future ones.
 const AllLedgers = "*"
 
 // Grant gives scopes on some ledgers.
@@ -17,7 +17,7 @@ type Grant struct {
 	Scopes  Scopes   `json:"scopes"`
 }
 
-// Identity is an authenticated caller and its grants. It is immutable.
+// Identity is an authenticated caller and what they may do. It is immutable.
 type Identity struct {
 	// Actor is the caller's name in events: the name of the token, "oidc:" and the name in the
 	// issuer's claim, or "mtls:" and the name in the configuration.
@@ -25,20 +25,19 @@ type Identity struct {
 	Grants []Grant
 }
 
-// On returns the scopes on a ledger, including those granted on all ledgers.
+// On returns the caller's scopes on a ledger, including those for all ledgers.
 func (i *Identity) On(ledger string) Scopes {
 	return i.where(func(names []string) bool {
 		return slices.Contains(names, ledger) || slices.Contains(names, AllLedgers)
 	})
 }
 
-// Everywhere returns the scopes that are granted on all ledgers, including those created
-// later.
+// Everywhere returns the caller's scopes on all ledgers, including future ones.
 func (i *Identity) Everywhere() Scopes {
 	return i.where(func(names []string) bool { return slices.Contains(names, AllLedgers) })
 }
 
-// Anywhere returns the scopes that are granted on at least one ledger.
+// Anywhere returns the scopes that the caller has on at least one ledger.
 func (i *Identity) Anywhere() Scopes {
 	return i.where(func(names []string) bool { return len(names) > 0 })
 }
@@ -53,8 +52,8 @@ func (i *Identity) where(covers func(ledgers []string) bool) Scopes {
 	return set
 }
 
-// anonymous is the actor of requests if no authentication is configured, so no token may have
-// that name.
+// anonymous is reserved: it is the actor of requests to a server without configured
+// credentials.
 const anonymous = "anonymous"
 
 var (
@@ -70,7 +69,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkLedgers returns an error if a list cannot be that of a grant. The ledgers need not
+// checkLedgers returns an error if a grant cannot list these ledgers. The ledgers need not
 // exist yet.
 func checkLedgers(ledgers []string) error {
 	if len(ledgers) == 0 {
@@ -84,7 +83,7 @@ func checkLedgers(ledgers []string) error {
 	return nil
 }
 
-// check returns an error if a grant is invalid.
+// check returns an error if the grant is not valid.
 func (g Grant) check() error {
 	if g.Scopes == 0 {
 		return errors.New("no scopes are named; the scopes are " + strings.Join(scopeNames[:], ", "))

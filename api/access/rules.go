@@ -16,32 +16,32 @@ import (
 	"colophon/internal/safefile"
 )
 
-// Rules say what tokens of OpenID Connect issuers and client certificates may do.
-// Grants add up.
+// Rules grant scopes to tokens of OpenID Connect issuers and to client certificates. The
+// grants of all matching rules add up.
 type Rules struct {
 	OIDC []OIDC            `yaml:"oidc"`
 	MTLS []CertificateRule `yaml:"mtls"`
 }
 
-// OIDC is an issuer whose tokens are accepted, be they ID tokens or access tokens
-// in the form of a JWT.
+// OIDC configures an issuer. Its ID tokens, and its access tokens if they are JWTs, are
+// accepted.
 type OIDC struct {
-	// Issuer is its URL, exactly as its tokens and its discovery document say it:
-	// with or without a slash at the end. https, except on this machine.
+	// Issuer is the issuer's URL, exactly as in its tokens and its discovery document,
+	// including a final slash if they have one. It must be https, except on this machine.
 	Issuer string `yaml:"issuer"`
-	// Audience must be among the audiences of a token: who it was made for.
+	// Audience must be one of the audiences of a token.
 	Audience string `yaml:"audience"`
-	// Name tells several issuers apart: then actors are "oidc:<name>:<claim>".
+	// Name distinguishes several issuers: actors are then "oidc:<name>:<claim>".
 	Name string `yaml:"name"`
-	// NameClaim is the claim that names the actor. It must be one that the issuer
-	// gives to one person only, for ever. Default sub.
+	// NameClaim is the claim that names the actor. The issuer must never give one value to two
+	// people. Default sub.
 	NameClaim string      `yaml:"name_claim"`
 	Rules     []ClaimRule `yaml:"rules"`
 }
 
-// ClaimRule grants scopes to tokens with a claim of some value: that is the claim,
-// or one in its list, or, for the claim scope, one of its words. A token that no
-// rule matches is known but may do nothing.
+// ClaimRule grants scopes to tokens with a value in a claim: the claim itself, an element of
+// its list or, for the claim scope, one of its words. A token that matches no rule is
+// authenticated but has no scopes.
 type ClaimRule struct {
 	Claim   string   `yaml:"claim"`
 	Value   string   `yaml:"value"`
@@ -51,13 +51,13 @@ type ClaimRule struct {
 
 // CertificateRule grants scopes to a client certificate.
 type CertificateRule struct {
-	// Subject is the distinguished name as RFC 2253 writes it, all of it.
+	// Subject is the whole distinguished name in the form of RFC 2253.
 	Subject string `yaml:"subject"`
-	// SAN is one of the certificate's other names: dns:, email:, ip: or uri:, and the
-	// name. Either Subject or SAN is given.
+	// SAN is a subject alternative name of the certificate: dns:, email:, ip: or uri:, and the
+	// name. Exactly one of Subject and SAN is set.
 	SAN string `yaml:"san"`
-	// Name makes the actor "mtls:<name>". Of several rules that match, the first
-	// gives the name, and those of the same name their grants.
+	// Name makes the actor "mtls:<name>". If several rules match, the first one gives the
+	// name, and all with that name give their grants.
 	Name    string   `yaml:"name"`
 	Ledgers []string `yaml:"ledgers"`
 	Scopes  []string `yaml:"scopes"`
@@ -66,7 +66,7 @@ type CertificateRule struct {
 // maxRulesFile bounds a file of rules, in bytes.
 const maxRulesFile = 1 << 20
 
-// ReadRules reads a YAML file of rules. The error says at which place what is wrong.
+// ReadRules reads and checks a YAML file of rules. The error names every wrong place.
 func ReadRules(path string) (Rules, error) {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return Rules{}, err
@@ -86,11 +86,11 @@ func ReadRules(path string) (Rules, error) {
 	return ParseRules(text)
 }
 
-// goType is what the YAML package says of Go, which says nothing to who writes the
-// file.
+// goType matches the Go types in errors of the YAML package. They mean nothing to the author
+// of the file.
 var goType = regexp.MustCompile(` in type access\.\w+| into access\.\w+| into \[\]access\.\w+`)
 
-// ParseRules reads the text of a file of rules.
+// ParseRules parses and checks the text of a file of rules.
 func ParseRules(text []byte) (Rules, error) {
 	var rules Rules
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -108,7 +108,7 @@ func ParseRules(text []byte) (Rules, error) {
 	return rules, rules.check()
 }
 
-// check says what is wrong with the rules, all of it.
+// check returns all errors in the rules.
 func (r Rules) check() error {
 	var errs []error
 	issuers, names := make(map[string]bool), make(map[string]bool)
@@ -155,8 +155,7 @@ func (o OIDC) check(place string, several bool) error {
 	return errors.Join(errs...)
 }
 
-// trustworthy reports whether an URL leads somewhere that nobody on the way can
-// pretend to be.
+// trustworthy reports whether no one on the network path can impersonate the server of a URL.
 func trustworthy(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -165,7 +164,7 @@ func trustworthy(text string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && local(u)
 }
 
-// local reports whether a URL leads to this machine.
+// local reports whether a URL points to this machine.
 func local(u *url.URL) bool {
 	address, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
@@ -189,7 +188,7 @@ func (c CertificateRule) check(place string) error {
 	return errors.Join(errs...)
 }
 
-// grantOf is the grant that a rule gives.
+// grantOf returns the grant of a rule.
 func grantOf(ledgers, scopes []string) (Grant, error) {
 	set, err := ParseScopes(scopes...)
 	g := Grant{Ledgers: ledgers, Scopes: set}

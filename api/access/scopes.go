@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Scopes is a set of what a caller may do. None implies another.
+// Scopes is a set of permissions. No permission implies another.
 type Scopes uint8
 
-// The scopes, by the names that tokens and configuration give them.
+// The scopes. Each comment begins with the name in tokens and configuration.
 const (
 	Write   Scopes = 1 << iota // write: records and the verbs that change their state
-	Read                       // read: records, queries, counters; all that log may
-	Content                    // content: the bytes beside the log, which may be private
+	Read                       // read: records, queries, counters; and everything that log allows
+	Content                    // content: content outside the log, which may be private
 	Log                        // log: events, proofs, receipts, the transparency log
 	Admin                      // admin: create, publish and freeze ledgers, erase content
-	Metrics                    // metrics: what the server says of itself
+	Metrics                    // metrics: the server's metrics
 )
 
 // AllScopes is every scope.
 const AllScopes = Write | Read | Content | Log | Admin | Metrics
 
-// scopeNames are the names of the scopes, by their bit.
+// scopeNames are the names of the scopes by bit number.
 var scopeNames = [...]string{"write", "read", "content", "log", "admin", "metrics"}
 
-// ParseScopes is the set of the scopes of those names.
+// ParseScopes returns the set of the named scopes.
 func ParseScopes(names ...string) (Scopes, error) {
 	var set Scopes
 	for _, name := range names {
@@ -47,7 +47,7 @@ func scopeOf(name string) (Scopes, bool) {
 	return 0, false
 }
 
-// Names are the names of the scopes, as ParseScopes takes them.
+// Names returns the names of the scopes, as ParseScopes accepts them.
 func (s Scopes) Names() []string {
 	names := []string{}
 	for bit, name := range scopeNames {
@@ -58,7 +58,7 @@ func (s Scopes) Names() []string {
 	return names
 }
 
-// String is the names of the scopes, joined with commas.
+// String returns the names of the scopes, separated by commas.
 func (s Scopes) String() string { return strings.Join(s.Names(), ",") }
 
 // MarshalJSON writes a list of names.

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Store is the token store of a data folder, for those who change it. Several may
-// do so at once, in several processes; a server that runs obeys the change from its
-// next request on.
+// Store changes the token store of a data folder. Several processes may use it at once. A
+// running server applies a change from its next request on.
 type Store struct {
 	Dir string
-	// Now is the clock. Times are kept in seconds.
+	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
 }
 
-// NewToken is a token to be made.
+// NewToken describes a token to create.
 type NewToken struct {
 	Name    string
 	Grants  []Grant
 	Expires time.Time // zero: never
 }
 
-// Check says why a token cannot be made, whatever others there are.
+// Check returns an error if the token cannot be created, whatever other tokens exist.
 func (n NewToken) Check(now time.Time) error {
 	if err := checkName(n.Name); err != nil {
 		return err
@@ -38,17 +37,16 @@ func (n NewToken) Check(now time.Time) error {
 	return checkGrants(n.Grants)
 }
 
-// Made is a token that was made.
+// Made is a created token.
 type Made struct {
 	Token
-	// Text is the token itself, which is not kept.
+	// Text is the token itself. The store keeps only its hash.
 	Text string
-	// First says that there was none before: from now on requests need one.
+	// First means that the store was empty. From now on requests need a token.
 	First bool
 }
 
-// Create makes a token, and the folder of the store if need be. It is durable on
-// return.
+// Create creates a token, durably, and the folder of the store if necessary.
 func (s Store) Create(n NewToken) (Made, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
@@ -73,8 +71,8 @@ func (s Store) Create(n NewToken) (Made, error) {
 	return made, err
 }
 
-// Clear makes the folder of the store if need be and leaves no token in it: requests need
-// one from now on, and none is accepted. It is durable on return.
+// Clear removes all tokens, durably, and creates the folder of the store if necessary. From
+// now on requests need a token, and none is accepted.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("making the folder of tokens: %w", err)
@@ -82,7 +80,7 @@ func (s Store) Clear() error {
 	return s.change(true, func([]Token) ([]Token, error) { return []Token{}, nil })
 }
 
-// wholeSecond is the first whole second that is not before a time, in UTC.
+// wholeSecond rounds a time up to whole seconds, in UTC.
 func wholeSecond(at time.Time) time.Time {
 	if whole := at.UTC().Truncate(time.Second); !whole.Equal(at) {
 		return whole.Add(time.Second)
@@ -90,8 +88,8 @@ func wholeSecond(at time.Time) time.Time {
 	return at.UTC()
 }
 
-// Revoke revokes the token of that name, or of that id. One that is revoked stays
-// as it is. It is durable on return. On a full disk it uses the reserve.
+// Revoke revokes the token with that name or id, durably. A token that is revoked already does
+// not change. On a full disk Revoke uses the reserve.
 func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
@@ -113,14 +111,14 @@ func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	return revoked, err
 }
 
-// Listed is a token and when it was used last, as far as that is known.
+// Listed is a token and the time of its last use, as far as it is known.
 type Listed struct {
 	Token
 	LastUse time.Time // zero: unknown
 }
 
-// List is all tokens, those that are revoked too, in order of their creation. A
-// server that runs writes down when a token was used at most once a minute.
+// List returns all tokens, including revoked ones, in order of creation. A running server
+// writes the times of last use at most once a minute.
 func (s Store) List() ([]Listed, error) {
 	tokens, _, err := readTokens(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +127,7 @@ func (s Store) List() ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What cannot be read is not known; the server says so when it starts.
+	// Unreadable times count as unknown; the server logs the error when it starts.
 	uses, _ := readLastUses(filepath.Join(s.Dir, lastUseFile))
 	list := make([]Listed, len(tokens))
 	for i, t := range tokens {
@@ -139,8 +137,8 @@ func (s Store) List() ([]Listed, error) {
 	return list, nil
 }
 
-// change replaces the tokens under the lock. A change that takes rights away may use the
-// reserve where the disk is full.
+// change replaces the tokens under the lock. takesAway means that the change only removes
+// rights; on a full disk such a change may use the reserve.
 func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
 	release, err := lock(s.Dir)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The text of a token is colophon_<id>_<secret>: the prefix lets scanners for leaked
-// secrets know it, the id finds it and may be shown, and the secret has 256 random
-// bits, so that a plain hash is enough to keep it by.
+// The text of a token is colophon_<id>_<secret>. The prefix lets secret scanners detect leaked
+// tokens. The id finds the token and may be shown. The secret has 256 random bits, so a plain
+// hash is enough to store it.
 const (
 	tokenPrefix = "colophon_"
 	idBytes     = 10 // 16 characters
@@ -25,7 +25,7 @@ var (
 	idPattern     = regexp.MustCompile(`^[a-z2-7]{16}$`)
 )
 
-// newTokenText draws a token.
+// newTokenText returns the text and the id of a new random token.
 func newTokenText() (text, id string) {
 	var random [idBytes + secretBytes]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -33,7 +33,7 @@ func newTokenText() (text, id string) {
 	return tokenPrefix + id + "_" + tokenEncoding.EncodeToString(random[idBytes:]), id
 }
 
-// tokenID is the id in the text of a token; ok is false for what is no token.
+// tokenID returns the id in the text of a token. ok is false if the text is not a token.
 func tokenID(text string) (id string, ok bool) {
 	found := tokenPattern.FindStringSubmatch(text)
 	if found == nil {
@@ -42,7 +42,7 @@ func tokenID(text string) (id string, ok bool) {
 	return found[1], true
 }
 
-// Digest is SHA-256 of the text of a token; in JSON, 64 lower-case hex digits.
+// Digest is the SHA-256 of a token's text; in JSON, 64 lower-case hexadecimal digits.
 type Digest [sha256.Size]byte
 
 // MarshalText writes hex digits.
@@ -57,19 +57,19 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Token is what is kept of a token. Its text is not: who has that may do what the
-// grants say, as Name.
+// Token is the stored form of a token. It does not contain the text. A caller with the text
+// acts as Name and has the grants.
 type Token struct {
 	ID      string    `json:"id"`
-	Name    string    `json:"name"` // of no other token that is not revoked
+	Name    string    `json:"name"` // unique among tokens that are not revoked
 	SHA256  Digest    `json:"sha256"`
 	Grants  []Grant   `json:"grants"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
-	Revoked time.Time `json:"revoked,omitzero"` // zero: it is not
+	Revoked time.Time `json:"revoked,omitzero"` // zero: not revoked
 }
 
-// State is active, expired or revoked.
+// State returns active, expired or revoked.
 func (t *Token) State(now time.Time) string {
 	switch {
 	case !t.Revoked.IsZero():
@@ -80,7 +80,7 @@ func (t *Token) State(now time.Time) string {
 	return "active"
 }
 
-// check says why a stored token is none.
+// check returns an error if a stored token is not valid.
 func (t *Token) check() error {
 	if !idPattern.MatchString(t.ID) {
 		return fmt.Errorf("%q is no id", t.ID)

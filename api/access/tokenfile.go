@@ -18,30 +18,29 @@ import (
 const (
 	tokensFile  = "tokens.json"
 	lastUseFile = "last-use.json"
-	lockFile    = "tokens.lock" // held by whoever changes tokensFile
+	lockFile    = "tokens.lock" // locked while tokensFile changes
 )
 
-// tokensVersion is that of the form of the tokens file.
+// tokensVersion is the version of the format of the tokens file.
 const tokensVersion = 1
 
-// maxTokensFile bounds the tokens file, in bytes: some ten thousand tokens.
+// maxTokensFile bounds the tokens file, in bytes: about ten thousand tokens.
 const maxTokensFile = 8 << 20
 
-// tokenList is what the tokens file holds.
+// tokenList is the content of the tokens file.
 type tokenList struct {
 	Version int     `json:"version"`
 	Tokens  []Token `json:"tokens"`
 }
 
-// encodeTokens is the text of a tokens file.
+// encodeTokens returns the text of a tokens file.
 func encodeTokens(tokens []Token) ([]byte, error) {
 	text, err := json.MarshalIndent(tokenList{tokensVersion, tokens}, "", "  ")
 	return append(text, '\n'), err
 }
 
-// parseTokens reads the text of a tokens file. What it does not know, and names
-// given twice, are errors: a member that is read over might have been a
-// restriction.
+// parseTokens parses the text of a tokens file. It refuses unknown members and duplicate
+// names, because an ignored member might have been a restriction.
 func parseTokens(text []byte) ([]Token, error) {
 	if err := new(pyjson.Document).Parse(text); err != nil {
 		return nil, err
@@ -72,9 +71,9 @@ func parseTokens(text []byte) ([]Token, error) {
 	return list.Tokens, nil
 }
 
-// readTokens reads the tokens file of a folder. info is that of the file if its text
-// was read, be it damaged. The error is fs.ErrNotExist if there is none, and says
-// what to do if others than the owner can read it.
+// readTokens reads the tokens file of a folder. info describes the file if its text was read,
+// even if it is damaged. The error is fs.ErrNotExist if the file is missing. If others than
+// the owner can read the file, the error says what to do.
 func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	path := filepath.Join(dir, tokensFile)
 	file, opened, err := openRegular(path)

@@ -14,41 +14,40 @@ import (
 	"time"
 )
 
-// watch is the token store as the server sees it. It looks at the file's metadata
-// for every request and reads the file when they have changed. None is missed: each
-// command makes the file longer, so that two within one tick of the file system's
-// clock differ in size.
+// watch is the server's view of the token store. It checks the file's metadata for every
+// request, and reads the file when they have changed. It misses no change: every command makes
+// the file longer, so two changes within one tick of the file system's clock differ in size.
 type watch struct {
 	dir  string
 	file string // in dir
 	log  *slog.Logger
 	now  func() time.Time
 
-	reading sync.Mutex // held while the file is read
+	reading sync.Mutex // held during reads of the file
 	table   atomic.Pointer[tokenTable]
 }
 
-// tokenTable is the tokens at one time. It never changes.
+// tokenTable holds the tokens at one time. It is immutable.
 type tokenTable struct {
-	exists bool // there is a token file, or was one
-	// info is that of the file that was read; nil if there is none, and if it could
-	// not be read: then the next request tries again.
+	exists bool // a tokens file exists or has existed
+	// info describes the file that was read. It is nil if the file is missing or unreadable;
+	// then the next request tries again.
 	info   fs.FileInfo
 	tokens map[string]*knownToken // by id
-	fault  error                  // why nobody is let in
+	fault  error                  // why no token is accepted
 }
 
-// knownToken is a token with what it is for.
+// knownToken is a token with the identity that it gives.
 type knownToken struct {
 	Token
 	identity Identity
 }
 
-// openWatch reads the token store for the first time. Later faults let nobody in;
-// this one is returned, for whoever starts the server to see.
+// openWatch reads the token store for the first time. It returns an error that prevents this;
+// after a later error the server accepts no token.
 func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
-	_, err := os.Lstat(w.dir) // a link that leads nowhere is a folder that is gone
+	_, err := os.Lstat(w.dir) // a dangling link counts as a missing folder
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for tokens: %w", err)
 	}
@@ -60,7 +59,7 @@ func openWatch(config Config) (*watch, error) {
 	return w, nil
 }
 
-// current is the tokens as they are now.
+// current returns the tokens as they are now.
 func (w *watch) current() *tokenTable {
 	if table := w.table.Load(); table.isOf(os.Lstat(w.file)) {
 		return table
@@ -69,18 +68,18 @@ func (w *watch) current() *tokenTable {
 	defer w.reading.Unlock()
 	before := w.table.Load()
 	if before.isOf(os.Lstat(w.file)) {
-		return before // another request was quicker
+		return before // another request has read the file meanwhile
 	}
 	after := w.read(before.exists)
 	w.table.Store(after)
-	w.tell(before, after)
+	w.logChange(before, after)
 	return after
 }
 
-// exist reports whether there are tokens, or were. Once there were, that stays.
+// exist reports whether tokens exist or have existed since the start.
 func (w *watch) exist() bool { return w.table.Load().exists || w.current().exists }
 
-// isOf reports whether a table is that of the file that has been looked at.
+// isOf reports whether the table was read from the file with this metadata.
 func (t *tokenTable) isOf(info fs.FileInfo, err error) bool {
 	if err != nil {
 		return !t.exists && errors.Is(err, fs.ErrNotExist)
@@ -89,8 +88,7 @@ func (t *tokenTable) isOf(info fs.FileInfo, err error) bool {
 		t.info.Size() == info.Size() && t.info.Mode() == info.Mode()
 }
 
-// read reads the file. existed says that there was one: then it must still be
-// there.
+// read reads the file. If existed is true, a missing file is an error.
 func (w *watch) read(existed bool) *tokenTable {
 	tokens, info, err := readTokens(w.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +104,8 @@ func (w *watch) read(existed bool) *tokenTable {
 	return table
 }
 
-// tell logs what has become of the tokens, once.
-func (w *watch) tell(before, after *tokenTable) {
+// logChange logs how the tokens have changed.
+func (w *watch) logChange(before, after *tokenTable) {
 	switch {
 	case after.fault == nil:
 		w.log.Info("the tokens have changed", "now", after.summary(w.now()))
@@ -116,7 +114,7 @@ func (w *watch) tell(before, after *tokenTable) {
 	}
 }
 
-// summary counts the tokens that hold.
+// summary counts the active tokens.
 func (t *tokenTable) summary(now time.Time) string {
 	active := 0
 	for _, k := range t.tokens {
@@ -133,8 +131,7 @@ func (t *tokenTable) summary(now time.Time) string {
 	return fmt.Sprintf("%d tokens", active)
 }
 
-// find is the token of that text. It takes as long for one that is unknown as for
-// one that does not hold.
+// find returns the token with that text. An unknown token takes as long as an invalid one.
 func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if t.fault != nil {
 		return nil, fmt.Errorf("no token is accepted: %w", t.fault)
