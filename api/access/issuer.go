@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// discoverEvery is how often an issuer is asked anew where its keys are, and for
-	// all of them: a key that it has withdrawn is accepted no longer.
+	// discoverEvery is the time after which the issuer's keys are discovered again. A key that
+	// the issuer has withdrawn is then no longer accepted.
 	discoverEvery = time.Hour
-	// keysLast is how long its keys are used while it does not answer.
+	// keysLast is how long known keys stay valid while the issuer does not respond.
 	keysLast = 24 * time.Hour
-	// An issuer that did not answer is asked again after a while that doubles.
+	// The pause after a failed discovery. It doubles with every failure.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 )
 
-// algorithms that a token may be signed with: those with a public and a private
-// key. With any other, who knows the public key could sign.
+// algorithms lists the allowed signature algorithms: those with a public and a private key.
+// With any other, anyone with the public key could sign.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// issuer judges the tokens of an OpenID Connect issuer.
+// issuer authenticates the tokens of one OpenID Connect issuer.
 type issuer struct {
 	config OIDC
 	prefix string // of its actors
@@ -38,24 +38,24 @@ type issuer struct {
 	log    *slog.Logger
 	now    func() time.Time
 	ctx    context.Context // ends discoveries; requests have their own
-	// timeout bounds each question to the issuer, its answer included.
+	// timeout bounds each request to the issuer, including its response.
 	timeout time.Duration
 
 	mu       sync.Mutex            // guards what follows; never held during I/O
-	verifier *oidc.IDTokenVerifier // nil until the issuer has answered
-	born     time.Time             // when it was asked for the verifier
-	asking   chan struct{}         // closed when the question under way is answered; nil if there is none
-	retry    time.Time             // not to be asked before
+	verifier *oidc.IDTokenVerifier // nil until the first discovery
+	born     time.Time             // when the discovery of verifier began
+	asking   chan struct{}         // closed at the end of the running discovery; nil if none runs
+	retry    time.Time             // earliest time of the next discovery
 	backoff  time.Duration         // after the last failure
 }
 
-// claimRule is a ClaimRule that was checked.
+// claimRule is a ClaimRule after validation.
 type claimRule struct {
 	claim, value string
 	grant        Grant
 }
 
-// newIssuer takes an OIDC that was checked. ctx ends what it asks.
+// newIssuer returns an issuer for a valid OIDC. The end of ctx cancels its discoveries.
 func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
@@ -71,10 +71,10 @@ func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	return i
 }
 
-// identify judges a token with these claims, which are not verified yet. Signature,
-// issuer, audience and expiry are checked as they are, nbf with some minutes for clocks
-// that go wrong. What the claims alone rule out costs no signature; those that the
-// library has verified are checked again, for it reads names whatever their case.
+// identify authenticates a token. unverified are its claims before any verification; if they
+// rule the token out, no signature is verified. Signature, issuer, audience and expiry must
+// match exactly, and nbf within clockSkew. The claims are checked again after the library has
+// verified them, because the library ignores the case of names.
 func (i *issuer) identify(ctx context.Context, token string, unverified *claims, mayVerify func() bool) (*Identity, error) {
 	if err := unverified.check(i.config, i.now()); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 	return i.identity(c)
 }
 
-// current is the verifier with keys that are recent enough. It asks the issuer if
-// need be, and waits for the answer if there is nothing to go on with.
+// current returns a verifier with recent keys. If necessary it starts a discovery, and waits
+// for it if there are no usable keys.
 func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	if age := i.now().Sub(i.born); i.verifier == nil || age >= discoverEvery {
@@ -125,7 +125,7 @@ func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	return verifier, nil
 }
 
-// usable is the verifier unless its keys are too old. The caller holds mu.
+// usable returns the verifier, or nil if its keys are too old. The caller holds mu.
 func (i *issuer) usable() *oidc.IDTokenVerifier {
 	if i.verifier == nil || i.now().Sub(i.born) >= keysLast {
 		return nil
@@ -133,8 +133,7 @@ func (i *issuer) usable() *oidc.IDTokenVerifier {
 	return i.verifier
 }
 
-// ask begins to ask the issuer, unless that is under way or too early. The caller
-// holds mu.
+// ask starts a discovery unless one is running or it is too early. The caller holds mu.
 func (i *issuer) ask() {
 	now := i.now()
 	if i.asking != nil || now.Before(i.retry) {
@@ -157,11 +156,11 @@ func (i *issuer) ask() {
 	}()
 }
 
-// noToken is a JWT that no key has signed.
+// noToken is a JWT without a valid signature.
 const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA" // #nosec G101 -- no key has signed it
 
-// discover asks the issuer where its keys are, and for the keys. An error leaves those
-// of before in force.
+// discover fetches the issuer's discovery document and keys. After an error the previous keys
+// stay valid.
 func (i *issuer) discover() (*oidc.IDTokenVerifier, error) {
 	ctx := oidc.ClientContext(i.ctx, newIssuerClient(i.config.Issuer, i.timeout, i.now))
 	provider, err := oidc.NewProvider(ctx, i.config.Issuer)
@@ -175,7 +174,7 @@ func (i *issuer) discover() (*oidc.IDTokenVerifier, error) {
 		return nil, err
 	}
 	keys := oidc.NewRemoteKeySet(ctx, document.KeysURL)
-	// The library fetches the keys once it has a token that it cannot verify.
+	// The library fetches the keys when it meets a token that it cannot verify.
 	_, err = keys.VerifySignature(ctx, noToken)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return nil, err

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// issuerTimeout bounds a question to an issuer, its answer included.
+	// issuerTimeout bounds a request to an issuer, including its response.
 	issuerTimeout = 10 * time.Second
-	// maxIssuerAnswer bounds an answer, in bytes.
+	// maxIssuerAnswer bounds a response, in bytes.
 	maxIssuerAnswer = 1 << 20
-	// keysEvery is how often keys are fetched at most. Anybody can send tokens that
-	// claim an unknown key, and each would have them fetched.
+	// keysEvery is the minimum time between two fetches of keys. Anyone can send tokens that
+	// claim an unknown key, and each would cause a fetch.
 	keysEvery = 10 * time.Second
 )
 
 // discoverySuffix ends the URL of a discovery document.
 const discoverySuffix = "/.well-known/openid-configuration"
 
-// newIssuerClient is for one discovery at an issuer and the keys that it leads to.
-// timeout bounds each question, its answer included.
+// newIssuerClient returns a client for one discovery at an issuer and later fetches of its
+// keys. timeout bounds each request, including its response.
 func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time) *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
@@ -41,19 +41,19 @@ func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time)
 	return &http.Client{
 		Timeout:   timeout,
 		Transport: &issuerTransport{next: transport, now: now, plain: strings.HasPrefix(issuer, "http://")},
-		// Nobody is to be sent elsewhere, over http say.
+		// Redirects are refused: they could lead to plain http.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// issuerTransport bounds what an issuer is asked and what it may answer.
+// issuerTransport limits the requests to an issuer and its responses.
 type issuerTransport struct {
 	next  http.RoundTripper
 	now   func() time.Time
 	plain bool // the issuer is on this machine and speaks plain HTTP, and so may its keys
 
 	mu      sync.Mutex // guards fetched
-	fetched time.Time  // when keys were asked for last; zero: not yet
+	fetched time.Time  // time of the last fetch of keys; zero: never
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -84,15 +84,14 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Bounds of an issuer's keys. A token without a key id has all of them tried.
+// Bounds of an issuer's keys. For a token without a key id, every key is tried.
 const (
 	maxKeys    = 100
 	minRSABits = 2048 // RFC 7518, 3.3
 	maxRSABits = 8192
 )
 
-// usableKeys reads a JSON Web Key Set and gives one of the public keys in it that tokens
-// may be signed with. Other keys are left out.
+// usableKeys reads a JSON Web Key Set and returns a set with only the usable public keys.
 func usableKeys(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
@@ -117,7 +116,7 @@ func usableKeys(from io.Reader) ([]byte, error) {
 	return json.Marshal(usable)
 }
 
-// usableKey reports whether a key is public, and neither weak nor too costly.
+// usableKey reports whether a key is public, and neither too weak nor too costly.
 func usableKey(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -129,7 +128,7 @@ func usableKey(key any) bool {
 	return false
 }
 
-// mayFetch reports whether keys may be fetched now, and counts it.
+// mayFetch reports whether keys may be fetched now, and records the fetch.
 func (t *issuerTransport) mayFetch() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +140,7 @@ func (t *issuerTransport) mayFetch() bool {
 	return true
 }
 
-// boundedBody is the beginning of a body; more makes no sense as JSON.
+// boundedBody is a truncated body, which is not valid JSON.
 type boundedBody struct {
 	io.Reader
 	io.Closer

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// lastUseEvery is how often the times of last use are written down at most.
+// lastUseEvery is the minimum time between two writes of the times of last use.
 const lastUseEvery = time.Minute
 
-// lastUses remembers when each token was used last. That is kept as well as it can
-// be: a crash loses up to a minute, and a disk that is full all of it.
+// lastUses tracks when each token was last used. It is not durable: a crash loses up to a
+// minute, and nothing is written while the disk is full.
 type lastUses struct {
 	path string
 	log  *slog.Logger
 
 	mu      sync.Mutex // guards what follows; never held during I/O
 	times   map[string]time.Time
-	changed bool      // since it was written down
+	changed bool      // since the last write
 	written time.Time // zero: not yet
 
 	writing sync.Mutex // held while the file is written
 }
 
-// lastUseList is what the file of last uses holds, by id.
+// lastUseList is the content of the file of last uses, by token id.
 type lastUseList struct {
 	LastUse map[string]time.Time `json:"last_use"`
 }
@@ -45,7 +45,7 @@ func openLastUses(config Config) *lastUses {
 	return l
 }
 
-// readLastUses reads a file of last uses. That there is none is no error.
+// readLastUses reads a file of last uses. A missing file is not an error.
 func readLastUses(path string) (map[string]time.Time, error) {
 	file, _, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func readLastUses(path string) (map[string]time.Time, error) {
 	}
 	defer file.Close()
 	var list lastUseList
-	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile)) // shorter than that of the tokens
+	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile)) // always shorter than the tokens file
 	if err == nil {
 		err = json.Unmarshal(text, &list)
 	}
@@ -66,7 +66,7 @@ func readLastUses(path string) (map[string]time.Time, error) {
 	return list.LastUse, nil
 }
 
-// note remembers a use of a token, and writes all down if it is time to.
+// note records a use of a token, and writes the file if lastUseEvery has passed.
 func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	l.mu.Lock()
 	l.times[id] = now.UTC().Truncate(time.Second)
@@ -81,8 +81,8 @@ func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	}
 }
 
-// write writes down what has changed, of the tokens that there are. It makes the reserve
-// again if a revocation has used it.
+// write writes the file if times have changed, for existing tokens only. It restores the
+// reserve if a revocation has used it.
 func (l *lastUses) write(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()

@@ -1,6 +1,6 @@
-// Package faulty makes storage go wrong on command, for tests of what is built on
-// it: Database wraps the storage contract, of which each call can fail, and Files a
-// file system under an embedded database. Which calls go wrong, and how, is a Plan.
+// Package faulty injects faults into storage, for tests. Database wraps the storage contract,
+// and Files wraps the file system of an embedded database. A Plan says which calls fail, and
+// how.
 package faulty
 
 import (
@@ -12,61 +12,60 @@ import (
 	"time"
 )
 
-// ErrInjected is in every error that this package makes up, but for NoSpace's.
+// ErrInjected is wrapped by every injected error except that of NoSpace.
 var ErrInjected = errors.New("faulty: injected fault")
 
-// Mode is a way to go wrong.
+// Mode is a kind of fault.
 type Mode string
 
-// The modes. A call for which a mode makes no sense goes wrong as with Fail.
+// The modes. A call to which a mode does not apply fails as with Fail.
 const (
-	// Fail: nothing is done, and that is said.
+	// Fail: the call does nothing and returns an error.
 	Fail Mode = "fail"
-	// Lie: all is done, and an error returned all the same.
+	// Lie: the call does everything and still returns an error.
 	Lie Mode = "lie"
-	// NoSpace: the disk is full. Of a write the first half is done.
+	// NoSpace: the disk is full. A write writes its first half.
 	NoSpace Mode = "no space"
-	// Short: of a write the first half is done, and an error returned.
+	// Short: a write writes its first half and returns an error.
 	Short Mode = "short"
-	// Slow: all is done, after Plan.Pause.
+	// Slow: the call succeeds after Plan.Pause.
 	Slow Mode = "slow"
-	// Garble: what was read has one bit changed; of a store, the checksum of what was
-	// read is wrong, which is an error.
+	// Garble: a read of a file returns data with one flipped bit. A read of a store returns a
+	// checksum error.
 	Garble Mode = "garble"
 )
 
-// Plan says which calls go wrong. It can be sent to another process as JSON.
+// Plan says which calls fail. It can be sent to another process as JSON.
 type Plan struct {
 	Mode Mode
-	// Calls are the names of the calls that may go wrong; none means all.
+	// Calls are the names of the calls that may fail; empty means all.
 	Calls []string
-	// Path is a pattern, as path.Match has it, for the name in its folder of the file
-	// that a call is about; empty means any.
+	// Path is a pattern of path.Match for the base name of the call's file; empty means any.
 	Path string
-	// Skip is how many of these calls are done as usual first.
+	// Skip is the number of these calls that succeed first.
 	Skip int
-	// Count is how many go wrong then; 0 means one, negative all that follow.
+	// Count is the number of calls that fail then; 0 means one, and negative means all.
 	Count int
 	Pause time.Duration
-	// Bit is the bit that Garble changes, counted from the first that was read, and
-	// again from there at the end.
+	// Bit is the number of the bit that Garble flips, from 0. It wraps round at the end of the
+	// data.
 	Bit int
 }
 
-// Faults carries out a plan. It is safe for concurrent use.
+// Faults executes a plan. It is safe for concurrent use.
 type Faults struct {
 	plan Plan
-	// Tell, if set before the first call, is told of each that goes wrong before it
-	// does, and of the file that it is about; of those without end only of the first.
+	// Tell, if not nil, is called before each fault with the call and its file. For an
+	// unlimited plan it is called only before the first fault. Set it before the first call.
 	Tell func(call, file string)
 
 	mu       sync.Mutex
-	seen     int            // calls that the plan is about; under mu
-	injected map[string]int // calls that went wrong, by name; under mu
-	over     bool           // no more do; under mu
+	seen     int            // calls that match the plan; under mu
+	injected map[string]int // failed calls by name; under mu
+	over     bool           // no more faults; under mu
 }
 
-// New makes faults by a plan.
+// New returns the faults of a plan.
 func New(plan Plan) *Faults {
 	if plan.Count == 0 {
 		plan.Count = 1
@@ -74,14 +73,14 @@ func New(plan Plan) *Faults {
 	return &Faults{plan: plan, injected: make(map[string]int)}
 }
 
-// Stop ends the plan: from now on all goes well.
+// Stop ends the plan: all later calls succeed.
 func (f *Faults) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true
 }
 
-// Injected is how many calls went wrong so far, by name.
+// Injected returns the number of failed calls so far, by name.
 func (f *Faults) Injected() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +91,7 @@ func (f *Faults) Injected() map[string]int {
 	return injected
 }
 
-// next is how a call goes wrong; empty if it goes well. Slow is dealt with here.
+// next returns how a call fails, or "" if it succeeds. It pauses for Slow itself.
 func (f *Faults) next(call, file string) Mode {
 	mode, first := f.count(call, file)
 	if mode != "" && f.Tell != nil && (first || f.plan.Count > 0) {
@@ -105,7 +104,7 @@ func (f *Faults) next(call, file string) Mode {
 	return mode
 }
 
-// count is how a call goes wrong, and whether it is the first that does.
+// count counts a call and returns how it fails, and whether it is the first that does.
 func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false
@@ -126,8 +125,7 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// refused is the error of a call that is not done, and of one that is done and lied
-// about; nil if the mode has none.
+// refused returns the error of a mode, or nil if the mode has none.
 func refused(mode Mode) error {
 	switch mode {
 	case "", Garble:

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of the calls of a file system. Compact is to create what a compaction writes.
+// Names of the calls of a file system. Compact is a Create for the output of a compaction.
 const (
 	Create   = "create"
 	Compact  = "compact"
@@ -30,18 +30,18 @@ const (
 	Read        = "read"
 	Write       = "write"
 	Sync        = "sync"
-	SyncPart    = "sync part" // begins to sync, and promises nothing
+	SyncPart    = "sync part" // starts a sync without a guarantee
 	Preallocate = "preallocate"
 	Close       = "close"
 )
 
-// Calls are the names of all calls of a file system and of its files.
+// Calls returns the names of all calls of a file system and of its files.
 func Calls() []string {
 	return []string{Create, Compact, Link, Open, OpenDir, Remove, Rename, Reuse, MkdirAll, Lock, List, Stat, Usage,
 		Read, Write, Sync, SyncPart, Preallocate, Close}
 }
 
-// Files is a file system whose calls go wrong by a plan.
+// Files is a file system with injected faults.
 type Files struct {
 	vfs.FS
 	faults *Faults
@@ -55,7 +55,7 @@ func NewFiles(under vfs.FS, faults *Faults) *Files { return &Files{under, faults
 // Unwrap implements vfs.FS.
 func (f *Files) Unwrap() vfs.FS { return f.FS }
 
-// do does a call that changes something, or not.
+// do makes a call that changes something, unless it must fail.
 func (f *Files) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := refused(mode)
@@ -68,7 +68,7 @@ func (f *Files) do(call, name string, done func() error) error {
 	return wrap(call, name, err)
 }
 
-// open does a call that opens a file, or not.
+// open makes a call that opens a file, unless it must fail.
 func (f *Files) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
 	var opened vfs.File
 	err := f.do(call, name, func() (err error) {
@@ -76,7 +76,7 @@ func (f *Files) open(call, name string, done func() (vfs.File, error)) (vfs.File
 		return err
 	})
 	if err != nil {
-		if opened != nil { // it was lied about
+		if opened != nil { // the mode is Lie
 			_ = opened.Close()
 		}
 		return nil, err
@@ -91,7 +91,7 @@ func wrap(call, name string, err error) error {
 	return &os.PathError{Op: call, Path: name, Err: err}
 }
 
-// compactions is Pebble's name for tables that a compaction writes.
+// compactions is Pebble's category for tables that a compaction writes.
 const compactions vfs.DiskWriteCategory = "pebble-compaction"
 
 // Create implements vfs.FS.
@@ -148,7 +148,7 @@ func (f *Files) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. A lock is never lied about: it would be held for ever.
+// Lock implements vfs.FS. Lie does not apply: no caller could release the lock.
 func (f *Files) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
 	if err := refused(mode); err != nil {
@@ -184,7 +184,7 @@ func (f *Files) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
 	return usage, err
 }
 
-// file is an open file whose calls go wrong.
+// file is an open file with injected faults.
 type file struct {
 	vfs.File
 	name   string
@@ -195,7 +195,7 @@ func (f *file) do(call string, done func() error) error {
 	return (&Files{faults: f.faults}).do(call, f.name, done)
 }
 
-// read reads, and changes a bit of what was read where the plan says so.
+// read reads, and flips a bit of the data if the plan says so.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {
@@ -216,7 +216,7 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write writes, half or nothing of it where the plan says so.
+// write writes, or writes only half or nothing if the plan says so.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := refused(mode)
@@ -266,7 +266,7 @@ func (f *file) Preallocate(offset, length int64) error {
 	return f.do(Preallocate, func() error { return f.File.Preallocate(offset, length) })
 }
 
-// Close implements vfs.File. A file is closed in any case: nobody closes twice.
+// Close implements vfs.File. It always closes the file, since callers do not close twice.
 func (f *file) Close() error {
 	err := wrap(Close, f.name, refused(f.faults.next(Close, f.name)))
 	if closed := f.File.Close(); closed != nil {

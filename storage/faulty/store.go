@@ -9,17 +9,16 @@ import (
 	"colophon/storage"
 )
 
-// StoreCalls are the names of all calls of the storage contract: of Reader, Store and
-// Database.
+// StoreCalls returns the names of all calls of storage.Reader, Store and Database.
 func StoreCalls() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 }
 
-// errChecksum is what Garble makes of a read.
+// errChecksum is the error of a read with Garble.
 var errChecksum = errors.New("checksum mismatch")
 
-// failure is the error of a call of a store that goes wrong; nil if it goes well.
+// failure returns the error of a store's call with that mode, or nil if the call succeeds.
 func failure(call string, mode Mode) error {
 	switch mode {
 	case "":
@@ -32,7 +31,7 @@ func failure(call string, mode Mode) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// read does a call that reads, or not.
+// read makes a call that reads, unless it must fail.
 func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
@@ -41,7 +40,7 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change does a call that changes something, or not.
+// change makes a call that changes something, unless it must fail.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
@@ -54,8 +53,8 @@ func change(f *Faults, call string, done func() error) error {
 	return err
 }
 
-// walk goes through what a call yields, up to where it goes wrong: with Short after
-// the first, otherwise at once.
+// walk yields what a call yields until it fails: with Short after the first value, otherwise
+// at once.
 func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
@@ -77,7 +76,7 @@ func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, e
 	}
 }
 
-// Database is one whose calls, and those of its stores, go wrong by a plan.
+// Database is a database with injected faults in its calls and those of its stores.
 type Database struct {
 	under  storage.Database
 	faults *Faults
@@ -117,10 +116,10 @@ func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
 	return &store{under, d.faults}, nil
 }
 
-// Close implements storage.Database. It never goes wrong.
+// Close implements storage.Database. It never fails by a plan.
 func (d *Database) Close() error { return d.under.Close() }
 
-// store is a ledger whose calls go wrong.
+// store is a ledger with injected faults.
 type store struct {
 	under  storage.Store
 	faults *Faults

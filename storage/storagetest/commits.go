@@ -44,7 +44,7 @@ func testCommit(t *testing.T, s *suite) {
 	require.Empty(t, empty)
 }
 
-// requireUntouched checks that a refused batch left no trace.
+// requireUntouched checks that a refused batch changed nothing.
 func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entries ...string) {
 	t.Helper()
 	ctx := t.Context()
@@ -65,7 +65,7 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// laden is a batch with something of everything, redacting event 0, which brought
+// laden returns a batch with every kind of change. It redacts event 0, which has the content
 // "kept".
 func laden(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
@@ -199,7 +199,7 @@ func testEntries(t *testing.T, s *suite) {
 	for e, err := range store.Entries(ctx, 5) {
 		require.NoError(t, err)
 		require.Equal(t, uint64(5), e.Seq)
-		break // leaving early is allowed
+		break // callers may stop early
 	}
 }
 
@@ -245,8 +245,8 @@ func testKeys(t *testing.T, s *suite) {
 	require.Equal(t, later, got)
 }
 
-// testKeysTogether looks up many keys at once: claimed before and just now, not
-// claimed, and twice the same.
+// testKeysTogether looks up many keys at once: claimed earlier, claimed just now, not claimed,
+// and duplicate.
 func testKeysTogether(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

@@ -15,10 +15,10 @@ import (
 
 const concurrentCommits = 200
 
-// entryAt is what testReaders commits as event seq: two events a batch.
+// entryAt returns the entry that testReaders commits as event seq, two events per batch.
 func entryAt(seq uint64) string { return fmt.Sprintf("entry %d", seq) }
 
-// testReaders reads while commits go on: what the head counts is there, whole.
+// testReaders reads during commits: everything below the head must be there and complete.
 func testReaders(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
@@ -39,7 +39,7 @@ func testReaders(t *testing.T, s *suite) {
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
 		b.Keys = []storage.Key{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
-		if head.Size%8 == 6 { // all that needed it: erased and brought back at another place
+		if head.Size%8 == 6 { // redact all records of the content, then store it again elsewhere
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {
 				b.Redactions = append(b.Redactions, redaction(seq, head.Size, "prompt"))
 			}
@@ -51,8 +51,8 @@ func testReaders(t *testing.T, s *suite) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// readAll holds one look at the ledger against what testReaders writes. last is
-// the size at the look before.
+// readAll compares the ledger with what testReaders writes. last is the size at the previous
+// read.
 func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, error) {
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 	return head.Size, nil
 }
 
-// testWriters lets several writers build on the same heads: of each round one
-// wins, and what the ledger holds is one history.
+// testWriters lets several writers commit on the same head. Exactly one wins each round, and
+// the ledger holds one history.
 func testWriters(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

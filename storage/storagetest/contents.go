@@ -8,8 +8,8 @@ import (
 	"colophon/storage"
 )
 
-// The store does not hash content, so these tests put different bytes under one
-// digest to see which of them are kept.
+// The store does not hash content. These tests therefore store different bytes under one
+// digest, to see which are kept.
 
 func testDeduplication(t *testing.T, s *suite) {
 	store := s.ledger(t)
@@ -46,7 +46,7 @@ func testSlices(t *testing.T, s *suite) {
 	require.NoError(t, store.SetSetting(ctx, "s", setting))
 	spoil(b.Entries[0], b.Contents[0].Bytes, b.Tiles[0].Hashes, b.Head.Checkpoint, setting)
 
-	for range 2 { // the second time after spoiling what the first gave
+	for range 2 { // the second time after overwriting the first result
 		got, err := store.Head(ctx)
 		require.NoError(t, err)
 		require.Equal(t, head, got)

@@ -9,60 +9,58 @@ import (
 	"colophon/storage"
 )
 
-// ErrInjected is in every error that Faulty makes up.
+// ErrInjected is wrapped by every error that Faulty injects.
 var ErrInjected = errors.New("storagetest: injected fault")
 
-// Fault is a way for a commit to fail.
+// Fault is a way in which a commit fails.
 type Fault int
 
-// The two ways. The caller cannot tell them apart: the outcome is unknown.
+// The faults. The caller cannot distinguish them: the outcome is unknown.
 const (
-	// Before: nothing is written.
+	// Before: the commit writes nothing.
 	Before Fault = iota + 1
-	// After: everything is written, durably, and an error returned all the same.
+	// After: the commit writes everything durably and still returns an error.
 	After
 )
 
-// Faulty is a Store of which chosen commits fail. All else goes to the Store
-// underneath.
+// Faulty is a Store whose commits can fail. It passes all other calls to the underlying Store.
 type Faulty struct {
 	storage.Store
 
 	mu       sync.Mutex
 	commits  int           // calls of Commit so far; under mu
 	faults   map[int]Fault // by the number of the call; under mu
-	writable error         // answer of Writable if not nil; under mu
+	writable error         // result of Writable if not nil; under mu
 }
 
-// NewFaulty wraps a Store. Nothing fails yet.
+// NewFaulty wraps a Store. At first nothing fails.
 func NewFaulty(s storage.Store) *Faulty {
 	return &Faulty{Store: s, faults: make(map[int]Fault)}
 }
 
-// FailCommit makes the n-th call of Commit from now on fail, once; 1 is the
-// next one.
+// FailCommit makes the n-th call of Commit from now fail once; 1 is the next call.
 func (f *Faulty) FailCommit(n int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults[f.commits+n] = fault
 }
 
-// SetWritable makes Writable answer err, until nil is set.
+// SetWritable makes Writable return err. nil restores the underlying Store's result.
 func (f *Faulty) SetWritable(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writable = err
 }
 
-// Commits is the number of calls of Commit so far.
+// Commits returns the number of calls of Commit so far.
 func (f *Faulty) Commits() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.commits
 }
 
-// Commit passes on to the Store underneath unless it is to fail. A commit that
-// fails there gives that error, whatever the fault.
+// Commit calls the underlying Store unless it must fail. An error of the underlying Store
+// takes precedence over the fault.
 func (f *Faulty) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	n, fault := f.count()
 	if fault == Before {
@@ -77,7 +75,7 @@ func (f *Faulty) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// count counts a call and takes the fault that is meant for it.
+// count counts a call and removes its fault.
 func (f *Faulty) count() (int, Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +85,7 @@ func (f *Faulty) count() (int, Fault) {
 	return f.commits, fault
 }
 
-// Writable is what SetWritable set, else the answer of the Store underneath.
+// Writable returns the error of SetWritable, or the result of the underlying Store.
 func (f *Faulty) Writable(ctx context.Context) error {
 	f.mu.Lock()
 	err := f.writable

@@ -12,25 +12,25 @@ import (
 	"colophon/storage"
 )
 
-// Small alphabets, so that names, digests, keys and tiles meet again.
+// The sets of values are small, so that names, digests, keys and tiles repeat.
 func modelNames() []string { return []string{"one", "two"} }
 func modelWords() []string { return []string{"p", "q", "r", "s", "t"} }
 func modelLevels() []uint8 { return []uint8{0, 1} }
 
-// modelLedger is the naive ledger: what must be read after all commits so far.
+// modelLedger is a simple model of a ledger: what reads must return after all commits so far.
 type modelLedger struct {
 	info       storage.Info
 	head       storage.Head
 	entries    []string
 	tiles      map[[2]uint64]int // level and index → number of hashes
 	contents   map[string]string
-	references map[string][]uint64 // digest → who needs it
-	redactions map[uint64]uint64   // record → by which event
+	references map[string][]uint64 // digest → records that need it
+	redactions map[uint64]uint64   // record → event that redacted it
 	keys       map[string]storage.Key
 	settings   map[string]string
 }
 
-// machine drives a database and the model side by side.
+// machine applies the same operations to a database and to the model.
 type machine struct {
 	t       *testing.T
 	suite   *suite
@@ -38,7 +38,7 @@ type machine struct {
 	ledgers map[string]*modelLedger
 }
 
-// testModel runs random histories against the model.
+// testModel compares random histories with the model.
 func testModel(t *testing.T, s *suite) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := &machine{t: t, suite: s, db: s.open(t), ledgers: make(map[string]*modelLedger)}
@@ -48,7 +48,7 @@ func testModel(t *testing.T, s *suite) {
 			"":         m.check,
 			"create":   m.create,
 			"commit":   m.commit,
-			"commit 2": m.commit, // the name makes it likelier
+			"commit 2": m.commit, // a second name makes it more likely
 			"stale":    m.stale,
 			"freeze":   m.freeze,
 			"setting":  m.setting,
@@ -60,7 +60,7 @@ func testModel(t *testing.T, s *suite) {
 	})
 }
 
-// pick is one of the ledgers and its model.
+// pick returns a random ledger and its model.
 func (m *machine) pick(r *rapid.T) (storage.Store, *modelLedger) {
 	name := rapid.SampledFrom(slices.Sorted(maps.Keys(m.ledgers))).Draw(r, "ledger")
 	store, err := m.db.Ledger(m.t.Context(), name)
@@ -99,7 +99,7 @@ func (m *machine) commit(r *rapid.T) {
 	m.ledgers[model.info.Name] = next
 }
 
-// draw makes a random batch that follows, and the model after it.
+// draw returns a random next batch, and the model after it.
 func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 	word := rapid.SampledFrom(modelWords())
 	next := model.clone()
@@ -136,7 +136,7 @@ func (model *modelLedger) clone() *modelLedger {
 	return &next
 }
 
-// stale commits on a head that is not the stored one.
+// stale commits on a head that differs from the stored one.
 func (m *machine) stale(r *rapid.T) {
 	store, model := m.pick(r)
 	old := model.head
@@ -156,7 +156,7 @@ func (m *machine) stale(r *rapid.T) {
 	require.ErrorIs(r, store.Commit(m.t.Context(), old, b), want)
 }
 
-// freeze is drawn as often as the rest but seldom done, for little follows it.
+// freeze rarely freezes a ledger, since little can follow.
 func (m *machine) freeze(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "freeze") > 0 {
 		r.Skip("not this time")
@@ -174,7 +174,7 @@ func (m *machine) setting(r *rapid.T) {
 	model.settings[name] = string(value)
 }
 
-// check compares everything that can be read.
+// check compares everything that can be read with the model.
 func (m *machine) check(r *rapid.T) {
 	ctx := m.t.Context()
 	infos, err := m.db.Ledgers(ctx)
@@ -228,7 +228,7 @@ func (m *machine) checkLog(r *rapid.T, store storage.Store, model *modelLedger) 
 	}
 }
 
-// checkWords reads what is found by a word: content, keys and settings.
+// checkWords reads everything that is keyed by a word: content, keys and settings.
 func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger) {
 	ctx := m.t.Context()
 	for _, word := range modelWords() {
@@ -247,7 +247,7 @@ func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger
 	}
 }
 
-// requireFound checks that reading a word gave what the model holds.
+// requireFound checks that a read by word returned what the model holds.
 func requireFound[V any](r *rapid.T, model map[string]V, word string, got V, err error) {
 	want, held := model[word]
 	if !held {

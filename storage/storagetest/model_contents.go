@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// drawRedactions redacts records before size, all that they need or, as nobody
-// should, other content too.
+// drawRedactions redacts random records before size, with all their content and, against the
+// contract, sometimes other content.
 func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint64) {
 	if size == 0 {
 		return
@@ -43,7 +43,7 @@ func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint
 	}
 }
 
-// drawContents lets the events from size on bring content.
+// drawContents adds random content to the events from size on.
 func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64) {
 	word := rapid.SampledFrom(modelWords())
 	for seq := size; seq < b.Head.Size; seq++ {
@@ -62,7 +62,7 @@ func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64
 	}
 }
 
-// checkRedactions reads who is redacted, of all records and one to come.
+// checkRedactions reads the redactions of all records and of one that does not exist yet.
 func (m *machine) checkRedactions(r *rapid.T, store storage.Store, model *modelLedger) {
 	for seq := range model.head.Size + 1 {
 		by, err := store.Redaction(m.t.Context(), seq)

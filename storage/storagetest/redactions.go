@@ -8,21 +8,20 @@ import (
 	"colophon/storage"
 )
 
-// writer commits one event after the other.
+// writer commits one event at a time.
 type writer struct {
 	t     *testing.T
 	store storage.Store
 	head  storage.Head
 }
 
-// post commits an event that brings those texts, each under a digest of its own
-// name, and gives its seq.
+// post commits an event with content under the digests of these names, and returns its seq.
 func (w *writer) post(digests ...string) uint64 { return w.step(nil, digests...) }
 
-// redact commits an event that redacts records: record → digests.
+// redact commits an event that redacts records. The map holds the digests of each record.
 func (w *writer) redact(records map[uint64][]string) uint64 { return w.step(records) }
 
-// step does both at once.
+// step posts and redacts in one event.
 func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 	seq := w.head.Size
 	b := follow(w.head, "e")
@@ -38,8 +37,8 @@ func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 	return seq
 }
 
-// textOf is the text that event seq brings under a digest: different for each, to
-// tell which is kept.
+// textOf returns the content that event seq stores under a digest. It differs for each event,
+// to show which is kept.
 func textOf(digest string, seq uint64) string { return digest + string(rune('A'+seq)) }
 
 func testReferences(t *testing.T, s *suite) {
@@ -70,7 +69,7 @@ func testReferences(t *testing.T, s *suite) {
 	for seq, err := range w.store.References(t.Context(), hash("x")) {
 		require.NoError(t, err)
 		require.Zero(t, seq)
-		break // leaving early is allowed
+		break // callers may stop early
 	}
 }
 
@@ -108,7 +107,7 @@ func testRedact(t *testing.T, s *suite) {
 	for r, err := range w.store.Redactions(ctx) {
 		require.NoError(t, err)
 		require.Zero(t, r.Seq)
-		break // leaving early is allowed
+		break // callers may stop early
 	}
 
 	again := w.post("x")
@@ -126,7 +125,7 @@ func testRedact(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x")
 }
 
-// Of several redactions of one record the first stands.
+// Of several redactions of one record the first counts.
 func testRedactTwice(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	ctx := t.Context()
@@ -144,7 +143,7 @@ func testRedactTwice(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x", 3)
 }
 
-// A redaction takes away only what its record needs.
+// A redaction withdraws only content of its own record.
 func testRedactOthers(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	w.post("x")
@@ -163,7 +162,7 @@ func testRedactOthers(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "y", 1, 3)
 }
 
-// testManyReferences has more of them than any implementation reads at a time.
+// testManyReferences uses more references than any implementation reads at once.
 func testManyReferences(t *testing.T, s *suite) {
 	const records = 3000
 	w := &writer{t: t, store: s.ledger(t)}

@@ -1,6 +1,5 @@
-// Package storagetest is what every implementation of the storage contract must
-// pass, and what tests above the contract need: a Store that fails on command,
-// and the shape of a handle that changes what is stored.
+// Package storagetest tests implementations of the storage contract. For tests above the
+// contract it has a Store that fails on command, and an interface to tamper with stored data.
 package storagetest
 
 import (
@@ -16,23 +15,23 @@ import (
 	"colophon/storage"
 )
 
-// suite is one run: how to come by databases.
+// suite is the configuration of one run.
 type suite struct {
 	open   func(t *testing.T) storage.Database
 	reopen func(t *testing.T, db storage.Database) storage.Database // nil if not offered
 }
 
-// Option adds to what Run can test.
+// Option extends what Run tests.
 type Option func(*suite)
 
-// WithReopen lets the suite end a database and open it again: reopen must give a
-// database with what the first one held. It closes the first one itself.
+// WithReopen lets the suite reopen a database. reopen closes the database and returns one with
+// the same content.
 func WithReopen(reopen func(t *testing.T, db storage.Database) storage.Database) Option {
 	return func(s *suite) { s.reopen = reopen }
 }
 
-// Run holds an implementation against the contract. open gives an empty
-// database, a new one at each call; the suite closes it.
+// Run tests an implementation of the contract. open returns a new empty database at each call.
+// The suite closes it.
 func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Option) {
 	s := &suite{open: open}
 	for _, option := range options {
@@ -72,14 +71,14 @@ func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Opti
 	}
 }
 
-// database is an empty one, closed when the test ends.
+// database returns an empty database that is closed at the end of the test.
 func (s *suite) database(t *testing.T) storage.Database {
 	db := s.open(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }
 
-// ledger is a new ledger in a database of its own.
+// ledger returns a new ledger in its own database.
 func (s *suite) ledger(t *testing.T) storage.Store {
 	return create(t, s.database(t), "default")
 }
@@ -90,7 +89,7 @@ func create(t *testing.T, db storage.Database, name string) storage.Store {
 	return store
 }
 
-// info describes a ledger; its time has all the digits that must be kept.
+// info describes a ledger. Its time has all the digits that a store must keep.
 func info(name string) storage.Info {
 	return storage.Info{
 		Name:    name,
@@ -99,10 +98,10 @@ func info(name string) storage.Info {
 	}
 }
 
-// hash makes digests and keys out of words.
+// hash returns the digest or key for a word.
 func hash(word string) storage.Hash { return sha256.Sum256([]byte(word)) }
 
-// follow is a batch with those entries on old, and the head that it leads to.
+// follow returns a batch that appends entries to old, with its new head.
 func follow(old storage.Head, entries ...string) storage.Batch {
 	b := storage.Batch{Head: old}
 	for _, e := range entries {
@@ -115,13 +114,13 @@ func follow(old storage.Head, entries ...string) storage.Batch {
 	return b
 }
 
-// commit commits b on old and gives the new head.
+// commit commits b on old and returns the new head.
 func commit(t *testing.T, store storage.Store, old storage.Head, b storage.Batch) storage.Head {
 	require.NoError(t, store.Commit(t.Context(), old, b))
 	return b.Head
 }
 
-// content is a piece of content in slot 0.
+// content returns a piece of content in slot 0.
 func content(digest string, seq uint64, text string) storage.Content {
 	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
 }
@@ -135,7 +134,7 @@ func redaction(seq, by uint64, digests ...string) storage.Redaction {
 	return r
 }
 
-// tile is n hashes, of which each says its position.
+// tile returns a tile of n hashes. Each hash encodes its position.
 func tile(level uint8, index uint64, n int) storage.Tile {
 	t := storage.Tile{Level: level, Index: index}
 	for i := range n {
@@ -145,7 +144,7 @@ func tile(level uint8, index uint64, n int) storage.Tile {
 	return t
 }
 
-// collect is all entries from seq on.
+// collect returns all entries from seq on.
 func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	var all []string
 	for e, err := range r.Entries(t.Context(), from) {
@@ -156,7 +155,8 @@ func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	return all
 }
 
-// requireContent is the check that content is there, or (text "") is not.
+// requireContent checks the text of content. An empty text means that the content must be
+// missing.
 func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	t.Helper()
 	got, err := r.Content(t.Context(), hash(digest))
@@ -168,7 +168,7 @@ func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	require.Equal(t, text, string(got))
 }
 
-// requireReferences is the check of who needs a content.
+// requireReferences checks which records need a piece of content.
 func requireReferences(t *testing.T, r storage.Reader, digest string, want ...uint64) {
 	t.Helper()
 	var got []uint64
@@ -184,7 +184,7 @@ func requireReferences(t *testing.T, r storage.Reader, digest string, want ...ui
 	}
 }
 
-// requireRedactions is the check of all redactions: record, event, record, …
+// requireRedactions checks all redactions. want alternates record and event.
 func requireRedactions(t *testing.T, r storage.Reader, want ...uint64) {
 	t.Helper()
 	var got []uint64

@@ -9,50 +9,48 @@ import (
 	"colophon/storage"
 )
 
-// Tamperer changes what one ledger holds behind the contract's back, without
-// asking whether it makes sense. Checksums of the storage itself stay right: it
-// is for those above the storage to notice.
+// Tamperer changes the stored data of one ledger without the checks of the contract. The
+// storage's own checksums stay valid, so the layers above must detect the change.
 type Tamperer interface {
-	// Entry replaces or adds the entry at seq; the head stays.
+	// Entry replaces or adds the entry at seq. The head does not change.
 	Entry(seq uint64, b []byte) error
-	// DeleteEntry takes the entry at seq away.
+	// DeleteEntry deletes the entry at seq.
 	DeleteEntry(seq uint64) error
 	// Tile replaces a hash tile.
 	Tile(level uint8, index uint64, hashes []byte) error
-	// DeleteTile takes a hash tile away.
+	// DeleteTile deletes a hash tile.
 	DeleteTile(level uint8, index uint64) error
 	// Head replaces the head.
 	Head(h storage.Head) error
-	// Content replaces the bytes under a digest; ErrNotFound if there are none.
+	// Content replaces the bytes under a digest. It returns ErrNotFound if there are none.
 	Content(digest storage.Hash, b []byte) error
-	// DeleteContent takes them away as if they had never come; ErrNotFound if
-	// there are none.
+	// DeleteContent deletes content and all its references. It returns ErrNotFound if there is
+	// no content.
 	DeleteContent(digest storage.Hash) error
-	// Redaction replaces or adds the word that by redacted the record at seq; no
-	// content changes.
+	// Redaction stores that event by redacted the record at seq. Content does not change.
 	Redaction(seq, by uint64) error
-	// DeleteRedaction takes that word away.
+	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error
-	// DeleteReference takes away that the record at seq needs the content;
-	// ErrNotFound if the ledger does not hold it.
+	// DeleteReference deletes the reference from the record at seq to the content. It returns
+	// ErrNotFound if the ledger does not hold the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
 	// Key replaces or adds a claim.
 	Key(k storage.Key) error
 }
 
-// Tampering lets change tamper with a ledger of db, and gives the database to
-// go on with: db itself, or the same opened again.
+// Tampering calls change with a Tamperer for a ledger of db. It returns the database to
+// continue with: db itself, or db reopened.
 type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
 
-// RunTampering checks that what a Tamperer does is what is read afterwards, and
-// that the holes it makes are reported as damage, not as absence.
+// RunTampering checks that reads return what a Tamperer writes, and that holes are reported as
+// damage and not as absence.
 func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
 	t.Run("All", func(t *testing.T) { testTampering(t, open(t), tampering) })
 	t.Run("RedactionBeyondHead", func(t *testing.T) { testRedactionBeyondHead(t, open(t), tampering) })
 }
 
-// testRedactionBeyondHead forges redactions that no commit can have written. They are
-// listed, but withdraw nothing, and do not keep a commit from doing so.
+// testRedactionBeyondHead forges redactions that no commit can have written. They are listed,
+// but withdraw nothing and do not prevent a real redaction.
 func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tampering) {
 	w := &writer{t: t, store: create(t, db, "default")}
 	w.post("x", "y")
