@@ -18,14 +18,14 @@ import (
 // Kinds of [Error], for [errors.Is].
 var (
 	ErrBadRequest   = errors.New("client: bad request")        // 400: the request is malformed
-	ErrUnauthorized = errors.New("client: unauthorized")       // 401: no token, or one that the server does not take
+	ErrUnauthorized = errors.New("client: unauthorized")       // 401: no token, or an invalid one
 	ErrForbidden    = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
-	ErrFrozen       = errors.New("client: ledger is frozen")   // 403: the ledger takes no more writes
+	ErrFrozen       = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
 	ErrNotFound     = errors.New("client: not found")          // 404: also a ledger that the token has no grant on
 	ErrConflict     = errors.New("client: conflict")           // 409: as an idempotency key of another record
 	ErrGone         = errors.New("client: content is erased")  // 410
 	ErrTooLarge     = errors.New("client: request too large")  // 413
-	ErrInvalid      = errors.New("client: values are invalid") // 422: also a mismatch that is to be rejected
+	ErrInvalid      = errors.New("client: values are invalid") // 422: also a mismatch if mismatches are rejected
 	ErrTooMany      = errors.New("client: too many requests")  // 429
 	ErrUnavailable  = errors.New("client: unavailable")        // 503
 )
@@ -36,7 +36,7 @@ var (
 	// have been recorded.
 	ErrUnreachable = errors.New("client: no answer from the server")
 	// ErrMisdirected says that the connection fails until the URL or a certificate changes: the server does not
-	// speak TLS or was asked without, or its certificate does not verify. Such a call is not repeated.
+	// speak TLS or the URL lacks https, or its certificate does not verify. Such a call is not repeated.
 	ErrMisdirected = errors.New("client: the URL or the certificate does not fit the server")
 	// ErrAnswer says that an answer is not what the API promises, or is longer than [WithMaxAnswer] allows.
 	// A write may have been recorded.
@@ -54,15 +54,15 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer that is no success (RFC 9457). Of an answer that is no problem, such as a proxy's, it has
+// Error is an answer with an error status (RFC 9457). Of an answer that is no problem, such as a proxy's, it has
 // the status, and the first line of a plain text as Detail.
 type Error struct {
 	wire.Problem // Receipt, if any, is not verified
 	// Request is the method and path of the request, or the line of the batch.
 	Request string
-	// RetryAfter is what the server asked for; 0 if it did not.
+	// RetryAfter is the server's Retry-After; 0 if it sent none.
 	RetryAfter time.Duration
-	// Header is that of the answer; nil for the line of a batch.
+	// Header is the header of the answer; nil for a line of a batch.
 	Header http.Header
 }
 

@@ -24,8 +24,8 @@ type Tamperer interface {
 	Head(h storage.Head) error
 	// Content replaces the bytes under a digest. It returns ErrNotFound if there are none.
 	Content(digest storage.Hash, b []byte) error
-	// DeleteContent deletes content and all its references. It returns ErrNotFound if there is
-	// no content.
+	// DeleteContent deletes content as if it had never been stored. It returns ErrNotFound if
+	// there is none.
 	DeleteContent(digest storage.Hash) error
 	// Redaction stores that event by redacted the record at seq. Content does not change.
 	Redaction(seq, by uint64) error
