@@ -864,7 +864,6 @@ var (
 	heading       = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
 	codeBlock     = regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
 	specReference = regexp.MustCompile(`\(spec: ([^()]*)\)`)
-	link          = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 )
 
 func withoutCode(text []byte) string { return codeBlock.ReplaceAllString(string(text), "") }
@@ -920,44 +919,6 @@ func TestCommentsReferToSpecHeadings(t *testing.T) {
 		return nil
 	}))
 	require.Positive(t, referred)
-}
-
-// anchor is what a heading is linked by, as GitHub makes it.
-func anchor(title string) string {
-	kept := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(title), "")
-	return strings.ReplaceAll(kept, " ", "-")
-}
-
-// A link in docs/spec leads to a file or heading that is there.
-func TestSpecLinksResolve(t *testing.T) {
-	files, err := filepath.Glob("docs/spec/*.md")
-	require.NoError(t, err)
-	found := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, m := range link.FindAllStringSubmatch(withoutCode(text), -1) {
-			path, fragment, _ := strings.Cut(m[1], "#")
-			if strings.Contains(path, "://") {
-				continue
-			}
-			found++
-			target := file
-			if path != "" {
-				target = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
-			}
-			require.FileExists(t, target, "%s links to %s", file, m[1])
-			if fragment == "" {
-				continue
-			}
-			var anchors []string
-			for _, title := range specHeadings(t, target) {
-				anchors = append(anchors, anchor(title))
-			}
-			require.Contains(t, anchors, fragment, "%s links to %s", file, m[1])
-		}
-	}
-	require.Positive(t, found)
 }
 
 // Programs that follow docs/spec and share no code with ours verify vectors, examples, and

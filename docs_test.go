@@ -1,13 +1,17 @@
 package colophon_test
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,4 +47,66 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	require.Positive(t, named)
+}
+
+var (
+	fencedBlock  = regexp.MustCompile("(?ms)^```.*?^```$")
+	documentLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	linkedTitle  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns the anchors that GitHub gives to the headings of a document. A heading that
+// occurs again gets a number.
+func anchors(text []byte) (all []string) {
+	for _, m := range heading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(string(text), ""), -1) {
+		title := strings.ToLower(linkedTitle.ReplaceAllString(m[1], "$1"))
+		anchor := strings.ReplaceAll(notInAnchor.ReplaceAllString(title, ""), " ", "-")
+		numbered := anchor
+		for n := 1; slices.Contains(all, numbered); n++ {
+			numbered = fmt.Sprintf("%s-%d", anchor, n)
+		}
+		all = append(all, numbered)
+	}
+	return all
+}
+
+func TestAnchorsAreThoseOfGitHub(t *testing.T) {
+	require.Equal(t, []string{"the-log-a-b", "run_id-in-a-link", "twice", "twice-1"},
+		anchors([]byte("# The log: `a`, b\n## `run_id` in a [link](x.md)\n## Twice\n```sh\n# a comment\n```\n## Twice\n")))
+}
+
+// Each relative link in a document leads to a file or heading that exists.
+func TestDocumentLinksResolve(t *testing.T) {
+	documents := []string{"README.md", "NEWS.md", "CONTRIBUTING.md", "deploy/README.md"}
+	require.NoError(t, filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			documents = append(documents, path)
+		}
+		return err
+	}))
+	checked := 0
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, m := range documentLink.FindAllStringSubmatch(withoutCode(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			checked++
+			path, fragment, _ := strings.Cut(m[1], "#")
+			target := document
+			if path != "" {
+				target = filepath.Join(filepath.Dir(document), filepath.FromSlash(path))
+			}
+			_, err := os.Stat(target)
+			if !assert.NoError(t, err, "%s links to %s", document, m[1]) || fragment == "" {
+				continue
+			}
+			linked, err := os.ReadFile(target)
+			require.NoError(t, err)
+			assert.Contains(t, anchors(linked), fragment, "%s links to %s", document, m[1])
+		}
+	}
+	require.Positive(t, checked)
 }
