@@ -11,22 +11,25 @@ func newBackup(c *cli.Console) *cobra.Command {
 	var o backup.Options
 	command := &cobra.Command{
 		Use:   "backup --to FOLDER",
-		Short: "Copy a data folder, while its server runs",
-		Long: `Copy the database and the tokens of a data folder to another folder, on the machine of
-its server. If a server runs it is asked for a consistent copy (scope admin on all
-ledgers), and goes on meanwhile. Only what is not in the folder yet is copied: a table
-that several backups have is there once. Head, tree and signature of every ledger and
-all that was copied are verified before the backup counts. The ledgers' signing keys
-sign its manifest, so that restore can tell it from one that somebody has changed.
+		Short: "Copy a data folder to a backup, with or without a running server",
+		Long: `Copy the database and the tokens of a data folder to another folder on the same machine.
 
-Signing keys are not in it, unless --with-keys says so: keep them elsewhere. Nor is the
-index, which is derived, nor the high-water mark, which is there to notice a restore.
+If a server runs on the data folder, backup asks it for a consistent copy. This needs a
+token with scope admin on all ledgers. The server keeps running. Only files that the
+backup folder lacks are copied; backups share equal files. A backup counts only after
+the head, tree and signature of every ledger and all copied files are verified. The
+signing keys of the ledgers sign its manifest. With these signatures, restore detects a
+changed backup.
 
-Content that is erased later stays in the backups of before: --keep removes old ones.
+A backup has no signing keys unless you give --with-keys; keep them elsewhere. It has no
+index, because the index is derived from the log. It has no high-water marks, because
+they serve to detect a restore.
 
-Exit codes: 0 there is a backup, 1 there is none, 2 bad arguments or no such folder,
-3 the folder is in use, and no server answers, 4 another backup of it, or to the same
-folder, is under way.`,
+Older backups keep content that is erased later. To remove old backups, use --keep.
+
+Exit codes: 0 the backup is complete, 1 it is not, 2 bad arguments or no such folder, 3
+the data folder is in use and no server answers, 4 another backup of the data folder, or
+to the same folder, is running.`,
 		Example: `  colophon backup --data ./data --to /backup/colophon
   colophon backup --data ./data --to /backup/colophon --keep 14`,
 		Args: cobra.NoArgs,
@@ -34,8 +37,8 @@ folder, is under way.`,
 	}
 	o.Server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.Data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
-	command.Flags().StringVar(&o.To, "to", "", "`folder` for the backups, made if absent")
-	command.Flags().BoolVar(&o.Keys, "with-keys", false, "copy the signing keys too: whoever has the backup can sign then")
-	command.Flags().IntVar(&o.Keep, "keep", 0, "`number` of backups to keep, this one included; default all")
+	command.Flags().StringVar(&o.To, "to", "", "`folder` for the backups; created if it does not exist")
+	command.Flags().BoolVar(&o.Keys, "with-keys", false, "copy the signing keys too; with them, everyone who has the backup can sign")
+	command.Flags().IntVar(&o.Keep, "keep", 0, "`number` of backups to keep, including this one; default all")
 	return command
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// recordChoice is how a command line says which records are meant: by their numbers, or
-// by filters that all of them pass.
+// recordChoice holds the flags that choose records by filters.
 type recordChoice struct {
 	labels, where []string // "NAME=VALUE"
 }
 
-// chosenBy are the flags that choose records, by the parameter of the server that
-// has the same name with underscores.
-var chosenBy = []struct{ flag, usage string }{
+// filterFlags are the flags that choose records. The server's parameter has the same name with
+// underscores.
+var filterFlags = []struct{ flag, usage string }{
 	{"run-id", "records of this `run`"},
 	{"subject", "citation sets about this `subject`"},
 	{"project", "path fingerprints of this `project`"},
@@ -27,25 +26,25 @@ var chosenBy = []struct{ flag, usage string }{
 }
 
 func (r *recordChoice) bind(flags *pflag.FlagSet) {
-	for _, f := range chosenBy {
+	for _, f := range filterFlags {
 		flags.String(f.flag, "", f.usage)
 	}
 	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
-	flags.StringArrayVar(&r.where, "where", nil, "records with another value that the server's lists take, `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&r.where, "where", nil, "records that pass another filter of GET /records, `NAME=VALUE`; may be repeated")
 }
 
-// read is either the numbers or the filters, the latter by parameters of the server's
-// lists; the other is nil.
+// read returns the record numbers in args, or the filters as parameters of GET /records. The
+// other result is nil. It is an error if the command line has both or neither.
 func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64, filters map[string]string, err error) {
 	for _, arg := range args {
 		seq, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%q is not the number of an event", arg)
+			return nil, nil, fmt.Errorf("%q is not a record number; give the seq of a record", arg)
 		}
 		seqs = append(seqs, seq)
 	}
 	filters = make(map[string]string)
-	for _, f := range chosenBy {
+	for _, f := range filterFlags {
 		if flags.Changed(f.flag) {
 			filters[strings.ReplaceAll(f.flag, "-", "_")] = flags.Lookup(f.flag).Value.String()
 		}
@@ -54,16 +53,16 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 		for _, pair := range pairs {
 			name, value, found := strings.Cut(pair, "=")
 			if _, twice := filters[prefix+name]; twice || !found {
-				return nil, nil, fmt.Errorf("%q is not NAME=VALUE with a name of its own", pair)
+				return nil, nil, fmt.Errorf("%q is not NAME=VALUE, or NAME occurs twice", pair)
 			}
 			filters[prefix+name] = value
 		}
 	}
 	switch {
 	case len(filters) > 0 && len(args) > 0:
-		return nil, nil, errors.New("name records by number or by filters, not both")
+		return nil, nil, errors.New("choose records by number or by filters, not both")
 	case len(filters) == 0 && len(args) == 0:
-		return nil, nil, errors.New("name the records, by number or by a filter like --run-id")
+		return nil, nil, errors.New("no records are chosen; give their numbers, or a filter like --run-id")
 	case len(filters) == 0:
 		return seqs, nil, nil
 	}

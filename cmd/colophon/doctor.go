@@ -13,26 +13,26 @@ import (
 	"colophon/internal/server"
 )
 
-const doctorHelp = `Look at a deployment and say what to change: the data folder, its keys and tokens,
-the disk under it, the limits and the clock of the machine, the address, its
-certificate, and, if a server answers, the server and its ledgers.
+const doctorHelp = `Check a deployment and print what to change: the data folder, its keys and tokens, the
+disk below it, the limits and the clock of the machine, the address and its certificate.
+If a server answers, doctor also checks the server and its ledgers.
 
-It judges the settings that it is given, as serve is: by flags, variables and a
-configuration file. Give it those of the server. What the server shows in its metrics,
-such as its open files and its GOMEMLIMIT, is judged as the server has it; else the
-limits of this command are judged, so run it where the server runs, and as its user.
+doctor checks the settings that you give it by flags, variables and a configuration
+file. Give it the same settings as serve. It takes some values, such as open files and
+GOMEMLIMIT, from the server's metrics. Without metrics it checks its own limits, so run
+it on the server's machine as the server's user.
 
-It changes nothing (to time the disk it writes a small file and removes it), works
-whether a server runs on the folder or not, and prints no secret. What only the owner
-of the folder can read is checked if the owner or root runs it.
+doctor changes nothing, apart from a small file that it writes and removes to time the
+disk. It works with and without a server on the folder, and prints no secrets. Some
+files are readable only by the owner of the folder; to check these, run doctor as the
+owner or root.
 
-The server is asked with the token that other commands use. Scopes read and metrics
-on all ledgers show everything; with others, the report names what was not checked.
+doctor sends the same token to the server as other commands. Scopes read and metrics on
+all ledgers show everything. With fewer scopes, the report names what was not checked.
+doctor also fetches the discovery documents of the issuers in --access-file.
 
-The issuers that --access-file names are asked for their discovery documents.
-
-Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong,
-2 bad arguments, 3 with --strict, nothing is wrong but something was not checked.`
+Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong, 2 bad
+arguments, 3 with --strict, nothing is wrong but something was not checked.`
 
 func newDoctor(c *cli.Console) *cobra.Command {
 	settings := server.Config{}.WithDefaults()
@@ -40,7 +40,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 	var strict, asJSON bool
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check a deployment, and say what to change",
+		Short: "Check a deployment, and print what to change",
 		Long:  doctorHelp,
 		Example: `  colophon doctor --data ./data
   colophon doctor --config /etc/colophon.yaml --server https://ledger.example.org --json`,
@@ -65,25 +65,25 @@ func newDoctor(c *cli.Console) *cobra.Command {
 	flags.StringVar(&o.ConfigFile, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
 	o.Server.Bind(c, flags)
 	url := flags.Lookup("server")
-	url.Usage, url.DefValue = url.Usage+"; default where the settings have it listen", ""
-	flags.BoolVar(&strict, "strict", false, "fail, with exit code 3, if something could not be checked")
+	url.Usage, url.DefValue = url.Usage+"; default from the server's settings", ""
+	flags.BoolVar(&strict, "strict", false, "fail with exit code 3 if something could not be checked")
 	flags.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return command
 }
 
-// doctorOutcome is how the command ends: with an error if something is wrong or, if strict, was not
-// checked.
+// doctorOutcome returns the error that ends the command: nil unless something is wrong or, if
+// strict, was not checked.
 func doctorOutcome(report doctor.Report, strict bool) error {
 	switch {
 	case report.Verdict == doctor.Wrong:
 		return &cli.ExitError{Code: cli.ExitFailed}
 	case strict && !report.Complete():
-		return cli.Exitf(cli.ExitUnchecked, "not everything could be checked (--strict)")
+		return cli.Exitf(cli.ExitUnchecked, "some checks were skipped, and --strict is set; the report says why")
 	}
 	return nil
 }
 
-// printReport prints a table that fits the terminal, or JSON.
+// printReport prints JSON, or a table that fits the terminal.
 func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	if asJSON {
 		return cli.WriteJSON(c, report)
@@ -92,7 +92,7 @@ func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	return err
 }
 
-// terminalWidth is the width of a terminal in characters; 0 if out is not a terminal.
+// terminalWidth returns characters per line, and 0 if out is not a terminal.
 func terminalWidth(out io.Writer) int {
 	file, ok := cli.Unfiltered(out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

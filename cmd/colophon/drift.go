@@ -12,11 +12,11 @@ import (
 	"colophon/ledger"
 )
 
-// driftCommand is what the commands about drift share.
+// driftCommand holds the flags that the drift commands share.
 type driftCommand struct {
 	*cli.Console
 	from     remote.Options
-	server   *remote.Server // made by the first question
+	server   *remote.Server // set by connect
 	ledger   string
 	json     bool
 	all      bool // print all pages, not only the first that has rows
@@ -24,12 +24,12 @@ type driftCommand struct {
 	anyState bool
 }
 
-const driftHelp = `Answer what changed and what caused it (GET /drift/…, /run-dags/… and /paths/… of
-the API) as tables. Every answer is taken at one tree size, the same for all its
-pages; --as-of asks again what it was at an earlier one.
+const driftHelp = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
+/run-dags/… and /paths/… of the API. All pages of an answer are for one tree size. With
+--as-of, you get the answer at an earlier tree size.
 
-With --json the server's answers are printed instead, one JSON document a line: of
-a list its first page that has rows, with --all every one.`
+With --json, the commands print the server's answers, one JSON document per line. Of a
+list, they print the first page that has rows, or with --all every page.`
 
 func newDrift(c *cli.Console) *cobra.Command {
 	d := &driftCommand{Console: c}
@@ -48,30 +48,29 @@ func newDrift(c *cli.Console) *cobra.Command {
 	flags := command.PersistentFlags()
 	d.from.Bind(c, flags)
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
-	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document a line")
-	flags.Uint64("as-of", 0, "tree `size` to answer at; default as far as the index has come")
+	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
+	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newTimeline(), d.newEffects(), d.newPaths())
 	return command
 }
 
-// pageFlags are the flags of what answers page by page.
+// pageFlags binds the flags of commands whose answers have pages.
 func (d *driftCommand) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
-	flags.Uint("limit", 0, "`rows` of a page, at most; default the server's")
+	flags.Uint("limit", 0, "most `rows` of a page; default is set by the server")
 }
 
-// stateFlag is the flag of what leaves out records that are not live.
+// stateFlag binds the flag of commands that show only live records by default.
 func (d *driftCommand) stateFlag(flags *pflag.FlagSet) {
-	flags.BoolVar(&d.anyState, "any-state", false, "take failed, stale and quarantined records too")
+	flags.BoolVar(&d.anyState, "any-state", false, "include failed, stale and quarantined records")
 }
 
-// fullFlag is the flag of tables in which hashes are cut.
+// fullFlag binds the flag of commands whose tables shorten hashes.
 func (d *driftCommand) fullFlag(flags *pflag.FlagSet) {
-	flags.BoolVar(&d.full, "full", false, "print hashes whole, not only their first digits")
+	flags.BoolVar(&d.full, "full", false, "print whole hashes, not only their first digits")
 }
 
-// query is what the flags that were given ask of the server: they have the names
-// of its parameters. One that was not given leaves it to the server.
+// query returns the server's parameters for the flags that were given. They have the same names.
 func (d *driftCommand) query(command *cobra.Command) url.Values {
 	q := url.Values{}
 	command.Flags().Visit(func(f *pflag.Flag) {

@@ -18,42 +18,43 @@ import (
 func (d *driftCommand) newCompare() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Say what caused the change from one record to another",
-		Long: `Say what differs between two events and, where the output changed, what caused
-it. Of two IPC records: the variables that differ, and the cause. Of two run-DAGs:
-the stages at which they diverge. A and B are seqs.
+		Short: "Show what caused the change from one record to another",
+		Long: `Show how two records differ and, if their outputs differ, what caused the change. For
+two IPC records, compare shows the cause and the variables that differ. For two
+run-DAGs, it shows the stages at which they diverge. A and B are the seqs of the
+records.
 
-Where one of them is not live, or claims a hash that does not hold, the table says
-so; with --json, GET /records/SEQ does.`,
+The table says if a record is not live or claims a wrong hash. The output of --json does
+not; GET /records/SEQ does.`,
 		Example: `  colophon drift compare 12 40
   colophon drift compare 12 40 --json`,
-		Args: seqs,
+		Args: requireTwoSeqs,
 		RunE: func(command *cobra.Command, args []string) error { return d.compare(command, args[0], args[1]) },
 	}
 	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		if number, found := cli.NegativeNumber(err); found {
-			return noSeq(number)
+			return notASeq(number)
 		}
 		return cli.ExplainFlag(command, err)
 	})
 	return command
 }
 
-// seqs demands two arguments that are seqs.
-func seqs(command *cobra.Command, args []string) error {
+// requireTwoSeqs requires two arguments that are seqs.
+func requireTwoSeqs(command *cobra.Command, args []string) error {
 	if err := cobra.ExactArgs(2)(command, args); err != nil {
 		return err
 	}
 	for _, arg := range args {
 		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
-			return noSeq(arg)
+			return notASeq(arg)
 		}
 	}
 	return nil
 }
 
-func noSeq(argument string) error {
-	return cli.Exitf(cli.ExitUsage, "%q: must be the seq of a record, a number", argument)
+func notASeq(argument string) error {
+	return cli.Exitf(cli.ExitUsage, "%q is not a record number; give the seq of a record", argument)
 }
 
 func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
@@ -70,24 +71,24 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 	query.Set("b", b)
 	switch {
 	case recordA.Kind != recordB.Kind:
-		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: only records of one kind can be compared", a, recordA.Kind, b, recordB.Kind)
+		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: give two records of one kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
 		return d.compareRuns(command, query, recordA, recordB)
 	case recordA.Kind == wire.KindRunDAG:
 		return d.compareDAGs(command, query, recordA, recordB)
 	}
-	return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s: IPC records and run-DAGs can be compared", a, b, recordA.Kind)
+	return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; give two IPC records or two run-DAGs", a, b, recordA.Kind)
 }
 
-// record is an event that is to be compared.
+// record fetches a record to compare.
 func (d *driftCommand) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
-	event, _, err := askDrift[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
+	event, _, err := fetchDrift[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
 	return event, err
 }
 
-// caveats prints what there is to know of two events before one believes what
-// comparing them says.
-func (d *driftCommand) caveats(a, b *wire.RecordRow) error {
+// printCaveats prints which of the records are not live, and which have claims that do not hold.
+// A comparison with such a record can mislead.
+func (d *driftCommand) printCaveats(a, b *wire.RecordRow) error {
 	events := []*wire.RecordRow{a, b}
 	if a.Seq == b.Seq {
 		events = events[:1]
@@ -98,14 +99,14 @@ func (d *driftCommand) caveats(a, b *wire.RecordRow) error {
 				return err
 			}
 		}
-		if err := printNames(d.Out, fmt.Sprintf("Event %d claims what does not hold", event.Seq), mismatches(event.Checks)); err != nil {
+		if err := printNames(d.Out, fmt.Sprintf("Claims of event %d that do not hold", event.Seq), mismatches(event.Checks)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mismatches are the fields whose claims do not hold, in order.
+// mismatches returns the fields whose claims do not hold, sorted.
 func mismatches(checks wire.Checks) []string {
 	var fields []string
 	for field, check := range checks {
@@ -117,9 +118,9 @@ func mismatches(checks wire.Checks) []string {
 	return fields
 }
 
-// compareRuns says what the server's attribution of two IPC records says.
+// compareRuns prints the server's attribution of a change between two IPC records.
 func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, recordA, recordB *wire.RecordRow) error {
-	answer, text, err := askDrift[wire.Attribution](d, command, "/drift/attribution", query)
+	answer, text, err := fetchDrift[wire.Attribution](d, command, "/drift/attribution", query)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, rec
 	if _, err := fmt.Fprintf(d.Out, "From event %s to event %s: %s\nCause: %s.\n", a, b, cli.Plain(answer.Says), cli.Plain(string(answer.Cause))); err != nil {
 		return err
 	}
-	if err := d.caveats(recordA, recordB); err != nil || len(answer.Differences) == 0 {
+	if err := d.printCaveats(recordA, recordB); err != nil || len(answer.Differences) == 0 {
 		return err
 	}
 	rows := make([][]string, len(answer.Differences))
@@ -143,9 +144,9 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, rec
 	return cli.NewTable(d.Out, cli.TextColumn("variable"), cli.TextColumn("event "+a), cli.TextColumn("event "+b)).Write(rows)
 }
 
-// compareDAGs says where two run-DAGs diverge.
+// compareDAGs prints where two run-DAGs diverge.
 func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, recordA, recordB *wire.RecordRow) error {
-	answer, text, err := askDrift[wire.RunComparison](d, command, "/run-dags/compare", query)
+	answer, text, err := fetchDrift[wire.RunComparison](d, command, "/run-dags/compare", query)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (d *driftCommand) compareDAGs(command *cobra.Command, query url.Values, rec
 			return err
 		}
 	}
-	return d.caveats(recordA, recordB)
+	return d.printCaveats(recordA, recordB)
 }
 
 func printNames(out io.Writer, what string, names []string) error {
@@ -184,7 +185,7 @@ func printNames(out io.Writer, what string, names []string) error {
 	return err
 }
 
-// plainValue is a value of a variable as a cell.
+// plainValue returns the JSON value of a variable as a table cell.
 func plainValue(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {

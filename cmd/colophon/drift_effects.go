@@ -12,12 +12,14 @@ import (
 func (d *driftCommand) newEffects() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "effects VARIABLE A B",
-		Short: "Show what came of changing one variable and nothing else",
-		Long: `Show the pairs of runs of which one has the value A, the other the value B, and in
-which everything else that an ipc_id is made of is the same: how many outputs
-changed, and the pairs. VARIABLE is input_hash, system_prompt_hash, model,
-temperature, max_tokens or seed. Where a side has several runs of one ipc_id, the
-first goes with the first, the second with the second, and so on.`,
+		Short: "Show the effect of changing one variable and nothing else",
+		Long: `Show pairs of runs that differ in one variable and agree in everything else that ipc_id
+covers. In each pair, the variable is A in one run and B in the other. The output is the
+number of changed outputs, then the pairs. VARIABLE is input_hash, system_prompt_hash,
+model, temperature, max_tokens or seed.
+
+If a side has several runs with one ipc_id, effects pairs the first with the first, the
+second with the second, and so on.`,
 		Example: `  colophon drift effects model claude-2 claude-2.1
   colophon drift effects temperature 0 0.7 --all --json`,
 		Args: cobra.ExactArgs(3),
@@ -39,7 +41,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"), cli.TextColumn("changed"))
 	trail := new(cursorTrail)
 	for first := true; ; first = false {
-		answer, text, err := askDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
+		answer, text, err := fetchDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
 		if err != nil {
 			return err
 		}
@@ -69,16 +71,16 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	}
 }
 
-// noPairs says what there is none of, and what was left out.
+// noPairs says that no pair was found, and which runs were not searched.
 func (d *driftCommand) noPairs(variable, a, b string) string {
-	runs, others := "live runs", "; --any-state takes the others too"
+	runs, others := "live runs", "; --any-state includes the others"
 	if d.anyState {
 		runs, others = "runs of any state", ""
 	}
 	return fmt.Sprintf("no two %s differ in %s alone, between these two values: %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others)
 }
 
-// printEffect prints the totals, which are those of all pages.
+// printEffect prints the totals of all pages.
 func (d *driftCommand) printEffect(variable, a, b string, answer *wire.EffectsAnswer) error {
 	if answer.Pairs == 0 {
 		return nil

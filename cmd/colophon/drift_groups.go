@@ -9,7 +9,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// groupingHelp names what runs are grouped by.
+// groupingHelp lists the fields by which runs can be grouped.
 const groupingHelp = "ipc_id, input_hash, system_prompt_hash, output_hash, model or label:NAME"
 
 func (d *driftCommand) newGroups() *cobra.Command {
@@ -17,11 +17,13 @@ func (d *driftCommand) newGroups() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "groups",
 		Short: "Show runs in groups, and how far their outputs agree",
-		Long: `Show the runs that have something in common as groups, the one that began last
-first: how many runs and different outputs there are, the share of the commonest
-output, the entropy of the outputs in bits, how often the output was not that of
-the run before, and the first and last event. Runs of one ipc_id were made of the same:
-where those have several outputs, the model does not always answer the same.`,
+		Long: `Show groups of runs that have a value in common. The group with the latest first run
+comes first. For each group, the table has the number of runs and of distinct outputs,
+the share of the most common output, the entropy of the outputs in bits, the number of
+runs whose output differs from the run before, and the first and last event.
+
+Runs with one ipc_id have the same inputs and settings. If such runs have several
+outputs, the model is not deterministic.`,
 		Example: `  colophon drift groups --min-outputs 2
   colophon drift groups --by model --sort runs
   colophon drift groups --by label:step --since 2026-01-01T00:00:00Z`,
@@ -29,12 +31,12 @@ where those have several outputs, the model does not always answer the same.`,
 		RunE: func(command *cobra.Command, _ []string) error { return d.groups(command, by) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&by, "by", "ipc_id", "`what` the runs have in common: "+groupingHelp)
-	flags.Uint64("min-runs", 0, "leave out groups of fewer `runs`")
-	flags.Uint64("min-outputs", 0, "leave out groups of fewer different `outputs`")
+	flags.StringVar(&by, "by", "ipc_id", "`field` that the runs have in common: "+groupingHelp)
+	flags.Uint64("min-runs", 0, "leave out groups with fewer `runs`")
+	flags.Uint64("min-outputs", 0, "leave out groups with fewer distinct `outputs`")
 	flags.String("since", "", "leave out groups whose last run was before this `time` (RFC 3339)")
 	flags.String("until", "", "leave out groups whose last run was at this `time` or later")
-	flags.String("sort", "", "`order`: recent, runs, stability or flips, as the ledger is now")
+	flags.String("sort", "", "`order`: recent, runs, stability or flips, by values at the current tree size")
 	d.pageFlags(flags)
 	d.stateFlag(flags)
 	return command
@@ -45,7 +47,7 @@ func (d *driftCommand) groups(command *cobra.Command, by string) error {
 	query.Set("by", by)
 	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
-	return list(d, command, "/drift/groups", query, t, "no group of runs is like that", func(g wire.Group) []string {
+	return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string {
 		return []string{cli.Plain(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(g.Stability), fmt.Sprintf("%.3f", g.EntropyBits),
 			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
 	})

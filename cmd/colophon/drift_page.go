@@ -12,17 +12,18 @@ import (
 	"colophon/internal/remote"
 )
 
-// cursorTrail notices that the cursors of a list lead round in a circle, where a server answers pages without rows
-// for ever. It remembers one cursor, at distances that double (Brent's algorithm).
+// cursorTrail detects a server whose cursors form a cycle, so that the pages never end. It
+// remembers one cursor, at distances that double (Brent's algorithm).
 type cursorTrail struct {
 	mark            string
 	steps, distance int
 }
 
-// follow sets the parameter name of a query to the cursor of the next page.
+// follow sets the parameter name of a query to the cursor of the next page. The error says that
+// the cursors form a cycle.
 func (t *cursorTrail) follow(query url.Values, name, cursor string) error {
 	if cursor == t.mark {
-		return errors.New("the answer is malformed: its pages lead round in a circle")
+		return errors.New("the server's answer is malformed: the cursors of its pages form a cycle")
 	}
 	if t.steps++; t.steps >= t.distance {
 		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
@@ -31,12 +32,11 @@ func (t *cursorTrail) follow(query url.Values, name, cursor string) error {
 	return nil
 }
 
-// list asks a query of many rows and prints them as a table: the first page that has
-// any, or all of them. empty is what there is to say where there are none; "" is
-// nothing.
+// list fetches the rows of a query and prints them as a table: the first page that has rows, or
+// with --all every page. If there are no rows, it prints the message empty, unless that is "".
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	for trail := new(cursorTrail); ; {
-		p, answer, err := askDrift[wire.Page[R]](d, command, path, query)
+		p, answer, err := fetchDrift[wire.Page[R]](d, command, path, query)
 		if err != nil {
 			return err
 		}
@@ -55,9 +55,8 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 	}
 }
 
-// printPage prints a page, with --json the answer that it is from, and reports
-// whether it is the last one that is wanted. A page that is empty and yet not the
-// last is passed over.
+// printPage prints a page or, with --json, the answer that contains it. done reports whether no
+// more pages are needed. printPage skips an empty page if another follows.
 func printPage[R any](d *driftCommand, t *cli.Table, page []R, next string, answer []byte, cells func(R) []string) (done bool, err error) {
 	if len(page) == 0 && next != "" {
 		return false, nil
@@ -74,7 +73,8 @@ func printPage[R any](d *driftCommand, t *cli.Table, page []R, next string, answ
 	return done, t.Write(rows)
 }
 
-// conclude says what a table does not. next is the cursor behind its last page.
+// conclude says that there are more rows, or no rows. next is the cursor after the last printed
+// page.
 func (d *driftCommand) conclude(t *cli.Table, next, empty string) {
 	switch {
 	case d.json:
@@ -85,15 +85,15 @@ func (d *driftCommand) conclude(t *cli.Table, next, empty string) {
 	}
 }
 
-// askDrift asks a query of the ledger, reads the answer and returns it as it came.
-func askDrift[T any](d *driftCommand, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
+// fetchDrift returns the answer of a query of the ledger, parsed and as the server sent it.
+func fetchDrift[T any](d *driftCommand, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
 	if err := d.connect(); err != nil {
 		return nil, nil, err
 	}
 	return remote.Ask[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
 }
 
-// connect makes the client, once for all pages.
+// connect makes the client unless it exists.
 func (d *driftCommand) connect() (err error) {
 	if d.server == nil {
 		d.server, err = d.from.Connect(d.Console)
@@ -101,8 +101,7 @@ func (d *driftCommand) connect() (err error) {
 	return err
 }
 
-// hash is a hash as a cell: without --full by its first digits, enough to tell it
-// from others by eye.
+// hash returns a hash as a table cell. Without --full the cell has the first 12 digits.
 func (d *driftCommand) hash(hash string) string {
 	const digits = 12
 	if d.full || len(hash) <= digits {

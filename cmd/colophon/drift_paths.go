@@ -12,10 +12,10 @@ import (
 func (d *driftCommand) newPaths() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "paths [PROJECT]",
-		Short: "Show what became of a story's paths from build to build",
-		Long: `Show the builds of a project in order: how many of their records are new, modified
-and unchanged, and how many paths are gone that the build before had. Without
-PROJECT, show the projects.`,
+		Short: "Show how the paths of a project change from build to build",
+		Long: `Show how the paths of a project change from build to build. For each build, the table
+has the number of new, modified and unchanged records, and the number of paths that are
+gone since the build before. Without PROJECT, paths lists the projects.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all`,
 		Args: cobra.MaximumNArgs(1),

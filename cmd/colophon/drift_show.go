@@ -17,9 +17,9 @@ func (d *driftCommand) newShow() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "show BY VALUE",
 		Short: "Show the outputs and the runs of one group",
-		Long: `Show one group of runs: its outputs with how many runs had them, and its runs.
+		Long: `Show one group of runs: its outputs with the number of runs of each, and its runs.
 BY is ` + groupingHelp + `,
-VALUE what the runs have in common, as groups shows it.`,
+VALUE is the group's value of it, as drift groups shows it.`,
 		Example: `  colophon drift show model claude-2
   colophon drift show label:step dialogue --all`,
 		Args: cobra.ExactArgs(2),
@@ -33,14 +33,14 @@ VALUE what the runs have in common, as groups shows it.`,
 
 func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 	path, query := groupPath(by, value), d.query(command)
-	first, text, err := askDrift[wire.GroupAnswer](d, command, path, query)
+	first, text, err := fetchDrift[wire.GroupAnswer](d, command, path, query)
 	if errors.Is(err, client.ErrNotFound) {
 		return d.noRuns(command, by, value)
 	}
 	if err != nil {
 		return err
 	}
-	// All else is of the same size.
+	// All pages are for the same tree size.
 	query.Set("as_of", cli.Decimal(first.AsOf))
 	if d.json {
 		return d.showJSON(command, path, query, first, text)
@@ -57,28 +57,28 @@ func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 	return d.showRuns(command, path, query, first)
 }
 
-// noRuns says why a group has no runs. The error is the server's, unless it is the
-// state of the runs that leaves them out.
+// noRuns explains why a group has no live runs: it has runs of other states, or the server
+// returns an error.
 func (d *driftCommand) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
-	if _, _, err := askDrift[wire.GroupAnswer](d, command, groupPath(by, value), query); err != nil {
+	if _, _, err := fetchDrift[wire.GroupAnswer](d, command, groupPath(by, value), query); err != nil {
 		return err
 	}
-	return cli.Exitf(cli.ExitFailed, "no live runs have that value; --any-state takes the others too")
+	return cli.Exitf(cli.ExitFailed, "no live runs have that value; --any-state includes the others")
 }
 
 func groupPath(by, value string) string {
 	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
 }
 
-// showJSON prints the first answer as it came, and those that follow without the
-// list that does not go on in them: no row is printed twice.
+// showJSON prints the first answer as the server sent it. From each later answer it removes the
+// list that does not continue there, so that no row is printed twice.
 func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
-	outputs, runs := true, true // whether the answer goes on with them
+	outputs, runs := true, true // whether more of them follow
 	var outputsTrail, runsTrail cursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
@@ -98,7 +98,7 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 				return err
 			}
 		}
-		next, text, err := askDrift[wire.GroupAnswer](d, command, path, query)
+		next, text, err := fetchDrift[wire.GroupAnswer](d, command, path, query)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		if (!outputs || len(answer.Outputs) == 0) && (!runs || len(answer.Rows) == 0) {
 			continue
 		}
-		if text, err = goingOn(text, outputs, runs); err != nil {
+		if text, err = withoutLists(text, outputs, runs); err != nil {
 			return err
 		}
 		if err := cli.PrintJSONLine(d.Out, text); err != nil {
@@ -115,9 +115,8 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 	}
 }
 
-// goingOn is an answer about a group whose outputs, or runs, are left out unless it
-// goes on with them.
-func goingOn(text []byte, outputs, runs bool) ([]byte, error) {
+// withoutLists removes the outputs or the runs from an answer, unless the flags keep them.
+func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	var answer map[string]json.RawMessage
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
@@ -133,8 +132,8 @@ func goingOn(text []byte, outputs, runs bool) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// showOutputs prints the outputs. Where it leaves some out, there are runs left out
-// too, and those say so.
+// showOutputs prints the outputs. It does not say that more follow, since showRuns says it: if
+// outputs are left out, so are runs.
 func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	defer query.Del("outputs_cursor")
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
@@ -148,7 +147,7 @@ func (d *driftCommand) showOutputs(command *cobra.Command, path string, query ur
 		if err := trail.follow(query, "outputs_cursor", answer.OutputsNext); err != nil {
 			return err
 		}
-		if answer, _, err = askDrift[wire.GroupAnswer](d, command, path, query); err != nil {
+		if answer, _, err = fetchDrift[wire.GroupAnswer](d, command, path, query); err != nil {
 			return err
 		}
 	}
@@ -173,7 +172,7 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 		if err := trail.follow(query, "cursor", answer.Next); err != nil {
 			return err
 		}
-		if answer, _, err = askDrift[wire.GroupAnswer](d, command, path, query); err != nil {
+		if answer, _, err = fetchDrift[wire.GroupAnswer](d, command, path, query); err != nil {
 			return err
 		}
 	}

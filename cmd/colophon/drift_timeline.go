@@ -14,8 +14,8 @@ func (d *driftCommand) newTimeline() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "timeline BY VALUE",
 		Short: "Show runs in order, and what changed from each to the next",
-		Long: `Show the runs of a group in order, the oldest first, each with what caused its
-output to differ from that of the run before, and with the variables that differ.
+		Long: `Show the runs of a group, the oldest first. Each row has the cause of the change of
+output since the run before, and the variables that differ.
 BY is ` + groupingHelp + `.`,
 		Example: `  colophon drift timeline label:step dialogue
   colophon drift timeline input_hash 73d89cd8242b13df7b3c58219a3ee3bb5a5bbb4d7c83de717d911b829e2f9583 --all`,
@@ -46,7 +46,7 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 	return err
 }
 
-// changes are differences in one cell.
+// changes returns the differences as one table cell.
 func (d *driftCommand) changes(differences []wire.Difference) string {
 	if len(differences) == 0 {
 		return cli.None
@@ -58,7 +58,7 @@ func (d *driftCommand) changes(differences []wire.Difference) string {
 	return cli.Plain(strings.Join(parts, ", "))
 }
 
-// briefly is a value of a variable, a hash as the table has hashes.
+// briefly returns the value of a variable, with hashes shortened as in the table.
 func (d *driftCommand) briefly(value json.RawMessage) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {

@@ -16,7 +16,6 @@ import (
 	"colophon/proofs/pack"
 )
 
-// exportCommand makes audit packs.
 type exportCommand struct {
 	*cli.Console
 	server  remote.Options
@@ -30,14 +29,14 @@ func newExport(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "export --pack FILE [SEQ...]",
 		Short: "Write records and their proofs into one page that verifies itself",
-		Long: `Write an audit pack: one HTML file with records, their content and all that proves
-them, for people who have none of our software. Any browser opens it and verifies all
-of it without a network; colophon verify does it here.
+		Long: `Write an audit pack: one HTML file with records, their content and their proofs. Readers
+need no other software. Any browser opens the file and verifies it without a network;
+colophon verify does the same on the command line.
 
-The records are those whose numbers are given, or all that pass every filter that is
-given; the events that erased content of theirs are added. Content is in it as far as it
-is not erased and the token may read it: whoever gets the file can read it. All is
-proved at one tree size.`,
+Name records by number, or by filters that they all pass. The pack also has the events
+that erased content of these records. It has all content that is not erased and that the
+token may read. Everyone who gets the file can read this content. All proofs are for one
+tree size.`,
 		Example: `  colophon export --pack answer-311.html --run-id answer/311
   colophon export --pack two.html 41 42 --without-content
   colophon export --pack march.html --label user=7431 --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z`,

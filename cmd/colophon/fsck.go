@@ -33,26 +33,25 @@ func newFsck(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "fsck",
 		Short: "Check everything that a data folder holds",
-		Long: `Check every ledger of a data folder from its first event to its last: entries and
-their chain, the hash tiles, the signed root, the content that events name and no
-event has redacted, that it is kept for each of them, that what was to be erased is
-gone, that nothing else is taken for redacted, and the idempotency keys; and that the
-ledger has not signed more than it holds, as its high-water mark in the folder says.
-Then read every key of the database: each must follow from the log of a ledger. So
-erased bytes that were put back, content that no record needs, entries beyond the
-head, and claims of idempotency keys that no event makes are found too. The first
-damage of each ledger is named, with its position.
+		Long: `Check every ledger of a data folder from its first event to its last. fsck checks
+entries and their chain, hash tiles, the signed root, content and its counts, that
+erased content is gone, and idempotency keys. It also compares each ledger with its
+high-water mark: the ledger must hold everything that it has signed. Then fsck reads
+every key of the database, and each must follow from the log of a ledger. This finds
+erased bytes that were put back, content that no record needs, entries beyond the head,
+and idempotency keys without an event. The report names the first damage of each ledger
+and its position.
 
-Nothing is written. An erasure that is pending is left to the next start of the
-server. What no event tells cannot be checked: whether a ledger is frozen, what it
-does with mismatches, when it was created, and who may read its log. Memory does not
+fsck writes nothing. If an erasure is pending, the next start of the server finishes it.
+The log does not say whether a ledger is frozen, how it treats mismatches, when it was
+created, and whether its log is public. fsck cannot check these. Its memory does not
 grow with the ledger.
 
-No server may use the folder meanwhile.
+Stop the server before you run fsck.
 
-Exit codes: 0 all is as it should be, 1 something is damaged, cannot be read, or is
-older than the folder's keys or marks, 2 bad arguments or no such folder, 4 another
-process uses the folder.`,
+Exit codes: 0 no damage was found, 1 something is damaged, cannot be read, or is older
+than the folder's keys or marks, 2 bad arguments or no such folder, 4 another process
+uses the folder.`,
 		Example: `  colophon fsck --data ./data
   colophon fsck --data ./backup --ledger generations --key verifier.key --json`,
 		Args: cobra.NoArgs,

@@ -15,11 +15,12 @@ func newHash(c *cli.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash KIND FILE",
 		Short: "Compute the hashes and checks of a record, without a server",
-		Long: `Compute what the ledger would record of a record, and print it as JSON: its
-hashes, its checks, its digests. KIND is ipc_record, run_dag, citation_set or
-path_fingerprint; FILE is the record as it would be posted, - the standard input.
+		Long: `Compute what the ledger would store about a record, and print it as JSON: its hashes,
+checks and digests. KIND is ipc_record, run_dag, citation_set or path_fingerprint. FILE
+has the record in the form of a POST request; - is the standard input.
 
-Exit codes: 1 the record is not acceptable, 2 bad arguments or no such file.`,
+Exit codes: 0 the hashes are printed, 1 the record is not acceptable, 2 bad arguments or
+no such file.`,
 		Example: `  colophon hash ipc_record record.json`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {

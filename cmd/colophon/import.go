@@ -34,22 +34,23 @@ func newImport(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Post the records of NDJSON files to a server",
-		Long: `Post records to a server, as fast as it takes them. A FILE has one record a line,
-{"kind": …, "record": {…}, "idempotency_key"?: …}, plain or compressed with gzip or
-zstd; - is the standard input.
+		Long: `Post records to a server as fast as it accepts them. A FILE has one record per line,
+{"kind": …, "record": {…}, "idempotency_key"?: …}. It is plain, or compressed with gzip
+or zstd; - is the standard input.
 
-An import can be cut short at any point and done again: what the ledger has is
-answered as replayed and not added twice. For that a line without idempotency_key
-and run_id gets a key from its digest and from how often it has occurred in this
-import, so that two equal lines are two records. When the connection drops, or the
-server has no room, import waits, connects again and goes on.
+You can interrupt an import and run it again. The server answers records that it already
+has as replayed, and does not add them twice. For this, import gives a key to each line
+without idempotency_key and run_id. The key comes from the line's digest and from the
+number of times the line has occurred in this import, so two equal lines become two
+records. If the connection drops or the server has no space, import waits, connects
+again and continues.
 
-In the end it prints how many lines of each kind were accepted, replayed (the
+At the end, import prints how many lines of each kind were accepted, replayed (the
 ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
 computes; GET /records?flag=mismatch lists them) and refused.
 
-Exit codes: 1 a line was refused or could not be read, 2 bad arguments or no such
-file, 3 the server cannot be reached.`,
+Exit codes: 0 the server has all lines, 1 a line was refused or could not be read, 2 bad
+arguments or no such file, 3 the server cannot be reached.`,
 		Example: `  colophon import generations.ndjson.gz run-dags.ndjson.zst
   zcat old.ndjson.gz | colophon import --ledger archive --on-mismatch reject -`,
 		Args: cobra.MinimumNArgs(1),

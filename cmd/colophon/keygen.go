@@ -19,11 +19,12 @@ func newKeygen(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "keygen",
 		Short: "Make a signing key",
-		Long: `Make an Ed25519 signing key and print its verifier key.
+		Long: `Create an Ed25519 signing key and print its verifier key. Everyone who has the signing
+key can sign as the ledger.
 
-The origin is the name that a ledger signs under, for ever: a URL without scheme
-under a domain that is yours. To give a new ledger NAME this key, write it to
-keys/NAME.key.new in the data folder before the ledger is made. Whoever has the signing key can sign as that ledger.`,
+The origin is the name that a ledger signs under. It never changes. Use a URL without
+scheme, under a domain that is yours. To use the key for a new ledger NAME, write it to
+keys/NAME.key.new in the data folder before you create the ledger.`,
 		Example: `  colophon keygen --origin ledger.example.org/generations --out generations.key`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

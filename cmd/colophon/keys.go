@@ -35,13 +35,14 @@ func newKeys(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "keys",
 		Short: "List, rotate and retire the signing keys of a ledger",
-		Long: `List, rotate and retire the signing keys of a ledger, by its server or, with --data,
-in the data folder of a server that does not run.
+		Long: `List, rotate and retire the signing keys of a ledger, through its server. If the server
+does not run, use --data with its data folder.
 
-A rotation is an event of the log. From there on a new key signs beside the present
-one, so that everyone has time to learn of it; retiring the old one ends that. The
-origin stays. "colophon keys list NAME --key KEY --json" checks with a key that you trust
-what the server says of the others; verify takes its output as --key.`,
+A rotation is an event in the log. After it, the new key signs beside the current one,
+so that readers have time to learn the new key. To end this overlap, retire the old key.
+The origin stays the same. With a key that you trust, "colophon keys list NAME --key KEY
+--json" checks the server's list of the other keys. Its output is a valid --key for
+verify.`,
 		Example: `  colophon keys list default
   colophon keys rotate default
   colophon keys retire default`,
@@ -59,11 +60,13 @@ func (k *keysCommand) newList() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list NAME",
 		Short: "List the keys of a ledger, and check that each names the next",
-		Long: `List the keys of a ledger. Each key but the first was named by the one before, in a
-note that both have signed; that is checked. With --key, a key that you trust, the rest
-is checked too: it is one of them, the log's checkpoint is signed by it or by those that
-follow it, and each change of keys is an event in the tree that this checkpoint signs.
-Only "colophon audit", which walks the whole log, shows that there is no other change.`,
+		Long: `List the keys of a ledger. Each key names its successor in a note that both have signed,
+and list checks these notes.
+
+With --key, a key that you trust, list also checks that this key is in the list, that it
+or a successor signed the log's checkpoint, and that each change of keys is an event in
+the tree of this checkpoint. Only "colophon audit", which reads the whole log, shows
+that there are no other changes.`,
 		Example: `  colophon keys list default --key verifier.key
   colophon keys list default --key verifier.key --json > keys.json
   colophon verify receipt.json --key keys.json`,
@@ -81,9 +84,10 @@ Only "colophon audit", which walks the whole log, shows that there is no other c
 
 // newChange is the command for one step of a rotation; byHand does it without a server.
 func (k *keysCommand) newChange(step string, byHand func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
-	short, long := "Have a new key sign beside the present one", `Have a new key sign beside the present one: a key that is in keys/NAME.key.next of the
-data folder already (colophon keygen makes one for an origin), or one that is made.
-Keep a copy of the new key before you retire the old one.`
+	short, long := "Have a new key sign beside the present one", `Add a signing key that signs beside the current one. rotate takes it from
+keys/NAME.key.next in the data folder, or creates it. To make this file, use colophon
+keygen with the ledger's origin. Keep a copy of the new key before you retire the old
+one.`
 	if step == "retire" {
 		short, long = "Have the newest key sign alone", `End the overlap that a rotation began: from now on the newest key signs alone, and
 checkpoints of more events do not count as signed by the old one. Its file,

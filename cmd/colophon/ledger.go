@@ -42,9 +42,9 @@ func (l *ledgerCommand) newCreate() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a ledger with a key, a chain and a tree of its own",
-		Long: `Make a ledger. Its name has 1 to 64 lower-case letters, digits and hyphens. Its
-origin, the name that it signs checkpoints under, never changes: a URL without
-scheme under a domain that is yours; the default contains the key's fingerprint.`,
+		Long: `Create a ledger. Its name has 1 to 64 lower-case letters, digits and hyphens. Its origin
+is the name in its checkpoints and never changes. Use a URL without scheme, under a
+domain that is yours; the default contains the fingerprint of the key.`,
 		Example: `  colophon ledger create generations --origin ledger.example.org/generations`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -62,10 +62,11 @@ func (l *ledgerCommand) newFreeze() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "freeze NAME",
 		Short: "Refuse all writes to a ledger from now on; this cannot be undone",
-		Long: `Refuse all writes to a ledger from now on. Reads go on, and its last checkpoint
-is final; content cannot be erased any more either, so redact first what must not
-stay. This cannot be undone: on a terminal the command asks for the name once
-more, elsewhere it wants --yes.`,
+		Long: `Refuse all writes to a ledger from now on. You can still read it, and its last
+checkpoint is final. You cannot erase content any more, so redact first if you have to.
+
+This cannot be undone. On a terminal, the command asks for the name of the ledger;
+elsewhere, it needs --yes.`,
 		Example: `  colophon ledger freeze generations
   colophon ledger freeze generations --yes`,
 		Args: cobra.ExactArgs(1),
@@ -158,16 +159,16 @@ func (l *ledgerCommand) newPublish() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "publish NAME",
 		Short: "Let everybody read a ledger's transparency log",
-		Long: `Let everybody who reaches the server read a ledger's transparency log, without a
-token: checkpoint, key, tiles and entries under /log, from web pages too. So
-witnesses, monitors and auditors can watch it.
+		Long: `Make a ledger's transparency log public. Everyone who can reach the server can read
+checkpoint, key, tiles and entries under /log without a token, also from web pages. This
+lets witnesses, monitors and auditors watch the log.
 
-Entries have no content, but they have run ids, labels, names of models and
-sources, and hashes: who knows what a short text may be can find out by its hash.
-Everything else, records, queries and content, needs a token as before.
+Entries have no content. They have run ids, labels, names of models and sources, and
+hashes. A reader can confirm a guess of a short text by its hash. Records, queries and
+content still need a token.
 
-What somebody has read stays read: on a terminal the command asks for the name once
-more, elsewhere it wants --yes. unpublish ends it for the time to come.`,
+Readers keep what they have read; unpublish does not change this. On a terminal, the
+command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		Example: `  colophon ledger publish generations
   colophon ledger publish generations --yes`,
 		Args: cobra.ExactArgs(1),
@@ -188,9 +189,8 @@ func (l *ledgerCommand) newUnpublish() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unpublish NAME",
 		Short: "Keep a ledger's transparency log to those who have a token for it",
-		Long: `Keep a ledger's transparency log to those who have a token with the scope log or
-read on it, as it is from the beginning. Copies that others have made, and caches
-on the way to them, stay.`,
+		Long: `Require a token with the scope log or read to read a ledger's transparency log. This is
+the default for new ledgers. Copies of the log that readers or caches have stay there.`,
 		Example: `  colophon ledger unpublish generations`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -27,16 +27,15 @@ func newMetrics(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "metrics",
 		Short: "Print the metrics of a ledger as of any size",
-		Long: `Read the log from its first event up to a size, and print the metrics that are
-derived from it: line for line what a server of this version exports for that
-ledger when it is at that size. So nobody has to believe a server's numbers, or
-the monitoring that recorded them.
+		Long: `Read the log from its first event up to a size, and print the metrics that are derived
+from it. The lines equal those that a server of this version exports for the ledger at
+that size. With this you can check the numbers of a server or of its monitoring.
 
-No server may use the folder meanwhile. Nothing in it is changed; an index of the
-command's own is built in the folder for temporary files, and removed.
+Stop the server before you run metrics. The command does not change the data folder. It
+builds its own index in the folder for temporary files, and removes it.
 
-Exit codes: 0 they are printed, 1 the log could not be read, 2 bad arguments or no
-such folder, 4 another process uses the folder.`,
+Exit codes: 0 the metrics are printed, 1 the log could not be read, 2 bad arguments or
+no such folder, 4 another process uses the folder.`,
 		Example: `  colophon metrics --data ./data
   colophon metrics --data ./data --ledger generations --as-of 20000`,
 		Args: cobra.NoArgs,

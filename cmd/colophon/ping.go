@@ -14,10 +14,10 @@ func newPing(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ping",
 		Short: "Ask a server whether it answers",
-		Long: `Ask a server whether it answers, for whatever watches over its process: a container
-has no other program to ask with. It needs no token.
+		Long: `Ask a server whether it answers. Use it as the health check of a container, which has no
+other HTTP client. ping needs no token.
 
-Exit codes: 0 it answers, 1 it answers with a problem, 3 it does not.`,
+Exit codes: 0 the server answers, 1 it answers with a problem, 3 it does not answer.`,
 		Example: `  colophon ping --server https://ledger.example.org`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

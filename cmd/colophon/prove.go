@@ -34,13 +34,11 @@ func newProve(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "prove SEQ (--stage NAME | --citation NUMBER)",
 		Short: "Prove one stage of a run, or one citation of a set",
-		Long: `Make a file that proves one part of a record to somebody who has, or gets, that part's
-text, and shows nothing of the record's other content: a stage of the run-DAG, or a
-citation of the set, that is event SEQ. It goes to the standard output, and
-colophon verify --text takes it, offline.
+		Long: `Write a nested proof to the standard output. It proves one stage of the run-DAG SEQ, or
+one citation of the citation set SEQ, and shows no other content of the record. To
+verify it offline, the reader needs the text of that part: colophon verify --text.
 
-With --embed the text is in the file too, as the ledger has it; that wants the scope
-content.`,
+With --embed, the proof also has the text from the ledger. This needs the scope content.`,
 		Example: `  colophon prove 42 --stage answer > answer.proof.json
   colophon prove 43 --citation 0 --embed > chunk.proof.json
   colophon verify answer.proof.json --key verifier.key --text answer.txt`,

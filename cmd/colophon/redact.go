@@ -37,17 +37,18 @@ func newRedact(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "redact [SEQ...]",
 		Short: "Erase the content of records, and keep the proofs",
-		Long: `Erase the content of records: those whose numbers are given, or all that pass
-every filter that is given. An event says which and why, for ever: write nothing
-into the reason that will have to be erased. The log, receipts and proofs stay as
-they are; content that another record needs is kept for that one.
+		Long: `Erase the content of records. Name records by number, or by filters that they all pass.
+The ledger stores an event with the records and the reason, for ever: put nothing into
+the reason that must be erased later. The log, receipts and proofs stay as they are. The
+ledger keeps content that other records need.
 
-First the server says what it would do. Then the command asks, on a terminal, and
-does just that; elsewhere it wants --yes. This cannot be undone. A filter that no record
-fits is an error. If it is cut short, the same command goes on with what is left.
+The server first reports what it would erase. On a terminal, the command then asks for
+the name of the ledger; elsewhere, it needs --yes. This cannot be undone. It is an error
+if no record passes the filters. If redact is interrupted, run the same command again to
+erase the rest.
 
-With --json the server's answers are printed instead, one JSON document a line: of
-the dry run, and then of what was done, with its receipts.`,
+With --json, redact prints the server's answers, one JSON document per line: the dry
+run, then the result with its receipts.`,
 		Example: `  colophon redact 41 --reason 'Erasure request 2025-118.' --dry-run
   colophon redact --label user=7431 --reason 'Erasure request 2025-118.'
   colophon redact --project harrow-vale --until 2024-01-01T00:00:00Z --reason 'Kept for a year.' --yes

@@ -33,16 +33,16 @@ func newReindex(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "reindex",
 		Short: "Build the index anew",
-		Long: `Empty the index and build it anew from the log: from the events alone, so that
-afterwards it answers what it did before, or what it should have. The ledgers are
-not changed. Cut short, the next start of the server builds it anew.
+		Long: `Empty the index and rebuild it from the events of the log. Use this if you suspect that
+the index is wrong. A missing index needs no reindex: the server builds it at its start.
+The ledgers do not change. If reindex is interrupted, the next start of the server
+rebuilds the index.
 
-No server may use the folder meanwhile. A server builds its index by itself where
-none is; this command is for an index that is suspected to be wrong, and takes more
-memory than a server does: up to 2 GiB, but no more than a quarter of what there is.
+Stop the server before you run reindex. It takes more memory than a server: up to 2 GiB,
+but at most a quarter of the available memory.
 
-Exit codes: 0 it is built, 1 it could not be, 2 bad arguments or no such folder,
-4 another process uses the folder.`,
+Exit codes: 0 the index is built, 1 it could not be built, 2 bad arguments or no such
+folder, 4 another process uses the folder.`,
 		Example: `  colophon reindex --data ./data
   colophon reindex --data ./data --ledger generations`,
 		Args: cobra.NoArgs,

@@ -12,39 +12,39 @@ func newRestore(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore --from FOLDER",
 		Short: "Make a data folder from a backup",
-		Long: `Make a data folder from the newest backup in a folder, or the one that is named. Every
-file is verified, and head, tree and signature of every ledger. The data folder must be
-empty, but for its marks and keys.
+		Long: `Create a data folder from the newest backup in a folder, or from the one that --backup
+names. restore verifies every file, and the head, tree and signature of every ledger.
+The data folder must be empty, apart from the folders marks and keys.
 
-A ledger must not go on from a copy that is older than what it has signed: receipts would
-contradict each other, and whoever has one of each can prove it. So restore wants to know
-what was signed last:
-  the marks of the old data folder: leave the folder "marks" where it is, or copy it there
-  --seen FILE      the newest checkpoint that anybody has: an auditor, a witness, a copy
-                   of GET …/log/checkpoint. Give it once for each ledger
+A ledger must not continue from a copy that is older than its last checkpoint. Otherwise
+receipts would contradict each other, and readers could prove it. So restore has to know
+what was signed last. Use one of these:
+  the marks of the old data folder: leave the folder "marks" in place, or copy it there
+  --seen FILE      the newest checkpoint that an auditor or a witness has, or a copy of
+                   GET …/log/checkpoint. Give it once for each ledger
   --newest         you are sure that nothing was signed after the backup was made
 
-If more was signed than the backup holds, it is restored all the same, and what is in it
-can be read and verified; the server then takes no writes to that ledger. Go on with a
-newer copy, or with a new ledger:
+If the ledger signed more than the backup holds, restore succeeds all the same. You can
+read and verify the ledger, but the server refuses writes to it. Restore a newer backup,
+or use a new ledger:
   colophon ledger create NAME
   colophon ledger freeze OLD
 
-A backup is signed by its ledgers' keys. Restore accepts it by keys that you have from
-elsewhere: verifier keys (--key), or the signing keys, which you copy to the folder
-"keys" of the data folder first or give in variables. Whoever can change a backup can
-put tokens and texts of their own into it, so one that is not authenticated is refused,
-unless --unauthenticated says that nobody else could change it.
+The keys of its ledgers sign a backup. restore needs trusted keys from another place:
+verifier keys (--key), or the signing keys. Put the signing keys into variables, or copy
+them to the folder "keys" of the data folder first. An attacker who can change a backup
+can add tokens and texts to it. So restore refuses a backup that is not authenticated,
+unless you say with --unauthenticated that no one else could change it.
 
-Tokens are not restored: those that were revoked after the backup would be valid again.
-Until you make a new one (colophon token create) no token is accepted. --with-tokens
-restores them as they were; revoke again what was revoked since.
+restore leaves out tokens, because tokens that were revoked after the backup would be
+valid again. The server accepts no token until you create one (colophon token create).
+--with-tokens restores the tokens of the backup; revoke again what was revoked since.
 
-Keys that are not in the backup have to be copied to the folder "keys".
+If the backup has no signing keys, copy them to the folder "keys".
 
-Exit codes: 0 it is restored, 1 it is not, or the backup is damaged or not authentic, 2 bad
-arguments, no trusted key, or a folder that is not empty, 4 another restore into it is
-under way, 5 it is restored, and an older copy of a ledger than the newest.`,
+Exit codes: 0 the backup is restored, 1 it is not, or it is damaged or not authentic, 2
+bad arguments, no trusted key, or a folder that is not empty, 4 another restore into the
+folder is running, 5 it is restored, but a ledger signed more than the backup holds.`,
 		Example: `  colophon restore --from /backup/colophon --data ./data --key verifier.key --seen checkpoint.txt`,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return backup.Restore(command.Context(), c, o) },

@@ -40,9 +40,9 @@ func newRoot(c *cli.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "colophon",
 		Short: "An append-only provenance ledger for generated text",
-		Long: `Colophon records what a text was made from and by, as hashes that it recomputes
-itself, in a log that nobody can change unnoticed, and hands back a receipt for
-every record that anybody can verify without asking the server again.`,
+		Long: `Colophon records what a text was made from, as hashes that it computes itself, in a log
+that nobody can change unnoticed. For every record it returns a receipt. Everyone can
+verify a receipt without the server.`,
 		Example: `  colophon serve --data ./data
   colophon import generations.ndjson.gz
   colophon verify receipt.json --key verifier.key`,

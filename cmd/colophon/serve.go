@@ -13,17 +13,17 @@ func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: `Run the server until it is asked to end (SIGTERM, SIGINT): then it takes no new
-requests, finishes those under way, and commits what it accepted. A second
-signal ends it at once; nothing that was acknowledged is lost by that either.
+		Long: `Run the server until it gets a signal (SIGTERM, SIGINT). It then accepts no new
+requests, finishes the current ones, and commits what it has accepted. A second signal
+ends it at once, and no acknowledged record is lost.
 
-The first start makes the data folder, a signing key (keys/default.key: keep a
-copy of it) and the ledger "default", and says so; a folder that holds other things
-and no ledger is refused. Every flag can also be set by an
-environment variable (COLOPHON_LISTEN for --listen) and by name in a YAML file.
+The first start creates the data folder, a signing key (keys/default.key: keep a copy of
+it) and the ledger "default", and prints this. serve refuses a folder that has other
+files and no ledger. You can also set each flag by an environment variable
+(COLOPHON_LISTEN for --listen), or by its name in a YAML file.
 
-Who may do what is said by tokens (colophon token create), and for tokens of OpenID
-Connect issuers and for client certificates by --access-file:
+Tokens say what a client may do (colophon token create). --access-file says it for
+tokens of OpenID Connect issuers and for client certificates:
   oidc:
     - issuer: https://id.example.org
       audience: colophon
@@ -31,11 +31,11 @@ Connect issuers and for client certificates by --access-file:
         - {claim: groups, value: writers, ledgers: [default], scopes: [write, read]}
   mtls:
     - {subject: "CN=witness,O=Example", name: witness, ledgers: ["*"], scopes: [log]}
-While there are neither tokens nor such rules, the server asks for no credentials
-and listens on loopback only, unless --insecure says otherwise.
+Without tokens and without such rules, the server requires no credentials and listens
+only on loopback, unless you give --insecure.
 
-Exit codes: 1 the server or its storage failed, 2 bad flags or configuration,
-4 another process uses the data folder, 5 a ledger is damaged.`,
+Exit codes: 0 the server was stopped, 1 the server or its storage failed, 2 bad flags or
+configuration, 4 another process uses the data folder, 5 a ledger is damaged.`,
 		Example: `  colophon serve --data ./data
   COLOPHON_LISTEN=127.0.0.1:9000 colophon serve --config colophon.yaml`,
 		Args: cobra.NoArgs,

@@ -33,10 +33,10 @@ func newToken(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke the API tokens of a data folder",
-		Long: `Make, list and revoke the tokens by which requests show who makes them and what
-they may do. They are kept in the data folder, as hashes; a server that runs on it
-obeys every change from its next request on. Once there is a token, every request
-below /v1 needs one, or something else that serve --access-file describes.`,
+		Long: `Create, list and revoke the tokens with which clients authenticate. The data folder
+keeps their hashes. A running server applies every change from its next request on. When
+a token exists, every request under /v1 needs one, or other credentials that serve
+--access-file describes.`,
 		Example: `  colophon token create --name pipeline --scope write
   colophon token list
   colophon token revoke pipeline`,
@@ -54,16 +54,16 @@ func (t *tokenCommand) newCreate() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create",
 		Short: "Make a token and print it, once",
-		Long: `Make a token and print it: alone on stdout, once, because only its hash is kept.
-A request brings it as "Authorization: Bearer colophon_...". Its name is the actor of
-the events that it writes; a name is free again once its token is revoked.
+		Long: `Create a token and print it to the standard output, once: the data folder keeps only its
+hash. Clients send it as "Authorization: Bearer colophon_...". Its name is the actor of
+the events that it writes. The name is free again when the token is revoked.
 
 The scopes; none includes another, but read includes log:
   write    post records, change states, validate paths, register sources
   read     records, runs, queries, counters
   content  the texts themselves: prompts, outputs, documents
   log      events, proofs, receipts, the transparency log
-  admin    freeze and publish a ledger, erase content; on all ledgers, make one
+  admin    freeze and publish a ledger, erase content; on all ledgers, create one
   metrics  /metrics, which names all ledgers: only with --ledger '*'`,
 		Example: `  colophon token create --name pipeline --scope write --ledger generations
   colophon token create --name auditor --scope log --ledger '*' --expires 90d
@@ -167,8 +167,8 @@ func (t *tokenCommand) newList() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens: what they may do, and when they were used last",
-		Long: `List the tokens, those that are revoked or have expired too. A server that runs
-writes down once a minute when each was used last.`,
+		Long: `List the tokens, including revoked and expired ones. A running server updates the time
+of last use once a minute.`,
 		Example: `  colophon token list
   colophon token list --json | jq -r '.tokens[] | select(.last_use == null) | .name'`,
 		Args: cobra.NoArgs,
@@ -246,8 +246,8 @@ func (t *tokenCommand) newRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME|ID",
 		Short: "Revoke a token at once; this cannot be undone",
-		Long: `Revoke the token of that name or id. A server that runs refuses it from its next
-request on. The token stays in the list, and its name in the events that it wrote.`,
+		Long: `Revoke the token with this name or id. A running server refuses it from its next request
+on. The token stays in the list, and its name in the events that it wrote.`,
 		Example: `  colophon token revoke pipeline`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -7,30 +7,30 @@ import (
 	"colophon/internal/verify"
 )
 
-const verifyHelp = `Verify a file without asking anybody: the signature of its checkpoint, each event's
-link in the chain and its place in the signed tree, every field. FILE is
+const verifyHelp = `Verify a file offline: the signature of its checkpoint, each event's link in the chain
+and its place in the signed tree, and every field. FILE is one of these:
+  a receipt in JSON, or a .tlog-proof file. With --record, verify also checks that the
+      event is about this record, and that it has the values that this program computes
+      from the record. For a .tlog-proof without the entry, give the entry with --entry:
+      the entry itself, or its line of GET …/events.
+  a nested proof from colophon prove or GET …/proof. With --text, verify also checks
+      that this text is the text of the stage or citation. It always checks a text
+      that is in the proof.
+  an audit pack from colophon export. verify never runs its page.
 
-  a receipt in JSON, or a .tlog-proof file. With --record, the record in that file is
-      the one that the event is about, and the event says of it what this program
-      computes. A .tlog-proof without the entry takes it from --entry: the entry
-      itself, or its line of GET …/events.
-  a nested proof, as colophon prove and GET …/proof make it. With --text, the text in
-      that file is the one of the stage or citation; a text in the proof is always
-      checked.
-  an audit pack, as colophon export makes it. Its page is never run.
+The report names the members that the proof covers, and the members that it does not
+cover. The latter rely on the server: facts that follow from other events (drift,
+category, …), replayed, and unknown members.
 
-The report names the members that the proof covers, and those that it does not: facts
-that follow from other events (drift, category, …), replayed, and unknown members are
-the server's word alone.
+KEY is a verifier key as serve prints it, a file with verifier keys, one per line, or a
+file with all keys of a log from "colophon keys list NAME --key KEY --json". In a file
+with all keys, only the newest key counts by itself, because a replaced key may have
+been stolen since. If only a replaced key signed, add --later: a file with the answer of
+GET …/proofs/consistency?first=TREE_SIZE. It shows that the tree is the beginning of a
+tree that the newest key signed.
 
-KEY is a verifier key as serve prints it, a file with some, one a line, or a file with
-all keys of a log, as "colophon keys list NAME --key KEY --json" checks and prints them. Of
-such a file only the newest key counts by itself: a key that was replaced may have been
-stolen since. What an older one alone has signed needs --later, a file with the answer of
-GET …/proofs/consistency?first=TREE_SIZE, which shows that its tree is the beginning of one
-that the newest key has signed. The
-record is as it was posted, or its line {"kind": …, "record": …}. - is the standard
-input.
+The file for --record has the record in the form of a POST request, or its line {"kind":
+…, "record": …}. - is the standard input.
 
 Exit codes:
    0  verified
@@ -43,11 +43,11 @@ Exit codes:
   15  a field disagrees with the event
   16  wrong record: the record does not hash to the event
   17  a minimal receipt, or a .tlog-proof without entry: nothing to prove
-  18  wrong checks: of this record, something else comes out than the event says
+  18  wrong checks: the event has other values than this record gives
   19  broken path: the stage is not in the tree of its run
   20  wrong text: it does not hash to the stage or the citation
-  21  wrong content: what is in the pack is not what the event names
-  22  replaced key: signed only with a key that has been replaced; --later shows more
+  21  wrong content: the content in the pack is not the content that the event names
+  22  replaced key: signed only with a key that has been replaced; try --later
   23  not in the later tree: --later shows another tree than the one that was signed`
 
 func newVerify(c *cli.Console) *cobra.Command {
