@@ -45,8 +45,8 @@ tree size.`,
 	flags := command.Flags()
 	e.server.Bind(c, flags)
 	flags.StringVar(&e.options.Ledger, "ledger", ledger.Default, "`name` of the ledger")
-	flags.StringVar(&e.file, "pack", "", "`file` to write; one of that name is replaced")
-	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content: events and proofs alone")
+	flags.StringVar(&e.file, "pack", "", "`file` to write; an existing file is replaced")
+	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "largest `number` of records")
 	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "largest `size` of all content")
 	e.chosen.bind(flags)
@@ -76,26 +76,26 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	return e.conclude(p, report)
 }
 
-// choice reads which records are meant: their numbers, or filters of the server's lists.
+// choice returns the record numbers or filters of the command line, and checks the other flags.
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":
-		return nil, nil, errors.New("name the file to write with --pack")
+		return nil, nil, errors.New("--pack is missing: name the file to write")
 	case e.options.MaxRecords < 1:
 		return nil, nil, errors.New("--max-records must be at least 1")
 	}
 	return e.chosen.read(flags, args)
 }
 
-// write writes the page, unless nobody could verify it here.
+// write writes the page. It refuses a page that is too large for colophon verify.
 func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPack {
-		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, of which colophon verify reads %d at most: choose fewer records, or leave content out with --without-content", len(html), cli.MaxPack)
+		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or leave out content with --without-content", len(html), cli.MaxPack)
 	}
 	return datadir.ReplaceFile(e.file, html)
 }
 
-// conclude says what is in the file, and what to do with it.
+// conclude prints what the file contains and how to verify it.
 func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
 	content := fmt.Sprintf("%s of content, %s with erased content", cli.Counted(uint64(len(p.Contents)), "piece"), cli.Counted(uint64(r.Redacted), "record"))
 	switch p.Content {

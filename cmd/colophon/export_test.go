@@ -244,7 +244,7 @@ func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 	}
 }
 
-// A list whose pages lead round in a circle ends, whatever command reads it.
+// A list whose the cursors of its pages form a cycle ends, whatever command reads it.
 func TestListsThatLeadRound(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -268,7 +268,7 @@ func TestListsThatLeadRound(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Contains(t, stderr, "pages lead round in a circle", args)
+		require.Contains(t, stderr, "the cursors of its pages form a cycle", args)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestProofsAreOfTheStageAskedFor(t *testing.T) {
 		code, stdout, stderr := colophon(liar.URL, "prove", "9", "--stage", stage)
 		liar.Close()
 		require.Equal(t, cli.ExitFailed, code)
-		require.Contains(t, stderr, "it is of another part of the event")
+		require.Contains(t, stderr, "the proof is for another part of the event")
 		require.Empty(t, stdout)
 	}
 }

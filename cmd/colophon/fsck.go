@@ -20,10 +20,10 @@ import (
 	"colophon/storage/pebble"
 )
 
-// fsckOptions is the command line of fsck.
+// fsckOptions holds the flags of fsck.
 type fsckOptions struct {
 	data   string
-	ledger string // empty: every one
+	ledger string // empty: all
 	key    string // empty: the key file of each ledger
 	json   bool
 }
@@ -32,7 +32,7 @@ func newFsck(c *cli.Console) *cobra.Command {
 	var o fsckOptions
 	command := &cobra.Command{
 		Use:   "fsck",
-		Short: "Check everything that a data folder holds",
+		Short: "Check all data in a data folder",
 		Long: `Check every ledger of a data folder from its first event to its last. fsck checks
 entries and their chain, hash tiles, the signed root, content and its counts, that
 erased content is gone, and idempotency keys. It also compares each ledger with its
@@ -61,7 +61,7 @@ uses the folder.`,
 	}
 	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
-	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with some; default from the folder's keys")
+	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with verifier keys; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
 	return command
 }
@@ -91,17 +91,17 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 	return findings, errors.Join(err, database.Close())
 }
 
-// notePending says that erased content may still be in files.
+// notePending warns that files may still contain erased content.
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.Erasing(ctx)
 	if err == nil && pending.Pieces > 0 {
-		c.Say("%s of erased content may still be in files of the database; the next start of the server takes that out",
+		c.Say("%s of erased content may still be in files of the database; the next start of the server removes it",
 			cli.Counted(uint64(pending.Pieces), "piece"))
 	}
 	return err
 }
 
-// finding is what was found in one ledger.
+// finding is the result for one ledger.
 type finding struct {
 	Ledger   string  `json:"ledger"`
 	Events   uint64  `json:"events"`
@@ -111,22 +111,21 @@ type finding struct {
 	Damage   *damage `json:"damage"`
 }
 
-// kindStorage is the kind of damage to files of the database that keeps a ledger, or the
-// list of them, from being read. The walk of a ledger names what it cannot read by its
-// own kinds.
+// kindStorage is the kind of damage to files that prevents reading a ledger or the list of
+// ledgers. Damage that audit.Log finds has kinds of its own.
 const kindStorage = "storage"
 
-// damage is the first damaged thing of a ledger, or of the folder.
+// damage is the first damage of a ledger or of the folder.
 type damage struct {
 	Kind    string `json:"kind"`
 	Seq     uint64 `json:"seq"`
 	Tile    string `json:"tile,omitempty"`
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
-	text    string // all of it, for people
+	text    string // with kind and position, for people
 }
 
-// unreadable is the damage that an error of the storage is about.
+// unreadable returns the damage that an error of the storage reports.
 func unreadable(err error) *damage {
 	if stray := (*storage.Stray)(nil); errors.As(err, &stray) {
 		return strayDamage(stray)
@@ -174,8 +173,8 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey adds to the findings what is stored and follows from no log. Of what follows
-// from none of the ledgers, the error is about the folder.
+// checkEveryKey reads every key of the database. It adds to the findings what follows from no
+// log. The error wraps storage.ErrDamaged if a key belongs to no ledger.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -203,7 +202,7 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 	return findings, err
 }
 
-// strayDamage is the damage that a stray is.
+// strayDamage returns the damage that a stray key is.
 func strayDamage(s *storage.Stray) *damage {
 	message := s.Message + "; copy the folder as it is, and restore it from a backup"
 	position := fmt.Sprintf("at entry %d: ", s.Seq)
@@ -216,7 +215,7 @@ func strayDamage(s *storage.Stray) *damage {
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
 }
 
-// keysWithoutLedger is an error if a ledger is missing whose key is there.
+// keysWithoutLedger returns an error if a signing key has no ledger.
 func keysWithoutLedger(data string, infos []storage.Info) error {
 	const suffix = ".key"
 	files, err := filepath.Glob(filepath.Join(datadir.Keys(data).Dir, "*"+suffix))
@@ -226,13 +225,13 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), suffix)
 		if !slices.ContainsFunc(infos, func(info storage.Info) bool { return info.Name == name }) {
-			return cli.Exitf(cli.ExitFailed, "ledger %q is missing: its key %s is there, and has signed it", name, file)
+			return cli.Exitf(cli.ExitFailed, "ledger %q is missing, but its signing key %s exists; restore the folder from a backup", name, file)
 		}
 	}
 	return nil
 }
 
-// checkLedger checks one ledger. The report is nil where its log is damaged.
+// checkLedger checks one ledger. The report is nil if the log is damaged.
 func checkLedger(
 	ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info,
 ) (finding, *audit.Report, error) {
@@ -265,10 +264,10 @@ func checkLedger(
 	}
 	if origin := report.Checkpoint.Origin; report.Damage == nil && origin != info.Origin && head.Size > 0 {
 		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
-			Message: fmt.Sprintf("the ledger's description has the origin %q, its checkpoint %q", info.Origin, origin)}
+			Message: fmt.Sprintf("the ledger's description has the origin %q, but its checkpoint has %q", info.Origin, origin)}
 	}
 	if report.Damage == nil && head.Size > 0 {
-		if report.Damage, err = strangeSignatures(ctx, store, head); err != nil {
+		if report.Damage, err = checkSignatureCount(ctx, store, head); err != nil {
 			return finding{}, nil, err
 		}
 	}
@@ -287,9 +286,9 @@ func checkLedger(
 	return found, report, nil
 }
 
-// keysOf returns the keys with which to check a stored ledger: those that are trusted and
-// those that follow them. The damage is nil unless the key in the folder is newer than the
-// database. Then the keys that the log names take the place of the trusted ones.
+// keysOf returns the keys with which to check a stored ledger: the trusted keys and their
+// successors. The damage is nil unless the key in the folder is newer than the database. In that
+// case the keys in the log replace the trusted ones.
 func keysOf(
 	ctx context.Context, o fsckOptions, store storage.Reader, info storage.Info, given []*proofs.Verifier,
 ) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
@@ -299,11 +298,11 @@ func keysOf(
 	}
 	switch {
 	case err != nil || history == nil:
-		return given, nil, nil, nil // what is damaged shows
+		return given, nil, nil, nil // audit.Log reports the damage
 	case slices.ContainsFunc(given, history.Trusts):
 		return given, history.Verifiers(), nil, nil
 	case o.key != "" || history.Current().Name() != given[0].Name():
-		return given, nil, nil, nil // what is not theirs shows
+		return given, nil, nil, nil // audit.Log reports the wrong key
 	}
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -312,17 +311,17 @@ func keysOf(
 	signed := ""
 	if mark, err := datadir.Marks(o.data).Mark(info.Name); err == nil {
 		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
-			signed = fmt.Sprintf(" The mark says that %d events were signed with it.", seen.Size)
+			signed = fmt.Sprintf(" By the mark, it signed %d events.", seen.Size)
 		}
 	}
 	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
-		"the signing key in %s is not one of the keys that the log names. The database is older than the ledger's last change of keys, or of another ledger.%s "+
+		"the log does not name the signing key in %s. The database is older than the ledger's last change of keys, or belongs to another ledger.%s "+
 			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
 		datadir.Keys(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
-// ledgerKeys are the keys of a ledger that are trusted: those given for its origin, else
-// the one in the folder. Keys that are given for no ledger are taken for this one.
+// ledgerKeys returns the trusted keys of a ledger: those of --key for its origin, or else the
+// key in the folder. Keys of --key that fit no ledger's origin are returned for every ledger.
 func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
 	if o.key != "" {
 		given, err := c.ReadKeys(o.key)
@@ -342,13 +341,13 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storag
 	}
 	signer, err := datadir.SigningKeys(c, o.data).Load(info.Name)
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
+		return nil, cli.Exitf(cli.ExitUsage, "reading the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
 	}
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
-// reportFindings prints what was found in each ledger, and what keeps the folder from
-// being read if anything does.
+// reportFindings prints the findings of each ledger and the damage of the folder, which is nil
+// if the folder can be read.
 func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *damage) error {
 	clean := folder == nil && !slices.ContainsFunc(findings, func(f finding) bool { return f.Damage != nil })
 	if o.json {
@@ -378,7 +377,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 	return nil
 }
 
-// String is the finding for people.
+// String formats the finding for people.
 func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
@@ -387,16 +386,16 @@ func (f finding) String() string {
 		cli.Counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
 }
 
-// strangeSignatures is the damage of a stored head whose checkpoint has other signatures
-// than those of the keys in force, which have been verified: no other is ever stored.
-func strangeSignatures(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
+// checkSignatureCount returns damage if the checkpoint of a stored head has more or fewer
+// signatures than there are keys in force. The caller has verified the signatures of these keys.
+func checkSignatureCount(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
 	history, err := ledger.StoredKeys(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	_, signatures, _ := bytes.Cut(head.Checkpoint, []byte("\n\n"))
 	if got, want := bytes.Count(signatures, []byte("\n")), len(history.InForce(head.Size)); got != want {
-		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, %d keys sign at this size", got, want)}, nil
+		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but %d keys sign at this size", got, want)}, nil
 	}
 	return nil, nil
 }

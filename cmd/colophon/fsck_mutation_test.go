@@ -248,7 +248,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 				t.Errorf("%s %x: %s: fsck says clean", family, kv.Key, m.name)
 			}
 			for _, text := range said {
-				require.Regexp(t, "DAMAGED: |storage: (damaged|unknown format)|another program|is missing: its key", text)
+				require.Regexp(t, "DAMAGED: |storage: (damaged|unknown format)|another program|is missing, but its signing key", text)
 			}
 		}
 	}
@@ -385,7 +385,7 @@ func TestFsckWritesNothing(t *testing.T) {
 	before := readAll(t, data)
 	o := commandLine(t.Context(), "fsck", "--data", data)
 	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
-	require.Regexp(t, `^colophon: \d+ pieces? of erased content may still be in files of the database; the next start of the server takes that out\n$`, o.stderr)
+	require.Regexp(t, `^colophon: \d+ pieces? of erased content may still be in files of the database; the next start of the server removes it\n$`, o.stderr)
 	require.Equal(t, before, readAll(t, data))
 }
 

@@ -26,7 +26,7 @@ no such file.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind := record.Kind(args[0])
 			if !slices.Contains(record.Kinds[:], kind) {
-				return cli.Exitf(cli.ExitUsage, "%q is no kind; it is one of %s", kind, record.Kinds)
+				return cli.Exitf(cli.ExitUsage, "%q is not a kind; give one of %s", kind, record.Kinds)
 			}
 			body, err := c.ReadFile(args[1])
 			if err != nil {

@@ -20,12 +20,12 @@ import (
 	"colophon/ledger"
 )
 
-// importOptions is the command line of import.
+// importOptions holds the flags of import.
 type importOptions struct {
 	server     remote.Options
 	ledger     string
 	onMismatch string // empty: as the ledger is set
-	retries    int    // attempts in a row that may fail without any line answered
+	retries    int    // failed attempts in a row, without an answered line, before import gives up
 	maxLine    cli.Size
 }
 
@@ -60,10 +60,10 @@ arguments or no such file, 3 the server cannot be reached.`,
 	}
 	o.server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
-	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "`what` the ledger does with a record whose claims do not hold: accept or reject; default as the ledger is set")
-	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of attempts in a row to go on after the connection dropped")
+	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not hold (`policy`); default is the setting of the ledger")
+	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
 	o.maxLine = 8 << 20
-	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "largest `size` of a line; the server has a bound of its own")
+	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "largest `size` of a line; the server has its own limit")
 	return command
 }
 
@@ -71,7 +71,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	switch o.onMismatch {
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
 	default:
-		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is neither accept nor reject", o.onMismatch)
+		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; give accept or reject", o.onMismatch)
 	}
 	size, err := checkFiles(files)
 	if err != nil {
@@ -109,21 +109,22 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	return err
 }
 
-// explainImport says why an import could not go on.
+// explainImport returns the error that ends an import, with what to do.
 func explainImport(ctx context.Context, server *remote.Server, err error, attempts int) error {
 	problem := (*client.Error)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted; the same import again goes on from here")
+		return cli.Exitf(cli.ExitFailed, "interrupted; run the same import again to continue")
 	case errors.Is(err, client.ErrMisdirected):
 		return server.Exit(err)
 	case errors.As(err, &problem) && !problem.Temporary():
 		return fmt.Errorf("the server refuses the import: %w", server.Explain(err))
 	}
-	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nThe same import again goes on from here", cli.Counted(uint64(attempts), "attempt"), server.Explain(err))
+	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.Counted(uint64(attempts), "attempt"), server.Explain(err))
 }
 
-// printTally prints the table to the output and the first failures as errors.
+// printTally prints the table to the standard output, and the first failures to the standard
+// error.
 func printTally(c *cli.Console, t *importer.Tally) error {
 	const row = "%-17s %10d %10d %10d %10d\n"
 	var table strings.Builder
@@ -151,8 +152,8 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	return nil
 }
 
-// checkFiles finds out before anything is sent that a file is missing. It
-// returns how many bytes there are to read, -1 if that cannot be known.
+// checkFiles returns an error if a file is missing, before import sends anything. size is the
+// number of bytes to read, and -1 if it is not known.
 func checkFiles(files []string) (size int64, err error) {
 	stdin, known := 0, true
 	for _, name := range files {
@@ -162,7 +163,7 @@ func checkFiles(files []string) (size int64, err error) {
 		}
 		info, err := os.Stat(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("there is no file %s", name)
+			return 0, fmt.Errorf("file %s does not exist", name)
 		}
 		if err != nil {
 			return 0, err
@@ -174,7 +175,7 @@ func checkFiles(files []string) (size int64, err error) {
 		known = known && info.Mode().IsRegular()
 	}
 	if stdin > 1 {
-		return 0, errors.New("the standard input can be read only once")
+		return 0, errors.New("the standard input can be read only once; give - once")
 	}
 	if !known {
 		return -1, nil
@@ -182,17 +183,17 @@ func checkFiles(files []string) (size int64, err error) {
 	return size, nil
 }
 
-// checkWritable finds out before anything is sent that there is no such ledger,
-// or that it takes no more writes.
+// checkWritable returns an error if the ledger does not exist or is frozen, before import sends
+// anything.
 func checkWritable(ctx context.Context, server *remote.Server, name string) error {
 	description, err := server.Ledger(name).Describe(ctx)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; make it with: colophon ledger create %s", name, server.OrNoGrant(), name)
+		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.OrNoGrant(), name)
 	case err != nil:
 		return server.Exit(err)
 	case description.Frozen:
-		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen: it takes no more records", name)
+		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen and accepts no records; name another with --ledger", name)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func newKeygen(c *cli.Console) *cobra.Command {
 	var origin, out string
 	command := &cobra.Command{
 		Use:   "keygen",
-		Short: "Make a signing key",
+		Short: "Create a signing key",
 		Long: `Create an Ed25519 signing key and print its verifier key. Everyone who has the signing
 key can sign as the ledger.
 
@@ -55,11 +55,12 @@ keys/NAME.key.new in the data folder before you create the ledger.`,
 	return command
 }
 
-// writeSecret writes a new file that its owner alone can read, durably.
+// writeSecret writes a new file that only its owner can read. The file is durable when
+// writeSecret returns.
 func writeSecret(path, secret string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.Exitf(cli.ExitUsage, "%s exists, and a key is never overwritten; choose another file", path)
+		return cli.Exitf(cli.ExitUsage, "%s exists, and keygen does not overwrite it; choose another file", path)
 	}
 	if err != nil {
 		return err

@@ -21,12 +21,12 @@ import (
 	"colophon/storage/pebble"
 )
 
-// keysCommand is what the commands about signing keys share.
+// keysCommand holds the flags that the commands about signing keys share.
 type keysCommand struct {
 	*cli.Console
 	server remote.Options
-	data   string // empty: by the server
-	key    string // trusted; empty: none
+	data   string // empty: use the server
+	key    string // --key; empty: none
 	json   bool
 }
 
@@ -50,8 +50,8 @@ verify.`,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	k.server.Bind(c, command.PersistentFlags())
-	command.PersistentFlags().StringVar(&k.data, "data", "", "data `folder` of a server that does not run, in place of a server")
-	command.PersistentFlags().BoolVar(&k.json, "json", false, "print the keys as JSON, as GET /log/key answers them")
+	command.PersistentFlags().StringVar(&k.data, "data", "", "data `folder` of a stopped server; use this instead of --server")
+	command.PersistentFlags().BoolVar(&k.json, "json", false, "print the keys as JSON, in the form of GET /log/key")
 	command.AddCommand(k.newList(), k.newChange("rotate", (*ledger.Host).RotateKey), k.newChange("retire", (*ledger.Host).RetireKey))
 	return command
 }
@@ -59,7 +59,7 @@ verify.`,
 func (k *keysCommand) newList() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list NAME",
-		Short: "List the keys of a ledger, and check that each names the next",
+		Short: "List the keys of a ledger, and check the notes that link them",
 		Long: `List the keys of a ledger. Each key names its successor in a note that both have signed,
 and list checks these notes.
 
@@ -73,7 +73,7 @@ that there are no other changes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if k.key == "" && k.data == "" {
-				k.Say("what follows is the server's word: --key with a key that you trust checks it")
+				k.Say("the server's answer is not verified; to check it, give a key that you trust with --key")
 			}
 			return k.list(command.Context(), args[0])
 		},
@@ -82,17 +82,18 @@ that there are no other changes.`,
 	return command
 }
 
-// newChange is the command for one step of a rotation; byHand does it without a server.
-func (k *keysCommand) newChange(step string, byHand func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
-	short, long := "Have a new key sign beside the present one", `Add a signing key that signs beside the current one. rotate takes it from
+// newChange returns the command for one step of a rotation. offline makes the step without a
+// server.
+func (k *keysCommand) newChange(step string, offline func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
+	short, long := "Add a signing key that signs beside the current one", `Add a signing key that signs beside the current one. rotate takes it from
 keys/NAME.key.next in the data folder, or creates it. To make this file, use colophon
 keygen with the ledger's origin. Keep a copy of the new key before you retire the old
 one.`
 	if step == "retire" {
-		short, long = "Have the newest key sign alone", `End the overlap that a rotation began: from now on the newest key signs alone, and
-checkpoints of more events do not count as signed by the old one. Its file,
-keys/NAME.key.previous, is removed. Whoever verifies with the old key alone needs the
-new one from now on.`
+		short, long = "Retire the previous key; the newest signs alone", `Retire the previous signing key, which ends the overlap of a rotation. From now on only
+the newest key signs, and larger checkpoints that only the old key signed are not valid.
+retire removes the file of the old key, keys/NAME.key.previous. Readers that verify
+with the old key alone now need the new one.`
 	}
 	return &cobra.Command{
 		Use:     step + " NAME",
@@ -105,8 +106,8 @@ new one from now on.`
 			if k.data == "" {
 				return k.change(ctx, args[0], step)
 			}
-			return k.offline(ctx, func(host *ledger.Host) error {
-				if _, err := byHand(host, ctx, args[0], ledger.Anonymous); err != nil {
+			return k.withHost(ctx, func(host *ledger.Host) error {
+				if _, err := offline(host, ctx, args[0], ledger.Anonymous); err != nil {
 					return explainKeys(err)
 				}
 				l, err := host.Ledger(args[0])
@@ -119,7 +120,7 @@ new one from now on.`
 	}
 }
 
-// explainKeys says what to do where keys cannot be changed.
+// explainKeys makes expected errors of a change of keys failures of the command.
 func explainKeys(err error) error {
 	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
 		return cli.Exitf(cli.ExitFailed, "%w", err)
@@ -127,7 +128,7 @@ func explainKeys(err error) error {
 	return err
 }
 
-// change has the server do a step, and shows the keys of afterwards.
+// change makes the server take a step, and prints the keys after it.
 func (k *keysCommand) change(ctx context.Context, name, step string) error {
 	server, err := k.server.Connect(k.Console)
 	if err != nil {
@@ -139,7 +140,7 @@ func (k *keysCommand) change(ctx context.Context, name, step string) error {
 	return k.list(ctx, name)
 }
 
-// list shows the keys of a ledger.
+// list prints the keys that the server has for a ledger. With --key, it checks them first.
 func (k *keysCommand) list(ctx context.Context, name string) error {
 	if k.data != "" {
 		return k.listStored(ctx, name)
@@ -168,7 +169,7 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 	return k.print(keys)
 }
 
-// listStored shows the keys of a ledger of a data folder, and changes nothing in it.
+// listStored prints the keys of a ledger in a data folder, which it opens read-only.
 func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
 	database, err := datadir.OpenWith(ctx, k.Console, k.data, pebble.Config{ReadOnly: true})
 	if err != nil {
@@ -189,7 +190,7 @@ func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
 	return k.show(keys)
 }
 
-// show prints the keys of a ledger of a data folder, if the key that is trusted is among them.
+// show prints the keys of a ledger in a data folder. It fails if --key is not one of them.
 func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	if _, err := k.trustedOf(keys); err != nil {
 		return err
@@ -197,14 +198,15 @@ func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	return k.print(keys)
 }
 
-// checkedKeys are the keys of a stored log, one of which has signed its checkpoint.
+// checkedKeys returns the keys of a stored log. It checks that one of them signed the stored
+// checkpoint.
 func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
 	keys, err := ledger.StoredKeys(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	if keys == nil {
-		return nil, errors.New("it has no event yet: start the server, which makes the first")
+		return nil, errors.New("the ledger has no event yet; start the server, which writes the first")
 	}
 	head, err := log.Head(ctx)
 	if err != nil {
@@ -216,8 +218,8 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 	return keys, nil
 }
 
-// offline opens the ledgers of a data folder for f.
-func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) error {
+// withHost opens the ledgers of a data folder, calls f, and closes them.
+func (k *keysCommand) withHost(ctx context.Context, f func(*ledger.Host) error) error {
 	database, err := datadir.Open(ctx, k.Console, k.data)
 	if err != nil {
 		return err
@@ -229,8 +231,8 @@ func (k *keysCommand) offline(ctx context.Context, f func(*ledger.Host) error) e
 	return errors.Join(f(host), host.Close(), database.Close())
 }
 
-// trustedOf returns the keys that --key names, one of which must be one of the history;
-// nil without --key.
+// trustedOf returns the keys of --key, and nil without --key. It is an error if none of them is
+// in the history.
 func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, error) {
 	if k.key == "" {
 		return nil, nil
@@ -240,12 +242,11 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 		return nil, err
 	}
 	if !slices.ContainsFunc(trusted, keys.Trusts) {
-		return nil, cli.Exitf(cli.ExitFailed, "the key that you trust is none of this ledger's: do not trust the others")
+		return nil, cli.Exitf(cli.ExitFailed, "no key of --key is a key of this ledger; do not trust the listed keys")
 	}
 	return trusted, nil
 }
 
-// print prints the keys of a ledger.
 func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 	if k.json {
 		return cli.WriteJSON(k.Console, keys)

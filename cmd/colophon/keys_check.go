@@ -10,24 +10,23 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// checkServedKeys checks what a server says of the keys of its log, which is only its word,
-// against the log: the checkpoint of now is signed by all keys that are said to sign, a
-// trusted one or one that follows it among them, and each change of keys is an event of
-// the tree that this checkpoint signs.
-func checkServedKeys(ctx context.Context, fetch *monitor.Fetcher, said *proofs.KeyHistory, trusted []*proofs.Verifier) error {
-	log, err := monitor.OpenPublishedLog(ctx, fetch, said.Following(trusted...), 1)
+// checkServedKeys checks the keys that a server lists against its log: all keys in force signed
+// the current checkpoint, one of them is trusted or follows a trusted key, and each change of
+// keys is an event in the checkpoint's tree.
+func checkServedKeys(ctx context.Context, fetch *monitor.Fetcher, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
+	log, err := monitor.OpenPublishedLog(ctx, fetch, listed.Following(trusted...), 1)
 	if err != nil {
 		return err
 	}
-	checkpoint, err := said.OpenCheckpoint(log.Published.Checkpoint, trusted...)
+	checkpoint, err := listed.OpenCheckpoint(log.Published.Checkpoint, trusted...)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not so: %w", err)
+		return cli.Exitf(cli.ExitFailed, "the server's list of keys does not fit its checkpoint; do not trust it: %w", err)
 	}
-	found, err := keysInTree(ctx, log, checkpoint, said)
+	found, err := keysInTree(ctx, log, checkpoint, listed)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not shown by its log: %w", err)
+		return cli.Exitf(cli.ExitFailed, "the log does not prove the server's list of keys; do not trust it: %w", err)
 	}
-	before, err := json.Marshal(said)
+	before, err := json.Marshal(listed)
 	if err != nil {
 		return err
 	}
@@ -36,21 +35,21 @@ func checkServedKeys(ctx context.Context, fetch *monitor.Fetcher, said *proofs.K
 		return err
 	}
 	if string(before) != string(after) {
-		return cli.Exitf(cli.ExitFailed, "what the server says of the keys is not what its log says:\n%s\nthe log says\n%s", before, after)
+		return cli.Exitf(cli.ExitFailed, "the server's list of keys differs from its log; do not trust it. The server lists\n%s\nThe log has\n%s", before, after)
 	}
 	return nil
 }
 
-// keysInTree is the history of a log's keys as the events say at which it is said to have
-// changed. Each of them is shown to be in the tree of the checkpoint.
-func keysInTree(ctx context.Context, log *monitor.PublishedLog, checkpoint proofs.Checkpoint, said *proofs.KeyHistory) (*proofs.KeyHistory, error) {
+// keysInTree returns the history of a log's keys, read from the events at which listed has
+// changes. It checks that each of these events is in the tree of the checkpoint.
+func keysInTree(ctx context.Context, log *monitor.PublishedLog, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)
 	if err != nil {
 		return nil, err
 	}
 	if root := tree.Root(); root != checkpoint.Root {
-		return nil, fmt.Errorf("its tiles lead to the root %x, %x is signed", root, checkpoint.Root)
+		return nil, fmt.Errorf("the tiles have the root %x, but the checkpoint signs %x", root, checkpoint.Root)
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, read)
 	entryAt := func(seq uint64) ([]byte, error) {
@@ -64,7 +63,7 @@ func keysInTree(ctx context.Context, log *monitor.PublishedLog, checkpoint proof
 			}
 			return entry, proofs.VerifyInclusion(proofs.LeafHash(entry), seq, checkpoint.Size, path, checkpoint.Root)
 		}
-		return nil, fmt.Errorf("entry %d is not there", seq)
+		return nil, fmt.Errorf("entry %d is missing", seq)
 	}
 	entry, err := entryAt(0)
 	if err != nil {
@@ -74,7 +73,7 @@ func keysInTree(ctx context.Context, log *monitor.PublishedLog, checkpoint proof
 	if err != nil {
 		return nil, err
 	}
-	for _, seq := range said.ChangedAt() {
+	for _, seq := range listed.ChangedAt() {
 		if entry, err = entryAt(seq); err == nil {
 			err = found.AddEntry(seq, entry)
 		}

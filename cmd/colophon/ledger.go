@@ -15,7 +15,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// ledgerCommand is what the commands about ledgers share.
+// ledgerCommand holds the flags that the commands about ledgers share.
 type ledgerCommand struct {
 	*cli.Console
 	server remote.Options
@@ -26,7 +26,7 @@ func newLedger(c *cli.Console) *cobra.Command {
 	l := &ledgerCommand{Console: c}
 	command := &cobra.Command{
 		Use:     "ledger",
-		Short:   "Make, list, publish and freeze the ledgers of a server",
+		Short:   "Create, list, publish and freeze the ledgers of a server",
 		Example: "  colophon ledger list",
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
@@ -41,7 +41,7 @@ func (l *ledgerCommand) newCreate() *cobra.Command {
 	var request wire.NewLedger
 	command := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a ledger with a key, a chain and a tree of its own",
+		Short: "Create a ledger with its own key, chain and tree",
 		Long: `Create a ledger. Its name has 1 to 64 lower-case letters, digits and hyphens. Its origin
 is the name in its checkpoints and never changes. Use a URL without scheme, under a
 domain that is yours; the default contains the fingerprint of the key.`,
@@ -53,7 +53,7 @@ domain that is yours; the default contains the fingerprint of the key.`,
 		},
 	}
 	command.Flags().StringVar(&request.Origin, "origin", "", "`name` that the ledger signs under")
-	command.Flags().StringVar(&request.OnMismatch, "on-mismatch", "", "`what` to do with a record whose claims do not hold: accept (default) or reject")
+	command.Flags().StringVar(&request.OnMismatch, "on-mismatch", "", "accept (default) or reject records whose claims do not hold (`policy`)")
 	return command
 }
 
@@ -90,7 +90,7 @@ func (l *ledgerCommand) newList() *cobra.Command {
 		Example: `  colophon ledger list --server http://127.0.0.1:8080`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			list, err := askLedgers[wire.Ledgers](command, l, client.Request{Path: "/v1/ledgers"})
+			list, err := fetchLedgers[wire.Ledgers](command, l, client.Request{Path: "/v1/ledgers"})
 			if err != nil || l.json {
 				return err
 			}
@@ -99,22 +99,23 @@ func (l *ledgerCommand) newList() *cobra.Command {
 	}
 }
 
-// change makes a request that is answered with a ledger, and prints it. A nil body is none.
+// change sends a request whose answer describes a ledger, and prints the answer. A nil body
+// means no body.
 func (l *ledgerCommand) change(command *cobra.Command, r client.Request, body any) (err error) {
 	if body != nil {
 		if r.Body, err = wire.Marshal(body); err != nil {
 			return err
 		}
 	}
-	description, err := askLedgers[wire.LedgerDescription](command, l, r)
+	description, err := fetchLedgers[wire.LedgerDescription](command, l, r)
 	if err != nil || l.json {
 		return err
 	}
 	return printLedgers(l.Out, []wire.LedgerDescription{*description})
 }
 
-// askLedgers makes a request and reads the answer. With --json it prints it.
-func askLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Request) (*T, error) {
+// fetchLedgers sends a request and parses the answer. With --json it prints the answer.
+func fetchLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Request) (*T, error) {
 	server, err := l.server.Connect(l.Console)
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func askLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Reques
 	return value, err
 }
 
-// printLedgers prints a block of lines for each: keys are too long for columns.
+// printLedgers prints a block of lines for each ledger: keys are too long for columns.
 func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, l := range ledgers {
@@ -145,7 +146,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	return table.Flush()
 }
 
-// createdAt is the time to the second, or what the server says in its place.
+// createdAt returns the time to the second, or the server's text if it is not a time.
 func createdAt(l wire.LedgerDescription) string {
 	created, err := l.Created.Parse()
 	if err != nil {
@@ -158,7 +159,7 @@ func (l *ledgerCommand) newPublish() *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use:   "publish NAME",
-		Short: "Let everybody read a ledger's transparency log",
+		Short: "Make a ledger's transparency log public",
 		Long: `Make a ledger's transparency log public. Everyone who can reach the server can read
 checkpoint, key, tiles and entries under /log without a token, also from web pages. This
 lets witnesses, monitors and auditors watch the log.
@@ -174,11 +175,11 @@ command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
-				if err := l.Confirm(command.Context(), args[0], "what somebody has read of a published log stays read", "published"); err != nil {
+				if err := l.Confirm(command.Context(), args[0], "unpublish does not take back what readers have copied", "published"); err != nil {
 					return err
 				}
 			}
-			return l.show(command, args[0], "public")
+			return l.setVisibility(command, args[0], "public")
 		},
 	}
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -188,19 +189,19 @@ command asks for the name of the ledger; elsewhere, it needs --yes.`,
 func (l *ledgerCommand) newUnpublish() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unpublish NAME",
-		Short: "Keep a ledger's transparency log to those who have a token for it",
+		Short: "Require a token to read a ledger's transparency log",
 		Long: `Require a token with the scope log or read to read a ledger's transparency log. This is
 the default for new ledgers. Copies of the log that readers or caches have stay there.`,
 		Example: `  colophon ledger unpublish generations`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			return l.show(command, args[0], "private")
+			return l.setVisibility(command, args[0], "private")
 		},
 	}
 }
 
-// show makes the log of a ledger public or private.
-func (l *ledgerCommand) show(command *cobra.Command, name, log string) error {
+// setVisibility sets the visibility of a ledger's log: public or private.
+func (l *ledgerCommand) setVisibility(command *cobra.Command, name, log string) error {
 	r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(name) + "/visibility"}
 	return l.change(command, r, wire.VisibilityChange{Log: log})
 }

@@ -52,7 +52,7 @@ no such folder, 4 another process uses the folder.`,
 	return command
 }
 
-// printMetrics prints those as of a size; nil is the head.
+// printMetrics prints the metrics as of a size, or of the head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := datadir.Open(ctx, c, o.data)
 	if err != nil {
@@ -64,7 +64,7 @@ func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *u
 func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, database storage.Database, size *uint64) error {
 	log, head, err := ledgerLog(ctx, database, o.ledger)
 	if errors.Is(err, storage.ErrNotFound) {
-		return cli.Exitf(cli.ExitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+		return cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", o.ledger, o.data)
 	}
 	if err != nil {
 		return err
@@ -73,16 +73,16 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 		size = &head.Size
 	}
 	if *size > head.Size {
-		return cli.Exitf(cli.ExitUsage, "ledger %q has %d events, not %d", o.ledger, head.Size, *size)
+		return cli.Exitf(cli.ExitUsage, "ledger %q has %d events, fewer than %d; give a smaller --as-of", o.ledger, head.Size, *size)
 	}
 	dir, err := os.MkdirTemp("", "colophon-metrics-")
 	if err != nil {
-		return fmt.Errorf("making a temporary folder for the index (TMPDIR says where): %w", err)
+		return fmt.Errorf("creating a temporary folder for the index: %w; set TMPDIR to a folder with space", err)
 	}
 	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
 }
 
-// foldMetrics prints the metrics of a log's first events, with an index in a folder.
+// foldMetrics prints the metrics of a log's first size events, with an index in dir.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
 	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings()})
 	if err != nil {
@@ -99,8 +99,8 @@ func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.R
 	return errors.Join(err, folded.Close())
 }
 
-// writeMetrics writes what a server exports of a ledger whose log ends where the
-// index does, in Prometheus's text format.
+// writeMetrics writes the metrics that a server exports when the log and the index have the same
+// size, in Prometheus's text format.
 func writeMetrics(w io.Writer, f *index.Follower) error {
 	treeSize := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "colophon_ledger_tree_size", Help: "Events in the ledger.",

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs"
 )
 
-// proveCommand makes a nested proof.
+// proveCommand writes a nested proof.
 type proveCommand struct {
 	*cli.Console
 	server   remote.Options
@@ -48,19 +48,19 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 	flags := command.Flags()
 	p.server.Bind(c, flags)
 	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
-	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; of several of one name the second is NAME#2, and so on")
+	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; NAME#2 is the second stage of this name, and so on")
 	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, from 0")
-	flags.BoolVar(&p.embed, "embed", false, "put the text into the proof, as the ledger has it")
+	flags.BoolVar(&p.embed, "embed", false, "add the ledger's text of the part to the proof")
 	return command
 }
 
 func (p *proveCommand) run(ctx context.Context, arg string) error {
 	seq, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%q is not the number of an event", arg)
+		return cli.Exitf(cli.ExitUsage, "%q is not a record number; give the seq of a record", arg)
 	}
 	if (p.stage == "") == (p.citation < 0) {
-		return cli.Exitf(cli.ExitUsage, "say which part is to be proved: --stage or --citation")
+		return cli.Exitf(cli.ExitUsage, "choose the part to prove with either --stage or --citation")
 	}
 	server, err := p.server.Connect(p.Console)
 	if err != nil {
@@ -83,7 +83,6 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	return err
 }
 
-// proof fetches the proof of the part.
 func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uint64) (*proofs.Nested, error) {
 	query := url.Values{"stage": {p.stage}}
 	if p.stage == "" {
@@ -95,7 +94,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	}
 	n, err := proofs.ParseNested(answer.Body)
 	if err == nil {
-		err = p.asked(n, seq)
+		err = p.checkAnswer(n, seq)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
@@ -103,22 +102,23 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	return n, nil
 }
 
-// asked checks that a proof is one, and of the part that it was asked for.
-func (p *proveCommand) asked(n *proofs.Nested, seq uint64) error {
+// checkAnswer checks that the server returned a proof, and of the requested part.
+func (p *proveCommand) checkAnswer(n *proofs.Nested, seq uint64) error {
 	r := n.Receipt
 	switch {
 	case r.Proof == nil:
 		return proofs.ErrNoProof
 	case r.Seq != seq || r.Ledger != p.ledger:
-		return fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
+		return fmt.Errorf("the proof is for event %d of ledger %.100q", r.Seq, r.Ledger)
 	case p.stage == "" && (n.Citation == nil || n.Citation.Index != uint64(p.citation)),
 		p.stage != "" && !isStage(n, p.stage):
-		return errors.New("it is of another part of the event")
+		return errors.New("the proof is for another part of the event")
 	}
 	return nil
 }
 
-// isStage reports whether a proof is of the stage of that name, by the event that is in the proof.
+// isStage reports whether a proof is for the stage with this name. It reads the stages from the
+// event in the proof.
 func isStage(n *proofs.Nested, name string) bool {
 	var event pyjson.Document
 	if n.Stage == nil || event.Parse(n.Receipt.Proof.Event) != nil {
@@ -132,11 +132,11 @@ func isStage(n *proofs.Nested, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace is where the text of a part may be: a piece of content, or, where member is
-// not empty, that member of the JSON object which the piece is.
+// textPlace says where the text of a part may be: in a piece of content or, if member is not
+// empty, in this member of the JSON object in that piece.
 type textPlace struct{ content, member string }
 
-// stageTexts are the places of the texts of stages (1.4), the likeliest first.
+// stageTexts lists the places of a stage's text (spec: Stage hashes), the most likely first.
 var stageTexts = map[string][]textPlace{
 	"question":             {{"question", ""}},
 	"preflight":            {{"inputs", "preflight_payload"}, {"reject_inputs", "preflight_payload"}, {"dag", "preflight_payload"}},
@@ -149,7 +149,7 @@ var stageTexts = map[string][]textPlace{
 	"render":               {{"inputs", "rendered_text"}, {"inputs", "answer_text"}, {"answer_text", ""}},
 }
 
-// textOf is the text of a part, from the content that the ledger keeps.
+// textOf fetches the text of a part from the ledger's content.
 func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byte, error) {
 	var event pyjson.Document
 	if err := event.Parse(n.Receipt.Proof.Event); err != nil {
@@ -173,10 +173,10 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byt
 			return text, nil
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of it: it was recorded by its hash alone, or is made of more than one text; leave out --embed")
+	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only its hash, or hashes several texts; leave out --embed")
 }
 
-// in is the text at the place in a piece of content, false if there is none.
+// in returns the text at this place of a piece of content, and false if there is none.
 func (p textPlace) in(content []byte) ([]byte, bool) {
 	if p.member == "" {
 		return content, true

@@ -20,7 +20,6 @@ import (
 	"colophon/ledger"
 )
 
-// redactCommand erases the content of records.
 type redactCommand struct {
 	*cli.Console
 	server  remote.Options
@@ -36,7 +35,7 @@ func newRedact(c *cli.Console) *cobra.Command {
 	r := &redactCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "redact [SEQ...]",
-		Short: "Erase the content of records, and keep the proofs",
+		Short: "Erase the content of records and keep the proofs",
 		Long: `Erase the content of records. Name records by number, or by filters that they all pass.
 The ledger stores an event with the records and the reason, for ever: put nothing into
 the reason that must be erased later. The log, receipts and proofs stay as they are. The
@@ -58,11 +57,11 @@ run, then the result with its receipts.`,
 	flags := command.Flags()
 	r.server.Bind(c, flags)
 	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
-	flags.StringVar(&r.request.Reason, "reason", "", "`why`; it stays in the log")
+	flags.StringVar(&r.request.Reason, "reason", "", "`reason` of the redaction; it stays in the log")
 	r.choice.bind(flags)
-	flags.BoolVar(&r.dryRun, "dry-run", false, "say what would be done, and no more")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "report what redact would erase, without erasing it")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
-	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document a line")
+	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document per line")
 	return command
 }
 
@@ -70,13 +69,13 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // a redaction takes as long as it takes
+	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // the time of a redaction depends on the number of records
 	if err != nil {
 		return err
 	}
 	request := r.request
 	request.DryRun = new(true)
-	plan, err := r.ask(command, server, request)
+	plan, err := r.send(command, server, request)
 	if err != nil {
 		return err
 	}
@@ -87,9 +86,9 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.AlreadyRedacted+plan.WithoutContent == 0 && len(request.Filter) > 0:
-		return cli.Exitf(cli.ExitFailed, "no record fits %s", r.filterText())
+		return cli.Exitf(cli.ExitFailed, "no record passes %s; check the filters", r.filterText())
 	case plan.Records == 0:
-		r.Say("there is nothing to erase")
+		r.Say("nothing to erase")
 		return nil
 	case r.dryRun:
 		return nil
@@ -99,17 +98,17 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 		}
 	}
 	request.DryRun, request.AsOf = new(false), &plan.AsOf
-	done, err := r.ask(command, server, request)
+	done, err := r.send(command, server, request)
 	if err != nil || r.json {
 		return err
 	}
 	return r.printDone(done)
 }
 
-// choose reads which records are meant, and why.
+// choose sets the records and checks the reason of the request.
 func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	if r.request.Reason == "" {
-		return errors.New("say why with --reason; it stays in the log")
+		return errors.New("--reason is missing: give the reason, which stays in the log")
 	}
 	seqs, filter, err := r.choice.read(flags, args)
 	if err != nil || filter == nil {
@@ -123,7 +122,7 @@ func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// filterText is the filter as it was given, in the order of the names.
+// filterText formats the filter, sorted by name.
 func (r *redactCommand) filterText() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.request.Filter)) {
@@ -132,8 +131,8 @@ func (r *redactCommand) filterText() string {
 	return strings.Join(parts, ", ")
 }
 
-// ask makes a request and reads the answer; with --json it prints it.
-func (r *redactCommand) ask(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.Redaction, error) {
+// send sends a request and parses the answer. With --json it prints the answer.
+func (r *redactCommand) send(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.Redaction, error) {
 	body, err := wire.Marshal(request)
 	if err != nil {
 		return nil, err
@@ -146,7 +145,6 @@ func (r *redactCommand) ask(command *cobra.Command, server *remote.Server, reque
 	return answer, err
 }
 
-// printPlan prints what a redaction would do.
 func (r *redactCommand) printPlan(plan *wire.Redaction) error {
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -163,7 +161,6 @@ func (r *redactCommand) printPlan(plan *wire.Redaction) error {
 	return err
 }
 
-// printDone prints what a redaction did.
 func (r *redactCommand) printDone(done *wire.Redaction) error {
 	var seqs []uint64
 	events := uint64(len(done.Receipts))
@@ -173,16 +170,16 @@ func (r *redactCommand) printDone(done *wire.Redaction) error {
 	for _, receipt := range done.Receipts {
 		seqs = append(seqs, receipt.Seq)
 	}
-	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nBackups that were made before still hold what they held: colophon backup --keep takes them away\n", cli.Counted(done.Records, "record"), cli.Counted(events, "event"), listed(seqs, events))
+	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nOlder backups still have the erased content; colophon backup --keep removes them\n", cli.Counted(done.Records, "record"), cli.Counted(events, "event"), listed(seqs, events))
 	return err
 }
 
-// counted is number and size.
+// counted formats the number of pieces and their size.
 func counted(p wire.ContentPieces) string {
 	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
 }
 
-// listed names the first of some events, of which there are so many.
+// listed formats the first of a number of events, with "…" if there are more.
 func listed(seqs []uint64, of uint64) string {
 	const most = 10
 	if len(seqs) == 0 {

@@ -16,8 +16,7 @@ import (
 	"colophon/storage"
 )
 
-// offlineOptions is what commands that work on a data folder without a server have
-// in common.
+// offlineOptions holds the flags of commands that open a data folder without a server.
 type offlineOptions struct {
 	data   string
 	ledger string
@@ -32,7 +31,7 @@ func newReindex(c *cli.Console) *cobra.Command {
 	var o offlineOptions
 	command := &cobra.Command{
 		Use:   "reindex",
-		Short: "Build the index anew",
+		Short: "Rebuild the index from the log",
 		Long: `Empty the index and rebuild it from the events of the log. Use this if you suspect that
 the index is wrong. A missing index needs no reindex: the server builds it at its start.
 The ledgers do not change. If reindex is interrupted, the next start of the server
@@ -85,14 +84,13 @@ func reindexLedgers(ctx context.Context, c *cli.Console, o offlineOptions, datab
 		}
 	}
 	if !found {
-		return cli.Exitf(cli.ExitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+		return cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", o.ledger, o.data)
 	}
 	return nil
 }
 
-// leastRated is the size, in events, of the smallest ledger whose speed of indexing
-// says anything.
-const leastRated = 1000
+// minRated is the smallest ledger, in events, for which reindex prints a rate.
+const minRated = 1000
 
 func reindexLedger(ctx context.Context, c *cli.Console, database storage.Database, folded *index.Store, name string) error {
 	log, head, err := ledgerLog(ctx, database, name)
@@ -107,16 +105,16 @@ func reindexLedger(ctx context.Context, c *cli.Console, database storage.Databas
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
-	f.Close() // its memory is for the next ledger
+	f.Close() // frees its memory for the next ledger
 	rate := ""
-	if head.Size >= leastRated {
+	if head.Size >= minRated {
 		rate = fmt.Sprintf(", %.0f a second", float64(head.Size)/took.Seconds())
 	}
 	_, err = fmt.Fprintf(c.Out, "%s: %s indexed%s\n", name, cli.Counted(head.Size, "event"), rate)
 	return err
 }
 
-// ledgerLog is the log of a ledger, and its head.
+// ledgerLog returns the log of a ledger, and its head.
 func ledgerLog(ctx context.Context, database storage.Database, name string) (storage.Reader, storage.Head, error) {
 	log, err := database.Ledger(ctx, name)
 	if err != nil {
@@ -129,13 +127,13 @@ func ledgerLog(ctx context.Context, database storage.Database, name string) (sto
 	return log, head, nil
 }
 
-// explainFold says what to do about a fold that has ended early.
+// explainFold adds what to do to the error of a fold.
 func explainFold(ctx context.Context, err error, name string) error {
 	switch {
 	case ctx.Err() != nil:
 		return cli.Exitf(cli.ExitFailed, "interrupted while indexing ledger %q", name)
 	case errors.Is(err, storage.ErrNoSpace):
-		return cli.Exitf(cli.ExitFailed, "%w\nMake room and run the command again", err)
+		return cli.Exitf(cli.ExitFailed, "%w\nFree space and run the command again", err)
 	}
 	return err
 }

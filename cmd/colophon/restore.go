@@ -11,7 +11,7 @@ func newRestore(c *cli.Console) *cobra.Command {
 	var o backup.RestoreOptions
 	command := &cobra.Command{
 		Use:   "restore --from FOLDER",
-		Short: "Make a data folder from a backup",
+		Short: "Create a data folder from a backup",
 		Long: `Create a data folder from the newest backup in a folder, or from the one that --backup
 names. restore verifies every file, and the head, tree and signature of every ledger.
 The data folder must be empty, apart from the folders marks and keys.
@@ -52,11 +52,11 @@ folder is running, 5 it is restored, but a ledger signed more than the backup ho
 	flags := command.Flags()
 	flags.StringVar(&o.From, "from", "", "`folder` of the backups")
 	flags.StringVar(&o.Backup, "backup", "", "`name` of the backup; default the newest")
-	flags.StringVar(&o.Data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` to make, or COLOPHON_DATA")
-	flags.StringArrayVar(&o.Seen, "seen", nil, "`file` with the newest checkpoint of a ledger that anybody has seen")
-	flags.BoolVar(&o.Newest, "newest", false, "nothing was signed after the backup was made")
-	flags.StringArrayVar(&o.Keys, "key", nil, "verifier `key` that you trust, or a file with keys; give keys for every ledger")
-	flags.BoolVar(&o.Unauthenticated, "unauthenticated", false, "take the backup as it is: nobody else could change it")
-	flags.BoolVar(&o.Tokens, "with-tokens", false, "restore the tokens too, those that were revoked since included")
+	flags.StringVar(&o.Data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` to create, or COLOPHON_DATA")
+	flags.StringArrayVar(&o.Seen, "seen", nil, "`file` with the newest known checkpoint of a ledger; may be repeated")
+	flags.BoolVar(&o.Newest, "newest", false, "confirm that nothing was signed after the backup was made")
+	flags.StringArrayVar(&o.Keys, "key", nil, "verifier `key` that you trust, or a file with keys; every ledger needs one")
+	flags.BoolVar(&o.Unauthenticated, "unauthenticated", false, "accept a backup without trusted signatures: no one else could change it")
+	flags.BoolVar(&o.Tokens, "with-tokens", false, "restore the tokens too, including those that were revoked since")
 	return command
 }

@@ -10,12 +10,12 @@ import (
 	"colophon/internal/cli"
 )
 
-// run runs one command line and returns the exit code.
+// run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	c := cli.New(stdin, stdout, stderr, env)
 	root := newRoot(c)
 	root.SetArgs(args)
-	// What fails before a command has begun is the command line.
+	// An error before a command begins is an error of the command line.
 	begun := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	command, err := root.ExecuteContextC(ctx)
@@ -40,9 +40,9 @@ func newRoot(c *cli.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "colophon",
 		Short: "An append-only provenance ledger for generated text",
-		Long: `Colophon records what a text was made from, as hashes that it computes itself, in a log
-that nobody can change unnoticed. For every record it returns a receipt. Everyone can
-verify a receipt without the server.`,
+		Long: `Colophon records what a text was made from, as hashes that it computes itself,
+in a log that nobody can change unnoticed. For every record it returns a receipt.
+Everyone can verify a receipt without the server.`,
 		Example: `  colophon serve --data ./data
   colophon import generations.ndjson.gz
   colophon verify receipt.json --key verifier.key`,

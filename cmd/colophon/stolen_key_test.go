@@ -192,7 +192,7 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 			defer server.Close()
 			o := commandLine(t.Context(), "keys", "list", "default", "--server", server.URL, "--key", s.now, "--json")
 			require.Equal(t, cli.ExitFailed, o.code, o.stdout)
-			require.Contains(t, o.stderr, "what the server says of the keys")
+			require.Contains(t, o.stderr, "the server's list of keys")
 		})
 	}
 }

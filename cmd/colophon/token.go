@@ -18,7 +18,7 @@ import (
 	"colophon/ledger"
 )
 
-// tokenCommand is what the commands about tokens share.
+// tokenCommand holds the flags that the commands about tokens share.
 type tokenCommand struct {
 	*cli.Console
 	data string
@@ -32,7 +32,7 @@ func newToken(c *cli.Console) *cobra.Command {
 	t := &tokenCommand{Console: c}
 	command := &cobra.Command{
 		Use:   "token",
-		Short: "Make, list and revoke the API tokens of a data folder",
+		Short: "Create, list and revoke the API tokens of a data folder",
 		Long: `Create, list and revoke the tokens with which clients authenticate. The data folder
 keeps their hashes. A running server applies every change from its next request on. When
 a token exists, every request under /v1 needs one, or other credentials that serve
@@ -53,7 +53,7 @@ func (t *tokenCommand) newCreate() *cobra.Command {
 	var scopes, ledgers []string
 	command := &cobra.Command{
 		Use:   "create",
-		Short: "Make a token and print it, once",
+		Short: "Create a token and print it once",
 		Long: `Create a token and print it to the standard output, once: the data folder keeps only its
 hash. Clients send it as "Authorization: Bearer colophon_...". Its name is the actor of
 the events that it writes. The name is free again when the token is revoked.
@@ -89,15 +89,15 @@ The scopes; none includes another, but read includes log:
 			return t.create(request)
 		},
 	}
-	command.Flags().StringVar(&name, "name", "", "`name` of who is to use it: lower-case letters, digits, dots, underscores, hyphens")
-	command.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, with commas or one by one: "+strings.ReplaceAll(access.AllScopes.String(), ",", ", "))
-	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.Default}, "`ledgers` that it is for, with commas or one by one; '*' for all, those to come too")
-	command.Flags().StringVar(&expires, "expires", "", "`when` it ends: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default never")
+	command.Flags().StringVar(&name, "name", "", "`name` of its user: lower-case letters, digits, dots, underscores, hyphens")
+	command.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, separated by commas or in several flags: "+strings.ReplaceAll(access.AllScopes.String(), ",", ", "))
+	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.Default}, "`ledgers` that it is for, separated by commas or in several flags; '*' for all, including new ones")
+	command.Flags().StringVar(&expires, "expires", "", "`time` at which it expires: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default never")
 	return command
 }
 
-// create makes a token. On stdout is nothing but the token, for a file or a secret
-// store.
+// create creates a token. The standard output has only the token, so that it can go to a file or
+// a secret store.
 func (t *tokenCommand) create(request access.NewToken) error {
 	_, missing := os.Stat(t.data)
 	made, err := t.store().Create(request)
@@ -105,46 +105,45 @@ func (t *tokenCommand) create(request access.NewToken) error {
 		return err
 	}
 	if _, err := fmt.Fprintln(t.Out, made.Text); err != nil {
-		return fmt.Errorf("the token was made but could not be printed: %w\nRun %q", err, "colophon token revoke "+made.ID)
+		return fmt.Errorf("the token was created but could not be printed: %w\nRun %q", err, "colophon token revoke "+made.ID)
 	}
 	grant, ends := made.Grants[0], "does not expire"
 	if !made.Expires.IsZero() {
 		ends = "expires " + shortTime(made.Expires)
 	}
 	fmt.Fprintf(t.Err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
-	fmt.Fprintln(t.Err, "Keep it now: it is not shown again, only its hash is kept.")
+	fmt.Fprintln(t.Err, "Store it now: it is not shown again, because only its hash is kept.")
 	if made.First {
-		fmt.Fprintf(t.Err, "It is the first token of %s: from now on every request to its ledgers needs one.\n", t.data)
+		fmt.Fprintf(t.Err, "It is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.data)
 	}
-	t.sayUnknown(made.Grants[0], missing != nil)
+	t.warnUnknown(made.Grants[0], missing != nil)
 	return nil
 }
 
-// sayUnknown says what a token is for that is not there yet: the data folder, which
-// was made now or was empty, or ledgers. A name may have been mistyped.
-func (t *tokenCommand) sayUnknown(grant access.Grant, made bool) {
+// warnUnknown warns if the data folder was just created or is empty, or if the token names
+// unknown ledgers: the user may have mistyped a name.
+func (t *tokenCommand) warnUnknown(grant access.Grant, made bool) {
 	names, err := datadir.KeyNames(t.data)
 	_, noDatabase := os.Stat(datadir.Database(t.data))
 	switch {
 	case made:
-		t.Say("made a new data folder %s; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
+		t.Say("created a new data folder %s; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.Say("there is no ledger in %s yet; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
+		t.Say("%s has no ledger yet; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
 	}
 	for _, name := range grant.Ledgers {
 		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {
-			t.Say("there is no ledger of the name %q yet", name)
+			t.Say("ledger %q does not exist yet", name)
 		}
 	}
 }
 
-// maxExpiryDays is more than anybody wants.
+// maxExpiryDays is the largest expiry, in days: about 100 years.
 const maxExpiryDays = 36500
 
-// parseExpiry reads a time, or how long from now it is; the zero time if nothing is
-// given.
+// parseExpiry parses a time, or a duration from now. An empty text gives the zero time.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -159,14 +158,14 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a span like 90d or 12h nor a time like 2030-01-31T12:00:00Z", text)
+	return time.Time{}, fmt.Errorf("%q is neither a duration like 90d or 12h nor a time like 2030-01-31T12:00:00Z", text)
 }
 
 func (t *tokenCommand) newList() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List the tokens: what they may do, and when they were used last",
+		Short: "List the tokens with their scopes and their last use",
 		Long: `List the tokens, including revoked and expired ones. A running server updates the time
 of last use once a minute.`,
 		Example: `  colophon token list
@@ -181,7 +180,7 @@ of last use once a minute.`,
 				return t.printJSON(list)
 			}
 			if len(list) == 0 {
-				t.Say("there are no tokens in %s: its server asks for none", t.data)
+				t.Say("%s has no tokens, so its server requires none", t.data)
 			}
 			return t.printTable(list)
 		},
@@ -190,7 +189,7 @@ of last use once a minute.`,
 	return command
 }
 
-// shownToken is a token as token list --json shows it.
+// shownToken is a token in the output of token list --json.
 type shownToken struct {
 	Name    string         `json:"name"`
 	ID      string         `json:"id"`
@@ -232,7 +231,7 @@ func (t *tokenCommand) printTable(list []access.Listed) error {
 		cli.TextColumn("created"), cli.TextColumn("expires"), cli.TextColumn("last use"), cli.TextColumn("state")).Write(rows)
 }
 
-// shortTime is a time to the second, or that there is none.
+// shortTime formats a time to the second, and the zero time as cli.None.
 func shortTime(at time.Time) string {
 	if at.IsZero() {
 		return cli.None

@@ -67,10 +67,10 @@ func newVerify(c *cli.Console) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&o.Key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
-	command.Flags().StringVar(&o.Record, "record", "", "`file` with the record as it was posted")
-	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry that a .tlog-proof is about")
-	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text that a nested proof is about")
-	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and the consistency proof that leads to it")
+	command.Flags().StringVar(&o.Record, "record", "", "`file` with the record, in the form of a POST request")
+	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry of a .tlog-proof")
+	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of a nested proof's part")
+	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and the consistency proof to it")
 	command.Flags().BoolVar(&o.JSON, "json", false, "print the outcome as JSON")
 	return command
 }

@@ -115,8 +115,8 @@ func TestProofsAreOfWhatWasAskedFor(t *testing.T) {
 	}{
 		"minimal":          {string(minimal), []string{"3", "--citation", "1"}, "carries no proof"},
 		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "carries no proof"},
-		"another record":   {good, []string{"2", "--citation", "1"}, "it is of event 3"},
-		"another ledger":   {good, []string{"3", "--citation", "1", "--ledger", "other"}, "it is of event 3"},
+		"another record":   {good, []string{"2", "--citation", "1"}, "the proof is for event 3"},
+		"another ledger":   {good, []string{"3", "--citation", "1", "--ledger", "other"}, "the proof is for event 3"},
 		"another citation": {good, []string{"3", "--citation", "0"}, "another part"},
 		"no stage":         {good, []string{"3", "--stage", "answer"}, "another part"},
 	} {

@@ -10,11 +10,11 @@ import (
 	"colophon/internal/cli"
 )
 
-// version is set by the linker for a release (-ldflags -X main.version=v1.2.3).
+// version is set at release by the linker (-ldflags -X main.version=v1.2.3).
 var version string
 
-// buildVersion is the version of this binary: the linker's, else that of the
-// module or the commit that Go recorded, else "devel".
+// buildVersion returns the version from the linker, else the version of the module or the commit
+// that Go recorded, else "devel".
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -37,7 +37,7 @@ func buildVersion() string {
 func newVersion(c *cli.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version of this binary and of the Go that built it",
+		Short:   "Print the version of this binary and of the Go release that built it",
 		Example: "  colophon version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -1,4 +1,4 @@
-// Package backup copies a data folder while its server runs, and makes a data folder from
+// Package backup copies a data folder while its server runs, and restores a data folder from
 // such a copy.
 package backup
 
@@ -20,7 +20,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Options is the command line of backup.
+// Options holds the flags of backup.
 type Options struct {
 	Data, To string
 	Server   remote.Options
@@ -36,9 +36,9 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 		return cli.Exitf(cli.ExitUsage, "--keep: must not be negative")
 	}
 	if _, err := os.Stat(datadir.Database(o.Data)); err != nil {
-		return cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data: %w", o.Data, err)
+		return cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --data: %w", o.Data, err)
 	}
-	if err := datadir.Check(o.Data); err != nil { // a server may have it
+	if err := datadir.Check(o.Data); err != nil { // before anything is read
 		return err
 	}
 	store, copies := Store{Dir: o.To}, datadir.SnapshotsOf(o.Data)
@@ -53,7 +53,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.Database())
 	if errors.Is(err, syscall.ENOSPC) {
-		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and does not count. Make room in %s and run backup again: it goes on from there", err, o.To)
+		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and does not count. Free space in %s and run backup again: it continues from there", err, o.To)
 	}
 	if err != nil {
 		return err
@@ -63,27 +63,27 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
 	if erasing > 0 {
-		c.Say("%d erased texts may still be in this backup: make another in a minute, and remove this one", erasing)
+		c.Say("%d erased texts may still be in this backup: make another backup in a minute, and remove this one", erasing)
 	}
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
 
-// lockBackup keeps other backups out of both folders until release is called, which
-// removes the copy.
+// lockBackup locks both folders against other backups. release unlocks them and removes the
+// snapshot.
 func lockBackup(store Store, copies datadir.Snapshots) (release func() error, err error) {
 	if err := store.Make(); err != nil {
 		return nil, err
 	}
 	there, err := folderlock.Take(store.Dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is under way", store.Dir)
+		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is running; run backup again when it has ended", store.Dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	here, err := copies.Lock()
 	if errors.Is(err, storage.ErrInUse) {
-		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is under way")
+		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is running; run backup again when it has ended")
 	}
 	if err != nil {
 		return nil, errors.Join(err, there.Close())
@@ -91,8 +91,9 @@ func lockBackup(store Store, copies datadir.Snapshots) (release func() error, er
 	return func() error { return errors.Join(copies.Remove(), here.Close(), there.Close()) }, nil
 }
 
-// takeSnapshot makes a copy of the database: by its server, if one runs. What answers
-// in its place gets nothing removed or read: the copy has one name, and was not there.
+// takeSnapshot copies the database, through its server if one runs. The snapshot has a fixed
+// name that did not exist before, so a false server cannot make backup read or remove another
+// folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.Snapshots) (erasing int, err error) {
 	database, err := datadir.Open(ctx, c, o.Data)
 	if err == nil {
@@ -108,26 +109,26 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 	}
 	made, err := server.Server.Snapshot(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("a server has the folder %s, and is to make the copy: %w", o.Data, server.Exit(err))
+		return 0, fmt.Errorf("a server uses the folder %s, and backup could not get a copy from it: %w", o.Data, server.Exit(err))
 	}
 	if _, err := os.Stat(copies.Database()); err != nil {
-		return 0, cli.Exitf(cli.ExitUsage, "the server at %s has another data folder than %s: %w", o.Server.URL, o.Data, err)
+		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s; name its server with --server: %w", o.Server.URL, o.Data, err)
 	}
 	return int(made.Erasing), nil
 }
 
-// madeBackup is what a backup came to.
+// madeBackup describes a complete backup.
 type madeBackup struct {
 	name     string
 	manifest Manifest
 	copied   int64 // bytes
-	shared   int   // files that were there
+	shared   int   // files that the store already had
 
 	counted, ignored []string // the backups in the folder
 }
 
-// writeBackup copies a snapshot, and what else belongs to a backup. The manifest comes
-// last: what is cut short before is no backup, and what it has copied the next one uses.
+// writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an
+// interrupted backup has none, and the next backup uses the files that it copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
 	sources, err := backupSources(o, snapshot)
 	if err != nil {
@@ -141,7 +142,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	defer bar.Finish()
 	for _, s := range sources {
 		if ctx.Err() != nil {
-			return made, cli.Exitf(cli.ExitFailed, "interrupted; there is no backup yet, and the next goes on from here")
+			return made, cli.Exitf(cli.ExitFailed, "interrupted; the backup is incomplete. Run backup again to continue")
 		}
 		f, copied, err := store.Add(s)
 		if err != nil {
@@ -153,7 +154,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 		made.manifest.Files = append(made.manifest.Files, f)
 		bar.Add(int(s.Info.Size()))
 	}
-	// The snapshot has served: opening it changes it, and not what was copied.
+	// The files are copied, so it does not matter that opening the snapshot changes it.
 	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.Warnings()})
 	if err != nil {
 		return made, err
@@ -171,7 +172,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	if err != nil {
 		return made, err
 	}
-	store.sayIgnored(c, made.ignored)
+	store.warnIgnored(c, made.ignored)
 	if made.manifest.Made, err = nextTime(now, made.counted); err != nil {
 		return made, err
 	}
@@ -179,7 +180,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	if err != nil {
 		return made, fmt.Errorf("signing the backup: %w", err)
 	}
-	sayUnsigned(c, unsigned)
+	warnUnsigned(c, unsigned)
 	made.name, err = store.Finish(&made.manifest)
 	made.counted = append(made.counted, made.name)
 	return made, err

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Ledger is a ledger as a backup has it.
+// Ledger describes a ledger at the time of a backup.
 type Ledger struct {
 	Name        string    `json:"name"`
 	Origin      string    `json:"origin"`
@@ -19,7 +19,7 @@ type Ledger struct {
 	Time        time.Time `json:"time"` // of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string // the verifier keys in force, more than one during a rotation
+	signedBy []string // verifier keys in force; several during a rotation
 }
 
 // Inspect verifies head, tree and signature of every ledger of a database.
@@ -49,7 +49,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	keys, err := ledger.StoredKeys(ctx, store)
-	if err != nil || keys == nil { // nil: no event, and nothing is signed
+	if err != nil || keys == nil { // nil: the ledger has no event, and nothing is signed
 		return state, err
 	}
 	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {

@@ -19,12 +19,12 @@ import (
 	"colophon/storage"
 )
 
-// RestoreOptions is the command line of restore.
+// RestoreOptions holds the flags of restore.
 type RestoreOptions struct {
 	From, Backup, Data string
 	Seen               []string
 	Newest             bool
-	Keys               []string // verifier keys that are trusted, or files with them
+	Keys               []string // trusted verifier keys, or files with them
 	Unauthenticated    bool
 	Tokens             bool
 }
@@ -34,7 +34,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")
 	}
 	if o.Tokens && o.Unauthenticated {
-		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of a backup that is not authenticated are never restored; make new ones")
+		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of an unauthenticated backup cannot be restored; create new ones with colophon token create")
 	}
 	store := Store{o.From}
 	var given []*proofs.Verifier
@@ -68,12 +68,12 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := checkEmpty(o.Data); err != nil { // again: another restore may just have ended
+	if err := checkEmpty(o.Data); err != nil { // again, under the lock: another restore may have ended
 		return err
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			return cli.Exitf(cli.ExitFailed, "%w\nNothing is restored. Make room on the file system of %s, and run restore again", err, o.Data)
+			return cli.Exitf(cli.ExitFailed, "%w\nNothing is restored. Free space on the file system of %s, and run restore again", err, o.Data)
 		}
 		return err
 	}
@@ -87,8 +87,8 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	return o.report(c, m, older)
 }
 
-// lock keeps other restores out of the data folder until release is called, which removes
-// what is not in its place.
+// lock locks the data folder against other restores. release unlocks it and removes incomplete
+// files.
 func (o RestoreOptions) lock() (release func() error, err error) {
 	dir := datadir.Restoring(o.Data)
 	_, missing := os.Stat(o.Data)
@@ -97,7 +97,7 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 	}
 	lock, err := folderlock.Take(dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is under way", o.Data)
+		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is running; run restore again when it has ended", o.Data)
 	}
 	if err != nil {
 		return nil, err
@@ -105,13 +105,13 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 	return func() error {
 		err := errors.Join(os.RemoveAll(dir), lock.Close())
 		if missing != nil {
-			_ = os.Remove(o.Data) // unless there is something in it
+			_ = os.Remove(o.Data) // fails if the folder is not empty
 		}
 		return err
 	}, nil
 }
 
-// report says what was restored, and what of it is older than what was signed.
+// report prints what was restored, and which ledgers signed more than the backup holds.
 func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) error {
 	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
 	for _, l := range m.Ledgers {
@@ -119,15 +119,15 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	}
 	switch {
 	case o.Tokens && m.hasTokens():
-		c.Say("the tokens are those of the backup: revoke again what was revoked since")
+		c.Say("the tokens of the backup are valid again: revoke again what was revoked since")
 	case o.closes(m):
-		c.Say("no token was restored, and requests need one: make one with colophon token create --data %s", o.Data)
+		c.Say("no token was restored, and requests need one: create one with colophon token create --data %s", o.Data)
 	}
 	for _, message := range older {
 		c.Say("%s", message)
 	}
 	if len(older) > 0 {
-		return cli.Exitf(cli.ExitDamaged, "a server on this folder takes no writes to that ledger: restore a newer copy, or go on with a new ledger (colophon restore --help)")
+		return cli.Exitf(cli.ExitDamaged, "a server on this folder refuses writes to that ledger: restore a newer backup, or use a new ledger (colophon restore --help)")
 	}
 	if missing := missingKeys(c, o.Data, m); len(missing) > 0 {
 		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.Keys(o.Data).Dir)
@@ -135,19 +135,19 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	return nil
 }
 
-// choose reads the manifest of the backup to restore.
+// choose reads the manifest of the backup that the flags name.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
 	names, err := store.Names()
 	if err != nil {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "there is no backup in %s", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "%s has no backup; name the folder of the backups with --from", o.From)
 	}
 	if o.Backup != "" {
 		name := strings.TrimSuffix(o.Backup, ".json")
 		if !slices.Contains(names, name) {
-			return nil, cli.Exitf(cli.ExitUsage, "there is no backup %q in %s; there are %s", o.Backup, o.From, strings.Join(names, ", "))
+			return nil, cli.Exitf(cli.ExitUsage, "backup %q does not exist in %s; choose one of %s", o.Backup, o.From, strings.Join(names, ", "))
 		}
 		return store.Read(name)
 	}
@@ -158,14 +158,14 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 	if err != nil {
 		return nil, err
 	}
-	store.sayIgnored(c, ignored)
+	store.warnIgnored(c, ignored)
 	if len(counted) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest: set this machine's clock, or name one with --backup", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest: set this machine's clock, or name a backup with --backup", o.From)
 	}
 	return store.Read(counted[len(counted)-1])
 }
 
-// checkEmpty refuses a data folder with anything in it but what outlives a restore.
+// checkEmpty refuses a data folder that has anything but marks and keys.
 func checkEmpty(data string) error {
 	entries, err := os.ReadDir(data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,13 +178,13 @@ func checkEmpty(data string) error {
 		switch entry.Name() {
 		case "marks", "keys", filepath.Base(datadir.Restoring(data)):
 		default:
-			return cli.Refused("%s is not empty (there is %q): restore into another folder, or move away what is there, all but marks and keys", data, entry.Name())
+			return cli.Refused("%s is not empty (it has %q): restore into another folder, or move everything but marks and keys away", data, entry.Name())
 		}
 	}
 	return nil
 }
 
-// missingKeys are the ledgers whose keys are neither in the data folder nor in variables.
+// missingKeys returns the ledgers whose keys are neither in the data folder nor in variables.
 func missingKeys(c *cli.Console, data string, m *Manifest) (names []string) {
 	keys := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {

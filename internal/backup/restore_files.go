@@ -21,19 +21,18 @@ import (
 	"colophon/ledger"
 )
 
-// hasTokens reports whether there were tokens when the backup was made.
 func (m *Manifest) hasTokens() bool {
 	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
-// closes reports whether the restored server accepts no token until one is made: where
-// tokens are left out, and where a manifest without any may be a lie.
+// closes reports whether the restored server requires a token and has none: if tokens are left
+// out, and if an unauthenticated manifest says that there were none.
 func (o RestoreOptions) closes(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
 
-// takes reports whether a file of the backup is restored. A key that waits to sign is
-// not taken from a backup that anybody can have changed.
+// takes reports whether a file of the backup is restored. A staged key is not restored from an
+// unauthenticated backup: an attacker may have put it there, and it would sign later.
 func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":
@@ -44,14 +43,14 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 	return true
 }
 
-// restoreFiles copies what the manifest names to an empty folder beside the data.
+// restoreFiles copies the files that the manifest names to an empty folder in the data folder.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
 	dir := datadir.Restoring(o.Data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, entry := range left { // by a restore that was cut short; the lock stays
+	for _, entry := range left { // by an interrupted restore; the lock stays
 		if entry.IsDir() {
 			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
 				return err
@@ -90,10 +89,10 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	switch folder {
 	case "db/", "access/", "keys/":
 	default:
-		return errors.New("no part of a data folder")
+		return errors.New("it is not a file of a data folder")
 	}
 	if base == "" || !filepath.IsLocal(base) || filepath.Base(base) != base {
-		return errors.New("no name of a file")
+		return errors.New("it is not a valid file name")
 	}
 	to := filepath.Join(dir, filepath.FromSlash(folder))
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -108,16 +107,16 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	if err != nil {
 		return err
 	}
-	// One byte more shows that there are more.
+	// One more byte shows that the file is too long.
 	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
-		err = fmt.Errorf("the backup is damaged: %s is not of %d bytes, or does not hash to its name", store.File(f.SHA256), f.Size)
+		err = fmt.Errorf("the backup is damaged: %s does not have %d bytes, or its name is not its hash; restore another backup", store.File(f.SHA256), f.Size)
 	}
 	return err
 }
 
-// placeRestored moves what was restored to where it belongs, durably. The database comes last:
-// without it there is nothing that a server would go on with.
+// placeRestored moves the restored files to their places, durably. It moves the database last:
+// without a database no server starts on the folder.
 func placeRestored(data string) error {
 	from := datadir.Restoring(data)
 	folders, err := os.ReadDir(from)
@@ -144,7 +143,8 @@ func placeRestored(data string) error {
 	return ledger.SyncDir(data)
 }
 
-// placeKeys moves the keys of a backup, if it has any, to a folder whose own stay.
+// placeKeys moves the keys of a backup, if it has any, into the keys folder, and keeps the keys
+// that are there.
 func placeKeys(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {

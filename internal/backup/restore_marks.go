@@ -15,14 +15,12 @@ import (
 	"colophon/storage/pebble"
 )
 
-// seenCheckpoint is a checkpoint that somebody has seen. Nothing of it is verified but
-// its first line.
+// seenCheckpoint is a checkpoint from --seen. Only its first line is checked.
 type seenCheckpoint struct {
 	ledger, file string
 	text         []byte
 }
 
-// readSeen reads the checkpoints of --seen.
 func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckpoint, err error) {
 	for _, file := range o.Seen {
 		text, err := c.ReadFile(file)
@@ -32,14 +30,14 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 		origin, _, _ := strings.Cut(string(text), "\n")
 		i := slices.IndexFunc(m.Ledgers, func(l Ledger) bool { return l.Origin == origin })
 		if i < 0 {
-			return nil, cli.Exitf(cli.ExitUsage, "--seen: %s is no checkpoint of a ledger in the backup", file)
+			return nil, cli.Exitf(cli.ExitUsage, "--seen: %s is not a checkpoint of a ledger in the backup", file)
 		}
 		list = append(list, seenCheckpoint{m.Ledgers[i].Name, file, text})
 	}
 	return list, nil
 }
 
-// checkKnown refuses to restore where nothing says what was signed last.
+// checkKnown returns an error if neither a mark nor the flags say what a ledger signed last.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	marks := datadir.Marks(o.Data)
 	for _, l := range m.Ledgers {
@@ -49,15 +47,16 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 		}
 		known := err == nil || o.Newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
-			return cli.Exitf(cli.ExitUsage, "nothing says whether ledger %q has signed more than the %s of the backup: copy the old folder's marks to %s, "+
-				"give the newest checkpoint that anybody has with --seen, or say --newest if you are sure", l.Name, cli.Counted(l.Size, "event"), marks.Dir)
+			return cli.Exitf(cli.ExitUsage, "it is not known whether ledger %q signed more than the %s of the backup: copy the old folder's marks to %s, "+
+				"give the newest known checkpoint with --seen, or use --newest if you are sure", l.Name, cli.Counted(l.Size, "event"), marks.Dir)
 		}
 	}
 	return nil
 }
 
-// verifyRestored verifies what was restored, before it has its place, and raises the
-// marks to what was seen. Older says of which ledgers more was signed.
+// verifyRestored verifies the restored files before they are moved to their places, and raises
+// the marks to the checkpoints of --seen. older has a message for each ledger that signed more
+// than the backup holds.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := datadir.Database(datadir.Restoring(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
@@ -70,7 +69,7 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 		return nil, fmt.Errorf("verifying what was restored: %w", err)
 	}
 	if !slices.EqualFunc(list, m.Ledgers, Ledger.same) {
-		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: what is in it is not what it says it holds")
+		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: its ledgers differ from its manifest; restore another backup")
 	}
 	for _, l := range list {
 		message, err := checkOlder(ctx, o.Data, l.Name, database, seen)
@@ -84,8 +83,8 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	return older, nil
 }
 
-// checkOlder says how a ledger of a database is not what it has signed; empty if nothing
-// is known against it.
+// checkOlder returns a message if a ledger's database does not hold what the ledger signed. It
+// returns "" if no mark or checkpoint contradicts the database.
 func checkOlder(ctx context.Context, data, name string, database *pebble.Database, seen []seenCheckpoint) (string, error) {
 	store, err := database.Ledger(ctx, name)
 	if err != nil {
@@ -96,7 +95,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		return "", err
 	}
 	var keys []*proofs.Verifier
-	if history != nil { // nil: no event
+	if history != nil { // nil: the ledger has no event
 		keys = history.Verifiers()
 	}
 	for _, s := range seen {
@@ -114,9 +113,9 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 	return damage.Message, nil
 }
 
-// raiseMark makes a checkpoint that one of the keys has signed the mark of its ledger. A
-// mark that is as high stays, and so does one that the keys do not open: it may be higher,
-// and where it is of another key or cannot be read the ledger takes no writes.
+// raiseMark makes a checkpoint that one of the keys signed the mark of its ledger. It keeps a
+// mark that is as high, and a mark that the keys do not open, because that may be higher. With a
+// mark of another key, or an unreadable one, the ledger accepts no writes.
 func raiseMark(marks ledger.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {

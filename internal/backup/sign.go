@@ -15,7 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// Digest is what the keys of the ledgers sign: the SHA-256 of all else in the manifest.
+// Digest returns the hash that the keys of the ledgers sign: the SHA-256 of the manifest without
+// its note.
 func (m *Manifest) Digest() (proofs.Hash, error) {
 	unsigned := *m
 	unsigned.Note = ""
@@ -23,8 +24,9 @@ func (m *Manifest) Digest() (proofs.Hash, error) {
 	return sha256.Sum256(text), err
 }
 
-// Sign has every ledger that has events vouch for the manifest, by the keys that sign its
-// checkpoints. Unsigned names the ledgers whose keys are not at hand, and why.
+// Sign signs the manifest with the keys that sign the checkpoints of its ledgers. Ledgers
+// without events do not sign. unsigned names the ledgers whose keys are not available, with the
+// reason.
 func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error) {
 	var signers []*proofs.Signer
 	for _, l := range m.Ledgers {
@@ -41,7 +43,7 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range others { // the previous key, and the present one where a rotation came in between
+		for _, other := range others { // the previous key, and the current one if a rotation began meanwhile
 			v := other.Verifier().String()
 			if v != present.Verifier().String() && slices.Contains(l.signedBy, v) {
 				signers = append(signers, other)
@@ -60,11 +62,11 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 	return unsigned, err
 }
 
-// ErrNoAnchor: nothing at hand says which keys the server of a backup had.
-var ErrNoAnchor = errors.New("no trusted key is at hand")
+// ErrNoAnchor means that neither the flags nor the data folder have a trusted key of a ledger.
+var ErrNoAnchor = errors.New("there is no trusted key")
 
-// Authenticate checks that a trusted key of every ledger with events vouches for the
-// manifest: the server's keys were in one place, but a thief may have only one of them.
+// Authenticate checks that a trusted key of every ledger with events signed the manifest. One
+// ledger's key is not enough, because an attacker may have stolen only that key.
 func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 	if m.Note == "" {
 		return errors.New("it is not signed")
@@ -95,12 +97,12 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 		}
 	}
 	if !vouched {
-		return errors.New("it holds no ledger with events, and so nothing vouches for it")
+		return errors.New("it has no ledger with events, so no key signed it")
 	}
 	return nil
 }
 
-// givenKeys reads the verifier keys that the operator gives.
+// givenKeys reads the verifier keys of --key.
 func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
 	for _, given := range o.Keys {
 		keys, err := c.ReadKeys(given)
@@ -112,15 +114,15 @@ func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err 
 	return list, nil
 }
 
-// keptKeys are of each ledger in a backup the verifier key of the newest signing key in the
-// data folder. An older key there may be stolen: it counts only if the operator gives it.
-// During a rotation both keys sign, so the newest is enough. Keys of the backup do not count.
+// keptKeys returns the verifier key of the newest signing key in the data folder, for each
+// ledger in the backup. An older key there may be stolen, so it counts only if --key names it.
+// During a rotation both keys sign, so the newest is enough. Keys in the backup do not count.
 func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier, err error) {
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
 		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
-			signer, err = kept.Staged(l.Name) // the first of a variable, where no file says which has signed
+			signer, err = kept.Staged(l.Name) // the first key of a variable, if no file says which key signed
 		}
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -133,11 +135,10 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 	return list, nil
 }
 
-// checkAuthentic refuses a backup that no trusted key has signed, unless the operator
-// takes it as it is.
+// checkAuthentic refuses a backup that no trusted key signed, unless --unauthenticated is set.
 func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*proofs.Verifier) error {
 	if o.Unauthenticated {
-		c.Say("NOT AUTHENTICATED: nothing shows who made this backup, or whether it was changed")
+		c.Say("NOT AUTHENTICATED: no trusted key signed this backup, so it may be changed or forged")
 		return nil
 	}
 	kept, err := keptKeys(c, o.Data, m)
@@ -153,14 +154,14 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
 			err, datadir.Keys(o.Data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
-		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key of the time of the backup with --key%s", err, instead)
+		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key that was in force at the time of the backup with --key%s", err, instead)
 	}
 	return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w%s", err, instead)
 }
 
-// sayUnsigned names the ledgers that do not vouch for a backup.
-func sayUnsigned(c *cli.Console, unsigned []string) {
+// warnUnsigned names the ledgers that did not sign a backup.
+func warnUnsigned(c *cli.Console, unsigned []string) {
 	if len(unsigned) > 0 {
-		c.Say("the backup is not signed for %s: a restore cannot authenticate it. Run backup with the signing keys at hand", strings.Join(unsigned, ", "))
+		c.Say("the backup is not signed for %s, so restore cannot authenticate it. Run backup with access to the signing keys", strings.Join(unsigned, ", "))
 	}
 }

@@ -23,54 +23,52 @@ import (
 	"colophon/ledger"
 )
 
-// ManifestVersion is that of the format of backups.
+// ManifestVersion is the version of the backup format.
 const ManifestVersion = 1
 
-// Manifest describes one backup: NAME.json in the folder of backups. Files are in the
-// folder "files" there, each under its SHA-256, so that several backups share what they
-// have in common. A backup is what its manifest names, and is there once that is.
+// Manifest describes one backup: NAME.json in the folder of backups. The folder "files" beside
+// it has each file under its SHA-256, so that backups share equal files. A backup exists once
+// its manifest does.
 type Manifest struct {
 	Version int          `json:"version"`
 	Made    time.Time    `json:"made"`
 	Ledgers []Ledger     `json:"ledgers"`
 	Files   []StoredFile `json:"files"`
-	// Note is a signed note of proofs.SignBackup over all else; empty of a backup whose
-	// ledgers' keys were not at hand.
+	// Note is a signed note of proofs.SignBackup over all other members. It is empty if the keys
+	// of the ledgers were not available.
 	Note string `json:"note,omitempty"`
 }
 
-// BackupName is the name of a backup as a layout of its time.
+// BackupName is the time layout of the names of backups.
 const BackupName = "backup-20060102T150405.000000Z"
 
-// Name is that of the backup.
 func (m *Manifest) Name() string { return m.Made.Format(BackupName) }
 
-// same reports whether two backups, or a backup and its manifest, have a ledger alike.
+// same reports whether two descriptions of a ledger are of the same state.
 func (l Ledger) same(other Ledger) bool {
 	return l.Name == other.Name && l.Origin == other.Origin && l.VerifierKey == other.VerifierKey &&
 		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint
 }
 
-// String is the state for people.
+// String formats the state for people.
 func (l Ledger) String() string {
 	return fmt.Sprintf("%s: %s, the last of %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
 
-// StoredFile is a file of the data folder.
+// StoredFile describes a file of the data folder in a manifest.
 type StoredFile struct {
-	Name     string `json:"name"` // with slashes, from the data folder
+	Name     string `json:"name"` // path in the data folder, with slashes
 	SHA256   string `json:"sha256"`
 	Size     int64  `json:"size"`
 	Modified int64  `json:"modified"` // nanoseconds since 1970 UTC
 }
 
-// Source is a file to back up.
 type Source struct {
 	Name, Path string
 	Info       fs.FileInfo
 }
 
-// backupSources are the files that belong to a backup.
+// backupSources returns the files that belong to a backup.
 func backupSources(o Options, snapshot string) ([]Source, error) {
 	var list []Source
 	folders := map[string]string{"db": snapshot, "access": datadir.Access(o.Data)}
@@ -99,11 +97,11 @@ func backupSources(o Options, snapshot string) ([]Source, error) {
 	return list, nil
 }
 
-// Store is a folder of backups. Another user may be able to write to it, so everything
-// in it is opened by open, which leads out of it through no link.
+// Store is a folder of backups. Other users may be able to write to it, so open opens all files
+// in it, and follows no link that leads out of it.
 type Store struct{ Dir string }
 
-// open opens the folder and refuses anything but a folder in the place of "files".
+// open opens the folder. It refuses anything but a folder at the path "files".
 func (b Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(b.Dir)
 	if err != nil {
@@ -112,8 +110,8 @@ func (b Store) open() (*os.Root, error) {
 	info, err := root.Lstat("files")
 	switch {
 	case err == nil && !info.IsDir():
-		err = fmt.Errorf("%s is no folder but a link or a file; move it away", b.Files())
-	case errors.Is(err, fs.ErrNotExist): // as in a folder without backups
+		err = fmt.Errorf("%s is a link or a file, not a folder; move it away", b.Files())
+	case errors.Is(err, fs.ErrNotExist): // a folder without backups has no "files"
 		err = nil
 	}
 	if err != nil {
@@ -126,7 +124,7 @@ func (b Store) Files() string { return filepath.Join(b.Dir, "files") }
 
 func (b Store) File(digest string) string { return filepath.Join(b.Files(), digest) }
 
-// FileIn is the name of a stored file in the folder that open returns.
+// FileIn returns the path of a stored file in the folder that open returns.
 func FileIn(digest string) string { return path.Join("files", digest) }
 
 func (b Store) Make() error {
@@ -144,7 +142,8 @@ func (b Store) Make() error {
 	return nil
 }
 
-// Names are those of the backups, the oldest first. There are none if there is no folder.
+// Names returns the names of the backups, the oldest first, and none if the folder does not
+// exist.
 func (b Store) Names() ([]string, error) {
 	root, err := b.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,13 +161,14 @@ func (b Store) Names() ([]string, error) {
 	return found, err
 }
 
-// mostAhead is how far ahead of the clock the time of a backup can be that nothing else
-// shows to be one.
-const mostAhead = 24 * time.Hour
+// maxAhead is how far a backup's time may be ahead of the clock if its manifest is not
+// authentic.
+const maxAhead = 24 * time.Hour
 
-// Counted returns the names of the backups without those that another user may have put
-// there so that no later backup can be the newest: names of no backup, and times of more
-// than mostAhead from now on. The latter count if their manifest is authentic.
+// Counted returns the names of the backups that count. Another user can add files that would
+// stay the newest backup for ever. So Counted ignores files whose names are not backup names,
+// and files whose times are more than maxAhead in the future, unless their manifest is
+// authentic.
 func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
 	names, err := b.Names()
 	if err != nil {
@@ -177,7 +177,7 @@ func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, 
 	for _, name := range names {
 		made, err := time.Parse(BackupName, name)
 		counts := err == nil && made.Format(BackupName) == name
-		if counts && made.After(now.Add(mostAhead)) {
+		if counts && made.After(now.Add(maxAhead)) {
 			m, err := b.Read(name)
 			counts = err == nil && authentic(m)
 		}
@@ -190,17 +190,16 @@ func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, 
 	return counted, ignored, nil
 }
 
-// sayIgnored names the backups that do not count.
-func (b Store) sayIgnored(c *cli.Console, ignored []string) {
+// warnIgnored names the backups that do not count.
+func (b Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
-		c.Say("these backups in %s do not count: their times are more than 24 hours ahead of this machine's clock, or are no times, and no signing key "+
-			"at hand has signed them: %q. If the clock is right, move them away", b.Dir, ignored)
+		c.Say("these backups in %s do not count: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
+			"signed them: %q. If the clock is right, move them away", b.Dir, ignored)
 	}
 }
 
-// nextTime is the time of a new backup: now, but later than that of every other that
-// counts, so that the newest is the newest though the clock was set back. Times are kept
-// in microseconds.
+// nextTime returns the time of a new backup: now, or just after the newest backup that counts,
+// so that the new backup is the newest even if the clock was set back. Times have microseconds.
 func nextTime(now time.Time, counted []string) (time.Time, error) {
 	next := now.UTC().Truncate(time.Microsecond)
 	if len(counted) == 0 {
@@ -235,24 +234,24 @@ func (b Store) Read(name string) (*Manifest, error) {
 		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
 	if m.Version != ManifestVersion {
-		return nil, fmt.Errorf("%s has the format version %d, this build reads %d", name, m.Version, ManifestVersion)
+		return nil, fmt.Errorf("%s has the format version %d, but this program reads %d; use the version of colophon that wrote it", name, m.Version, ManifestVersion)
 	}
-	if m.Name() != name { // another backup under its name, such as an older one
-		return nil, fmt.Errorf("%s is damaged: it says that it is %s", name, m.Name())
+	if m.Name() != name { // a copy of another backup, for example an older one
+		return nil, fmt.Errorf("%s is damaged: its content is for %s", name, m.Name())
 	}
 	for _, f := range m.Files {
 		if !digestForm.MatchString(f.SHA256) || f.Size < 0 {
-			return nil, fmt.Errorf("%s is damaged: file %q of %d bytes and SHA-256 %q", name, f.Name, f.Size, f.SHA256)
+			return nil, fmt.Errorf("%s is damaged: it lists an invalid file %q with %d bytes and SHA-256 %q", name, f.Name, f.Size, f.SHA256)
 		}
 	}
 	return m, nil
 }
 
-// digestForm is that of a SHA-256, which is the name of a file too.
+// digestForm matches a SHA-256 in hexadecimal, which is also the name of a stored file.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// OpenFile opens a stored file for reading. Another user may have put something else in
-// its place.
+// OpenFile opens a stored file for reading. It refuses links and other things that another user
+// may have put in its place.
 func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	root, err := b.open()
 	if err != nil {
@@ -266,9 +265,9 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	return in, nil
 }
 
-// Add puts a file into the store, unless a good copy is there. Copied are the bytes
-// written. It reads both the source and the stored copy: others may write to the store, and
-// the keys of the ledgers sign the digest.
+// Add puts a file into the store, unless the store has a good copy. copied is the number of
+// bytes written. Add reads the source and the stored copy: other users may write to the store,
+// and the keys of the ledgers sign the digest.
 func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
 	f = StoredFile{Name: s.Name, Size: s.Info.Size(), Modified: s.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(s.Path)
@@ -306,11 +305,11 @@ func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
 	return f, f.Size, nil
 }
 
-// Incomplete is the name of a file that is being written. All backups use one name, so the
-// next one replaces what an interrupted one leaves.
+// Incomplete is the name of a file while it is being written. All backups use the same name, so
+// the next backup replaces what an interrupted one left.
 const Incomplete = "incomplete"
 
-// Finish makes the backup count, durably.
+// Finish writes the manifest durably. From then on the backup counts.
 func (b Store) Finish(m *Manifest) (string, error) {
 	root, err := b.open()
 	if err != nil {
@@ -323,7 +322,7 @@ func (b Store) Finish(m *Manifest) (string, error) {
 	name := m.Name()
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
-		return "", fmt.Errorf("describing the backup: %w", err)
+		return "", fmt.Errorf("encoding the manifest: %w", err)
 	}
 	out, err := safefile.CreateIn(root, Incomplete)
 	if err != nil {
@@ -338,21 +337,21 @@ func (b Store) Finish(m *Manifest) (string, error) {
 	return name, ledger.SyncDirIn(root, ".")
 }
 
-// copyFile writes a new file, durably, and closes it.
+// copyFile writes a new file durably, and closes it.
 func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(io.MultiWriter(out, hash), in)
 	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
 }
 
-// DigestOf returns the SHA-256 and the length of what a reader has.
+// DigestOf returns the SHA-256 and the length of everything in a reader.
 func DigestOf(in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(hash, in)
 	return hex.EncodeToString(hash.Sum(nil)), size, err
 }
 
-// verifyFile checks that a regular file holds what it should.
+// verifyFile checks the size and the SHA-256 of a regular file.
 func verifyFile(root *os.Root, name string, want StoredFile) error {
 	in, err := safefile.OpenIn(root, name)
 	if err != nil {
@@ -364,13 +363,13 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 		return err
 	}
 	if digest != want.SHA256 || size != want.Size {
-		return fmt.Errorf("%s is damaged: %d bytes that hash to %s, it should have %d and %s", in.Name(), size, digest, want.Size, want.SHA256)
+		return fmt.Errorf("%s is damaged: it has %d bytes with SHA-256 %s, but should have %d bytes with %s", in.Name(), size, digest, want.Size, want.SHA256)
 	}
 	return nil
 }
 
-// Prune removes all but the newest of the backups that count, and every file that none
-// needs; 0 keeps all. Those that do not count stay: one may be real.
+// Prune removes all but the newest keep backups that count, and every file that no backup needs.
+// If keep is 0 it removes nothing. It keeps backups that do not count, because they may be real.
 func (b Store) Prune(keep int, counted, ignored []string) error {
 	if keep == 0 || len(counted) <= keep {
 		return nil
@@ -399,12 +398,12 @@ func (b Store) Prune(keep int, counted, ignored []string) error {
 		return err
 	}
 	defer root.Close()
-	for _, name := range names[:len(names)-keep] { // before the files that they name
+	for _, name := range names[:len(names)-keep] { // the manifests before the files that they name
 		if err := root.Remove(name + ".json"); err != nil {
 			return err
 		}
 	}
-	files, err := root.OpenRoot("files") // once: what replaces it is not touched
+	files, err := root.OpenRoot("files") // opened once, so that Prune never enters a folder that replaces it
 	if err != nil {
 		return fmt.Errorf("removing old backups: %w", err)
 	}
