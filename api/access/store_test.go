@@ -117,7 +117,7 @@ func TestTheStoreIsPrivate(t *testing.T) {
 		path := filepath.Join(s.Dir, name)
 		require.NoError(t, os.Chmod(path, modes[0]))
 		_, err = s.List()
-		require.ErrorContains(t, err, fmt.Sprintf("can be read or written by others; run: chmod %o", modes[1]))
+		require.ErrorContains(t, err, fmt.Sprintf("run: chmod %o", modes[1]))
 		_, err = s.Revoke("one")
 		require.ErrorContains(t, err, "chmod")
 		require.NoError(t, os.Chmod(path, modes[1]))

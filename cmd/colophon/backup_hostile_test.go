@@ -44,7 +44,7 @@ func TestBackupsBelieveNoServer(t *testing.T) {
 			fmt.Fprintf(w, `{"name":%q,"erasing":0}`, name)
 		}))
 		said := s.colophon(cli.ExitUsage, "backup", "--data", s.data, "--to", s.backups, "--server", server.URL)
-		require.Contains(t, said, "has another data folder")
+		require.Contains(t, said, "does not use the data folder")
 		server.Close()
 		require.FileExists(t, filepath.Join(datadir.Database(s.data), "LOCK"))
 		require.FileExists(t, datadir.Keys(s.data).Path("default"))
@@ -114,7 +114,7 @@ func TestBackupsNameNothingElse(t *testing.T) {
 	require.Equal(t, file.Size+1, info.Size(), "the rest was not read")
 	require.NoError(t, os.Remove(store.File(file.SHA256)))
 	require.NoError(t, os.Mkdir(store.File(file.SHA256), 0o700))
-	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "is no regular file")
+	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "is not a regular file")
 
 	path := filepath.Join(s.backups, names[0]+".json")
 	text, err := os.ReadFile(path)

@@ -87,10 +87,10 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		says    string
 		refused []string // the steps that use it; others do not see it
 	}{
-		"files":         {func(*linked) string { return "files" }, "is no folder but a link", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
-		"incomplete":    {func(*linked) string { return backup.Incomplete }, "is no regular file", []string{"add", "finish"}},
-		"a manifest":    {func(l *linked) string { return l.manifest.Name() + ".json" }, "is no regular file", []string{"read", "prune"}},
-		"a stored file": {func(l *linked) string { return backup.FileIn(l.manifest.Files[0].SHA256) }, "is no regular file", []string{"open"}},
+		"files":         {func(*linked) string { return "files" }, "is a link or a file, not a folder", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
+		"incomplete":    {func(*linked) string { return backup.Incomplete }, "is not a regular file", []string{"add", "finish"}},
+		"a manifest":    {func(l *linked) string { return l.manifest.Name() + ".json" }, "is not a regular file", []string{"read", "prune"}},
+		"a stored file": {func(l *linked) string { return backup.FileIn(l.manifest.Files[0].SHA256) }, "is not a regular file", []string{"open"}},
 	} {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {

@@ -169,9 +169,9 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		old, new string
 		says     string
 	}{
-		"content":    {"/content/output", "Ana", "Eva", `content "output" of event 1: what the server answers is not what the event names`},
-		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "what the server answers does not verify"},
-		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "what the server answers does not verify"},
+		"content":    {"/content/output", "Ana", "Eva", `fetching content "output" of event 1: the server's content does not have the digest that the event names`},
+		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "the server's answers do not verify"},
+		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "the server's answers do not verify"},
 		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
 		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
 		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "unexpected answer: log/key"},
@@ -201,8 +201,8 @@ func TestExportsAreOfTheRecordsAskedFor(t *testing.T) {
 		ledger   string
 		says     string
 	}{
-		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the answer is malformed: it is of event 8 of ledger "default"`},
-		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the answer is malformed: it is of event 7 of ledger "default"`},
+		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server's answer is malformed: it is for event 8 of ledger "default"`},
+		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server's answer is malformed: it is for event 7 of ledger "default"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +238,7 @@ func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "pack.html")
 		code, _, stderr := colophon(liar, "export", "--pack", file, "1")
 		require.Equal(t, cli.ExitFailed, code)
-		require.Regexp(t, "what the server answers is not what the event names|cannot unmarshal number -9", stderr)
+		require.Regexp(t, "the server's content does not have the digest that the event names|cannot unmarshal number -9", stderr)
 		require.LessOrEqual(t, fetched.Load(), int32(1))
 		require.NoFileExists(t, file)
 	}

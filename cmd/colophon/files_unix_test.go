@@ -66,14 +66,14 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		require.NoError(t, os.Symlink(store.File(name)+".kept", store.File(name)))
 	}
 	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
-		"no regular file")
+		"not a regular file")
 	s.backup()
 	s.restore()
 	name := filepath.Join(s.backups, s.manifests()[1].Name()+".json")
 	require.NoError(t, os.Rename(name, name+".kept"))
 	require.NoError(t, os.Symlink(name+".kept", name))
 	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
-		"no regular file")
+		"not a regular file")
 }
 
 // Commands use no folder of the data folder in which others can replace what is there.
@@ -134,7 +134,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
 	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
-	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user, of id 54321")
+	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user, with id 54321")
 	require.NoError(t, os.Remove(next))
 	require.NoError(t, os.Chown(datadir.Keys(s.data).Dir, stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")
@@ -169,14 +169,14 @@ func TestLockFilesAreNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(path, filepath.Join(dir, "LOCK")))
 	_, err := folderlock.Take(dir)
-	require.ErrorContains(t, err, "no regular file")
+	require.ErrorContains(t, err, "not a regular file")
 	check()
 
 	s := newStored(t)
 	s.post(1)
 	require.NoError(t, os.MkdirAll(datadir.Access(s.data), 0o700))
 	require.NoError(t, os.Symlink(path+"x", filepath.Join(datadir.Access(s.data), "tokens.lock")))
-	require.Contains(t, s.colophon(cli.ExitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "no regular file")
+	require.Contains(t, s.colophon(cli.ExitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "not a regular file")
 	require.NoFileExists(t, path+"x")
 }
 
@@ -194,13 +194,13 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	open := write("open.yaml", "log-level: info\n", 0o646)
 	for _, args := range [][]string{{"--config", open}, {"--access-file", open}} {
 		said := s.colophon(cli.ExitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
-		require.Contains(t, said, "can be written by everybody; run: chmod o-w "+open)
+		require.Contains(t, said, "everyone can write to "+open+"; run: chmod o-w "+open)
 	}
 	t.Run("by a variable", func(t *testing.T) {
 		var out strings.Builder
 		environment := func(name string) (string, bool) { return open, name == "COLOPHON_CONFIG" }
 		require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &out, environment))
-		require.Contains(t, out.String(), "can be written by everybody")
+		require.Contains(t, out.String(), "everyone can write to")
 	})
 	for _, args := range [][]string{
 		{"ledger", "list", "--token-file", open}, {"ledger", "list", "--ca-file", open},
@@ -212,14 +212,14 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 		}
 		var out strings.Builder
 		require.NotZero(t, run(t.Context(), args, strings.NewReader(""), &out, &out, func(string) (string, bool) { return "", false }))
-		require.Contains(t, out.String(), "can be written by everybody", args)
+		require.Contains(t, out.String(), "everyone can write to", args)
 	}
 	for _, c := range []struct {
 		cert, key, ca os.FileMode
 		says          string
 	}{
-		{0o646, 0o600, 0o600, "cert can be written by everybody"},
-		{0o644, 0o644, 0o600, "key can be read or written by everybody"},
+		{0o646, 0o600, 0o600, "everyone can write to "},
+		{0o644, 0o644, 0o600, "everyone can read or write "},
 		{0o644, 0o640, 0o600, "tls-cert"}, // which is no certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
@@ -234,7 +234,7 @@ func TestNewFilesFollowNoLink(t *testing.T) {
 	path, check := victim(t)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(path, link))
-	require.Contains(t, s.colophon(cli.ExitUsage, "keygen", "--out", link), "a key is never overwritten")
+	require.Contains(t, s.colophon(cli.ExitUsage, "keygen", "--out", link), "keygen does not overwrite it")
 	check()
 	require.NoError(t, datadir.ReplaceFile(link, []byte("new")))
 	check()
@@ -244,7 +244,7 @@ func TestNewFilesFollowNoLink(t *testing.T) {
 		"can put files into": func(dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777))
 		},
-		"no regular file": func(dir string) error {
+		"not a regular file": func(dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o700), os.Symlink(path, filepath.Join(dir, "LOCK")))
 		},
 	} {
@@ -257,5 +257,5 @@ func TestNewFilesFollowNoLink(t *testing.T) {
 	require.NoError(t, os.WriteFile(state, []byte("{}"), 0o600))
 	require.NoError(t, os.Chmod(state, 0o666))
 	_, err := monitor.OpenAuditMemory(state, nil)
-	require.ErrorContains(t, err, "can be written by everybody")
+	require.ErrorContains(t, err, "everyone can write to")
 }

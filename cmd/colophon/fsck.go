@@ -166,9 +166,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	switch {
 	case findings != nil:
 	case o.ledger != "":
-		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger %q in %s", o.ledger, o.data)
+		return nil, cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", o.ledger, o.data)
 	default:
-		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger in %s", o.data)
+		return nil, cli.Exitf(cli.ExitUsage, "%s has no ledger; name the data folder with --data", o.data)
 	}
 	return checkEveryKey(ctx, c, database, findings, walked)
 }

@@ -261,7 +261,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	free := ballast(t, disk, 1<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
-	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "Make room on the file system")
+	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "Free space on the file system")
 	require.NoDirExists(t, s.data)
 	free()
 	s.post(1)
@@ -298,7 +298,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	free = ballast(t, disk, 64<<10)
 	data := filepath.Join(disk, "restored")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
-	require.Contains(t, s.colophon(cli.ExitFailed, args...), "Nothing is restored. Make room on the file system of "+data)
+	require.Contains(t, s.colophon(cli.ExitFailed, args...), "Nothing is restored. Free space on the file system of "+data)
 	require.NoDirExists(t, data)
 	free()
 	s.colophon(cli.ExitOK, args...)

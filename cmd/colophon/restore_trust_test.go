@@ -284,7 +284,7 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))
 		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
 		said := s.colophon(cli.ExitFailed, args...)
-		require.Contains(t, said, "give the key of the time of the backup with --key", name)
+		require.Contains(t, said, "give the key that was in force at the time of the backup with --key", name)
 		require.NoDirExists(t, datadir.Database(data))
 		s.colophon(cli.ExitOK, append(args, "--key", s.key())...)
 	}

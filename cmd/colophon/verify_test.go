@@ -48,7 +48,7 @@ func TestKeysAreReadOneALine(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, keys.Keys, 3)
 	_, err = cli.ParseKeys(text.String()+"nonsense\n", "test")
-	require.ErrorContains(t, err, "line 7 is no verifier key")
+	require.ErrorContains(t, err, "line 7 is not a verifier key")
 	require.NotContains(t, err.Error(), "nonsense")
 }
 

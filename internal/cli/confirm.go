@@ -10,16 +10,17 @@ import (
 	"golang.org/x/term"
 )
 
-// Confirm has the name of the ledger typed, on a terminal, once it has said why; done
-// is what else was not done to it.
+// Confirm warns, and asks the user to type the name of the ledger. why completes the warning.
+// done is the participle for the message that nothing happened. Without a terminal, Confirm
+// returns an error that names --yes.
 func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 	if file, ok := c.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return Exitf(ExitUsage, "%s; pass --yes to do it without being asked", why)
+		return Exitf(ExitUsage, "%s; pass --yes to confirm", why)
 	}
-	fmt.Fprintf(c.Err, "Mind that %s. Type %q to do it: ", why, name)
+	fmt.Fprintf(c.Err, "Warning: %s. Type %q to confirm: ", why, name)
 	typed := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(c.In).ReadString('\n') // what cannot be read is not the name
+		line, _ := bufio.NewReader(c.In).ReadString('\n') // on an error, line is not the name
 		typed <- strings.TrimSpace(line)
 	}()
 	select {
@@ -27,7 +28,7 @@ func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 		if line == name {
 			return nil
 		}
-		return Exitf(ExitFailed, "that is not its name; nothing was %s", done)
+		return Exitf(ExitFailed, "the typed name is another; nothing was %s", done)
 	case <-ctx.Done():
 		fmt.Fprintln(c.Err)
 		return Exitf(ExitFailed, "interrupted; nothing was %s", done)

@@ -1,5 +1,5 @@
-// Package cli is what every command shares: the console, the progress bar, tables, the
-// reading of flags, files and keys, and the exit codes.
+// Package cli has what all commands share: console, progress bar, tables, parsing of flags,
+// files and keys, and exit codes.
 package cli
 
 import (
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Console is what a command has of the world around it.
+// Console holds the streams and the environment of a command.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -18,13 +18,13 @@ type Console struct {
 	Env func(name string) (string, bool)
 }
 
-// New is a console on whose terminal nothing is obeyed that servers and clients
-// have put into what is shown.
+// New returns a console that escapes control characters in its output, because servers and
+// clients choose parts of it.
 func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool)) *Console {
 	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }
 
-// Environment is the value of a variable, fallback if it is unset or empty.
+// Environment returns the value of a variable, or fallback if it is unset or empty.
 func (c *Console) Environment(name, fallback string) string {
 	if value, set := c.Env(name); set && value != "" {
 		return value
@@ -32,21 +32,21 @@ func (c *Console) Environment(name, fallback string) string {
 	return fallback
 }
 
-// Say writes one line to the standard error.
+// Say writes one line to the standard error, after the name of the program.
 func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
-// visibleWriter writes what a terminal would obey, or would show in another order than it
-// is in, as escapes: \x1b, and from U+007F on as JSON has them, \u009b. JSON, which has no
-// raw character below that but for newlines, stays JSON of the same values. Each write is
-// of whole characters. It is safe for concurrent use if what it writes to is.
+// visibleWriter escapes characters that a terminal would obey or reorder: below U+007F as \x1b,
+// from there on as JSON does, \u009b. JSON has no raw characters of the first kind but newlines,
+// so its values stay the same. Each write must have whole characters. visibleWriter is safe for
+// concurrent use if the underlying writer is.
 type visibleWriter struct{ to io.Writer }
 
 // Write implements io.Writer.
 func (v visibleWriter) Write(text []byte) (int, error) {
 	var shown []byte
-	done := 0 // bytes of text that are in shown
+	done := 0 // bytes of text that shown already has
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
 		if escape := escapeOf(r, text[at], size); escape != "" {
@@ -64,8 +64,8 @@ func (v visibleWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// escapeOf is how a character is shown that must not be written; empty for others. first
-// is its first byte, which is all of it where it is no UTF-8.
+// escapeOf returns the escape of a character that must not be written, and "" for others. first
+// is the first byte of the character, and the whole of it if it is not UTF-8.
 func escapeOf(r rune, first byte, size int) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -80,7 +80,8 @@ func escapeOf(r rune, first byte, size int) string {
 	return ""
 }
 
-// Unfiltered is what a console's writer writes to: for what is a terminal's own.
+// Unfiltered returns the underlying writer of a console's stream, for example to find out if it
+// is a terminal.
 func Unfiltered(out io.Writer) io.Writer {
 	if v, ok := out.(visibleWriter); ok {
 		return v.to
@@ -88,7 +89,7 @@ func Unfiltered(out io.Writer) io.Writer {
 	return out
 }
 
-// Warnings is the log of commands that have little to say.
+// Warnings returns a logger that prints warnings and errors only.
 func (c *Console) Warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -2,27 +2,26 @@ package cli
 
 import "fmt"
 
-// Exit codes. Those of verify are beside it.
+// Exit codes of all commands. verify and audit have further codes.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1 // the command did not do all that was asked
-	ExitUsage       = 2 // the command line, a configuration or a file it names
+	ExitFailed      = 1 // the command failed
+	ExitUsage       = 2 // the command line, the configuration, or a file that it names is wrong
 	ExitUnreachable = 3 // no server answers
-	ExitUnchecked   = 3 // of doctor --strict: something could not be seen
+	ExitUnchecked   = 3 // doctor --strict: a check was skipped
 	ExitInUse       = 4 // another process has the data folder
-	ExitDamaged     = 5 // what is stored contradicts itself
-	ExitWithheld    = 6 // of audit: the server does not show what was to be checked
+	ExitDamaged     = 5 // stored data is damaged
+	ExitWithheld    = 6 // audit: the server withholds what audit has to check
 )
 
-// ExitError ends the process with a code. A nil err was reported already.
+// ExitError ends the process with a code. If Err is nil, the command has printed the error.
 type ExitError struct {
 	Code int
 	Err  error
-	// Plain says that the help of the command has nothing to add.
+	// Plain omits the hint at the command's help.
 	Plain bool
 }
 
-// Error is the message of the cause.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -30,15 +29,15 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap is the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exitf is an ExitError with a message. It wraps like fmt.Errorf.
+// Exitf returns an ExitError. It wraps errors like fmt.Errorf.
 func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Refused is an ExitError about what a file or folder holds that was named rightly.
+// Refused returns an ExitError about the state of a file or folder. The command line was right,
+// so there is no hint at the help.
 func Refused(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Plain: true}
 }

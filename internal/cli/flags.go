@@ -9,19 +9,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ExplainFlag says what a flag wants, where the error says what a parser of Go did
-// not understand.
+// ExplainFlag replaces the error of a Go parser by what the flag's value must be.
 func ExplainFlag(_ *cobra.Command, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
 	}
 	if number, found := NegativeNumber(err); found {
-		return fmt.Errorf("%s is no flag; write -- before arguments that begin with a hyphen", number)
+		return fmt.Errorf("%s is not a flag; write -- before arguments that begin with a hyphen", number)
 	}
 	return err
 }
 
-// ExplainVariable is ExplainFlag for an environment variable that sets a flag.
+// ExplainVariable is like ExplainFlag, for an environment variable that sets a flag.
 func ExplainVariable(name string, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		err = wanted(invalid)
@@ -29,7 +28,8 @@ func ExplainVariable(name string, err error) error {
 	return fmt.Errorf("environment variable %s: %w", name, err)
 }
 
-// wanted is what the value of a flag must be. What reads its own text knows best.
+// wanted says what the value of a flag must be. If the value parses its own text, wanted keeps
+// its error.
 func wanted(invalid *pflag.InvalidValueError) error {
 	kind := invalid.GetFlag().Value.Type()
 	switch kind {
@@ -49,8 +49,7 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// NegativeNumber is the argument that was taken for a flag that does not exist, if
-// it is a number.
+// NegativeNumber returns the argument that was taken for an unknown flag, if it is a number.
 func NegativeNumber(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Bounds of files, in bytes: of a record or a receipt, and of an audit pack, which has
-// many with their content.
+// Limits of files, in bytes: of a record or a receipt, and of an audit pack, which has many with
+// their content.
 const (
 	MaxFile = 64 << 20
 	MaxPack = 256 << 20
@@ -15,7 +15,7 @@ const (
 // ReadFile reads a file of at most MaxFile bytes, or the standard input for "-".
 func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
 
-// ReadFileUpTo is ReadFile with another bound.
+// ReadFileUpTo is like ReadFile, with the limit most, in bytes.
 func (c *Console) ReadFileUpTo(path string, most int64) ([]byte, error) {
 	in := c.In
 	if path != "-" {

@@ -8,36 +8,36 @@ import (
 	"colophon/proofs"
 )
 
-// TrustedKeys are the keys that --key names.
+// TrustedKeys holds the keys of --key.
 type TrustedKeys struct {
 	Keys []*proofs.Verifier // each counts by itself
-	// Replaced are those that keys has replaced: what one of them alone has signed counts
-	// only where something else shows that it is of the log.
+	// Replaced holds the predecessors of Keys. A signature of one of them alone counts only if a
+	// consistency proof shows that the tree belongs to the log.
 	Replaced []*proofs.Verifier
 }
 
-// ReadKeys reads the keys that --key names and that count by themselves: the verifier key
-// that is given, those in the file named, or the newest of a file with all keys of a log.
+// ReadKeys returns the keys of --key that count by themselves: the given verifier key, the keys
+// in the given file, or the newest key if the file has all keys of a log.
 func (c *Console) ReadKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrusted(given)
 	return trusted.Keys, err
 }
 
-// ReadTrusted reads the keys that --key names.
+// ReadTrusted returns all keys of --key.
 func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
-	// A key is never taken for the name of a file: whoever sends a receipt could
-	// send a file of that name with it.
+	// A verifier key is never taken for a file name: the sender of a receipt could send a file
+	// with this name along with it.
 	if _, err := proofs.ParseVerifier(given); err == nil {
 		return ParseKeys(given, "--key")
 	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
 		if !strings.Contains(given, "+") {
-			return TrustedKeys{}, Exitf(ExitUsage, "--key: the value given is neither a file nor a verifier key")
+			return TrustedKeys{}, Exitf(ExitUsage, "--key: the value is neither a file nor a verifier key")
 		}
 		return ParseKeys(given, "--key (there is no such file)")
 	}
 	if given != "-" {
-		if err := safefile.CheckNamed(given, false); err != nil { // anybody could change whom the caller trusts
+		if err := safefile.CheckNamed(given, false); err != nil { // others could change the trusted key
 			return TrustedKeys{}, Exitf(ExitUsage, "--key: %w", err)
 		}
 	}
@@ -48,16 +48,17 @@ func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 	return ParseKeys(string(text), given)
 }
 
-// ParseKeys reads verifier keys, one a line, or the keys of a log as GET /log/key answers
-// them. where names them in errors, which never quote them: a signing key may have been given.
+// ParseKeys parses verifier keys, one per line, or the keys of a log in the form of GET
+// /log/key. Errors name them by where and never quote them, because the user may have given a
+// signing key.
 func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.Contains(text, "PRIVATE+KEY") {
-		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; what is needed is the verifier key", where)
+		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		history, err := proofs.ParseLogKey([]byte(text))
 		if err != nil {
-			return TrustedKeys{}, Exitf(ExitUsage, "%s: this is no verifier key: %w", where, err)
+			return TrustedKeys{}, Exitf(ExitUsage, "%s: this is not a verifier key: %w", where, err)
 		}
 		all := history.Verifiers()
 		return TrustedKeys{Keys: all[:1], Replaced: all[1:]}, nil
@@ -72,12 +73,12 @@ func ParseKeys(text, where string) (TrustedKeys, error) {
 		}
 		key, err := proofs.ParseVerifier(line)
 		if err != nil {
-			return TrustedKeys{}, Exitf(ExitUsage, "%s: line %d is no verifier key", where, number)
+			return TrustedKeys{}, Exitf(ExitUsage, "%s: line %d is not a verifier key", where, number)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return TrustedKeys{}, Exitf(ExitUsage, "%s: no verifier key in it", where)
+		return TrustedKeys{}, Exitf(ExitUsage, "%s: the file has no verifier key", where)
 	}
 	return TrustedKeys{Keys: keys}, nil
 }

@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// PrintJSON prints a JSON value with indentation, otherwise as it is.
+// PrintJSON prints a JSON value with indentation. Apart from white space, it keeps the value's
+// bytes.
 func PrintJSON(out io.Writer, value []byte) error {
 	var text bytes.Buffer
 	if err := json.Indent(&text, value, "", "  "); err != nil {
@@ -38,7 +39,7 @@ func WriteJSON(c *Console, value any) error {
 	return encoder.Encode(value)
 }
 
-// Counted is a number of things, whose plural ends in s.
+// Counted formats a number of things. The plural of thing must end in s.
 func Counted(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -46,8 +47,7 @@ func Counted(n uint64, thing string) string {
 	return Decimal(n) + " " + thing + "s"
 }
 
-// Decimal is a number in decimal digits.
 func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Share is a part of a whole in percent.
+// Share formats a fraction in percent.
 func Share(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

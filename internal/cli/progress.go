@@ -8,14 +8,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows how far a command has come, on a terminal; elsewhere nothing.
+// Progress shows the progress of a command on a terminal. Without a terminal it shows nothing.
 type Progress struct {
 	console *Console
-	bar     *progressbar.ProgressBar // nil where there is no terminal
+	bar     *progressbar.ProgressBar // nil without a terminal
 }
 
-// NewProgress starts a bar that is full after total steps; -1 means that their
-// number is not known.
+// NewProgress starts a bar that is full after total steps. If total is -1, their number is not
+// known.
 func NewProgress(c *Console, total int64, what string, options ...progressbar.Option) *Progress {
 	file, ok := Unfiltered(c.Err).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -32,21 +32,21 @@ func NewProgress(c *Console, total int64, what string, options ...progressbar.Op
 	return &Progress{console: c, bar: progressbar.NewOptions64(total, options...)}
 }
 
-// Add takes n steps.
+// Add advances by n steps.
 func (p *Progress) Add(n int) {
 	if p.bar != nil {
-		_ = p.bar.Add(n) // a bar that cannot be drawn stops nothing
+		_ = p.bar.Add(n) // a failure to draw must not stop the command
 	}
 }
 
-// Set goes to a step.
+// Set moves to step n.
 func (p *Progress) Set(n uint64) {
 	if p.bar != nil {
 		_ = p.bar.Set64(int64(n))
 	}
 }
 
-// Say writes a line in the bar's place.
+// Say prints a line above the bar.
 func (p *Progress) Say(format string, args ...any) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
@@ -54,7 +54,7 @@ func (p *Progress) Say(format string, args ...any) {
 	p.console.Say(format, args...)
 }
 
-// Finish takes the bar away.
+// Finish removes the bar.
 func (p *Progress) Finish() {
 	if p.bar != nil {
 		_ = p.bar.Finish()

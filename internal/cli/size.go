@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, not negative. As text it is a decimal number,
-// alone or with KiB, MiB, GiB or TiB.
+// Size is a number of bytes, 0 or more. Its text is a decimal number, with or without the suffix
+// KiB, MiB, GiB or TiB.
 type Size int64
 
-// binaryUnits are the units, largest first.
+// binaryUnits lists the units, the largest first.
 var binaryUnits = [...]struct {
 	name  string
 	bytes Size

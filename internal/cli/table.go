@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// Column is one column of a table.
 type Column struct {
 	name   string
 	number bool // aligned to the right
 }
 
-// Table prints rows in aligned columns as they come: a column is as wide as its
-// widest cell so far. It has a head once it has a row.
+// Table prints rows in aligned columns as they come. A column is as wide as its widest cell so
+// far. The header comes with the first row.
 type Table struct {
 	out     io.Writer
 	columns []Column
@@ -23,12 +22,11 @@ type Table struct {
 	Rows    int // printed so far
 }
 
-// NewTable is an empty table.
 func NewTable(out io.Writer, columns ...Column) *Table {
 	return &Table{out: out, columns: columns}
 }
 
-// Write prints some rows, each of as many cells as the table has columns.
+// Write prints rows. Each must have one cell per column.
 func (t *Table) Write(rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
@@ -64,8 +62,8 @@ func (t *Table) Write(rows [][]string) error {
 	return err
 }
 
-// Plain is a text as a cell. What clients chose may hold what a terminal obeys, or
-// be nothing that one sees: such a text is quoted.
+// Plain returns a text as a cell. It quotes a text that is empty or blank, or that has
+// characters that a terminal would obey.
 func Plain(text string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
@@ -74,10 +72,10 @@ func Plain(text string) string {
 	return text
 }
 
-// None stands for null.
+// None is the cell for null.
 const None = "-"
 
-// PlainOr is a text as a cell, None where there is none.
+// PlainOr returns a text as a cell, and None for nil.
 func PlainOr(text *string) string {
 	if text == nil {
 		return None
@@ -85,8 +83,8 @@ func PlainOr(text *string) string {
 	return Plain(*text)
 }
 
-// TextColumn is a column whose cells are aligned to the left.
+// TextColumn returns a left-aligned column.
 func TextColumn(name string) Column { return Column{name: name} }
 
-// NumberColumn is a column whose cells are aligned to the right.
+// NumberColumn returns a right-aligned column.
 func NumberColumn(name string) Column { return Column{name: name, number: true} }

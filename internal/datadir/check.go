@@ -8,8 +8,8 @@ import (
 	"colophon/internal/safefile"
 )
 
-// Check refuses a data folder in which other users can replace what the program
-// reads or signs with. What is not there yet is fine.
+// Check refuses a data folder in which other users can replace files that the program reads or
+// signs with. Missing files and folders pass.
 func Check(data string) error {
 	if err := safefile.CheckDataFolder(data); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package datadir knows the layout of a data folder: what is where, how it is made, opened,
-// locked, and checked against other users.
+// Package datadir defines the layout of a data folder. It creates, opens and locks data folders,
+// and checks that other users cannot change them.
 package datadir
 
 import (
@@ -14,7 +14,7 @@ import (
 	"colophon/ledger"
 )
 
-// Resolve follows the links of a path. It returns the path itself if that leads nowhere.
+// Resolve returns a path without links. If the path does not exist, it returns the path itself.
 func Resolve(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -22,24 +22,24 @@ func Resolve(path string) string {
 	return path
 }
 
-// Database is the folder of the engine that holds the log.
+// Database returns the folder of the storage engine, which holds the log.
 func Database(data string) string { return filepath.Join(data, "db") }
 
-// Index is the folder of the derived rows, which can be made again from the log.
+// Index returns the folder of the index, which can be rebuilt from the log.
 func Index(data string) string { return filepath.Join(data, "index") }
 
-// Spool is the folder of answers that wait for slow clients.
+// Spool returns the folder of answers that wait for slow clients.
 func Spool(data string) string { return filepath.Join(data, "spool") }
 
-// Access is where the data folder keeps its tokens.
+// Access returns the folder of the tokens.
 func Access(data string) string { return filepath.Join(data, "access") }
 
-// Keys are the files of the signing keys.
+// Keys returns the files of the signing keys.
 func Keys(data string) ledger.KeyFiles {
 	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
 
-// KeyNames are the names of the ledgers whose signing keys are in the data folder, sorted.
+// KeyNames returns the names of the ledgers whose signing keys are in the data folder, sorted.
 func KeyNames(data string) ([]string, error) {
 	entries, err := os.ReadDir(Keys(data).Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -55,16 +55,18 @@ func KeyNames(data string) ([]string, error) {
 	return names, nil
 }
 
-// SigningKeys are in variables of the environment, or else in files of the data folder.
+// SigningKeys returns the signing keys in environment variables and in files of the data folder.
+// A variable takes precedence.
 func SigningKeys(c *cli.Console, data string) ledger.KeyVariables {
 	return ledger.KeyVariables{KeyFiles: Keys(data), Lookup: c.Env}
 }
 
-// Marks are beside the database, and never part of a backup: what they are for is to
-// notice that a backup was restored.
+// Marks returns the high-water marks. They are not part of a backup, because they serve to
+// detect a restore.
 func Marks(data string) ledger.MarkFiles {
 	return ledger.MarkFiles{Dir: filepath.Join(data, "marks")}
 }
 
-// Restoring is where a restore puts everything until all of it is there and verified.
+// Restoring returns the folder where restore puts all files until they are complete and
+// verified.
 func Restoring(data string) string { return filepath.Join(data, "restoring") }

@@ -13,20 +13,20 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Open opens the database of a data folder, which must be there and free.
+// Open opens the database of a data folder. It must exist, and no other process may use it.
 func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
 	return OpenWith(ctx, c, data, pebble.Config{Copies: SnapshotsOf(data).Sweep})
 }
 
-// ExplainOpen says what to do about a data folder that does not open.
+// ExplainOpen adds what to do to the error of opening a data folder, and the exit code.
 func ExplainOpen(err error, data string) error {
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		return cli.Exitf(cli.ExitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
 	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Run %q to find the first damaged thing, and restore the folder from a backup", err, "colophon fsck --data "+data)
+		return cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Run %q to find the first damage, and restore the folder from a backup", err, "colophon fsck --data "+data)
 	case errors.Is(err, storage.ErrNoSpace):
-		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Make room on the file system of %s", err, data)
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Free space on the file system of %s", err, data)
 	case errors.Is(err, syscall.EROFS):
 		return cli.Exitf(cli.ExitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to another one", err, data)
 	case errors.Is(err, storage.ErrFormat):
@@ -38,16 +38,17 @@ func ExplainOpen(err error, data string) error {
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):
 		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, Keys(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):
-		return cli.Exitf(cli.ExitFailed, "%w\nA ledger cannot go on without its key: restore the file from a backup", err)
+		return cli.Exitf(cli.ExitFailed, "%w\nA ledger cannot sign without its key: restore the file from a backup", err)
 	}
 	return err
 }
 
-// OpenWith is Open with a configuration. Damage to the files is storage.ErrDamaged.
+// OpenWith is like Open, with a configuration. If files are damaged, the error wraps
+// storage.ErrDamaged.
 func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
 	config.Dir, config.Logger = Database(data), c.Warnings()
 	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Exitf(cli.ExitUsage, "there is no database in %s; name the data folder with --data", config.Dir)
+		return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --data", data)
 	}
 	if err := Check(data); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Co
 	database, err := pebble.Open(ctx, config)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, cli.Exitf(cli.ExitUsage, "there is no ledger in %s", data)
+		return nil, cli.Exitf(cli.ExitUsage, "%s has no ledger; name the data folder with --data", data)
 	case errors.Is(err, storage.ErrDamaged):
 		return nil, err
 	case err != nil:

@@ -9,20 +9,20 @@ import (
 	"colophon/ledger"
 )
 
-// ReplaceFile replaces a file, durably: by the new one or, whatever happens, not at all.
+// ReplaceFile replaces a file durably and atomically.
 func ReplaceFile(name string, text []byte) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", name, err)
 		}
 	}()
-	// A new name each time: two may write the same file at once, and in a folder of the
-	// user's no name is ours to take.
+	// The temporary name is new each time: two processes may write the same file at once, and
+	// the folder may have files of the user's.
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // of no effect once it has its name
+	defer os.Remove(f.Name()) // fails after the rename
 	_, err = f.Write(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

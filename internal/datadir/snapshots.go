@@ -16,30 +16,30 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Snapshots is where a copy of the database is made for a backup: beside it, so that
-// it is made of links. A running backup has the folder locked, and at most one copy in it;
-// what is there while the folder is not locked was left behind.
+// Snapshots is the folder for the copy of the database that a backup makes. It is on the same
+// file system as the database, so that the copy can consist of links. A running backup locks the
+// folder, which then has at most one copy. Without a lock, its files are left over.
 type Snapshots struct{ Dir string }
 
-// SnapshotsOf is the snapshot folder of a data folder.
+// SnapshotsOf returns the snapshot folder of a data folder.
 func SnapshotsOf(data string) Snapshots {
 	return Snapshots{filepath.Join(data, "snapshots")}
 }
 
-// snapshotName is the folder of the copy, in which the database is one too.
+// snapshotName is the folder of the copy. The database is a folder in it.
 const snapshotName = "backup"
 
-// Database is where the copy is.
+// Database returns the path of the copy.
 func (s Snapshots) Database() string { return filepath.Join(s.Dir, snapshotName, "db") }
 
-// ErrSnapshotHeld: a copy stays, since a backup reads it.
-var ErrSnapshotHeld = errors.New("a backup that is under way reads a copy, in which erased content may be until it ends")
+// ErrSnapshotHeld means that a copy stays because a backup is reading it.
+var ErrSnapshotHeld = errors.New("a running backup reads a copy of the database, which may have erased content until the backup ends")
 
-// errNoBackup: no backup waits that would remove the copy which is asked for.
-var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine waits for one", api.ErrNoSnapshot)
+// errNoBackup means that no backup is waiting, so nothing would remove the requested copy.
+var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", api.ErrNoSnapshot)
 
-// Lock takes the folder for a backup, made if absent, without what others have left.
-// storage.ErrInUse if another backup has it.
+// Lock creates the folder if needed, locks it for a backup, and removes left-over copies. The
+// error wraps storage.ErrInUse if another backup has the lock.
 func (s Snapshots) Lock() (io.Closer, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s Snapshots) Lock() (io.Closer, error) {
 	return held, nil
 }
 
-// Remove removes the copy, durably. The caller has the lock.
+// Remove removes the copy durably. The caller must have the lock.
 func (s Snapshots) Remove() error {
 	if err := os.RemoveAll(filepath.Join(s.Dir, snapshotName)); err != nil {
 		return fmt.Errorf("removing the copy of a backup: %w", err)
@@ -62,7 +62,7 @@ func (s Snapshots) Remove() error {
 	return ledger.SyncDir(s.Dir)
 }
 
-// Sweep removes a copy that a backup has left; ErrSnapshotHeld if one is under way.
+// Sweep removes a left-over copy. It returns ErrSnapshotHeld if a backup is running.
 func (s Snapshots) Sweep() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -74,8 +74,8 @@ func (s Snapshots) Sweep() error {
 	return err
 }
 
-// Clear makes the folder, and removes what a backup has left. storage.ErrInUse if one is
-// under way.
+// Clear creates the folder and removes left-over copies. The error wraps storage.ErrInUse if a
+// backup is running.
 func (s Snapshots) Clear() error {
 	held, err := s.Lock()
 	if err != nil {
@@ -84,10 +84,10 @@ func (s Snapshots) Clear() error {
 	return held.Close()
 }
 
-// Make makes the copy for the backup that has the lock. Erasing counts the erased
-// content that may be in it.
+// Make copies the database for the backup that has the lock. erasing is the number of erased
+// pieces of content that the copy may have.
 func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing int, err error) {
-	// The process that makes the folder makes the copy; Mkdir fails for a second one.
+	// The process that creates the folder makes the copy; Mkdir fails for a second process.
 	if err := os.Mkdir(filepath.Join(s.Dir, snapshotName), 0o700); err != nil {
 		return 0, err
 	}
@@ -101,8 +101,8 @@ func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing
 	return pending.Pieces, nil
 }
 
-// Answer makes the copy that a backup of another process asks its server for.
-// api.ErrNoSnapshot if none waits for one, or the one that does has it.
+// Answer makes the copy for a backup in another process, which has requested it from its server.
+// The error wraps api.ErrNoSnapshot if no backup is waiting, or if it already has its copy.
 func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := folderlock.Take(s.Dir)
 	switch {
@@ -115,7 +115,7 @@ func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name 
 	}
 	erasing, err = s.Make(ctx, database)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: the backup that is under way has its copy", api.ErrNoSnapshot)
+		err = fmt.Errorf("%w: the running backup already has its copy", api.ErrNoSnapshot)
 	}
 	return snapshotName, erasing, err
 }

@@ -74,7 +74,7 @@ func TestCheckAccessFile(t *testing.T) {
 	requireFinding(t, checkAccessFile(d), OK, "1 rule for client certificates")
 	if hasModes {
 		require.NoError(t, os.Chmod(path, 0o666))
-		requireFinding(t, checkAccessFile(d), Wrong, "can be written by everybody; run: chmod o-w")
+		requireFinding(t, checkAccessFile(d), Wrong, "run: chmod o-w")
 		require.NoError(t, os.Chmod(path, 0o660))
 		requireFinding(t, checkAccessFile(d), Advice, "a group can change")
 	}

@@ -1,4 +1,4 @@
-// Package export makes audit packs of the records of a server.
+// Package export builds audit packs from the records of a server.
 package export
 
 import (
@@ -20,18 +20,19 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Options say what goes into a pack.
+// Options selects the content of a pack.
 type Options struct {
 	Ledger         string
-	WithoutContent bool // events and proofs alone
+	WithoutContent bool // only events and proofs
 	MaxRecords     int
-	MaxContent     cli.Size // of all content; the client's bound of an answer has to be as large
+	MaxContent     cli.Size // limit of all content together; the client must accept answers of this size
 }
 
-// Make fetches records and their proofs, all at one tree size, and puts them together. The records are those of seqs
-// or, if filter is not nil, all that pass every filter, by the parameters of GET /records; the events that erased
-// content of theirs are added. The pack is verified with the keys that the server names: what does not verify is an
-// error. Errors are those that end a command.
+// Make fetches records and their proofs, all for one tree size, and builds a pack. If filter is
+// nil, the records are those of seqs. Otherwise they are all records that pass filter, which has
+// parameters of GET /records. Make adds the events that erased content of the records. It
+// verifies the pack with the keys that the server names, and fails if the pack does not verify.
+// Its errors end the command.
 func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{Options: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
@@ -47,20 +48,20 @@ func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options,
 	return x.pack(seqs)
 }
 
-// exporter fetches what goes into one audit pack.
+// exporter builds one audit pack.
 type exporter struct {
 	Options
 	ctx      context.Context
 	server   *remote.Server
 	ledger   *client.Ledger
-	redacted map[uint64]*uint64 // by which event, of those that are
+	redacted map[uint64]*uint64 // by record: the event that erased its content
 	contents map[string][]byte  // by digest
-	bytes    uint64             // of them
-	state    string             // pack.ContentIncluded, or why there is none
+	bytes    uint64             // total length of contents
+	state    string             // pack.ContentIncluded, or why the pack has no content
 	progress *cli.Progress
 }
 
-// choose returns the numbers of the records that are meant, in ascending order.
+// choose returns the numbers of the chosen records in ascending order.
 func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, err error) {
 	if filter != nil {
 		if seqs, err = x.list(filter); err != nil {
@@ -71,7 +72,7 @@ func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, 
 	seqs = slices.Compact(seqs)
 	switch {
 	case len(seqs) == 0:
-		return nil, cli.Exitf(cli.ExitFailed, "no record fits")
+		return nil, cli.Exitf(cli.ExitFailed, "no record passes the filters; check them")
 	case len(seqs) > x.MaxRecords:
 		return nil, x.tooMany()
 	}
@@ -79,10 +80,10 @@ func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, 
 }
 
 func (x *exporter) tooMany() error {
-	return cli.Exitf(cli.ExitFailed, "more than %d records are meant: choose fewer, or raise --max-records", x.MaxRecords)
+	return cli.Exitf(cli.ExitFailed, "more than %d records are chosen: choose fewer, or raise --max-records", x.MaxRecords)
 }
 
-// list asks for the records that pass a filter, until there are too many.
+// list returns the records that pass a filter. It stops when there are more than MaxRecords.
 func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
 		if err != nil {
@@ -95,7 +96,7 @@ func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	return seqs, nil
 }
 
-// pack makes the pack of some records, and verifies it.
+// pack builds the pack of some records, and verifies it.
 func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	all, needed := slices.Clone(seqs), make(map[string][]byte)
 	for _, seq := range seqs {
@@ -126,12 +127,12 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	}
 	report, err := p.Verify(own.Keys...)
 	if err != nil {
-		return nil, pack.Report{}, fmt.Errorf("what the server answers does not verify: %w", err)
+		return nil, pack.Report{}, fmt.Errorf("the server's answers do not verify: %w", err)
 	}
 	return p, report, nil
 }
 
-// record fetches the content of a record, and gives the digests of it; none where it is
+// record fetches the content of a record. It returns the digests, or none if the content is
 // erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
 	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
@@ -155,16 +156,16 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 		case errors.Is(err, client.ErrForbidden):
 			x.state = pack.ContentNoRight
 		case errors.Is(err, client.ErrGone):
-			return nil, cli.Exitf(cli.ExitFailed, "the content of event %d was erased a moment ago; export again", seq)
+			return nil, cli.Exitf(cli.ExitFailed, "the content of event %d was erased during the export; run export again", seq)
 		case err != nil:
-			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+			return nil, fmt.Errorf("fetching content %q of event %d: %w", name, seq, err)
 		}
 		digests = append(digests, named.SHA256)
 	}
 	return digests, nil
 }
 
-// content fetches a piece of content, once.
+// content fetches a piece of content unless it was fetched already.
 func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) error {
 	if _, found := x.contents[named.SHA256]; found {
 		return nil
@@ -174,21 +175,20 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 		if err != nil {
 			return err
 		}
-		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: choose fewer records, leave it out with --without-content, or raise --max-content", most)
+		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: choose fewer records, leave out content with --without-content, or raise --max-content", most)
 	}
 	content, err := x.ledger.Records.Content(x.ctx, seq, name)
 	if err != nil {
 		return x.server.Exit(err)
 	}
 	if sum := sha256.Sum256(content); uint64(len(content)) != named.Size || hex.EncodeToString(sum[:]) != named.SHA256 {
-		return errors.New("what the server answers is not what the event names")
+		return errors.New("the server's content does not have the digest that the event names")
 	}
 	x.contents[named.SHA256] = content
 	return nil
 }
 
-// prove fetches the receipts of events, all at the tree size of now, and puts the pack
-// together.
+// prove fetches the receipts of events for the current tree size, and builds the pack.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {
@@ -198,7 +198,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	if err != nil {
 		return nil, x.server.Exit(err)
 	}
-	var keys []string // that sign at this size: one that was replaced says nothing to a reader
+	var keys []string // only those that sign at this size: readers do not trust a replaced key
 	for _, key := range history.InForce(now.TreeSize) {
 		keys = append(keys, key.String())
 	}
@@ -217,7 +217,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	return p, nil
 }
 
-// receipt fetches the receipt of an event in the tree of a size.
+// receipt fetches the receipt of an event for a tree size.
 func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.ledger.Path(), seq, size)
 	answer, err := x.server.Do(x.ctx, client.Request{Path: path})
@@ -229,7 +229,7 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 		err = proofs.ErrNoProof
 	}
 	if err == nil && (r.Seq != seq || r.Ledger != x.ledger.Name()) {
-		err = fmt.Errorf("the answer is malformed: it is of event %d of ledger %.100q", r.Seq, r.Ledger)
+		err = fmt.Errorf("the server's answer is malformed: it is for event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)

@@ -1,4 +1,4 @@
-// Package importer posts the records of NDJSON files to a ledger, and counts what becomes of them.
+// Package importer posts the records of NDJSON files to a ledger, and counts the outcomes.
 package importer
 
 import (
@@ -11,24 +11,25 @@ import (
 	"colophon/client"
 )
 
-// Options say what is read and how it is posted. Lines have to be shorter than MaxLine bytes.
+// Options configures an import. Lines must be shorter than MaxLine bytes.
 type Options struct {
-	OnMismatch string // accept or reject; empty: as the ledger is set
+	OnMismatch string // accept or reject; empty: the setting of the ledger
 	MaxLine    int
-	Stdin      io.Reader   // is read for the file "-"
-	Read       func(n int) // is told how many bytes of the files were read, by another goroutine
+	Stdin      io.Reader   // read for the file "-"
+	Read       func(n int) // called with the number of bytes read, from another goroutine
 }
 
-// Bounds of what is read and not answered. Short lines cost more than their bytes.
+// Limits of lines that are sent and not answered yet. Short lines cost more than their bytes.
 const (
 	windowBytes = 16 << 20
 	windowLines = windowBytes / 512
 )
 
-// Run posts every line of the files, and returns when each is answered. An error says why it could not go on: it is
-// that of client.RecordsService.Batch, or that of ctx. The tally has the lines that were answered until then. A line
-// without idempotency_key and run_id gets a key from its digest and from how often it has occurred, so that
-// the same import again adds nothing twice.
+// Run posts every line of the files, and returns when each is answered. The error says why the
+// import stopped; it comes from client.RecordsService.Batch or from ctx. The tally has the lines
+// that were answered until then. A line without idempotency_key and run_id gets a key from its
+// digest and from the number of times it has occurred, so that a repeated import adds nothing
+// twice.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
 	options := &client.BatchOptions{OnMismatch: o.OnMismatch, Undecoded: true, MaxBytes: windowBytes, MaxLines: windowLines}
@@ -43,7 +44,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 		}
 		a, err := reader.read(result.Text)
 		if err == nil && (a.ledger != to.Name() || a.kind != line.kind) {
-			err = fmt.Errorf("the receipt is of a record of kind %.100q of ledger %.100q", a.kind, a.ledger)
+			err = fmt.Errorf("the receipt is for a record of kind %.100q of ledger %.100q", a.kind, a.ledger)
 		}
 		if err != nil {
 			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrAnswer, line.place(), err)
@@ -53,7 +54,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 	return counted.tally(), nil
 }
 
-// lines are those of all files. What cannot be read is counted.
+// lines yields the lines of all files, and counts those that cannot be read.
 func (o Options) lines(files []string, counted *counter) iter.Seq[client.Line] {
 	return func(yield func(client.Line) bool) {
 		keys := newKeyer()
@@ -73,7 +74,7 @@ func (o Options) lines(files []string, counted *counter) iter.Seq[client.Line] {
 	}
 }
 
-// refusal says why the server refuses a line, without naming the request.
+// refusal returns the server's reason for refusing a line, without the request.
 func refusal(err error) error {
 	if problem := (*client.Error)(nil); errors.As(err, &problem) {
 		return fmt.Errorf("%d %s", problem.Status, problem.Reason())

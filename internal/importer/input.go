@@ -13,27 +13,24 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// line is one line of a file.
 type line struct {
 	file   string
 	number int    // from 1
-	kind   string // as the line says; empty if it does not
-	text   []byte // without its end
+	kind   string // the kind in the line; empty if it has none
+	text   []byte // without the line end
 }
 
-// place is the line's file and number.
 func (l *line) place() string { return fmt.Sprintf("%s:%d", l.file, l.number) }
 
-// input is one file of lines, or the standard input.
 type input struct {
 	name    string // "-" is the standard input
 	stdin   io.Reader
 	maxLine int         // bytes
-	read    func(n int) // is told how many bytes of the file were read; nil: it is not
+	read    func(n int) // called with the number of bytes read; may be nil
 }
 
-// lines yields the lines that are not blank. An error comes with the place that
-// it is about; after it the lines go on if they can.
+// lines yields the lines that are not blank. An error comes with the line that it is about. The
+// sequence continues after an error if the file can be read.
 func (in *input) lines() iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -53,7 +50,7 @@ func (in *input) lines() iter.Seq2[line, error] {
 				}
 				continue
 			case err != nil && !errors.Is(err, io.EOF):
-				yield(at, fmt.Errorf("the file breaks off or is damaged here, nothing after this was sent: %w", err))
+				yield(at, fmt.Errorf("the file is truncated or damaged here, and nothing after this was sent: %w", err))
 				return
 			}
 			if len(bytes.TrimSpace(at.text)) > 0 && !yield(at, nil) {
@@ -68,8 +65,8 @@ func (in *input) lines() iter.Seq2[line, error] {
 
 var errTooLong = errors.New("the line is longer")
 
-// readLine reads up to the next line feed. Of a line longer than limit it keeps
-// nothing and returns errTooLong. The last line may come with io.EOF.
+// readLine reads up to the next line feed. If the line is longer than limit, it skips the line
+// and returns errTooLong. The last line may come with io.EOF.
 func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 	tooLong := false
 	for {
@@ -82,22 +79,22 @@ func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case tooLong && (err == nil || errors.Is(err, io.EOF)):
-			return nil, errTooLong // the end, if it is, is met again
+			return nil, errTooLong // the next call returns io.EOF if this was the end
 		}
 		return line, err
 	}
 }
 
-// Magic numbers of the compressions.
+// Magic numbers of the compression formats.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// maxWindow bounds, in bytes, what a zstd file can make this process hold.
+// maxWindow limits the memory that a zstd file can require, in bytes.
 const maxWindow = 128 << 20
 
-// open opens the file and what it is compressed with, by its first bytes.
+// open opens the file and decompresses it. The first bytes say how it is compressed.
 func (in *input) open() (io.ReadCloser, error) {
 	file := io.NopCloser(in.stdin)
 	if in.name != "-" {
@@ -133,22 +130,20 @@ func decompress(in *bufio.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(in), nil
 }
 
-// stacked reads what is decompressed and closes the file below it too.
+// stacked reads decompressed data. Close also closes the file.
 type stacked struct {
 	io.ReadCloser
 	file io.Closer
 }
 
-// Close closes both.
 func (s *stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.file.Close()) }
 
-// countingReader says how many bytes were read.
+// countingReader reports how many bytes were read.
 type countingReader struct {
 	io.Reader
 	count func(n int)
 }
 
-// Read reads and counts.
 func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if r.count != nil {

@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// keyer gives idempotency keys to lines that have none (spec: Idempotency): from the digest of
-// kind and record, and the number of times they have occurred. It belongs to one
-// goroutine.
+// keyer adds idempotency keys to lines that have none (spec: Idempotency): from the digest of
+// kind and record, and the number of times they have occurred. It is not safe for concurrent
+// use.
 type keyer struct {
 	document pyjson.Document
 	scratch  []byte
@@ -21,9 +21,8 @@ type keyer struct {
 
 func newKeyer() *keyer { return &keyer{seen: make(map[[sha256.Size]byte]uint64)} }
 
-// complete notes the kind of a line and, if it has neither key nor run_id,
-// adds a key. A line that is not what a line should be stays as it is: the
-// server says what is wrong with it.
+// complete sets the kind of a line, and adds a key if it has neither key nor run_id. It does not
+// change a malformed line; the server refuses it.
 func (k *keyer) complete(l *line) {
 	if k.document.Parse(l.text) != nil {
 		return
@@ -36,7 +35,7 @@ func (k *keyer) complete(l *line) {
 		return
 	}
 	key := k.next(kind, record)
-	// Rewritten, since an idempotency_key that is null may not come twice.
+	// The line is rewritten, because an idempotency_key of null must not occur twice.
 	text := slices.Grow([]byte(nil), len(l.text)+len(key)+len(`{"kind":,"record":,"idempotency_key":""}`))
 	text = append(append(text, `{"kind":`...), kind.Raw()...)
 	text = append(append(text, `,"record":`...), record.Raw()...)
@@ -44,8 +43,8 @@ func (k *keyer) complete(l *line) {
 	l.text = append(text, `"}`...)
 }
 
-// identifies reports whether a value can be an idempotency key. What has the
-// wrong type is the server's to refuse.
+// identifies reports whether a value can be an idempotency key. It is true for values of wrong
+// types, which the server refuses.
 func identifies(v pyjson.Value) bool {
 	return v.Given() && !(v.Kind() == pyjson.String && len(v.Text()) == 0)
 }
@@ -61,7 +60,7 @@ func onlyLineMembers(root pyjson.Value) bool {
 	return true
 }
 
-// next is import:<digest>:<n> for the n-th such record, from 1.
+// next returns import:<digest>:<n> for the n-th record with this digest, from 1.
 func (k *keyer) next(kind, record pyjson.Value) []byte {
 	k.scratch = append(append(k.scratch[:0], kind.Text()...), 0)
 	k.scratch = record.AppendCanonical(k.scratch, pyjson.Compact)

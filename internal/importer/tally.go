@@ -10,15 +10,15 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// answer is what a receipt says of a line.
+// answer holds the fields of a receipt that an import counts.
 type answer struct {
-	replayed   bool     // the ledger had the record
+	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
-	// The server's word.
+	// Not proved by the receipt.
 	seq, ledger, kind string
 }
 
-// answerReader reads receipts one after the other.
+// answerReader parses receipts one after the other.
 type answerReader struct {
 	document pyjson.Document
 }
@@ -29,7 +29,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	}
 	root := r.document.Root()
 	if !root.Member("seq").Given() {
-		return answer{}, fmt.Errorf("it is no receipt: %.100q", receipt)
+		return answer{}, fmt.Errorf("it is not a receipt: %.100q", receipt)
 	}
 	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
 		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}
@@ -41,7 +41,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	return a, nil
 }
 
-// Counts is how many lines came out how.
+// Counts has the number of lines of each outcome.
 type Counts struct {
 	Accepted, Replayed, Mismatched, Refused int
 }
@@ -53,22 +53,22 @@ func (c *Counts) add(d Counts) {
 	c.Refused += d.Refused
 }
 
-// Tally is what became of the lines of an import.
+// Tally has the outcomes of the lines of an import.
 type Tally struct {
-	// Kinds has the kinds that have occurred, in the order of the specification, and UnknownKind last.
+	// Kinds has the kinds that occurred, in the order of the specification, and UnknownKind
+	// last.
 	Kinds []KindCounts
-	// Notes describe the first lines that were accepted with claims that do not hold, Failures the first that were
-	// refused or could not be read. Each has ten at most.
+	// Notes describes the first accepted lines with claims that do not hold. Failures describes
+	// the first lines that were refused or could not be read. Each has at most ten.
 	Notes, Failures []string
 }
 
-// KindCounts counts the lines of a kind.
 type KindCounts struct {
 	Kind string
 	Counts
 }
 
-// Total adds up all kinds.
+// Total returns the sums of all kinds.
 func (t *Tally) Total() (total Counts) {
 	for _, c := range t.Kinds {
 		total.add(c.Counts)
@@ -76,22 +76,22 @@ func (t *Tally) Total() (total Counts) {
 	return total
 }
 
-// UnknownKind stands for lines whose kind the ledger does not know.
+// UnknownKind is the kind of lines whose kind the ledger does not know.
 const UnknownKind = "(unknown)"
 
 const maxDescribed = 10
 
-// counter makes a tally. It is safe for concurrent use.
+// counter counts outcomes. It is safe for concurrent use.
 type counter struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	kinds    map[string]*Counts
-	failures []string // in the order in which they came
+	failures []string // in the order of the answers
 	notes    []string
 }
 
 func newCounter() *counter { return &counter{kinds: make(map[string]*Counts)} }
 
-// tally returns what was counted until now.
+// tally returns the counts so far.
 func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +104,8 @@ func (t *counter) tally() *Tally {
 	return done
 }
 
-// of is the row of a kind. Kinds that the ledger does not know share one, so
-// that a strange file does not make a long table. The caller holds t.mu.
+// of returns the counts of a kind. All unknown kinds share one row, so that a malformed file
+// does not make a long table. The caller holds t.mu.
 func (t *counter) of(kind string) *Counts {
 	if !slices.Contains(record.Kinds[:], record.Kind(kind)) {
 		kind = UnknownKind
@@ -138,7 +138,7 @@ func (t *counter) accept(l *line, a answer) {
 	}
 }
 
-// refuse counts a line that the server has refused, or that could not be read.
+// refuse counts a line that the server refused or that could not be read.
 func (t *counter) refuse(l *line, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

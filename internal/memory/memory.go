@@ -1,4 +1,4 @@
-// Package memory says how much memory this process may use.
+// Package memory finds out how much memory this process may use.
 package memory
 
 import (
@@ -8,15 +8,14 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// mostShare bounds the share of memory that one cache takes where nothing is set, in bytes.
-const mostShare = 2 << 30
+// maxShare is the largest default size of one cache, in bytes.
+const maxShare = 2 << 30
 
-// Limits bound the memory of a process, in bytes. 0 means that there is no limit, or that it
-// is not known.
+// Limits holds the memory limits of a process, in bytes. 0 means no limit or an unknown one.
 type Limits struct {
-	Machine   uint64 // what the machine has
-	Container uint64 // what the container, or the service, may have
-	Runtime   uint64 // GOMEMLIMIT, which the garbage collector keeps to
+	Machine   uint64 // memory of the machine
+	Container uint64 // limit of the container or the service
+	Runtime   uint64 // GOMEMLIMIT, the target of the garbage collector
 }
 
 // Current returns the limits of this process.
@@ -29,19 +28,19 @@ func Current() Limits {
 		l.Machine = bytes
 	}
 	if bytes, err := memlimit.FromCgroup(); err == nil && (l.Machine == 0 || bytes < l.Machine) {
-		l.Container = bytes // more than the machine has is how some systems write that there is no limit
+		l.Container = bytes // some systems report no limit as a value above the machine's memory
 	}
 	return l
 }
 
-// Available is what the process can have before the system refuses more, in bytes; 0 where
-// nothing is known.
+// Available returns the memory that the process can have before the system refuses more, in
+// bytes; 0 if it is not known.
 func (l Limits) Available() uint64 { return least(l.Machine, l.Container) }
 
-// Usable is Available, or GOMEMLIMIT where that is less.
+// Usable returns the smaller of Available and GOMEMLIMIT, in bytes; 0 if neither is known.
 func (l Limits) Usable() uint64 { return least(l.Available(), l.Runtime) }
 
-// least is the lesser of two limits, of which 0 is none.
+// least returns the smaller of two limits, where 0 means no limit.
 func least(a, b uint64) uint64 {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -49,11 +48,11 @@ func least(a, b uint64) uint64 {
 	return min(a, b)
 }
 
-// Usable is how many bytes of memory this process may use; 0 where nothing is known.
+// Usable returns how much memory this process may use, in bytes; 0 if it is not known.
 func Usable() uint64 { return Current().Usable() }
 
-// Share is one of parts equal parts of what is usable, in bytes: no less than least, no
-// more than 2 GiB.
+// Share returns one of parts equal parts of usable, in bytes, but at least least and at most 2
+// GiB.
 func Share(usable, parts uint64, least int64) int64 {
-	return max(least, int64(min(mostShare, usable/parts)))
+	return max(least, int64(min(maxShare, usable/parts)))
 }

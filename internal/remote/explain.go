@@ -12,20 +12,18 @@ import (
 	"colophon/internal/cli"
 )
 
-// MisdirectedError is a connection that fails until the command line, the certificate or the server changes. It is
-// a client.ErrMisdirected.
+// MisdirectedError is a connection error that repeats until the command line, the certificate or
+// the server changes. It is a client.ErrMisdirected.
 type MisdirectedError struct {
 	Err    error
 	Advice string // what to change
 }
 
-// Error adds what to do.
 func (e *MisdirectedError) Error() string { return e.Err.Error() + "; " + e.Advice }
 
-// Unwrap returns Err.
 func (e *MisdirectedError) Unwrap() error { return e.Err }
 
-// explained is an error of package client in a command's words.
+// explained is an error of package client with another message.
 type explained struct {
 	text string
 	err  error
@@ -34,8 +32,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain says in a command's words why a call has failed, and what to do if only this side can know. The error is
-// still that of package client for errors.Is and errors.As; others are returned as they are.
+// Explain rewrites an error of package client for users of a command, and adds what to do.
+// errors.Is and errors.As still find the original error. It returns other errors unchanged.
 func (s *Server) Explain(err error) error {
 	var problem *client.Error
 	switch {
@@ -55,7 +53,8 @@ func (s *Server) Explain(err error) error {
 	return err
 }
 
-// Exit is Explain for an error that ends the command: with the exit code, and a hint if no server answers.
+// Exit is like Explain, for an error that ends the command. It sets the exit code, and adds a
+// hint if no server answers.
 func (s *Server) Exit(err error) error {
 	explained := s.Explain(err)
 	switch {
@@ -67,35 +66,36 @@ func (s *Server) Exit(err error) error {
 	return explained
 }
 
-// OrNoGrant is what else an answer may mean that there is no such ledger.
+// OrNoGrant completes the message that a ledger does not exist: the token may have no grant on
+// it.
 func (s *Server) OrNoGrant() string {
 	if s.Token == "" {
 		return ""
 	}
-	return ", or none that the token has a grant on"
+	return ", or the token has no grant on it"
 }
 
-// reason is what a problem says, or what the server cannot know.
+// reason returns the reason in a problem, with what to do about credentials and redirects.
 func (s *Server) reason(problem *client.Error) string {
 	switch {
 	case problem.Status == http.StatusUnauthorized && s.Token == "":
-		return "the server wants a token: put one into COLOPHON_TOKEN, or into a file and name that with --token-file; " +
-			"the server's operator makes it with colophon token create"
+		return "the server requires a token: put one into COLOPHON_TOKEN, or into a file and name that with --token-file; " +
+			"the server's operator creates it with colophon token create"
 	case problem.Status == http.StatusUnauthorized:
-		return "the server does not take the token: it is unknown there, revoked or expired; " +
-			"the server's operator makes another with colophon token create"
+		return "the server rejects the token: it is unknown, revoked or expired; " +
+			"the server's operator creates another with colophon token create"
 	case problem.Status/100 == 3:
 		return problem.Reason() + " with --server"
 	}
 	return problem.Reason()
 }
 
-// withoutPackage leaves out the name of package client.
+// withoutPackage removes the name of package client from a message.
 func (s *Server) withoutPackage(err error) error {
 	return &explained{strings.TrimPrefix(err.Error(), "client: "), err}
 }
 
-// advice says what to do about a connection that fails until something changes.
+// advice says how to end a MisdirectedError.
 func (s *Server) advice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -104,15 +104,15 @@ func (s *Server) advice(err error) string {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &name):
-		return "the certificate is of another name: ask for the server by a name that its certificate has, or give the server a certificate of this name"
+		return "the certificate is for another name: use a name that the certificate has, or give the server a certificate for this name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not valid yet: renew the server's certificate, or set this machine's clock"
 	case errors.As(err, &authority) && s.CAFile != "":
-		return fmt.Sprintf("none of the authorities in %s has signed the certificate: name the file of the server's own authority with --ca-file", s.CAFile)
+		return fmt.Sprintf("no authority in %s signed the certificate: name the file of the server's own authority with --ca-file", s.CAFile)
 	case errors.As(err, &authority):
-		return "this machine does not know the authority that has signed the certificate: name the file of that authority's certificate with --ca-file"
+		return "this machine does not know the authority that signed the certificate: name the file of that authority's certificate with --ca-file"
 	case errors.As(err, &verification):
-		return "the certificate does not hold: give the server another, and name the file of its authority with --ca-file"
+		return "the certificate is not valid: give the server another, and name the file of its authority with --ca-file"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return fmt.Sprintf("the server does not speak TLS there: use http%s", strings.TrimPrefix(s.URL, "https"))
 	}

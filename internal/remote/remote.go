@@ -1,5 +1,5 @@
-// Package remote connects a command to the server that its flags name, and says in the words of a command line why
-// a server did not answer.
+// Package remote connects a command to the server that its flags name, and explains its errors
+// to users of the command line.
 package remote
 
 import (
@@ -20,40 +20,39 @@ import (
 	"colophon/internal/safefile"
 )
 
-// DefaultURL is the server that commands ask if none is named.
+// DefaultURL is the default of --server.
 const DefaultURL = "http://127.0.0.1:8080"
 
-// Options are the flags of every command that talks to a server. A token is no flag, since other users of a
-// machine can read command lines.
+// Options holds the flags of every command that connects to a server. There is no flag for a
+// token, because other users of the machine can read command lines.
 type Options struct {
 	URL       string
-	TokenFile string // empty: the token is in COLOPHON_TOKEN, if there is one
+	TokenFile string // empty: the token, if any, is in COLOPHON_TOKEN
 	CAFile    string // PEM; empty: the system's authorities
 }
 
-// Bind adds the flags.
 func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.URL, "server", c.Environment("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
 	o.BindCredentials(c, flags)
 }
 
-// BindCredentials adds the flags of a command that takes the URL in another way.
+// BindCredentials adds the flags except --server, for a command that gets the URL otherwise.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&o.CAFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
 }
 
-// Server is a server and how it is reached.
+// Server is a client of a server, and how to reach it.
 type Server struct {
 	*client.Client
 	URL       string            // without a slash at its end
-	Token     string            // empty if there is none
+	Token     string            // empty: none
 	CAFile    string            // for advice; empty: the system's authorities
 	Transport http.RoundTripper // nil: a new one with the system's authorities
 }
 
-// Connect makes a client of the server. It sends nothing. The client does not repeat calls unless the options of
-// the caller say so: a person who waits wants to see the error at once.
+// Connect returns a client of the server. It sends nothing. Unless the caller's options say so,
+// the client does not retry: a user at a terminal should see the error at once.
 func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -67,7 +66,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
 	}
 	if token != "" && u.Scheme == "http" && !cli.Loopback(u.Hostname()) {
-		c.Say("warning: the token goes to %s unencrypted; use https where others can listen", u.Host)
+		c.Say("warning: the token goes to %s unencrypted; use https if others can read the traffic", u.Host)
 	}
 	transport, err := o.transport()
 	if err != nil {
@@ -80,7 +79,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 	return s, nil
 }
 
-// NewClient makes another client of the same server, with the same token and transport.
+// NewClient returns another client of the same server, with the same token and transport.
 func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
 	all := []client.Option{client.WithRetries(client.Retries{Attempts: 1})}
 	if s.Token != "" {
@@ -92,7 +91,7 @@ func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
 	return client.New(s.URL, append(all, options...)...)
 }
 
-// Anonymous returns the server as it is reached without a token.
+// Anonymous returns the same server without a token.
 func (s *Server) Anonymous() (*Server, error) {
 	a := *s
 	a.Token = ""
@@ -101,7 +100,7 @@ func (s *Server) Anonymous() (*Server, error) {
 	return &a, err
 }
 
-// token is the token to send; empty if there is none.
+// token returns the token to send, and "" if there is none.
 func (o Options) token(c *cli.Console) (string, error) {
 	place, token := "COLOPHON_TOKEN", c.Environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
 	if o.TokenFile != "" {
@@ -115,12 +114,12 @@ func (o Options) token(c *cli.Console) (string, error) {
 		}
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s holds more than a token; it has to be one word, as colophon token create printed it", place)
+		return "", fmt.Errorf("%s has more than a token; it must be one word, as colophon token create printed it", place)
 	}
 	return token, nil
 }
 
-// transport believes the authorities that the options name.
+// transport returns a transport that trusts the authorities of --ca-file.
 func (o Options) transport() (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.CAFile == "" {
@@ -132,13 +131,13 @@ func (o Options) transport() (*http.Transport, error) {
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", o.CAFile)
+		return nil, fmt.Errorf("%s has no certificate in PEM form", o.CAFile)
 	}
 	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
 	return transport, nil
 }
 
-// readNamed reads a file that the operator has named, unless other users can change it.
+// readNamed reads a file that a flag names. It refuses a file that other users can change.
 func readNamed(path string) ([]byte, error) {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return nil, err
@@ -146,8 +145,9 @@ func readNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Ask makes a request that is answered with JSON, and decodes the answer. It also returns the answer as it came:
-// what --json prints has the members that this version does not know. An error ends the command, as that of Exit.
+// Ask sends a request, and decodes the JSON answer. It also returns the answer's bytes: the
+// output of --json has members that this version does not know. Its error ends the command, as
+// that of Exit.
 func Ask[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package safefile opens files of a folder in which somebody else may have put links,
-// pipes, or files of their own. On systems without owners and modes it checks only that
-// files are regular.
+// Package safefile opens files in folders in which another user may have put links, pipes, or
+// files. On systems without owners and modes it checks only that files are regular.
 package safefile
 
 import (
@@ -12,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Open opens a regular file for reading. It refuses a link, and never waits for a pipe.
+// Open opens a regular file for reading. It refuses a link, and does not block on a pipe.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	if err := CheckRegular(path); err != nil {
 		return nil, nil, err
@@ -24,8 +23,8 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return checkOpened(path, file)
 }
 
-// OpenIn is Open for a name in a root. It opens nothing outside of the root, even if
-// another user swaps its folders for links meanwhile.
+// OpenIn is like Open, for a name in a root. It never opens a file outside of the root, even if
+// another user replaces a folder in it by a link.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)
@@ -40,8 +39,8 @@ func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return file, err
 }
 
-// checkOpened refuses an open file that is not regular: it was replaced after the check
-// of its name.
+// checkOpened refuses an open file that is not regular: it may have been replaced after the
+// check of its name.
 func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err := checkRegular(path, info, err); err != nil {
@@ -50,33 +49,33 @@ func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// CheckRegular refuses what is no regular file, a link included. The error is
-// fs.ErrNotExist if nothing is there.
+// CheckRegular refuses everything but a regular file, including links. The error wraps
+// fs.ErrNotExist if the file does not exist.
 func CheckRegular(path string) error {
 	info, err := os.Lstat(path)
 	return checkRegular(path, info, err)
 }
 
-// checkRegular is CheckRegular for what Lstat or Stat has returned.
+// checkRegular is CheckRegular for the result of Lstat or Stat.
 func checkRegular(path string, info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file; remove it, or put the file itself there", path)
+		err = fmt.Errorf("%s is not a regular file; remove it, or replace it by the file itself", path)
 	}
 	return err
 }
 
-// Read reads a file that only its owner may change: this user, the administrator, or
-// the owner of its folder where the administrator reads it.
+// Read reads a file that only its owner can change. The owner must be this user or the
+// administrator. If this user is the administrator, the owner of the folder will do too.
 func Read(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error {
 		if hasBits(info, 0o002) {
-			return fmt.Errorf("%s can be written by everybody; run: chmod o-w %s", path, path)
+			return fmt.Errorf("everyone can write to %s; run: chmod o-w %s", path, path)
 		}
 		return nil
 	})
 }
 
-// ReadPrivate is Read of a file that only its owner may read.
+// ReadPrivate is like Read, for a file that only its owner may read.
 func ReadPrivate(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error { return CheckPrivate(path, info, "600") })
 }
@@ -93,17 +92,17 @@ func read(path string, check func(fs.FileInfo) error) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// CheckPrivate refuses a file or folder that others than its owner can read or write,
-// and says how to change that.
+// CheckPrivate refuses a file or folder that others than its owner can read or write. The error
+// says how to change that.
 func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	if hasBits(info, 0o077) {
-		return fmt.Errorf("%s can be read or written by others; run: chmod %s %s", path, mode, path)
+		return fmt.Errorf("other users can read or write %s; run: chmod %s %s", path, mode, path)
 	}
 	return nil
 }
 
-// CheckFolder refuses a folder into which others than its owner can put files. dir may be
-// a link of this user's or the administrator's.
+// CheckFolder refuses a folder into which others than its owner can put files. dir may be a link
+// that belongs to this user or the administrator.
 func CheckFolder(dir string) error {
 	if err := checkLinkOwner(dir); err != nil {
 		return err
@@ -113,28 +112,28 @@ func CheckFolder(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is no folder; move it away", dir)
+		return fmt.Errorf("%s is not a folder; move it away", dir)
 	case hasBits(info, 0o022):
-		return fmt.Errorf("others can put files into %s; run: chmod go-w %s", dir, dir)
+		return fmt.Errorf("other users can put files into %s; run: chmod go-w %s", dir, dir)
 	}
 	return CheckOwner(dir, info)
 }
 
-// checkLinkOwner refuses a link of another user, who could lead this one to any folder.
+// checkLinkOwner refuses a link of another user, because they could make it point to any folder.
 func checkLinkOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSymlink {
 		return err
 	}
 	if owner, known := Owner(info); known && owner != os.Geteuid() && owner != 0 {
-		return fmt.Errorf("%s is a link of another user, of id %d; remove it, or run: chown -h %d %s", path, owner, os.Geteuid(), path)
+		return fmt.Errorf("%s is a link that belongs to another user, with id %d; remove it, or run: chown -h %d %s", path, owner, os.Geteuid(), path)
 	}
 	return nil
 }
 
-// CheckDataFolder is CheckFolder for the folder around those that CheckFolder checks. Its
-// group may write to it, as container platforms arrange. The administrator may work with
-// that of any user.
+// CheckDataFolder is like CheckFolder, for the parent of folders that CheckFolder checks. Its
+// group may write to it, as container platforms arrange. The administrator may work with any
+// user's folder.
 func CheckDataFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -143,24 +142,24 @@ func CheckDataFolder(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a folder", dir)
 	case hasBits(info, 0o002):
-		return fmt.Errorf("everybody can put files into %s; run: chmod o-w %s", dir, dir)
+		return fmt.Errorf("everyone can put files into %s; run: chmod o-w %s", dir, dir)
 	case os.Geteuid() == 0:
 		return nil
 	}
 	return CheckOwner(dir, info)
 }
 
-// CheckNoLink refuses a link in the place of a folder.
+// CheckNoLink refuses a link instead of a folder.
 func CheckNoLink(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
-		err = fmt.Errorf("%s is a link; remove it, or name the folder that it leads to", dir)
+		err = fmt.Errorf("%s is a link; remove it, or name the folder that it points to", dir)
 	}
 	return err
 }
 
-// CheckNamed checks a file that the operator has named: links are followed. It refuses
-// one that everybody can write, and a secret that everybody can read.
+// CheckNamed checks a file that the user named, and follows links. It refuses a file that
+// everyone can write, and a secret that everyone can read.
 func CheckNamed(path string, secret bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -169,17 +168,17 @@ func CheckNamed(path string, secret bool) error {
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder; name a file", path)
 	case !info.Mode().IsRegular():
-		return nil // a pipe, which has no other content than its writer gives
+		return nil // a pipe has only what its writer sends
 	case secret && hasBits(info, 0o007):
-		return fmt.Errorf("%s can be read or written by everybody; run: chmod o= %s", path, path)
+		return fmt.Errorf("everyone can read or write %s; run: chmod o= %s", path, path)
 	case hasBits(info, 0o002):
-		return fmt.Errorf("%s can be written by everybody; run: chmod o-w %s", path, path)
+		return fmt.Errorf("everyone can write to %s; run: chmod o-w %s", path, path)
 	}
 	return nil
 }
 
-// CheckOwner refuses a file or folder of another user. The administrator may work with
-// those of the folder's owner.
+// CheckOwner refuses a file or folder of another user. The administrator may work with files of
+// the folder's owner.
 func CheckOwner(path string, info fs.FileInfo) error {
 	owner, known := Owner(info)
 	self := os.Geteuid()
@@ -199,11 +198,11 @@ func CheckOwner(path string, info fs.FileInfo) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s belongs to another user, of id %d; remove it, or run: chown %d %s", path, owner, self, path)
+	return fmt.Errorf("%s belongs to another user, with id %d; remove it, or run: chown %d %s", path, owner, self, path)
 }
 
-// Create makes a new file that its owner alone can read, in the place of a regular file.
-// It never writes through a link, and refuses to replace one.
+// Create creates or replaces a regular file that only its owner can read. It never writes
+// through a link, and refuses to replace one.
 func Create(path string) (*os.File, error) {
 	err := CheckRegular(path)
 	if err == nil {
@@ -215,7 +214,7 @@ func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// CreateIn is Create for a name in a root. It creates nothing outside of the root.
+// CreateIn is like Create, for a name in a root. It never creates a file outside of the root.
 func CreateIn(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err = checkRegular(filepath.Join(root.Name(), name), info, err); err == nil {

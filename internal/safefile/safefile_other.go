@@ -4,11 +4,11 @@ package safefile
 
 import "io/fs"
 
-// openAtOnce adds nothing: the file system has no pipes.
+// openAtOnce is empty: the file system has no pipes.
 const openAtOnce = 0
 
-// hasBits: permissions are those of the folder, which the mode does not show.
+// hasBits returns false, because the mode does not show the permissions of files here.
 func hasBits(fs.FileInfo, fs.FileMode) bool { return false }
 
-// Owner is not known where files have no owners.
+// Owner returns false, because files have no owners here.
 func Owner(fs.FileInfo) (uid int, known bool) { return 0, false }

@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// openAtOnce has a file opened without waiting for a writer, and without following a
-// link.
+// openAtOnce opens a file without waiting for a writer, and without following a link.
 const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 
-// hasBits reports whether a mode has one of the bits.
+// hasBits reports whether a mode has at least one of the bits.
 func hasBits(info fs.FileInfo, bits fs.FileMode) bool { return info.Mode().Perm()&bits != 0 }
 
 // Owner returns the id of the user who owns a file.

@@ -10,23 +10,23 @@ import (
 	"colophon/proofs"
 )
 
-// ErrReplacedKey: only a key that was replaced has signed, and nothing else shows that
-// what it signed is of the log. ErrNotLater: a later tree shows that it is not.
+// ErrReplacedKey means that only a replaced key signed, and no later tree shows that its tree
+// belongs to the log. ErrNotLater means that the later tree shows that it does not.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
 	ErrNotLater    = errors.New("not the beginning of the later tree")
 )
 
-// laterTree is the answer of GET /proofs/consistency up to the head: a checkpoint, and the
-// proof that an earlier tree is the beginning of its own.
+// laterTree is the answer of GET /proofs/consistency: a checkpoint, and the proof that an
+// earlier tree is the beginning of its tree.
 type laterTree struct {
 	AsOf       uint64   `json:"as_of"`
 	Hashes     []string `json:"hashes"`
 	Checkpoint string   `json:"checkpoint"`
 }
 
-// verifyingKeys are the keys that a file is verified with. Those that were replaced count
-// as far as the later tree goes.
+// verifyingKeys returns the keys with which to verify a file. Replaced keys count for trees that
+// are the beginning of the later tree.
 func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrusted(o.Key)
 	if err != nil {
@@ -43,13 +43,13 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 		keys = append(keys, key.Unbounded().Provided(accept))
 	}
 	if o.Later != "" && len(trusted.Replaced) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no key that was replaced", o.Key)
+		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no replaced key", o.Key)
 	}
 	return keys, nil
 }
 
-// readLater reads the file of --later. What it returns is nil for a checkpoint whose tree
-// is the beginning of the later one, and wraps ErrNotLater otherwise.
+// readLater reads the file of --later. The function that it returns returns nil for a checkpoint
+// whose tree is the beginning of the later tree, and wraps ErrNotLater otherwise.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -71,16 +71,16 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	return func(earlier proofs.Checkpoint) error {
 		if earlier.Origin != signed.Origin {
-			return fmt.Errorf("%w: its origin is %.100q, that of %s is %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
+			return fmt.Errorf("%w: its origin is %.100q, but that of %s is %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
-			return fmt.Errorf("%w: %s is about a tree of %d entries, and this one has %d (fetch it with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+			return fmt.Errorf("%w: %s has a tree of %d entries, and this one has %d (fetch it with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
 		}
 		return nil
 	}, nil
 }
 
-// afterRotation says what a reader needs whose key may have been followed by another.
+// afterRotation adds what to do if the reader's key has been replaced.
 func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):

@@ -14,13 +14,13 @@ import (
 	"colophon/proofs"
 )
 
-// acceptedPart is what a verified nested proof proves.
+// acceptedPart is the report on a verified nested proof.
 type acceptedPart struct {
 	*accepted
 	Stage        *acceptedStage    `json:"stage,omitempty"`
 	Citation     *acceptedCitation `json:"citation,omitempty"`
 	TextVerified bool              `json:"text_verified"`
-	embedded     []byte            // the text in the proof; nil if there is none
+	embedded     []byte            // the text in the proof, or nil
 }
 
 type acceptedStage struct {
@@ -35,7 +35,7 @@ type acceptedCitation struct {
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// verifyNested verifies a nested proof, and the texts that are given with it and in it.
+// verifyNested verifies a nested proof, the text that is in it, and the text of --text.
 func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
@@ -49,12 +49,12 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 	}
 	if n.Citation != nil {
 		if _, err := proofs.ParseHash(strings.TrimPrefix(n.Citation.ChunkHash, "sha256:")); err != nil {
-			return nil, fmt.Errorf("the chunk hash of the citation: %w", err)
+			return nil, fmt.Errorf("checking the chunk hash of the citation: %w", err)
 		}
 	}
 	if n.Text != nil {
 		if err := verifyText(n, n.Text); err != nil {
-			return nil, fmt.Errorf("the text in the proof: %w", err)
+			return nil, fmt.Errorf("checking the text in the proof: %w", err)
 		}
 	}
 	if o.Text != "" {
@@ -79,22 +79,20 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 	return part, nil
 }
 
-// verifyText checks that a text is the one of a part, by the rules of docs/spec (spec: Nested
-// proofs).
+// verifyText checks that a text is the text of a part (spec: Nested proofs).
 func verifyText(n *proofs.Nested, text []byte) error {
 	if HasHash(n, text) {
 		return nil
 	}
 	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && HasHash(n, shorter) {
-		return fmt.Errorf("%w: it has a line feed too many at its end", ErrText)
+		return fmt.Errorf("%w: it has an extra line feed at its end; remove it", ErrText)
 	}
 	if n.Citation != nil {
-		return fmt.Errorf("%w: its chunk hash is %s, the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)
+		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
-	return fmt.Errorf("%w: the hash of stage %.100q is %x, that of %d bytes of text is another", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
+	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have another", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
-// HasHash reports whether a text hashes to the part.
 func HasHash(n *proofs.Nested, text []byte) bool {
 	if n.Citation != nil {
 		return rules.ChunkHash(text) == n.Citation.ChunkHash
@@ -119,7 +117,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	if p.embedded != nil {
 		text += ": " + excerpt(p.embedded)
 	}
-	// %q: names are the writer's choice, and a terminal would obey some.
+	// %q: the writer chose the names, and a terminal would obey some characters.
 	part := ""
 	if s := p.Stage; s != nil {
 		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)
@@ -130,7 +128,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	return err
 }
 
-// excerpt is the beginning of a text, quoted.
+// excerpt returns the beginning of a text, quoted.
 func excerpt(text []byte) string {
 	const most = 200
 	if len(text) <= most {

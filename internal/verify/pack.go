@@ -9,7 +9,7 @@ import (
 	"colophon/proofs/pack"
 )
 
-// acceptedPack is what a verified audit pack proves.
+// acceptedPack is the report on a verified audit pack.
 type acceptedPack struct {
 	Verified       bool   `json:"verified"`
 	Code           int    `json:"code"`
@@ -23,18 +23,18 @@ type acceptedPack struct {
 	Redacted       int    `json:"redacted"`
 	Missing        int    `json:"missing"`
 	Recomputed     int    `json:"recomputed"`
-	Unknown        int    `json:"unknown,omitempty"` // of those, without cache key and digest
-	OwnPage        bool   `json:"own_page"`          // the page is the one that this program makes
+	Unknown        int    `json:"unknown,omitempty"` // of those, records without cache key and digest
+	OwnPage        bool   `json:"own_page"`          // the page is the page that this program writes
 	coverage
 }
 
-// packCoverage is the coverage of every audit pack. verifier_keys are not the keys that
-// the pack is verified with.
+// packCoverage returns the coverage of an audit pack. verifier_keys are not the keys with which
+// the pack is verified.
 func packCoverage() coverage {
 	return coverage{[]string{"format", "ledger", "checkpoint", "records", "contents"}, []string{"exported", "verifier_keys", "content"}}
 }
 
-// verifyPack verifies the data of an audit pack. Its page is never run.
+// verifyPack verifies the data of an audit pack. It never runs the page.
 func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("an audit pack"); err != nil {
 		return nil, err

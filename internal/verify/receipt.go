@@ -9,7 +9,7 @@ import (
 	"colophon/proofs"
 )
 
-// verifyReceipt verifies a receipt of either form, and the record that it is about.
+// verifyReceipt verifies a receipt of either form, and the record of --record.
 func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
@@ -32,8 +32,7 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return a, nil
 }
 
-// provenReceipt is the receipt that a text holds, or that of the event that a
-// tlog-proof proves.
+// provenReceipt returns the receipt in a text, or makes one from a tlog-proof and its entry.
 func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
 		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
@@ -59,13 +58,13 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 		}
 	}
 	if len(entry) == 0 {
-		return nil, fmt.Errorf("%w: a .tlog-proof without the entry; give it with --entry", proofs.ErrNoProof)
+		return nil, fmt.Errorf("%w: a .tlog-proof without the entry; give the entry with --entry", proofs.ErrNoProof)
 	}
 	return p.VerifyEntry(entry, keys...)
 }
 
-// readEntry reads an entry from a file: the entry itself, or a line of the log as the
-// API answers it.
+// readEntry reads an entry from a file, which has the entry itself or its line in the answer of
+// GET …/events.
 func readEntry(c *cli.Console, name string) ([]byte, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -74,7 +73,7 @@ func readEntry(c *cli.Console, name string) ([]byte, error) {
 	var line struct {
 		Entry []byte `json:"entry"`
 	}
-	// An entry begins with a hash, and is no JSON as a whole.
+	// An entry begins with a hash, so it is not JSON as a whole.
 	if json.Unmarshal(text, &line) == nil && line.Entry != nil {
 		return line.Entry, nil
 	}

@@ -14,9 +14,9 @@ import (
 	"colophon/proofs/audit"
 )
 
-// verifyRecord checks that a record is the one that an event is about, and that
-// the event is, byte for byte, what this program makes of that record. The event
-// must be verified. The error wraps ErrRecord or ErrRecomputed.
+// verifyRecord checks that an event is about a record and that it is, byte for byte, the event
+// that this program computes from the record. The caller has verified the event. The error wraps
+// ErrRecord or ErrRecomputed.
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {
@@ -33,11 +33,11 @@ func verifyRecord(body, posted []byte) error {
 		return err
 	}
 	defer r.Release()
-	if want := e.Digest(); r.Digest != want {
-		return fmt.Errorf("%w: its digest is %x, the event's is %x", ErrRecord, r.Digest, want)
+	if got, want := hex.EncodeToString(r.Digest[:]), root.Member("record").Member("digest").Text(); got != string(want) {
+		return fmt.Errorf("%w: its digest is %s, but the event's is %s", ErrRecord, got, want)
 	}
-	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
-		return fmt.Errorf("%w: it was checked by version %s of the rules, this program knows version %d", ErrRecomputed, rules, record.Rules)
+	if rules := string(root.Member("rules").Raw()); rules != strconv.Itoa(record.Rules) {
+		return fmt.Errorf("%w: it was checked by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)
 	}
 	expected, err := recompute(r, &e)
 	if err != nil {
@@ -54,33 +54,44 @@ func verifyRecord(body, posted []byte) error {
 	if !found {
 		return nil // the same JSON, posted in another spelling
 	}
-	return fmt.Errorf("%w: %s: the event says %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
+	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
 }
 
-// parsePosted reads a record of a kind, or a line with one.
+// parsePosted parses a record of a kind, or a line with one.
 func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
 	if document.Parse(posted) == nil {
 		root := document.Root()
 		if own := root.Member("kind"); own.Given() && root.Member("record").Given() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: it is a %.100q, the event is about a %.100q", ErrRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: it is a %.100q, but the event is about a %.100q", ErrRecord, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}
 	}
 	r, err := record.NoLimits().Parse(kind, posted)
 	if refused := (*record.Error)(nil); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%w: it is no record of kind %.100q: %w", ErrRecord, kind, err)
+		return nil, fmt.Errorf("%w: it is not a record of kind %.100q: %w", ErrRecord, kind, err)
 	}
 	return r, err
 }
 
-// recompute makes the event of a record: what does not follow from the record is
-// taken from the event.
-func recompute(r *record.Record, e *event.Event) ([]byte, error) {
-	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
-	at, err := time.Parse(record.TimeLayout, string(e.TimeText))
+// recompute computes the event of a record. It copies from the event what does not follow from
+// the record.
+func recompute(r *record.Record, root pyjson.Value, refused bool) ([]byte, error) {
+	e := record.Event{Actor: string(root.Member("actor").Text()), Ledger: string(root.Member("ledger").Text())}
+	if key := root.Member("record").Member("idempotency_key"); key.Given() {
+		digest, err := proofs.ParseHash(string(key.Text()))
+		if err != nil {
+			return nil, fmt.Errorf("reading the idempotency key of the event: %w", err)
+		}
+		e.Key = &digest
+	}
+	seq, err := strconv.ParseUint(string(root.Member("seq").Raw()), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%w: seq of the event: %w", proofs.ErrMalformed, err)
+	}
+	at, err := time.Parse(record.TimeLayout, string(root.Member("time").Text()))
 	if err != nil {
 		return nil, fmt.Errorf("%w: time of the event: %w", proofs.ErrMalformed, err)
 	}
@@ -91,15 +102,29 @@ func recompute(r *record.Record, e *event.Event) ([]byte, error) {
 	if refusal.Reason == record.RefusedKey && frame.Key == nil {
 		return nil, fmt.Errorf("%w: a refusal without the key that it is about", proofs.ErrMalformed)
 	}
-	return record.AppendSuffix(r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq), e.Seq, at), nil
+	return record.AppendSuffix(body, seq, at), nil
 }
 
-// contentPointer is where an event names the digests of the exact bytes that were
-// posted. The record's own digest is over its canonical form, so those of JSON
-// that was posted in another spelling may differ though the record is the same.
+// recomputeRefusal computes the body of a refusal. members is the event's record.
+func recomputeRefusal(r *record.Record, members pyjson.Value, e record.Event) ([]byte, error) {
+	reason := record.Refusal(members.Member("reason").Text())
+	var first uint64
+	if reason == record.RefusedKey {
+		var err error
+		first, err = strconv.ParseUint(string(members.Member("first_seq").Raw()), 10, 64)
+		if err != nil || e.Key == nil {
+			return nil, fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
+		}
+	}
+	return r.AppendRefusal(nil, e, reason, first), nil
+}
+
+// contentPointer is where an event names the digests of the exact bytes that were posted. The
+// record's own digest is over its canonical form, so these digests may differ for the same
+// record in another JSON spelling.
 const contentPointer = "/record/content"
 
-// shown is a value as messages show it.
+// shown formats a value for a message.
 func shown(v pyjson.Value) []byte {
 	const most = 200
 	raw := v.Raw()

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Reject reports what does not hold.
+// Reject reports what does not verify.
 func Reject(c *cli.Console, o Options, cause error) error {
 	for _, v := range Verdicts() {
 		if !errors.Is(cause, v.err) {
@@ -37,7 +37,7 @@ func Reject(c *cli.Console, o Options, cause error) error {
 	return cause
 }
 
-// accepted is what a verified receipt proves.
+// accepted is the report on a verified receipt.
 type accepted struct {
 	Verified       bool            `json:"verified"`
 	Code           int             `json:"code"`
@@ -54,19 +54,18 @@ type accepted struct {
 	coverage
 }
 
-// coverage names the members of a file: those that its proof covers, and those that are
-// the word of the server or of the person that made the file.
+// coverage lists the members of a file: those that its proof covers, and those for which the
+// reader must trust the server or the author of the file.
 type coverage struct {
 	Proved    []string `json:"proved"`
 	NotProved []string `json:"not_proved"`
 }
 
-// receiptCoverage is the coverage of a receipt.
 func receiptCoverage(r *proofs.Receipt) coverage {
 	return coverage{r.CoveredMembers(), append([]string{}, r.UncoveredMembers()...)}
 }
 
-// unproved names the members that no proof covers; empty if there are none. word says
+// unproved formats the members that no proof covers, and returns "" if there are none. word says
 // whose word they are.
 func (c coverage) unproved(word string) string {
 	const most = 20
@@ -75,7 +74,7 @@ func (c coverage) unproved(word string) string {
 	}
 	var names []string
 	for _, name := range c.NotProved[:min(most, len(c.NotProved))] {
-		// %q: names are the server's choice, and a terminal would obey some.
+		// %q: the server chose the names, and a terminal would obey some characters.
 		names = append(names, fmt.Sprintf("%.100q", name))
 	}
 	if more := len(c.NotProved) - most; more > 0 {
@@ -84,8 +83,8 @@ func (c coverage) unproved(word string) string {
 	return fmt.Sprintf("  NOT PROVED  %s: the word of %s alone\n", strings.Join(names, ", "), word)
 }
 
-// newAccepted is what a verified receipt proves. The error wraps proofs.ErrMalformed where
-// what is signed is no event as this program knows them, whatever a report could say of it.
+// newAccepted returns the report on a verified receipt. The error wraps proofs.ErrMalformed if
+// this program does not know the signed event's kind or form.
 func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) {
 	if _, known := audit.FactsOf(r.Kind); !known {
 		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
@@ -108,15 +107,16 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 	}, nil
 }
 
-// ledgerName refuses what is no name of a ledger.
+// ledgerName returns an error if name is not a valid name of a ledger.
 func ledgerName(name string) error {
 	if ledger.CheckName(name) != nil {
-		return fmt.Errorf("%w: no ledger has the name %+.100q", proofs.ErrMalformed, name)
+		return fmt.Errorf("%w: %+.100q is not a valid name of a ledger", proofs.ErrMalformed, name)
 	}
 	return nil
 }
 
-// fingerprint is that of the key that signed a checkpoint; of several, the last.
+// fingerprint returns the fingerprint of the key that signed a checkpoint, and the last one if
+// several did.
 func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 	for _, key := range keys {
 		if _, err := proofs.OpenCheckpoint(checkpoint, key); err == nil {
@@ -143,8 +143,8 @@ func (a *accepted) print(c *cli.Console) error {
 	return err
 }
 
-// summarise says what the ledger found when it checked the record: how many
-// checks came out how, and each that failed.
+// summarise formats the ledger's checks of the record: the number of each result, and each
+// failed check.
 func summarise(checks []byte) (string, error) {
 	var document pyjson.Document
 	if err := document.Parse(checks); err != nil {
@@ -156,7 +156,7 @@ func summarise(checks []byte) (string, error) {
 		result := string(check.Member("result").Text())
 		found[result]++
 		if result == string(record.Mismatch) {
-			// %q: names are the writer's choice, and a terminal would obey some.
+			// %q: the writer chose the names, and a terminal would obey some characters.
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}

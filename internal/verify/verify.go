@@ -1,5 +1,5 @@
-// Package verify verifies files offline with keys that the reader trusts: receipts, nested proofs and audit packs. It
-// reports what each proves, and which members no proof covers.
+// Package verify verifies receipts, nested proofs and audit packs offline, with keys that the
+// reader trusts. It reports what each proves, and which members no proof covers.
 package verify
 
 import (
@@ -11,24 +11,24 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Verdict is one way in which verifying fails.
+// Verdict is a result of a failed verification.
 type Verdict struct {
 	Code    int    // exit code
-	name    string // for scripts
+	name    string // machine-readable
 	meaning string
-	err     error // the cause that means this verdict
+	err     error // errors that wrap it have this verdict
 }
 
-// ErrRecord: the record is not the one that the event is about. ErrRecomputed:
-// it is, and the event says something else about it than it should. ErrText: the
-// text is not the one of the part that is proved.
+// ErrRecord means that the event is about another record. ErrRecomputed means that the event is
+// about the record, but has values that do not follow from it. ErrText means that a text is not
+// the text of the proved part.
 var (
 	ErrRecord     = errors.New("the record does not hash to the event")
-	ErrRecomputed = errors.New("the event says something else than the record")
+	ErrRecomputed = errors.New("the event's values do not follow from the record")
 	ErrText       = errors.New("the text does not hash to the part")
 )
 
-// Verdicts are the ways in which verifying fails.
+// Verdicts lists the results of failed verifications, with their exit codes.
 func Verdicts() []Verdict {
 	return []Verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
@@ -52,7 +52,7 @@ func Verdicts() []Verdict {
 	}
 }
 
-// Options names the file and what is given with it. File names may be "-", the standard input.
+// Options holds the flags of verify. A file name may be "-", the standard input.
 type Options struct {
 	File, Key, Record, Entry, Text, Later string
 	JSON                                  bool
@@ -69,28 +69,28 @@ func (o Options) validate() error {
 		}
 	}
 	if inputs > 1 {
-		return cli.Exitf(cli.ExitUsage, "the standard input can be read only once")
+		return cli.Exitf(cli.ExitUsage, "the standard input can be read only once; give - once")
 	}
 	return nil
 }
 
-// only refuses the options that are for another kind of file.
+// only returns an error if a flag is set that is for another kind of file.
 func (o Options) only(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
 		if value != "" && !slices.Contains(allowed, flag) {
-			return cli.Exitf(cli.ExitUsage, "--%s is not for %s", flag, what)
+			return cli.Exitf(cli.ExitUsage, "--%s cannot be used with %s", flag, what)
 		}
 	}
 	return nil
 }
 
-// verified is what a file proves.
+// verified is the report on a verified file.
 type verified interface {
 	print(c *cli.Console) error
 }
 
-// Run verifies the file, and prints what it proves. The error has the exit code of a Verdict if something does not
-// hold.
+// Run verifies the file, and prints what it proves. If verification fails, the error has the
+// exit code of a Verdict.
 func Run(c *cli.Console, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
