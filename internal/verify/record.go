@@ -33,10 +33,10 @@ func verifyRecord(body, posted []byte) error {
 		return err
 	}
 	defer r.Release()
-	if got, want := hex.EncodeToString(r.Digest[:]), root.Member("record").Member("digest").Text(); got != string(want) {
-		return fmt.Errorf("%w: its digest is %s, but the event's is %s", ErrRecord, got, want)
+	if want := e.Digest(); r.Digest != want {
+		return fmt.Errorf("%w: its digest is %x, the event's is %x", ErrRecord, r.Digest, want)
 	}
-	if rules := string(root.Member("rules").Raw()); rules != strconv.Itoa(record.Rules) {
+	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
 		return fmt.Errorf("%w: it was checked by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)
 	}
 	expected, err := recompute(r, &e)
@@ -78,20 +78,9 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 
 // recompute computes the event of a record. It copies from the event what does not follow from
 // the record.
-func recompute(r *record.Record, root pyjson.Value, refused bool) ([]byte, error) {
-	e := record.Event{Actor: string(root.Member("actor").Text()), Ledger: string(root.Member("ledger").Text())}
-	if key := root.Member("record").Member("idempotency_key"); key.Given() {
-		digest, err := proofs.ParseHash(string(key.Text()))
-		if err != nil {
-			return nil, fmt.Errorf("reading the idempotency key of the event: %w", err)
-		}
-		e.Key = &digest
-	}
-	seq, err := strconv.ParseUint(string(root.Member("seq").Raw()), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%w: seq of the event: %w", proofs.ErrMalformed, err)
-	}
-	at, err := time.Parse(record.TimeLayout, string(root.Member("time").Text()))
+func recompute(r *record.Record, e *event.Event) ([]byte, error) {
+	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
+	at, err := time.Parse(record.TimeLayout, string(e.TimeText))
 	if err != nil {
 		return nil, fmt.Errorf("%w: time of the event: %w", proofs.ErrMalformed, err)
 	}
@@ -100,23 +89,9 @@ func recompute(r *record.Record, root pyjson.Value, refused bool) ([]byte, error
 	}
 	refusal := e.Refusal()
 	if refusal.Reason == record.RefusedKey && frame.Key == nil {
-		return nil, fmt.Errorf("%w: a refusal without the key that it is about", proofs.ErrMalformed)
+		return nil, fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
 	}
-	return record.AppendSuffix(body, seq, at), nil
-}
-
-// recomputeRefusal computes the body of a refusal. members is the event's record.
-func recomputeRefusal(r *record.Record, members pyjson.Value, e record.Event) ([]byte, error) {
-	reason := record.Refusal(members.Member("reason").Text())
-	var first uint64
-	if reason == record.RefusedKey {
-		var err error
-		first, err = strconv.ParseUint(string(members.Member("first_seq").Raw()), 10, 64)
-		if err != nil || e.Key == nil {
-			return nil, fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
-		}
-	}
-	return r.AppendRefusal(nil, e, reason, first), nil
+	return record.AppendSuffix(r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq), e.Seq, at), nil
 }
 
 // contentPointer is where an event names the digests of the exact bytes that were posted. The
