@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Content is a piece of content that a record names (2.3).
+// Content is a piece of content that a record names (spec: Content).
 type Content struct {
 	Name   []byte
 	Digest [32]byte // SHA-256 of its bytes

@@ -1,4 +1,4 @@
-// Package event is the event body (specification 2.2): an entry is parsed once, and the
+// Package event is the event body (spec: Event body): an entry is parsed once, and the
 // fields of each kind are read from it. Their types and the writer of them are those of
 // package record, which makes events; Append writes an event again that was read.
 //

@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// IPC is what an ipc_record event says (1.3).
+// IPC is what an ipc_record event says (spec: IPC record).
 type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.

@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Path is what a path_fingerprint event says (1.6).
+// Path is what a path_fingerprint event says (spec: Path fingerprint).
 type Path struct {
 	record.PathFields
 	// Route is the joined string: a route's identity.

@@ -11,8 +11,8 @@ import (
 // RunID is the run of a record; nil if it names none.
 func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 
-// Digest is that of the record or the request that an event is about (2.7); the zero hash if
-// it has none.
+// Digest is that of the record or the request that an event is about (spec: Idempotency); the
+// zero hash if it has none.
 func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
 
 // Key is the digest of the idempotency key that an event has; nil if it has none.
@@ -34,7 +34,7 @@ func (e *Event) Occurred() (time.Time, bool) {
 func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("labels")) }
 
 // Hashes yields the effective hashes of a record, by name; those that are null
-// are left out (2.4).
+// are left out (spec: Effective hashes).
 func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
 
 // Producer is who counts the record among its own, and as which (0 and upwards);

@@ -10,7 +10,7 @@ import (
 // Stage is one node of a run-DAG, or one dimension of its cache key.
 type Stage = record.StageField
 
-// DAG is what a run_dag event says (1.4).
+// DAG is what a run_dag event says (spec: Run-DAG).
 type DAG = record.RunFields
 
 // DAG reads a run_dag event.

@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// StateChange is what record_state_changed says (2.8).
+// StateChange is what record_state_changed says (spec: States).
 type StateChange = record.StateFields
 
 // StateChange reads a record_state_changed event.
@@ -18,7 +18,7 @@ func (e *Event) StateChange() StateChange {
 }
 
 // Validation is what path_validated says: which fingerprint of which path was
-// validated or not (1.6).
+// validated or not (spec: Path validation).
 type Validation = record.ValidationFields
 
 // Validation reads a path_validated event.
@@ -51,7 +51,7 @@ func (e *Event) Source() Source {
 	return r
 }
 
-// Redaction is what content_redacted says (2.3).
+// Redaction is what content_redacted says (spec: Content).
 type Redaction = record.RedactionFields
 
 // Redaction reads a content_redacted event.
@@ -61,7 +61,7 @@ func (e *Event) Redaction() Redaction {
 	return r
 }
 
-// Rotation is what key_rotated says (2.9).
+// Rotation is what key_rotated says (spec: The log).
 type Rotation = record.RotationFields
 
 // Rotation reads a key_rotated event.

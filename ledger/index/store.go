@@ -1,5 +1,5 @@
 // Package index is what is derived from the log to answer queries
-// (specification 2.6): one follower per ledger folds its events, in order, into
+// (spec: Index and as_of): one follower per ledger folds its events, in order, into
 // a store of the index's own. It is derived from entries alone and never part of
 // the truth: whatever is wrong with it, it is emptied and folded again.
 //

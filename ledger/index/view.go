@@ -26,7 +26,7 @@ var ErrPosition = rowstore.ErrPosition
 var ErrRebuilding = rowstore.ErrRebuilding
 
 // View answers queries as of one tree size: what later events have brought is not
-// seen (2.6). It is for one goroutine, and must be closed.
+// seen (spec: Index and as_of). It is for one goroutine, and must be closed.
 type View struct {
 	*rowstore.Reader
 	follower *Follower

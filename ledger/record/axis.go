@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// axisPayloadHash is the hash of a payload of the schema axis-payload-1 (1.3).
+// axisPayloadHash is the hash of a payload of the schema axis-payload-1 (spec: Axis payload).
 func (o object) axisPayloadHash(r *Record, payload pyjson.Value) []byte {
 	p := object{o.d, payload, o.at("payload")}
 	members := p.requiredObject("axes")

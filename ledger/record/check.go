@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Result says how a claimed hash stands to the recomputed one (2.4).
+// Result says how a claimed hash stands to the recomputed one (spec: Checks).
 type Result string
 
 // The four results.
@@ -30,7 +30,7 @@ type Check struct {
 }
 
 // MetricField is the field's name with the unbounded parts taken out, for use
-// as a metric label (4.5).
+// as a metric label (spec: Metrics derived from the log).
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {

@@ -10,7 +10,7 @@ import (
 // citationsPrefix begins the name of the check of one citation.
 const citationsPrefix = "citations/"
 
-// decodeCitations reads a citation set and checks each chunk hash (1.5).
+// decodeCitations reads a citation set and checks each chunk hash (spec: Citation set).
 func (r *Record) decodeCitations(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
@@ -58,7 +58,7 @@ func (r *Record) decodeCitation(o object, name string) CitationField {
 	return c
 }
 
-// chunkHash is the hash of a chunk's words (1.5), with its prefix.
+// chunkHash is the hash of a chunk's words (spec: Citation hashes), with its prefix.
 func (r *Record) chunkHash(text []byte) []byte {
 	start := len(r.arena)
 	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)

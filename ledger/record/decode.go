@@ -21,8 +21,8 @@ const (
 )
 
 // object is one object of a request and the place where it stands. Getters
-// treat null as absent (1.2), report what is wrong to the decoder, and return
-// the zero value then.
+// treat null as absent (spec: Given values and claimed hashes), report what is wrong to the
+// decoder, and return the zero value then.
 type object struct {
 	d       *decoder
 	v       pyjson.Value
@@ -78,7 +78,7 @@ func (o object) wtf(name string) (text []byte, given bool) {
 		return nil, false
 	case pyjson.String:
 		if text = v.Text(); text == nil {
-			text = []byte{} // "" is given (1.2)
+			text = []byte{} // "" is given (spec: Given values and claimed hashes)
 		}
 		return text, true
 	default:

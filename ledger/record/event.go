@@ -12,17 +12,17 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Rules is the version of specification part 1 that the checks follow.
+// Rules is the version of the hash rules that the checks follow (spec: Versions).
 const Rules = rules.Version
 
-// EventVersion is the version of event bodies (2.2).
+// EventVersion is the version of event bodies (spec: Event body).
 const EventVersion = 1
 
 // MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain
 // link and the event body.
 const MaxEntry = 65535
 
-// TimeLayout is RFC 3339 in UTC with microseconds (2.2).
+// TimeLayout is RFC 3339 in UTC with microseconds (spec: Event body).
 const TimeLayout = "2006-01-02T15:04:05.000000Z"
 
 // maxSuffix is the longest that AppendSuffix can be, in bytes.
@@ -37,7 +37,7 @@ type Event struct {
 }
 
 // RunKey returns the digest of the idempotency key that a record without one has by its
-// run_id (2.7).
+// run_id (spec: Idempotency).
 func RunKey(kind Kind, runID string) Hash {
 	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
 }
@@ -66,7 +66,7 @@ func IsActor(name []byte) bool {
 }
 
 // AppendBody appends the event body up to the members that the sequencer fills
-// in (2.2): `{"actor":…,"rules":1,`. AppendSuffix completes it.
+// in (spec: Event body): `{"actor":…,"rules":1,`. AppendSuffix completes it.
 func (r *Record) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
@@ -180,7 +180,8 @@ func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte
 	})
 }
 
-// Refusal is why the ledger did not take a record that it could read (2.4, 2.7).
+// Refusal is why the ledger did not take a record that it could read (spec: Refusals;
+// Idempotency).
 type Refusal string
 
 // The reasons.

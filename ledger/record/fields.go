@@ -17,7 +17,7 @@ type Fields interface {
 	append(w *pyjson.Builder, c *CommonFields)
 }
 
-// hashFields are fields that have effective hashes (2.4).
+// hashFields are fields that have effective hashes (spec: Effective hashes).
 type hashFields interface {
 	Fields
 	appendHashes(w *pyjson.Builder) // in their order
@@ -37,7 +37,7 @@ type CommonFields struct {
 	hashes []byte // those of the fields in canonical JSON, if they were written before
 }
 
-// ContentField names a piece of content (2.3).
+// ContentField names a piece of content (spec: Content).
 type ContentField struct {
 	Name   string
 	Digest []byte // SHA-256 of its bytes, in hexadecimal digits
@@ -81,8 +81,8 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f hashFields) {
 	w.Close()
 }
 
-// CheckField is the check of one hash as an event has it (2.4). Claimed and Computed are nil
-// where they are not shown, or null.
+// CheckField is the check of one hash as an event has it (spec: Checks). Claimed and Computed
+// are nil where they are not shown, or null.
 type CheckField struct {
 	Result            Result
 	Claimed, Computed []byte
@@ -126,8 +126,8 @@ func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f 
 	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.append(w, c) })
 }
 
-// IPCFields is what an ipc_record event says (1.3). Texts are as the event has them, numbers
-// in their canonical form; nil where null or absent.
+// IPCFields is what an ipc_record event says (spec: IPC hashes). Texts are as the event has
+// them, numbers in their canonical form; nil where null or absent.
 type IPCFields struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
 	// IPCIDAdvanced is nil where it is null, too. HasAdvanced: the event has it.
@@ -143,7 +143,7 @@ type IPCFields struct {
 }
 
 // IsRun reports whether the record is a run: it has an ipc_id and an output hash
-// (4.1).
+// (spec: Runs).
 func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
 
 func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
@@ -187,7 +187,7 @@ func (f *IPCFields) appendHashes(w *pyjson.Builder) {
 // whose value is nil for null.
 type StageField struct{ Name, Hash []byte }
 
-// RunFields is what a run_dag event says (1.4). What is null or absent is nil.
+// RunFields is what a run_dag event says (spec: Run-DAG hashes). What is null or absent is nil.
 type RunFields struct {
 	Root, QuestionHash, CacheKey []byte
 
@@ -319,7 +319,7 @@ type CitationField struct {
 	Weight                       []byte // canonical number
 }
 
-// SetFields is what a citation_set event says (1.5).
+// SetFields is what a citation_set event says (spec: Citation hashes).
 type SetFields struct {
 	Subject   []byte
 	Citations []CitationField
@@ -351,7 +351,8 @@ func (f *SetFields) append(w *pyjson.Builder, c *CommonFields) {
 
 func (f *SetFields) appendHashes(*pyjson.Builder) {}
 
-// PathFields is what a path_fingerprint event says (1.6). What is null is nil.
+// PathFields is what a path_fingerprint event says (spec: Path fingerprints). What is null is
+// nil.
 type PathFields struct {
 	Project, Build                                    []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte

@@ -7,7 +7,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// VerbFields is what an event says that changes the state of something (2.8).
+// VerbFields is what an event says that changes the state of something (spec: States; Path
+// validation; Sources; Redactions).
 type VerbFields interface {
 	Fields
 	appendAsked(w *pyjson.Builder) // what the digest covers
@@ -47,7 +48,7 @@ func (f *StateFields) append(w *pyjson.Builder, c *CommonFields) {
 }
 
 // ValidationFields is what a path_validated event says: which fingerprint of which path was
-// validated or not (1.6).
+// validated or not (spec: Path fingerprints).
 type ValidationFields struct {
 	Project, PathID    []byte
 	ContentFingerprint []byte // the one that was current; nil for null
@@ -104,7 +105,7 @@ func (f *SourceFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// RedactionFields is what a content_redacted event says (2.3).
+// RedactionFields is what a content_redacted event says (spec: Content).
 type RedactionFields struct {
 	Reason []byte
 	Seqs   *SeqList // nil where the event has no list that can be one
@@ -125,7 +126,7 @@ func (f *RedactionFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// RotationFields is what a key_rotated event says (2.9).
+// RotationFields is what a key_rotated event says (spec: The log).
 type RotationFields struct {
 	Step, PreviousKey, VerifierKey []byte
 	Handover                       []byte // nil where the step has none

@@ -62,8 +62,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzTextRules holds each rule of part 1 against what it promises of itself and
-// against a naive form of it.
+// FuzzTextRules holds each rule of text (spec: Text and JSON; Hashes) against what it promises
+// of itself and against a naive form of it.
 func FuzzTextRules(f *testing.F) {
 	for _, text := range []string{"", " a  b \r\n c\x1c", "[[a]] [b](c)", "[a] text [b](c)", "[[a\n]]", "The  end? !", "a\n\n\n\nb", "\xed\xa0\x80"} {
 		f.Add([]byte(text))

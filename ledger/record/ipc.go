@@ -15,7 +15,7 @@ type ipc struct {
 	r *Record
 }
 
-// decodeIPC reads an IPC record, recomputes its hashes (1.3) and checks them.
+// decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
 func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
@@ -44,7 +44,7 @@ func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
 }
 
 // identify computes and checks ipc_id and ipc_id_advanced. Where the chain is
-// incomplete they are null, and a claim stands in the check alone (1.3).
+// incomplete they are null, and a claim stands in the check alone (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -148,7 +148,7 @@ func (p *ipc) inputHash(o object) []byte {
 	return r.hex(sum)
 }
 
-// normalisedHash hashes a text after a rule of part 1; nil when not given.
+// normalisedHash hashes the normal form of a text (spec: IPC hashes); nil when not given.
 func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byte) []byte) []byte {
 	text, given := o.strict(name)
 	if !given {

@@ -9,7 +9,7 @@ import (
 )
 
 // StageHashes are the hashes that a text may have as the stage of that name of a
-// run-DAG (1.4), that of its bytes first. For a question follow those of its
+// run-DAG (spec: Stage hashes), that of its bytes first. For a question follow those of its
 // canonical form in the mode, or in both where mode is empty; for a stage that is
 // made of JSON those of what the text says, where it is JSON.
 func StageHashes(stage, mode string, text []byte) []Hash {

@@ -40,7 +40,7 @@ func TestTextsOfPartsOfVectors(t *testing.T) {
 	for _, p := range dag.Preflight {
 		require.Contains(t, inHex(StageHashes("preflight", "", p.Payload)), p.SHA256)
 	}
-	// What is absent is as good as empty (1.4).
+	// What is absent is as good as empty (spec: Preflight payload).
 	require.Contains(t, inHex(StageHashes("preflight", "", []byte(`{"classifier":{"intensity":"FEW"},"question_state":{"logical_statuses":["well_formed"]}}`))),
 		dag.Preflight[0].SHA256)
 	for _, q := range dag.Questions {

@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// decodePath reads a path fingerprint and checks its identifiers (1.6).
+// decodePath reads a path fingerprint and checks its identifiers (spec: Path fingerprint).
 func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "project", "build", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
@@ -56,7 +56,7 @@ func (o object) route(name string) [][]byte {
 }
 
 // pathID is a claimed path_id and its number of digits: eight, or sixteen for a
-// route that met another under its eight (1.6).
+// route that met another under its eight (spec: Path id collisions).
 func (o object) pathID(name string) (claimed []byte, digits int) {
 	text, given := o.wtf(name)
 	switch {

@@ -1,7 +1,7 @@
 // Package record turns what a service posts into what the ledger keeps: it
-// decodes a record strictly, recomputes every hash of specification part 1,
-// checks each claim against it (2.4), and serialises the event body up to the
-// members that only the sequencer knows (2.2).
+// decodes a record strictly, recomputes every hash (spec: Hashes),
+// checks each claim against it (spec: Checks), and serialises the event body up to the
+// members that only the sequencer knows (spec: Event body).
 //
 // It does no I/O and reads no clock.
 package record
@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Kind names a kind of event (2.2).
+// Kind names a kind of event (spec: Event body).
 type Kind string
 
 // The kinds that services post.
@@ -34,7 +34,8 @@ const (
 	KeyRotated    Kind = "key_rotated"
 )
 
-// The kinds of verbs, which change the state of something (2.8).
+// The kinds of verbs, which change the state of something (spec: States; Path validation;
+// Sources; Redactions).
 const (
 	RecordStateChanged Kind = "record_state_changed"
 	PathValidated      Kind = "path_validated"
@@ -49,14 +50,14 @@ var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
 
-// KeyedDigest tells records apart under one idempotency key (2.7): by kind and
-// canonical digest.
+// KeyedDigest tells records apart under one idempotency key (spec: Record digest; Idempotency):
+// by kind and canonical digest.
 func KeyedDigest(kind Kind, digest Hash) Hash {
 	var room [64]byte // for every kind there is
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// Content is text or JSON that is kept beside the log, byte for byte (2.3).
+// Content is text or JSON that is kept beside the log, byte for byte (spec: Content).
 type Content struct {
 	Name   string
 	Digest Hash
@@ -94,7 +95,7 @@ var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits bounds what goes into an event and is a server's choice (part 3).
+// Limits bounds what goes into an event and is a server's choice.
 type Limits struct {
 	Labels     int // labels of a record
 	LabelBytes int // bytes of a label's name, and of its value
@@ -128,7 +129,7 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	return r, nil
 }
 
-// Line is one line of a batch (3.1).
+// Line is one line of a batch (spec: Requests).
 type Line struct {
 	Record *Record
 	// Key is the line's idempotency_key; empty when it has none.
@@ -272,7 +273,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 	return append(dst, '}')
 }
 
-// jsonHash is the JSON hash of part 1.4: compact canonical JSON in WTF-8.
+// jsonHash is the JSON hash (spec: Text hash and JSON hash): compact canonical JSON in WTF-8.
 func (r *Record) jsonHash(v pyjson.Value) Hash {
 	var sum Hash
 	sum, r.scratch = rules.JSONHash(slices.Grow(r.scratch[:0], len(v.Raw())), v)

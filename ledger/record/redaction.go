@@ -10,7 +10,7 @@ import (
 // maxListedSeqs bounds the records that a RedactionRequest names one by one.
 const maxListedSeqs = 1000
 
-// NewRedaction is the verb that erases the content of records (2.3). reason is
+// NewRedaction is the verb that erases the content of records (spec: Redactions). reason is
 // valid UTF-8, of 1 to 4,096 bytes; seqs is not empty.
 func NewRedaction(reason string, seqs *SeqList) *Verb {
 	return newVerb(ContentRedacted, &RedactionFields{Reason: []byte(reason), Seqs: seqs})
@@ -26,7 +26,7 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 }
 
 // RedactionRequest asks to erase the content of many records, or what that would
-// do (3.1).
+// do (spec: Redactions).
 type RedactionRequest struct {
 	Reason string
 	// Filter is what the records must have, by the names of query parameters; nil

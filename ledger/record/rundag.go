@@ -20,7 +20,7 @@ type runDAG struct {
 	dimensions []dimension // of the cache key, in the order in which they are joined
 }
 
-// RunShape is the shape and the failure stage of a run-DAG (1.4) as canonical
+// RunShape is the shape and the failure stage of a run-DAG (spec: Failure stage) as canonical
 // JSON, as they stand in its event; nil for other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*RunFields)
@@ -34,7 +34,7 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
-// decodeRunDAG reads a run-DAG, rebuilds what its content allows (1.4) and
+// decodeRunDAG reads a run-DAG, rebuilds what its content allows (spec: Run-DAG) and
 // checks it stage by stage.
 func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
 	o := d.object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// build makes the stages of a quote or pointer run from its inputs (1.4).
+// build makes the stages of a quote or pointer run from its inputs (spec: Stage hashes).
 func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 	answer, hasAnswer = in.answer(o, answer, hasAnswer)
 	if !hasAnswer {
@@ -122,7 +122,7 @@ func (g *runDAG) retrievalHash(in object, list pyjson.Value) []byte {
 	return g.r.hex(rules.RetrievalHash(list, in.hash("retrieval_plan_hash")))
 }
 
-// buildReject makes the stages of a run that preflight turned away (1.4).
+// buildReject makes the stages of a run that preflight turned away (spec: Rejected runs).
 func (g *runDAG) buildReject(o, in object, answer []byte, hasAnswer bool) {
 	answer, _ = in.answer(o, answer, hasAnswer)
 	in.requiredWTF("rejection_reason")

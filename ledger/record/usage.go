@@ -2,9 +2,9 @@ package record
 
 import "colophon/ledger/record/pyjson"
 
-// Bounds of the usage that stands in the event, which is never erased (2.2): counts
+// Bounds of the usage that stands in the event, which is never erased (spec: Usage): counts
 // and durations, and no text beyond the names they go by. Usage that is anything
-// else is content (2.3).
+// else is content (spec: Content).
 const (
 	maxUsage      = 1024 // bytes in compact canonical JSON
 	maxUsageName  = 64   // bytes of a member's name

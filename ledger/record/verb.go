@@ -6,13 +6,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Verb is a decoded request to change the state of something (2.8). It owns its
-// memory.
+// Verb is a decoded request to change the state of something (spec: States; Path validation;
+// Sources; Redactions). It owns its memory.
 type Verb struct {
 	Kind Kind
 	// Digest is the SHA-256 of what is asked, and of what, in compact canonical
-	// JSON; two requests are the same when kind and digest agree (2.7). An event
-	// shows all of it: its record without digest, idempotency_key and, for a
+	// JSON; two requests are the same when kind and digest agree (spec: Record digest;
+	// Idempotency). An event shows all of it: its record without digest, idempotency_key and, for a
 	// path_validated, content_fingerprint and record_seq.
 	Digest Hash
 

@@ -18,7 +18,7 @@ const (
 	maxTitle  = maxName
 )
 
-// State says what an IPC record or a run-DAG is good for (2.8). One that nothing
+// State says what an IPC record or a run-DAG is good for (spec: States). One that nothing
 // has changed is live; only live ones are served by cache_key.
 type State string
 
@@ -48,7 +48,7 @@ func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 	}, "state", "reason")
 }
 
-// CurrentPath is a path as the latest record of it says (1.6).
+// CurrentPath is a path as the latest record of it says (spec: Path validation).
 type CurrentPath struct {
 	Project, PathID    string // valid UTF-8
 	ContentFingerprint string // empty is null
@@ -126,8 +126,8 @@ func (o object) requiredFlag(name string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// chunkHashes is a list of distinct chunk hashes (1.5). What it returns does not refer to the
-// request.
+// chunkHashes is a list of distinct chunk hashes (spec: Citation hashes). What it returns does
+// not refer to the request.
 func (o object) chunkHashes(name string) (hashes [][]byte, given bool) {
 	list := o.array(name)
 	if !list.Given() {

@@ -1,9 +1,9 @@
 // Package audit walks a whole log and checks everything that can be checked:
 // the chain, the tree and its tiles, the signed checkpoint, every event and what it
 // says of its record, the content that events name and those that redact it, and
-// the idempotency keys (specification 1.7, 2.2, 2.3, 2.4, 2.7, 2.9). It is the oracle
-// of tests and what `fsck` (Log, of all that is stored) and `audit` (Extend, of what a
-// server publishes) run.
+// the idempotency keys (spec: Entry and chain; Merkle tree; Event body; Content; Redactions;
+// Checks; Idempotency; Checkpoints; Key rotation). It is the oracle of tests and what `fsck`
+// (Log, of all that is stored) and `audit` (Extend, of what a server publishes) run.
 package audit
 
 import (
@@ -25,9 +25,9 @@ var ErrUnavailable = errors.New("audit: source unavailable")
 // asked for. Content and redactions are the only things that may be absent.
 var ErrAbsent = errors.New("not there")
 
-// Published is the part of a log that its readers can ask for (2.9). An error from
-// it means that what was asked for is missing or cannot be read, which is damage, unless it
-// wraps ErrUnavailable or the context is done. One that wraps a *Damage says itself
+// Published is the part of a log that its readers can ask for (spec: Tiles and entry bundles).
+// An error from it means that what was asked for is missing or cannot be read, which is damage,
+// unless it wraps ErrUnavailable or the context is done. One that wraps a *Damage says itself
 // what is damaged.
 type Published interface {
 	// Head is the last committed head. Of a log that somebody else keeps, Tip and Time

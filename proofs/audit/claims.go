@@ -8,9 +8,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// claims checks what an event says of the claims of its record (2.4): that each check
-// follows from the effective hash, from what that is recomputed to, and from whether
-// there is content to recompute it from. It has seen all checks when as many are
+// claims checks what an event says of the claims of its record (spec: Checks; Effective hashes):
+// that each check follows from the effective hash, from what that is recomputed to, and from
+// whether there is content to recompute it from. It has seen all checks when as many are
 // asked for as there are.
 type claims struct {
 	e    *decoded

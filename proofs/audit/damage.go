@@ -13,7 +13,7 @@ type Kind string
 // The kinds of damage.
 const (
 	KindEntry      Kind = "entry"      // an entry is not what was signed
-	KindEvent      Kind = "event"      // what was signed is no event as 2.2 has it
+	KindEvent      Kind = "event"      // what was signed is no event (spec: Event body)
 	KindCheck      Kind = "check"      // an event says of its record what does not follow from it
 	KindChain      Kind = "chain"      // an entry does not link to the one before it
 	KindTile       Kind = "tile"       // a hash tile is not that of the entries

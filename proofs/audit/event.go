@@ -26,8 +26,8 @@ func (e *decoded) damaged(format string, args ...any) error {
 	return damaged(KindEvent, e.seq, format, args...)
 }
 
-// checkEvent checks the body of an event (2.2), what it says, and what it names beside
-// the log.
+// checkEvent checks the body of an event (spec: Event body), what it says, and what it names
+// beside the log.
 func (w *walk) checkEvent(seq uint64, body []byte) error {
 	e := &w.event
 	e.seq, e.facts, e.list, e.failed = seq, 0, nil, false
@@ -137,7 +137,7 @@ const maxAhead = 24 * time.Hour
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // IsTime reports whether a text is a time as events have it: RFC 3339 in UTC with
-// microseconds (2.2).
+// microseconds (spec: Event body).
 func IsTime(text string) bool { return isTime([]byte(text), nil) }
 
 // isTime is IsTime of an event that comes after another, whose time is one: most come

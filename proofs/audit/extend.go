@@ -15,7 +15,7 @@ type Position struct {
 	Size   uint64             // entries walked
 	Root   proofs.Hash        // of the tree that they are
 	Tip    proofs.Hash        // event_hash of the last
-	Time   string             // of the last event (2.2)
+	Time   string             // of the last event (spec: Event body)
 	Ledger string             // name that events carry
 	Keys   *proofs.KeyHistory // as the events say; nil at the beginning
 	Tally  Tally

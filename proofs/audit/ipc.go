@@ -5,7 +5,7 @@ import (
 	"colophon/proofs"
 )
 
-// checkIPC checks an IPC record (1.3).
+// checkIPC checks an IPC record (spec: IPC record).
 func (w *walk) checkIPC(c *claims) error {
 	e, f := c.e, &c.e.IPC
 	if f.PayloadSchema != nil && e.HasContent("payload") && f.Seed == nil {

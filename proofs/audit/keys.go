@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// use checks what an event has to do with its idempotency key (2.7) and notes it. What the
-// event is about is of that kind.
+// use checks what an event has to do with its idempotency key (spec: Idempotency) and notes it.
+// What the event is about is of that kind.
 func (w *walk) use(e *decoded, kind record.Kind) error {
 	if e.Common.Key == nil {
 		return nil

@@ -54,7 +54,8 @@ func (f Facts) known() bool {
 // Kind is the kind of the event.
 func (f Facts) Kind() record.Kind { return eventKinds[f&0x0f-1] }
 
-// Role is what an event has to do with an idempotency key (2.7) or a source (2.8).
+// Role is what an event has to do with an idempotency key (spec: Idempotency) or a source (spec:
+// States; Path validation; Sources; Redactions).
 type Role uint8
 
 // The roles.

@@ -23,7 +23,7 @@ func (w *walk) checkCommon(e *decoded) error {
 	return nil
 }
 
-// checkCitations checks a citation set (1.5).
+// checkCitations checks a citation set (spec: Citation set).
 func checkCitations(c *claims) error {
 	e, texts := c.e, 0
 	for i, citation := range e.Set.Citations {
@@ -42,7 +42,7 @@ func checkCitations(c *claims) error {
 	return nil
 }
 
-// checkPath checks a path fingerprint (1.6).
+// checkPath checks a path fingerprint (spec: Path fingerprint).
 func checkPath(c *claims) error {
 	e, f := c.e, &c.e.Path
 	id := f.PathID

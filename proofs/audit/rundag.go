@@ -18,7 +18,7 @@ type run struct {
 	given, built, rejected bool
 }
 
-// checkRunDAG checks a run-DAG (1.4).
+// checkRunDAG checks a run-DAG (spec: Run-DAG).
 func checkRunDAG(c *claims) error {
 	e := c.e
 	r := run{

@@ -13,7 +13,7 @@ import (
 )
 
 // checkStored checks what is stored beside the log for an event: every piece of content that
-// it names (2.3), that none is there which was to be erased, and that what it redacts
+// it names (spec: Content), that none is there which was to be erased, and that what it redacts
 // is redacted.
 func (w *walk) checkStored(e *decoded, body []byte) error {
 	by, redacted, err := w.redactedBy(e.seq)

@@ -15,7 +15,7 @@ import (
 // out.
 const manyChecks = 16 << 10
 
-// checkRefusal checks the event that logs a refusal (2.4, 2.7).
+// checkRefusal checks the event that logs a refusal (spec: Refusals; Idempotency).
 func (w *walk) checkRefusal(e *decoded) error {
 	r := &e.Refusal
 	facts, known := FactsOf(string(r.Kind))
@@ -80,7 +80,8 @@ func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known b
 	return nil, false
 }
 
-// checkVerb checks an event that changes the state of something (2.8).
+// checkVerb checks an event that changes the state of something (spec: States; Path validation;
+// Sources; Redactions).
 func (w *walk) checkVerb(e *decoded) error {
 	if want := record.VerbDigest(e.Fields.(record.VerbFields)); want != e.Common.Digest {
 		return checkDamaged(e.seq, "digest", "it is %x, what the event asks for makes it %x", e.Common.Digest, want)
@@ -143,7 +144,7 @@ func (w *walk) facts(seq uint64) (Facts, error) {
 }
 
 // checkValidation checks that what is validated is a path as an earlier record has it.
-// Its path_id may be longer than that of the record (1.6).
+// Its path_id may be longer than that of the record (spec: Path id collisions).
 func (w *walk) checkValidation(e *decoded) error {
 	f := &e.Validation
 	seq := f.RecordSeq

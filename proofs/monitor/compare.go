@@ -897,8 +897,8 @@ func (c *Comparer) leadsTo(ctx context.Context, q Question, list answerList, mem
 	return c.findingAt(q, got, list.Next, "the cursor leads to another row", string(behind), string(row)), nil
 }
 
-// redactedMember is the one member of answers that is not as of a size, but live (2.6):
-// the event that has redacted the record. Links to its content go with it.
+// redactedMember is the one member of answers that is not as of a size, but live (spec: Index
+// and as_of): the event that has redacted the record. Links to its content go with it.
 const redactedMember = "redacted_by"
 
 // sameRowButRedaction is sameButRedaction of rows.

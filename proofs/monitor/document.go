@@ -17,8 +17,8 @@ import (
 // redactedByHeader names the event that has erased the texts of a citations document.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// compareDocument compares a citations document (1.5) with the event of its set. The copy
-// has no content: a text is right if it has the digest that the event names.
+// compareDocument compares a citations document (spec: Citations document) with the event of its
+// set. The copy has no content: a text is right if it has the digest that the event names.
 func (c *Comparer) compareDocument(q Question, got *AnswerPage) (answer ComparedAnswer) {
 	wrong := func(row, message, expected, got string) ComparedAnswer {
 		return ComparedAnswer{Finding: c.finding(q, row, message, expected, got)}

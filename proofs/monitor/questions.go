@@ -166,7 +166,7 @@ func (a *Asker) askWhole(path string, parameters ...string) {
 }
 
 // All are all questions about the log: what the server lists, counts, compares and proves
-// (3.2, 4).
+// (spec: Requests).
 func (a *Asker) All() []Question {
 	a.questions = nil
 	a.records()

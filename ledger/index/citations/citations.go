@@ -23,7 +23,7 @@ const (
 )
 
 // unregisteredSource is the flag of a set that cites a source which is not registered
-// in a ledger that has registered any before (2.8).
+// in a ledger that has registered any before (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
 // deriver keeps what sets cite, which sources are registered, and what became

@@ -24,7 +24,7 @@ type Set struct {
 	Citations []Citation
 }
 
-// Citation is one citation of a set (1.5).
+// Citation is one citation of a set (spec: Citation set).
 type Citation struct {
 	ChunkHash, SourceID string
 	Section             *string // nil for null

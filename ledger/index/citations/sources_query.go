@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// Source is a source that is registered, or was (2.8).
+// Source is a source that is registered, or was (spec: Unregistered sources).
 type Source struct {
 	ID         string
 	Seq        uint64 // of its last registration or revocation

@@ -9,8 +9,8 @@ type collector struct {
 	size     *prometheus.Desc
 }
 
-// NewCollector exports the metrics of 4.5 that are derived from the log, of
-// those followers that the function names at each scrape, one for each ledger.
+// NewCollector exports the metrics that are derived from the log (spec: Metrics derived from the
+// log), of those followers that the function names at each scrape, one for each ledger.
 // All numbers of one ledger belong to one size, which is exported with them.
 func NewCollector[S Source](followers func() []S) prometheus.Collector {
 	c := &collector{

@@ -31,8 +31,8 @@ const (
 // maxLabels bounds the labels of a counter beside ledger.
 const maxLabels = 3
 
-// Metrics describes the counters, by number (4.5). Each has the label ledger
-// before its own.
+// Metrics describes the counters, by number (spec: Metrics derived from the log). Each has the
+// label ledger before its own.
 var Metrics = [metricCount]struct {
 	Name, Help string
 	Labels     []string
@@ -170,7 +170,7 @@ func (c *Counters) CountPending() {
 // Other stands for every label value that this build does not know.
 const Other = "other"
 
-// ledgerKinds are the kinds that the ledger writes itself (2.2): their events
+// ledgerKinds are the kinds that the ledger writes itself (spec: Event body): their events
 // are not records.
 var ledgerKinds = [...]record.Kind{
 	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,

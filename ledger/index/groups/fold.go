@@ -205,7 +205,7 @@ func (g *Version) bring(condition bool) {
 }
 
 // countDrift counts a run by its cause against the live run before it in the group
-// of its input_hash, if there is one (4.5).
+// of its input_hash, if there is one (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return

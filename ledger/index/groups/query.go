@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Group is what the runs with one value have in common (4.1).
+// Group is what the runs with one value have in common (spec: Groups).
 type Group struct {
 	Value   string
 	Runs    uint64

@@ -27,7 +27,7 @@ const (
 )
 
 // Version is one version of a group: what is known of its runs up to and including
-// one event (4.1).
+// one event (spec: Groups).
 type Version struct {
 	seq   uint64 // of the event
 	flags byte   // isRecord, isRun, bringsOutput, bringsCondition and isMarked

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// countNaively names the counters that an entry adds one to, as 4.5 says, found
-// by other means than the fold's.
+// countNaively names the counters that an entry adds one to (spec: Metrics derived from the
+// log), found by other means than the fold's.
 func countNaively(t tester, entry []byte) []string {
 	t.Helper()
 	var body struct {

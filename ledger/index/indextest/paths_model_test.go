@@ -14,7 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// naiveProject is a project as 1.6 and 4.4 have it, found by walking over events.
+// naiveProject is a project by the words of docs/spec (spec: Path categories; Path id
+// collisions; Builds), found by walking over events.
 type naiveProject struct {
 	name   string
 	first  uint64

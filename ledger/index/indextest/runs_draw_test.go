@@ -144,7 +144,7 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// isRun is 4.1's: it has an ipc_id and an output hash.
+// isRun says what a run is (spec: Runs): it has an ipc_id and an output hash.
 func (r *naiveGeneration) isRun() bool {
 	return r.hashes["ipc_id"] != "" && r.hashes["output_hash"] != ""
 }
@@ -199,7 +199,7 @@ func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 	return values
 }
 
-// ipcID is the ipc_id that 1.3 computes from values by name, none if one is
+// ipcID is the ipc_id that values by name have (spec: IPC hashes), none if one is
 // missing.
 func naiveIPCID(t tester, values map[string]string) string {
 	var parts []string

@@ -29,7 +29,8 @@ func sha256Hex(t tester, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// naiveGroup is what 4.1 says of the runs of a group; zero if there are none.
+// naiveGroup is what docs/spec says of the runs of a group (spec: Groups); zero if there are
+// none.
 func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	g := groups.Group{Value: value, Runs: uint64(len(runs))}
 	counts := make(map[string]uint64)
@@ -52,7 +53,7 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	return g
 }
 
-// naiveCause is 4.1's, and lists the variables that differ.
+// naiveCause is the cause (spec: Causes), and lists the variables that differ.
 func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 	counted := 0
 	_, seedA := a.values["seed"]

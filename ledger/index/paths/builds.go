@@ -38,7 +38,7 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	})
 }
 
-// Collision is a path that found its path_id held by another (1.6).
+// Collision is a path that found its path_id held by another (spec: Path categories).
 type Collision struct {
 	Seq    uint64 // of its first record
 	PathID string // assigned in place of the one that was held

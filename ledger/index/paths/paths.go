@@ -33,7 +33,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // pathFingerprint folds a path fingerprint: what it says of its path, of the path's
-// project and of its build (1.6, 4.4).
+// project and of its build (spec: Path categories; Path id collisions; Builds).
 func (f *deriver) pathFingerprint(e *index.Event) {
 	p := &e.Path
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)

@@ -16,7 +16,7 @@ import (
 var ErrNotFound = errors.New("index: no such path")
 
 // Path is a path as its latest record says, with what follows from those before
-// it (1.6).
+// it (spec: Path categories).
 type Path struct {
 	Change
 	Seq uint64 // of the record

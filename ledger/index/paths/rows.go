@@ -4,7 +4,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Category is how a record of a path stands to the one before it (1.6).
+// Category is how a record of a path stands to the one before it (spec: Path categories).
 type Category string
 
 // The categories.

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// AppendIPCID appends the ipc_id that a run's other fields have by 1.3, in
+// AppendIPCID appends the ipc_id that a run's other fields have (spec: IPC hashes), in
 // hexadecimal; nothing if one of them is not known.
 func AppendIPCID(dst []byte, ipc *event.IPC) []byte {
 	var scratch [512]byte

@@ -99,5 +99,5 @@ func remember(v *index.View, seq uint64, size int, r *IPCRecord, listed *Record)
 	v.Cache().Keep(seq, kept.encoded)
 }
 
-// PayloadSchema is the schema that the payload was read under (1.3); nil if none.
+// PayloadSchema is the schema that the payload was read under (spec: Axis payload); nil if none.
 func (r *IPCRecord) PayloadSchema() []byte { return r.schema }

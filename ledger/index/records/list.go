@@ -16,7 +16,7 @@ import (
 // MaxValues bounds the values of a Filter.
 const MaxValues = 8
 
-// Filter chooses records (3.2); its zero value chooses all.
+// Filter chooses records (spec: Requests); its zero value chooses all.
 type Filter struct {
 	Kind         record.Kind  // one of record.Kinds or ContentRedacted; empty: every one of the former
 	State        record.State // of an IPC record or a run-DAG; empty: any, and every kind

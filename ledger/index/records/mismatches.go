@@ -11,7 +11,7 @@ import (
 
 // mismatchName is the name of the fields whose claims did not hold, as the metric has
 // them, so that whoever sees it rise finds the records. mismatched is the flag of a
-// record that has any (2.4).
+// record that has any (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"

@@ -17,7 +17,7 @@ import (
 // Posting is one value that an event is found by.
 type Posting struct {
 	ID rowstore.Identity
-	// Family is that of the name, if the runs of the value are a group (4.1): then
+	// Family is that of the name, if the runs of the value are a group (spec: Runs): then
 	// the rows carry what is known of them. Zero if they are not.
 	Family rowstore.Identity
 	// recurs: a value that many records have. Their versions share keys.
@@ -275,7 +275,7 @@ func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
 }
 
 // redacted makes a redaction one that lists find by its kind. Nothing else follows
-// from it: answers are derived from entries alone (2.6).
+// from it: answers are derived from entries alone (spec: Index and as_of).
 func (f *Deriver) redacted(e *event.Event) {
 	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
 }
@@ -288,7 +288,7 @@ func (v *Values) addProducer(e *event.Event) {
 	}
 }
 
-// The names that runs are grouped by (4.1), beside labelPrefix and the name of a
+// The names that runs are grouped by (spec: Runs), beside labelPrefix and the name of a
 // label, and the families that they make.
 const (
 	IPCID            = "ipc_id"

@@ -16,7 +16,7 @@ import (
 const stateName = "state"
 
 // stateOf is the state of an IPC record or a run-DAG as the fold has it so far:
-// live until an event says otherwise (2.8).
+// live until an event says otherwise (spec: States; Path validation; Sources; Redactions).
 func (f *Deriver) stateOf(seq uint64) string {
 	var row [8]byte
 	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))

@@ -28,8 +28,8 @@ type Drift struct {
 }
 
 // DriftOf compares the run at seq with the one before it that has its input_hash and
-// was live when the run was recorded, as drift is counted (4.5); not found if there
-// was none, or if the record at seq is no run. It reads one event and two keys.
+// was live when the run was recorded, as drift is counted (spec: Drift of a run); not found if
+// there was none, or if the record at seq is no run. It reads one event and two keys.
 func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
 	run, err := records.ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {

@@ -34,7 +34,7 @@ def encode(text):
     return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
 
 
-# Canonical JSON (specification 1.2).
+# Canonical JSON (spec: Canonical JSON).
 
 MAX_DEPTH = 512
 
@@ -114,7 +114,7 @@ def float_repr(token):
         return None
 
 
-# Text rules (specification 1.1, 1.4).
+# Text rules (spec: UTF-8 and WTF-8; Canonical question).
 
 
 @operation
@@ -154,7 +154,7 @@ def assigned(block):
     return [c for c in range(block * 256, block * 256 + 256) if unicodedata.category(chr(c)) != "Cn"]
 
 
-# Records (specification 1.3 to 1.6). Each operation takes the JSON of a record,
+# Records (spec: Hashes). Each operation takes the JSON of a record,
 # or of a part of one, and gives its hashes by name.
 
 

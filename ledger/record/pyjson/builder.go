@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Builder writes compact canonical JSON objects (1.2). Members may be added in any order:
-// Close sorts those that are out of order. The zero Builder is ready for use.
+// Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in
+// any order: Close sorts those that are out of order. The zero Builder is ready for use.
 type Builder struct {
 	B       []byte // what is written so far; the caller may append values to it
 	members []span // of all open objects, innermost last

@@ -1,6 +1,6 @@
 package pyjson
 
-// AppendCanonical appends the canonical form of v (specification 1.2) in
+// AppendCanonical appends the canonical form of v (spec: Canonical JSON) in
 // WTF-8; nothing for an absent value. Its cost is linear in the size of v.
 func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	if v.doc == nil {

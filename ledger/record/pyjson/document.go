@@ -57,7 +57,7 @@ const (
 )
 
 // Parse reads src, which must stay as it is while d is in use. It refuses,
-// with a *SyntaxError, whatever specification 1.2 refuses: anything but one
+// with a *SyntaxError, what docs/spec refuses (spec: Refused JSON): anything but one
 // JSON value in valid UTF-8, duplicate member names, floats outside the range
 // of a double, and what exceeds the limits of this package. After an error d
 // holds no value.

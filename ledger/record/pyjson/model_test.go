@@ -16,7 +16,7 @@ import (
 )
 
 // model writes the canonical form naively, by way of encoding/json and of the
-// wording of specification 1.2. It is good for documents without lone
+// wording of docs/spec (spec: Canonical JSON). It is good for documents without lone
 // surrogates and for numbers that strconv reads rightly.
 type model struct {
 	t            require.TestingT

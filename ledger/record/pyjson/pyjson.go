@@ -1,6 +1,5 @@
-// Package pyjson holds CPython's JSON and text rules (specification 1.1, 1.2
-// and the text half of canonical_question in 1.4): what json.loads accepts,
-// what json.dumps writes, and what str.strip, str.splitlines, str.split,
+// Package pyjson holds CPython's JSON and text rules (spec: Text and JSON; Canonical question):
+// what json.loads accepts, what json.dumps writes, and what str.strip, str.splitlines, str.split,
 // str.lower and unicodedata.normalize("NFC") make of a text.
 //
 // Texts are WTF-8 throughout: UTF-8 in which a lone surrogate, which only an
@@ -41,7 +40,7 @@ const (
 // Form is one of the two canonical forms, which differ in separators only.
 type Form uint8
 
-// The forms of specification 1.2.
+// The two forms (spec: Canonical JSON).
 const (
 	Compact Form = iota // "," and ":": run-DAG hashes, audit events
 	Spaced              // ", " and ": ": IPC payloads

@@ -8,23 +8,23 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// ChunkPrefix begins every chunk hash (1.5).
+// ChunkPrefix begins every chunk hash (spec: Citation hashes).
 const ChunkPrefix = "sha256:"
 
-// AppendChunkHash appends the hash of a chunk's words (1.5), with its prefix. scratch is
-// overwritten and returned, for the next call.
+// AppendChunkHash appends the hash of a chunk's words (spec: Citation hashes), with its prefix.
+// scratch is overwritten and returned, for the next call.
 func AppendChunkHash(dst, scratch, text []byte) (hash, words []byte) {
 	words = AppendWords(slices.Grow(scratch[:0], len(text)), text)
 	return AppendHex(append(dst, ChunkPrefix...), sha256.Sum256(words)), words
 }
 
-// ChunkHash is the hash of the text of a citation, with its prefix (1.5).
+// ChunkHash is the hash of the text of a citation, with its prefix (spec: Citation hashes).
 func ChunkHash(text []byte) string {
 	hash, _ := AppendChunkHash(nil, nil, text)
 	return string(hash)
 }
 
-// Chunk is one row of a pinned retrieval (1.5).
+// Chunk is one row of a pinned retrieval (spec: Pinned retrieval).
 type Chunk struct {
 	Hash     []byte // with its prefix
 	Text     []byte // verbatim
@@ -34,7 +34,7 @@ type Chunk struct {
 // Unknown stands for a source without id and for a citation without section.
 const Unknown = "unknown"
 
-// PinnedRetrieval is the pinned retrieval of part 1.5: the chunks whose hash is
+// PinnedRetrieval is the pinned retrieval (spec: Pinned retrieval): the chunks whose hash is
 // required, once each and in source order, then others by hash, topK at most.
 func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 	wanted := make(map[string]bool, len(required)) // true until it is taken
@@ -55,7 +55,7 @@ func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 	return chosen[:min(len(chosen), topK)]
 }
 
-// Citation is one citation of a citations document (1.5).
+// Citation is one citation of a citations document (spec: Citations document).
 type Citation struct {
 	ChunkHash []byte
 	SourceID  []byte
@@ -64,8 +64,8 @@ type Citation struct {
 	Section   []byte // nil is null
 }
 
-// AppendCitationsDocument appends the citations document (1.5) as canonical JSON:
-// the citations by section and in order, their number, and their sources.
+// AppendCitationsDocument appends the citations document (spec: Citations document) as canonical
+// JSON: the citations by section and in order, their number, and their sources.
 func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	w := &pyjson.Builder{B: dst}
 	w.Open()

@@ -8,16 +8,16 @@ import (
 )
 
 // AxisPayload names the schema in which the payload is normalised before it is
-// hashed (1.3).
+// hashed (spec: Axis payload).
 const AxisPayload = "axis-payload-1"
 
 // Environment are the members of environment, in the order in which ipc_id_advanced covers
-// them (1.3).
+// them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
 // ChainID is ipc_id or, with the values of the environment at the end of the parts,
-// ipc_id_advanced: the SHA-256 of the parts joined by colons (1.3). scratch is overwritten
-// and returned, for the next call.
+// ipc_id_advanced: the SHA-256 of the parts joined by colons (spec: IPC hashes). scratch is
+// overwritten and returned, for the next call.
 func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -29,7 +29,7 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHash is the hash of a payload in spaced canonical JSON (1.3). scratch is
+// PayloadHash is the hash of a payload in spaced canonical JSON (spec: IPC hashes). scratch is
 // overwritten and returned, for the next call.
 func PayloadHash(scratch []byte, payload pyjson.Value) (Hash, []byte) {
 	scratch = payload.AppendCanonical(slices.Grow(scratch[:0], len(payload.Raw())), pyjson.Spaced)
@@ -42,8 +42,8 @@ type Axis struct {
 	Score       float64
 }
 
-// AxisPayloadHash is the hash of a payload of the schema axis-payload-1 (1.3): labels
-// stripped, other members dropped. The names of axes differ. seed is decimal. The error is
+// AxisPayloadHash is the hash of a payload of the schema axis-payload-1 (spec: Axis payload):
+// labels stripped, other members dropped. The names of axes differ. seed is decimal. The error is
 // that of a payload which nests or counts more than JSON may.
 func AxisPayloadHash(axes []Axis, policyHash, seed, worldID []byte) (Hash, error) {
 	w := new(pyjson.Builder)

@@ -2,18 +2,18 @@ package rules
 
 import (
 	"bytes"
-	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (1.6)
+	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (spec: Path ids)
 	"encoding/hex"
 	"slices"
 
 	"colophon/ledger/record/pyjson"
 )
 
-// FingerprintVersion names the fingerprint rules of part 1.6.
+// FingerprintVersion names the fingerprint rules (spec: Path fingerprints).
 const FingerprintVersion = "adr-004"
 
 // Hexadecimal digits of fingerprints, of path ids, and of the path ids of routes that met
-// another route under their eight (1.6).
+// another route under their eight (spec: Path ids).
 const (
 	FingerprintDigits = 8
 	PathIDDigits      = 8
@@ -28,9 +28,9 @@ func IsPathID(text []byte) bool {
 // JoinRoute joins the passage names of a route: its identity.
 func JoinRoute(passages [][]byte) []byte { return bytes.Join(passages, []byte(" → ")) }
 
-// RouteID is the MD5 of a route in hexadecimal digits: its path_id begins it (1.6).
+// RouteID is the MD5 of a route in hexadecimal digits: its path_id begins it (spec: Path ids).
 func RouteID(passages [][]byte) []byte {
-	sum := md5.Sum(JoinRoute(passages)) // #nosec G401 -- by definition (1.6)
+	sum := md5.Sum(JoinRoute(passages)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:])
 }
 
@@ -48,12 +48,12 @@ func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 // fingerprintOf is the first eight digits of MD5 over a text by rule W. It overwrites the
 // text and returns its memory.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
-	sum := md5.Sum(AppendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (1.6)
+	sum := md5.Sum(AppendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
 }
 
-// AppendWhitespaceRule is rule W (1.6): runs of U+0020 made one, runs of two or
-// more line feeds made two, the whole stripped. dst may be text[:0].
+// AppendWhitespaceRule is rule W (spec: Content fingerprints): runs of U+0020 made one, runs of
+// two or more line feeds made two, the whole stripped. dst may be text[:0].
 func AppendWhitespaceRule(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendShortened(dst, text, " ")
@@ -61,8 +61,8 @@ func AppendWhitespaceRule(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendWithoutLinks is rule L (1.6): wiki links deleted, then Markdown links.
-// Neither reaches over a line feed.
+// AppendWithoutLinks is rule L (spec: Content fingerprints): wiki links deleted, then Markdown
+// links. Neither reaches over a line feed.
 func AppendWithoutLinks(dst, text []byte) []byte {
 	for more := true; more; {
 		var line []byte

@@ -22,8 +22,8 @@ type Hash = [sha256.Size]byte
 // AppendHex appends a hash in lower-case hexadecimal.
 func AppendHex(dst []byte, h Hash) []byte { return hex.AppendEncode(dst, h[:]) }
 
-// JSONHash is the SHA-256 of the compact canonical JSON of a value, in WTF-8 (1.4). scratch
-// is overwritten and returned, for the next call.
+// JSONHash is the SHA-256 of the compact canonical JSON of a value, in WTF-8 (spec: Run-DAG
+// hashes). scratch is overwritten and returned, for the next call.
 func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 	scratch = v.AppendCanonical(scratch[:0], pyjson.Compact)
 	return sha256.Sum256(scratch), scratch
@@ -57,8 +57,9 @@ func IsDigits(text []byte, n int) bool {
 	return len(text) == n && bad == 0
 }
 
-// IsDigest reports whether a text is a SHA-256 in 64 lower-case hexadecimal digits (1.2). It
-// looks at eight bytes at once: an event has many (BenchmarkExtend in proofs/audit).
+// IsDigest reports whether a text is a SHA-256 in 64 lower-case hexadecimal digits (spec:
+// Canonical JSON). It looks at eight bytes at once: an event has many (BenchmarkExtend in
+// proofs/audit).
 func IsDigest(text []byte) bool {
 	const each = 0x0101010101010101 // times what every byte has
 	if len(text) != hex.EncodedLen(sha256.Size) {
@@ -75,7 +76,8 @@ func IsDigest(text []byte) bool {
 	return bad&(0x80*each) == 0
 }
 
-// IsChunkHash reports whether a text is the hash of a chunk, with its prefix (1.5).
+// IsChunkHash reports whether a text is the hash of a chunk, with its prefix (spec: Citation
+// hashes).
 func IsChunkHash(text []byte) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(ChunkPrefix))
 	return ok && IsDigest(digits)

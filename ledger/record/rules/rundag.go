@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Stages of the known shapes, without preflight (1.4).
+// Stages of the known shapes, without preflight (spec: Run shapes).
 var (
 	quoteStages   = []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"}
 	pointerStages = []string{"question", "retrieval", "evidence_map", "prompt", "raw_answer",
@@ -20,7 +20,7 @@ var (
 // Preflight is the stage that a run may have after its question.
 const Preflight = "preflight"
 
-// The shapes of a run (1.4).
+// The shapes of a run (spec: Run-DAG hashes).
 const (
 	ShapeQuote        = "quote"
 	ShapePointer      = "pointer"
@@ -50,7 +50,7 @@ func Shape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf says whether a run of these stages went through preflight (1.4).
+// PreflightOf says whether a run of these stages went through preflight (spec: Run shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -58,8 +58,8 @@ func PreflightOf(stages []string) string {
 	return "unavailable_legacy_run"
 }
 
-// FailureStage says where a run that was built from inputs failed (1.4); nil means that it
-// did not. The numbers of sources and quotes are decimal.
+// FailureStage says where a run that was built from inputs failed (spec: Run-DAG hashes); nil
+// means that it did not. The numbers of sources and quotes are decimal.
 func FailureStage(auditMode, sources, quotes []byte) []byte {
 	switch {
 	case string(auditMode) == "STRICT":
@@ -114,7 +114,7 @@ var BaseHashes = [...]struct{ Name, Content, Stage string }{
 }
 
 // Dimensions are the dimensions of the cache key in the order in which they are joined
-// (1.4); the last is optional.
+// (spec: Cache key); the last is optional.
 var Dimensions = [...]string{
 	"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
@@ -140,7 +140,7 @@ var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "e
 const PreflightVersion = "preflight-node-v1"
 
 // PreflightHash is the JSON hash of a preflight payload, its absent, null and empty clauses
-// made {} (1.4).
+// made {} (spec: Preflight payload).
 func PreflightHash(payload pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("stage", []byte(Preflight))
@@ -254,7 +254,7 @@ func LatticeHash(lattice pyjson.Value) Hash {
 	return sum
 }
 
-// QuestionHash is the hash of a question in its canonical form (1.4).
+// QuestionHash is the hash of a question in its canonical form (spec: Run-DAG hashes).
 func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendQuestion(nil, question, strict))
 }

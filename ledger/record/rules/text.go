@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AppendSystemPrompt is the normal form of a system prompt (1.3): each line
+// AppendSystemPrompt is the normal form of a system prompt (spec: IPC hashes): each line
 // stripped, lines joined by "\n", the whole stripped.
 func AppendSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
@@ -22,7 +22,7 @@ func AppendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendOutput is the normal form of an output (1.3): stripped, runs of spaces
+// AppendOutput is the normal form of an output (spec: IPC hashes): stripped, runs of spaces
 // (U+0020) made one.
 func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
@@ -67,7 +67,8 @@ func indexRun(text []byte, c byte, n int) int {
 	return -1
 }
 
-// AppendWords is the words of a text joined by one space (1.5). dst may be text[:0].
+// AppendWords is the words of a text joined by one space (spec: Citation hashes). dst may be
+// text[:0].
 func AppendWords(dst, text []byte) []byte {
 	start := len(dst)
 	for word := range pyjson.Fields(text) {
@@ -82,7 +83,8 @@ func AppendWords(dst, text []byte) []byte {
 // questionEnd are the characters that end a question of the equivalence class.
 const questionEnd = ".?!,;:？！。、…"
 
-// AppendQuestion is canonical_question (1.4). Strict stops after NFC and space.
+// AppendQuestion is canonical_question (spec: Canonical question). Strict stops after NFC and
+// space.
 func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
 	normal := AppendWords(composed[:0], composed) // never ahead of what is read

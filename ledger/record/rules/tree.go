@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// Domain separation of the tree of a run (1.4). It is not the tree of RFC 6962.
+// Domain separation of the tree of a run (spec: Run tree). It is not the tree of RFC 6962.
 const (
 	leafPrefix = 0x00
 	nodePrefix = 0x03
 )
 
-// PathStep is one step from a leaf of a run's own tree to its root (1.4): the node so
+// PathStep is one step from a leaf of a run's own tree to its root (spec: Run tree): the node so
 // far is paired with Sibling, which stands on its left or on its right.
 type PathStep struct {
 	Sibling Hash
 	IsLeft  bool
 }
 
-// MerkleRoot is the root of the run's own tree over 32-byte or other leaves (1.4): an odd
-// last element is paired with itself. There is at least one leaf.
+// MerkleRoot is the root of the run's own tree over 32-byte or other leaves (spec: Run tree): an
+// odd last element is paired with itself. There is at least one leaf.
 func MerkleRoot(leaves [][]byte) Hash {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
