@@ -76,7 +76,7 @@ type batch struct {
 	*exchange
 	caller  string        // whose rate the lines count against
 	holder  limits.Holder // whose memory they take
-	allowed func() error  // nil while he may still write
+	allowed func() error  // nil while the caller may still write
 	results *reply        // of the chunk that is answered; of the goroutine that does
 }
 
@@ -151,7 +151,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	go func() {
 		err := out.drain(w, b.controller.Flush)
 		if err != nil {
-			b.stop(cancel) // nobody learns what becomes of more lines
+			b.stop(cancel) // the client cannot learn the results of further lines
 		}
 		written <- err
 	}()
@@ -212,7 +212,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 }
 
 // next reads one chunk, and waits until its lines may be taken: they count against
-// the rate of whoever sends them. The error means that the batch is over.
+// the rate of the sender. The error means that the batch is over.
 func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more bool, err error) {
 	before := lines.number
 	b.progress()

@@ -16,7 +16,7 @@ import (
 // LoadConfig is how much clients may ask of the server, a second and at once.
 type LoadConfig struct {
 	// RateLimit is the requests a second of one token or other identity, and the lines
-	// of its batches besides; who has none is known by his address. 0 means any number.
+	// of its batches besides; callers without one are identified by their address. 0 means any number.
 	RateLimit float64 `yaml:"rate-limit"`
 	// AddressRateLimit is the requests a second of one address, or /64 of IPv6.
 	AddressRateLimit float64 `yaml:"address-rate-limit"`

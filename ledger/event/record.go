@@ -38,7 +38,7 @@ func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Membe
 func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
 
 // Producer is who counts the record among its own, and as which (0 and upwards);
-// a nil id if nobody does.
+// a nil id if there is none.
 func (e *Event) Producer() (id []byte, seq uint64) {
 	producer := e.Detail.Member("producer")
 	return text(producer.Member("id")), Number(producer.Member("seq"))

@@ -70,7 +70,7 @@ type Settings struct {
 	// MostDeferred is how many groups change before they are ranked, in a fold that ranks
 	// them late.
 	MostDeferred int
-	// Pause is how long a follower gathers events that nobody waits for: from one fold
+	// Pause is how long a follower gathers events that no reader waits for: from one fold
 	// to the next.
 	Pause time.Duration
 }
@@ -102,7 +102,7 @@ func (c Config) Settings() (Settings, error) {
 	}
 	cache, kept, known, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
-	case c.Anew: // nobody asks, and the rows that are kept need no blocks
+	case c.Anew: // there are no queries, and the cached rows need no blocks
 		cache, kept = memory/4, memory/16*7
 	case memory >= ampleMemory:
 		cache, known, records = memory/32*11, memory/32*3, memory/4

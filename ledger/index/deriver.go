@@ -35,7 +35,7 @@ type Preparer interface {
 }
 
 // Deferring is a deriver that leaves a part of its work until the batch ends. While an
-// index is built anew, that part waits for many batches.
+// index is rebuilt, that part waits for many batches.
 type Deferring interface {
 	// BeginBatch says that a batch begins with an event, and no work waits.
 	BeginBatch(from uint64)

@@ -21,7 +21,7 @@ type Follower struct {
 	number uint64 // of the log, in this process
 
 	wake   chan struct{} // holds a token when the head may have moved
-	hurry  chan struct{} // holds a token when somebody has begun to wait
+	hurry  chan struct{} // holds a token when a reader has begun to wait
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
 	err    error         // why it ended by itself, or cannot begin; set before done is closed

@@ -114,7 +114,7 @@ func (f *Follower) hasRoom() error {
 }
 
 // storeDeferred does all work that derivers have deferred. That is done seldom while an
-// index is built anew: most places of groups in rankings would be left again at once.
+// index is rebuilt: most places of groups in rankings would be left again at once.
 func (f *Follower) storeDeferred(ctx context.Context) error {
 	for f.fold.pending() > 0 {
 		if err := errors.Join(ctx.Err(), f.hasRoom()); err != nil {

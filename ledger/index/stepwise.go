@@ -33,7 +33,7 @@ func (f *Follower) FoldBatch(ctx context.Context) (more bool, err error) {
 func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 
 // Defer has deferring derivers leave their work until they are told to do it, as they do
-// while an index is built anew.
+// while an index is rebuilt.
 func (f *Fold) Defer() { f.late = true }
 
 // Take folds an entry as though it was the next of the log, and stores nothing.

@@ -66,7 +66,7 @@ func OpenWith(c Settings) (*Store, error) {
 	return s, nil
 }
 
-// replaced begins anew with an empty store of rows.
+// replaced begins again with an empty store of rows.
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {

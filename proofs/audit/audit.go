@@ -30,7 +30,7 @@ var ErrAbsent = errors.New("not there")
 // unless it wraps ErrUnavailable or the context is done. One that wraps a *Damage says itself
 // what is damaged.
 type Published interface {
-	// Head is the last committed head. Of a log that somebody else keeps, Tip and Time
+	// Head is the last committed head. Of a log that another party keeps, Tip and Time
 	// are not known: they are zero.
 	Head(ctx context.Context) (Head, error)
 	// Tile is the present value of a hash tile, which may have grown since Head.
@@ -90,7 +90,7 @@ type Options struct {
 	Ledger string
 	// Strict has Log also check what a server sees to before the ledger does: that verbs
 	// are about events of the right kind, and that each event says of its record what
-	// comes out when that is made anew from its content. Extend always does, as far as
+	// comes out when that is recomputed from its content. Extend always does, as far as
 	// that is possible without content.
 	Strict bool
 	// Now, if set, is the time of the walk: no event can be more than a day after it.

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// Deriver makes records anew from what their events say and from their content, and
+// Deriver recomputes records from what their events say and from their content, and
 // compares what is made of them with the events. One goroutine uses it at a time.
 type Deriver struct {
 	// Derived counts records that came out as their events say. Confirmed counts those
@@ -65,7 +65,7 @@ func (d *Deriver) Check(seq uint64, body []byte, content func(name string, diges
 }
 
 // unknownWords: the cache key covers words which are too long for the event, or no
-// valid UTF-8, so that nobody can know them. Versions alone are words; in place of a hash
+// valid UTF-8, so they cannot be known. Versions alone are words; in place of a hash
 // that is null there is no record.
 func unknownWords(r pyjson.Value) bool {
 	for _, name := range rules.Dimensions {

@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Difference is the first place where an event and the same event made anew differ, as a
+// Difference is the first place where an event and the same event written again differ, as a
 // JSON pointer, and what stands there: Absent for nothing. Both are in canonical form. What
 // stands where passed says so is not compared.
 func Difference(event, again pyjson.Value, passed func(pointer string, event, again pyjson.Value) bool) (pointer string, says, makes pyjson.Value, found bool) {

@@ -21,7 +21,7 @@ type Position struct {
 	Tally  Tally
 }
 
-// Seen is a checkpoint of the log that somebody has seen, and who.
+// Seen is a checkpoint of the log that was seen earlier, and its source.
 type Seen struct {
 	proofs.Checkpoint
 	By string
@@ -51,7 +51,7 @@ type Extension struct {
 	Reached func(Position) error
 }
 
-// Extend walks a log that somebody else publishes, from where an earlier walk has
+// Extend walks a log that another party publishes, from where an earlier walk has
 // ended up to the head that it finds, once. It checks all that Log does but for what
 // is stored beside the log, and that it is still the log which was seen before. Errors
 // are as of Log; the position is where the next walk can go on, which is From if

@@ -15,7 +15,7 @@ import (
 // Facts are what a walk remembers of one event: its kind in the low bits, and flags.
 type Facts uint8
 
-// The flags. The last two are for whoever walks; no walk sets them.
+// The flags. Callers set the last two; no walk sets them.
 const (
 	hasContent Facts = 1 << (4 + iota) // its record names content
 	IsRedacted                         // a later event redacts it

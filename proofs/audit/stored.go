@@ -63,7 +63,7 @@ func distinct(list []proofs.Hash) uint64 {
 	return uint64(len(slices.Compact(list)))
 }
 
-// derive makes the record at seq anew from its content, which is known to be good.
+// derive recomputes the record at seq from its content, which is valid.
 func (w *walk) derive(seq uint64, body []byte) error {
 	return w.deriver.Check(seq, body, func(_ string, digest proofs.Hash) ([]byte, error) {
 		return w.read(digest)

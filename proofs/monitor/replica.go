@@ -21,7 +21,7 @@ import (
 	"colophon/storage"
 )
 
-// replica is a copy of a log in files: what an auditor derives his own answers from.
+// replica is a copy of a log in files: from which an auditor derives their own answers.
 // It is written by the walk, then sealed, and then read by all. It has no content.
 type replica struct {
 	Name    string

@@ -108,7 +108,7 @@ type ledger struct {
 	settings   map[string][]byte
 }
 
-// content is one piece of content while somebody needs it.
+// content is one piece of content that a record needs.
 type content struct {
 	bytes      []byte
 	references []uint64 // records that need it, each once, ascending

@@ -16,7 +16,7 @@ import (
 // after it: a later set cites the source at the same place without the chunk, or the
 // source is registered with a list that does not have it. What is cited while the
 // current list does not have it is stale at once. A later set that cites the chunk
-// again is fresh until it is superseded anew.
+// again is fresh until it is superseded again.
 
 // How a chunk of a source was superseded.
 const (

@@ -88,7 +88,7 @@ func (f *Deriver) liveNeighbours(id rowstore.Identity, r restated) (before, afte
 	return runs.neighbours(gone)
 }
 
-// restateOutput counts the run's output anew, and says how many live runs had it.
+// restateOutput counts the run's output again, and returns how many live runs had it.
 func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live uint64) {
 	if p.Family == records.OutputFamily {
 		g.flags |= isMarked

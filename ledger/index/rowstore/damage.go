@@ -11,13 +11,13 @@ import (
 // which begins empty.
 var ErrRebuilding = errors.New("index: it was found damaged and is being replaced")
 
-// usage counts who uses the engine, so that it can be replaced when nobody does.
+// usage counts the users of the engine, so that it can be replaced when there are none.
 type usage struct {
 	mu      sync.Mutex // held briefly, for what follows
-	idle    sync.Cond  // of mu: nobody uses the engine any more
+	idle    sync.Cond  // of mu: the engine has no users any more
 	users   int
 	running int   // followers that run
-	refused error // nobody may begin to use the engine; nil if everybody may
+	refused error // why no one may begin to use the engine; nil if it may be used
 	// rebuilds is how often the engine was replaced: once at most, for a disk that
 	// damages one index after the other is not to be worked on for ever.
 	rebuilds int
@@ -79,7 +79,7 @@ func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
 
 // ReportDamage has the index replaced that was found damaged, the one before which so many
 // were replaced, and reports whether it is going to be or was: the followers then begin
-// anew. It may be called from anywhere. In any case the next start builds the index anew
+// anew. It may be called from anywhere. In any case the next start rebuilds the index
 // if this process does not come to it.
 func (s *Store) ReportDamage(err error, replaced int) bool {
 	s.usage.mu.Lock()
@@ -97,7 +97,7 @@ func (s *Store) ReportDamage(err error, replaced int) bool {
 	return true
 }
 
-// rebuild replaces the engine by an empty one when nobody uses it any more: no follower
+// rebuild replaces the engine by an empty one when it has no users any more: no follower
 // either.
 func (s *Store) rebuild() {
 	s.usage.mu.Lock()

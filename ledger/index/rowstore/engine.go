@@ -20,7 +20,7 @@ const engineFormat = engine.FormatValueSeparation
 const queuedTables = 2
 
 // Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
-// at stopAt writes wait. Merging many at once costs least, and an index that is built anew
+// at stopAt writes wait. Merging many at once costs least, and an index that is rebuilt
 // is hardly read meanwhile.
 const (
 	compactAt     = 16
@@ -80,7 +80,7 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
 	// What is rewritten on its way down is compressed in the end. Filters of the last
-	// level would be asked by nobody: the fold has its own.
+	// level would not be used: the fold has its own.
 	o.Levels[lastLevel].Compression = func() *blocks.CompressionProfile { return blocks.FastestCompression }
 	o.Levels[lastLevel].FilterPolicy = engine.NoFilterPolicy
 	return o

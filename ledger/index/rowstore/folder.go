@@ -23,7 +23,7 @@ const (
 	layoutNext = "LAYOUT.next"
 )
 
-// folder is the place of an index. Its methods are for whoever holds the lock.
+// folder is the place of an index. Callers of its methods hold the lock.
 type folder struct {
 	files  vfs.FS
 	dir    string

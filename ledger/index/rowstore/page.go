@@ -8,7 +8,7 @@ type Page struct {
 }
 
 // What a page may read, whether that comes to rows or is turned away by a filter: who
-// has read so much stops with the rows he has and gives a position.
+// has read so much stops with the rows found so far and returns a position.
 const (
 	KeysPerRow = 20      // for each row that is wanted
 	PageBytes  = 4 << 20 // of events, which is about what the rows are as JSON

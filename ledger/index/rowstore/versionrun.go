@@ -11,7 +11,7 @@ import (
 // value, and the value.
 
 // runBytes: a version run that has so many bytes takes no further version. It is written
-// anew by each batch that adds to it.
+// again by each batch that adds to it.
 const runBytes = 400
 
 // Version is one version of a row.

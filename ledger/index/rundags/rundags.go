@@ -112,7 +112,7 @@ func (f *deriver) restateDAG(ctx context.Context, e, target *event.Event, from, 
 	return f.restateCached(e.Seq, target.Seq, &dag, live)
 }
 
-// restateQuestion finds the latest live run-DAG of a question anew.
+// restateQuestion finds the latest live run-DAG of a question again.
 func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
 	if dag.QuestionHash == nil {
 		return nil
@@ -135,7 +135,7 @@ func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *
 	return nil
 }
 
-// restateCached counts the live run-DAGs of a cache key, and finds the latest anew.
+// restateCached counts the live run-DAGs of a cache key, and finds the latest again.
 func (f *deriver) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notes are what a page did that somebody may have to know of.
+// Notes are events of a page that the caller may want to know.
 type Notes struct {
 	Requests []string // addresses that it asked for, its own included
 	Errors   []string // exceptions, and what it wrote to the console as an error
