@@ -134,7 +134,7 @@ func TestRestoresOneByOne(t *testing.T) {
 	require.NoError(t, os.MkdirAll(datadir.Restoring(data), 0o700))
 	lock, err := folderlock.Take(datadir.Restoring(data))
 	require.NoError(t, err)
-	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is under way")
+	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is running")
 	require.NoError(t, lock.Close())
 	s.colophon(cli.ExitOK, args...)
 	require.NoDirExists(t, datadir.Restoring(data))
@@ -143,7 +143,7 @@ func TestRestoresOneByOne(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(filepath.Join(data, name), 0o700))
 		said := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
-		require.Contains(t, said, `is not empty (there is "`+name+`")`)
+		require.Contains(t, said, `is not empty (it has "`+name+`")`)
 		require.NoDirExists(t, datadir.Database(data))
 	}
 }
@@ -188,7 +188,7 @@ func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 		_, _ = io.WriteString(w, `{"name":"backup","erasing":2}`)
 	}))
 	defer server.Close()
-	require.Contains(t, s.backup("--server", server.URL), "2 erased texts may still be in this backup: make another in a minute, and remove this one")
+	require.Contains(t, s.backup("--server", server.URL), "2 erased texts may still be in this backup: make another backup in a minute, and remove this one")
 }
 
 // Head, tree and signature of every ledger are verified before a backup counts.

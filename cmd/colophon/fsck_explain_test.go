@@ -14,7 +14,7 @@ func TestFsckSaysWhatNow(t *testing.T) {
 		change func(*forge)
 		says   string
 	}{
-		"content": {func(f *forge) { require.NoError(t, f.x.DeleteContent(f.contentOf("other", "output"))) }, "redact again"},
+		"content": {func(f *forge) { require.NoError(t, f.x.DeleteContent(f.contentOf("other", "output"))) }, "Then repeat the redactions"},
 		"fork":    {func(f *forge) { f.rewrite(w.size-1, `"actor":"anonymous"`, `"actor":"somebody"`) }, "high-water mark"},
 		"event":   {func(f *forge) { f.rewrite(3, `"actor":"anonymous"`, `"actor":""`) }, "who could use the signing key"},
 		"entry":   {func(f *forge) { f.flip(3, 60) }, `"A damaged log"`},

@@ -104,7 +104,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	s.colophon(cli.ExitOK, "token", "revoke", "revoked", "--data", s.data)
 	data = filepath.Join(t.TempDir(), "data")
 	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
-	require.Contains(t, said, "no token was restored, and requests need one: make one with colophon token create --data "+data)
+	require.Contains(t, said, "no token was restored, and requests need one: create one with colophon token create --data "+data)
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
 	require.True(t, required)
@@ -154,7 +154,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest")
 	})
 	t.Run("no trusted key", func(t *testing.T) {
-		restore(t, cli.ExitUsage, `not authenticated: no trusted key is at hand for ledger "default"`)
+		restore(t, cli.ExitUsage, `not authenticated: there is no trusted key for ledger "default"`)
 	})
 	t.Run("another key", func(t *testing.T) {
 		restore(t, cli.ExitFailed, "not authenticated", "--key", stranger.Verifier().String())
@@ -198,7 +198,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("an older one under a newer name", func(t *testing.T) {
 		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupName)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
-		restore(t, cli.ExitFailed, "it says that it is "+name, "--key", s.key())
+		restore(t, cli.ExitFailed, "its content is for "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
 	})
 }

@@ -19,6 +19,6 @@ func TestParseExpiry(t *testing.T) {
 	}
 	for _, text := range []string{"0d", "-1d", "1.5d", "36501d", "99999999999999999999d", "d", "90", "0s", "-1h", "2030-01-31", "never"} {
 		_, err := parseExpiry(text, now)
-		require.ErrorContains(t, err, "is neither a span", text)
+		require.ErrorContains(t, err, "is neither a duration", text)
 	}
 }
