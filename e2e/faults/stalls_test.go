@@ -26,7 +26,7 @@ type stallCounter struct {
 
 // Handle implements slog.Handler.
 func (s stallCounter) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "writes wait for tables to be written" {
+	if r.Message == "writes wait for memory tables to be flushed" {
 		s.stalls.Add(1)
 	}
 	return nil
