@@ -1,8 +1,6 @@
 package indextest
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"os"
@@ -157,22 +155,7 @@ func TestRealPathsByBuild(t *testing.T) {
 	}
 	var want []build
 	require.NoError(t, json.Unmarshal(text, &want))
-	file, err := os.Open(filepath.Join(shared, "story-paths.ndjson.gz"))
-	require.NoError(t, err)
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	require.NoError(t, err)
-	lines := bufio.NewScanner(unzipped)
-	lines.Buffer(nil, 8<<20)
-	var bodies []string
-	for lines.Scan() {
-		l, err := record.ParseLine(lines.Bytes())
-		require.NoError(t, err)
-		bodies = append(bodies, string(l.Record.AppendBody(nil, poster)))
-		l.Record.Release()
-	}
-	require.NoError(t, lines.Err())
-	f, log := folded(t, bodies...)
+	f, log := folded(t, realBodies(t, "story-paths")...)
 	var got []build
 	for _, b := range pages(t, 3, func(p index.Page) ([]paths.Build, []byte, error) {
 		return paths.Builds(t.Context(), viewed(t, f, log.head.Size), "NaNoWriMo2025", p)

@@ -1,13 +1,10 @@
 package indextest
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/drift"
@@ -15,37 +12,11 @@ import (
 	"colophon/ledger/index/effects"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/runs"
-	"colophon/ledger/record"
 )
-
-// generationsOf are the bodies of the events that the real generations become; the
-// test is skipped where they are not at hand.
-func generationsOf(t *testing.T) []string {
-	t.Helper()
-	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", "generations.ndjson.gz"))
-	if os.IsNotExist(err) {
-		t.Skip("real input is absent")
-	}
-	require.NoError(t, err)
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	require.NoError(t, err)
-	lines := bufio.NewScanner(unzipped)
-	lines.Buffer(nil, 8<<20)
-	var bodies []string
-	for lines.Scan() {
-		line, err := record.ParseLine(lines.Bytes())
-		require.NoError(t, err)
-		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
-		line.Record.Release()
-	}
-	require.NoError(t, lines.Err())
-	return bodies
-}
 
 // The real generations: what models and system prompts did, to the unit.
 func TestRealInputEffects(t *testing.T) {
-	f, log := folded(t, generationsOf(t)...)
+	f, log := folded(t, realBodies(t, "generations")...)
 	view := viewed(t, f, log.head.Size)
 	first := make(map[string]records.IPCRecord) // of each series, that of the first input
 	for seq := uint64(1); seq < log.head.Size; seq++ {
