@@ -370,13 +370,7 @@ func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Value("labels", c.Labels)
 	c.Producer.append(w)
 	w.Text("project", f.Project)
-	w.Name("route")
-	w.B = append(w.B, '[')
-	for i, passage := range f.Passages {
-		w.Comma(i)
-		w.B = pyjson.AppendString(w.B, passage)
-	}
-	w.B = append(w.B, ']')
+	w.Texts("route", f.Passages)
 	w.Text("run_id", c.RunID)
 	w.Text("timestamp", c.Timestamp)
 	w.Close()

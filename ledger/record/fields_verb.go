@@ -85,13 +85,7 @@ type SourceFields struct {
 
 func (f *SourceFields) appendAsked(w *pyjson.Builder) {
 	if f.Listed {
-		w.Name("chunk_hashes")
-		w.B = append(w.B, '[')
-		for i, hash := range f.ChunkHashes {
-			w.Comma(i)
-			w.B = pyjson.AppendString(w.B, hash)
-		}
-		w.B = append(w.B, ']')
+		w.Texts("chunk_hashes", f.ChunkHashes)
 	}
 	w.Text("reason", f.Reason)
 	w.Text("source_id", f.ID)

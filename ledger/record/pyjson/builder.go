@@ -103,6 +103,17 @@ func (w *Builder) Text(name string, value []byte) {
 	}
 }
 
+// Texts appends a member that is a list of texts.
+func (w *Builder) Texts(name string, list [][]byte) {
+	w.Name(name)
+	w.B = append(w.B, '[')
+	for i, text := range list {
+		w.Comma(i)
+		w.B = AppendString(w.B, text)
+	}
+	w.B = append(w.B, ']')
+}
+
 // Nullable adds a string, or null for nil.
 func (w *Builder) Nullable(name string, value []byte) {
 	if value == nil {
