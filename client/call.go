@@ -356,18 +356,31 @@ func withCursor(query url.Values, name, cursor string) url.Values {
 	return q
 }
 
-// pages follows cursors until there is none. It ends with an error where they lead round in a circle. It remembers
-// one cursor for that, at distances that double (Brent's algorithm).
+// A CursorTrail detects a server whose cursors form a cycle, so that its pages never end. It
+// remembers one cursor, at distances that double (Brent's algorithm). The zero value is ready.
+type CursorTrail struct {
+	mark            string
+	steps, distance int
+}
+
+// Repeats takes the cursor of the next page, and reports whether the cursors form a cycle. The
+// empty cursor, which ends a list, never does.
+func (t *CursorTrail) Repeats(cursor string) bool {
+	repeats := cursor != "" && cursor == t.mark
+	if t.steps++; t.steps >= t.distance {
+		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
+	}
+	return repeats
+}
+
+// pages follows cursors until there is none. It ends with an error if they form a cycle.
 func pages[P any](page func(cursor string) (*P, string, error)) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
-		mark, steps, distance := "", 0, 0
+		trail := new(CursorTrail)
 		for cursor := ""; ; {
 			p, next, err := page(cursor)
-			if err == nil && next != "" && next == mark {
+			if err == nil && trail.Repeats(next) {
 				err = fmt.Errorf("%w: the pages lead round in a circle", ErrAnswer)
-			}
-			if steps++; steps >= distance {
-				mark, steps, distance = next, 0, max(1, 2*distance)
 			}
 			if err != nil {
 				yield(nil, err)

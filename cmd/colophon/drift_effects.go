@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
 )
@@ -39,7 +40,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query.Set("a", a)
 	query.Set("b", b)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"), cli.TextColumn("changed"))
-	trail := new(cursorTrail)
+	trail := new(client.CursorTrail)
 	for first := true; ; first = false {
 		answer, text, err := fetchDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
 		if err != nil {
@@ -64,7 +65,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			d.conclude(t, answer.Next, d.noPairs(variable, a, b))
 			return nil
 		}
-		if err := trail.follow(query, "cursor", answer.Next); err != nil {
+		if err := followCursor(trail, query, "cursor", answer.Next); err != nil {
 			return err
 		}
 		query.Del("as_of") // the cursor has it

@@ -12,21 +12,11 @@ import (
 	"colophon/internal/remote"
 )
 
-// cursorTrail detects a server whose cursors form a cycle, so that the pages never end. It
-// remembers one cursor, at distances that double (Brent's algorithm).
-type cursorTrail struct {
-	mark            string
-	steps, distance int
-}
-
-// follow sets the parameter name of a query to the cursor of the next page. The error says that
+// followCursor sets the parameter name of a query to the cursor of the next page. The error says that
 // the cursors form a cycle.
-func (t *cursorTrail) follow(query url.Values, name, cursor string) error {
-	if cursor == t.mark {
+func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
+	if trail.Repeats(cursor) {
 		return errors.New("the server's answer is malformed: the cursors of its pages form a cycle")
-	}
-	if t.steps++; t.steps >= t.distance {
-		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
 	}
 	query.Set(name, cursor)
 	return nil
@@ -35,7 +25,7 @@ func (t *cursorTrail) follow(query url.Values, name, cursor string) error {
 // list fetches the rows of a query and prints them as a table: the first page that has rows, or
 // with --all every page. If there are no rows, it prints the message empty, unless that is "".
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
-	for trail := new(cursorTrail); ; {
+	for trail := new(client.CursorTrail); ; {
 		p, answer, err := fetchDrift[wire.Page[R]](d, command, path, query)
 		if err != nil {
 			return err
@@ -48,7 +38,7 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 			d.conclude(t, p.Next, empty)
 			return nil
 		}
-		if err := trail.follow(query, "cursor", p.Next); err != nil {
+		if err := followCursor(trail, query, "cursor", p.Next); err != nil {
 			return err
 		}
 		query.Del("as_of") // the cursor has it

@@ -79,7 +79,7 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		return err
 	}
 	outputs, runs := true, true // whether more of them follow
-	var outputsTrail, runsTrail cursorTrail
+	var outputsTrail, runsTrail client.CursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
 		runs = runs && answer.Next != "" && (d.all || len(answer.Rows) == 0)
@@ -89,12 +89,12 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 		query.Del("outputs_cursor")
 		query.Del("cursor")
 		if outputs {
-			if err := outputsTrail.follow(query, "outputs_cursor", answer.OutputsNext); err != nil {
+			if err := followCursor(&outputsTrail, query, "outputs_cursor", answer.OutputsNext); err != nil {
 				return err
 			}
 		}
 		if runs {
-			if err := runsTrail.follow(query, "cursor", answer.Next); err != nil {
+			if err := followCursor(&runsTrail, query, "cursor", answer.Next); err != nil {
 				return err
 			}
 		}
@@ -137,14 +137,14 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	defer query.Del("outputs_cursor")
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
-	for trail := new(cursorTrail); ; {
+	for trail := new(client.CursorTrail); ; {
 		done, err := printPage(d, t, answer.Outputs, answer.OutputsNext, nil, func(o wire.GroupOutput) []string {
 			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(o.Share), cli.Decimal(o.Seq)}
 		})
 		if done || err != nil {
 			return err
 		}
-		if err := trail.follow(query, "outputs_cursor", answer.OutputsNext); err != nil {
+		if err := followCursor(trail, query, "outputs_cursor", answer.OutputsNext); err != nil {
 			return err
 		}
 		if answer, _, err = fetchDrift[wire.GroupAnswer](d, command, path, query); err != nil {
@@ -158,7 +158,7 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 		return err
 	}
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.TextColumn("state"), cli.TextColumn("run"))
-	for trail := new(cursorTrail); ; {
+	for trail := new(client.CursorTrail); ; {
 		done, err := printPage(d, t, answer.Rows, answer.Next, nil, func(m wire.GroupMember) []string {
 			return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
 		})
@@ -169,7 +169,7 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 			d.conclude(t, answer.Next, "no runs")
 			return nil
 		}
-		if err := trail.follow(query, "cursor", answer.Next); err != nil {
+		if err := followCursor(trail, query, "cursor", answer.Next); err != nil {
 			return err
 		}
 		if answer, _, err = fetchDrift[wire.GroupAnswer](d, command, path, query); err != nil {
