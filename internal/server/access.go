@@ -60,7 +60,7 @@ func openGate(config Config, log *slog.Logger) (gate, error) {
 		return gate{}, cli.Refused("%w", err)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
-	if !who.Required() && !config.Insecure && !Loopback(host) {
+	if !who.Required() && !config.Insecure && !cli.Loopback(host) {
 		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: everyone who reaches it may write to the ledgers. "+
 			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure where everybody on the network may do everything", config.Listen)
@@ -92,7 +92,7 @@ func (g gate) describe(config Config) string {
 	switch {
 	case g.who.Required():
 		return g.who.Summary()
-	case Loopback(host):
+	case cli.Loopback(host):
 		return "none: only this machine can reach it"
 	}
 	return "none: everyone who reaches it may do everything"
@@ -102,7 +102,7 @@ func (g gate) describe(config Config) string {
 func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
-	case Loopback(host):
+	case cli.Loopback(host):
 	case !g.who.Required():
 		log.Warn("there is no authentication: everyone who reaches this address may write and read", "address", address.String())
 	case g.tls == nil:

@@ -148,12 +148,6 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Loopback reports whether only this machine can reach a host of that name. A
-// name other than localhost may mean anything.
-func Loopback(host string) bool {
-	return cli.Loopback(host)
-}
-
 // Bind makes a flag of every field.
 func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` of database and keys, made if absent")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"colophon/api"
+	"colophon/internal/cli"
 )
 
 // serveMetrics serves /metrics to everyone who reaches the address, until it is closed.
@@ -69,7 +70,7 @@ func (c Config) checkObservation() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
-	case c.Pprof && !c.Insecure && !Loopback(host):
+	case c.Pprof && !c.Insecure && !cli.Loopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show what is in the server's memory: "+
 			"listen on 127.0.0.1, or pass --insecure where everybody on the network may see it", c.MetricsListen)
 	}
