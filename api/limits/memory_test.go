@@ -68,7 +68,7 @@ func TestCallersShareMemory(t *testing.T) {
 	go func() { granted <- waiting.Take(t.Context(), size) }()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == 1 }, time.Minute, time.Millisecond)
 	one, two := &Share{Budget: m, Who: other}, &Share{Budget: m, Who: other}
-	require.NoError(t, one.Take(t.Context(), 2*size), "the budget has room, whoever waits")
+	require.NoError(t, one.Take(t.Context(), 2*size), "the budget has room, although another share waits")
 	require.NoError(t, two.Take(t.Context(), size/2))
 	one.Release()
 	two.Release()
@@ -132,7 +132,7 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	awaitWaiting(t, m, 0)
 	require.NoError(t, <-granted)
 	require.Positive(t, taken, "no small share came in while the large one waited")
-	require.NotEmpty(t, held, "the large one got its bytes only when nobody else had any")
+	require.NotEmpty(t, held, "the large share got its bytes only when no other share held any")
 	large.Release()
 	for _, s := range held {
 		s.Release()

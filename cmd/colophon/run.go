@@ -41,7 +41,7 @@ func newRoot(c *cli.Console) *cobra.Command {
 		Use:   "colophon",
 		Short: "An append-only provenance ledger for generated text",
 		Long: `Colophon records what a text was made from, as hashes that it computes itself,
-in a log that nobody can change unnoticed. For every record it returns a receipt.
+in a log that cannot be changed without notice. For every record it returns a receipt.
 Everyone can verify a receipt without the server.`,
 		Example: `  colophon serve --data ./data
   colophon import generations.ndjson.gz

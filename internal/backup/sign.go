@@ -146,7 +146,7 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 		return err
 	}
 	err = m.Authenticate(append(kept, given...))
-	const instead = "\nIf you are sure that nobody else could change the backup, pass --unauthenticated"
+	const instead = "\nIf you are sure that no other user could change the backup, pass --unauthenticated"
 	switch {
 	case err == nil:
 		return nil

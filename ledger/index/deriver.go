@@ -39,9 +39,9 @@ type Preparer interface {
 type Deferring interface {
 	// BeginBatch says that a batch begins with an event, and no work waits.
 	BeginBatch(from uint64)
-	// Pending is how many pieces of work wait.
+	// Pending returns how many pieces of work wait.
 	Pending() int
-	// FlushPending does so many of them.
+	// FlushPending does that many pieces of the waiting work.
 	FlushPending(pieces int)
 }
 

@@ -145,8 +145,8 @@ func (c *Counters) CountEvent(e *event.Event) {
 	a.places = append(a.places[:0], c.place(SeriesOf(RecordsTotal, kind)))
 	for name, check := range e.Checks.Members() {
 		field := FieldLabel(name.Text())
-		// All results begin with 0 when the first of them is met: the first mismatch is
-		// what nobody must miss.
+		// All results begin with 0 when one of them first occurs, so that rates show the
+		// first mismatch.
 		for _, r := range Results {
 			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
 		}
