@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"colophon/internal/safefile"
@@ -33,10 +32,6 @@ func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) { return readKey(k
 func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(ledger))
 }
-
-// hasModes: files have an owner and modes, and folders can be synced. On Windows the folder's
-// access list protects the keys.
-const hasModes = runtime.GOOS != "windows"
 
 // pathInData returns the path of a key file relative to the data folder. Clients may see it.
 func pathInData(path string) string { return filepath.Join("keys", filepath.Base(path)) }
@@ -103,28 +98,5 @@ func move(from, to string) error {
 	if err := os.Remove(from); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(to))
-}
-
-// SyncDir makes creations, renames and removals in a folder durable.
-func SyncDir(dir string) error {
-	if !hasModes {
-		return nil // Windows keeps names in the journal of its file system
-	}
-	return syncOpened(os.Open(dir))
-}
-
-// SyncDirIn is SyncDir for a folder inside root.
-func SyncDirIn(root *os.Root, name string) error {
-	if !hasModes {
-		return nil
-	}
-	return syncOpened(root.Open(name))
-}
-
-func syncOpened(d *os.File, err error) error {
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return safefile.SyncDir(filepath.Dir(to))
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -79,7 +80,7 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 		if err := os.Link(k.Path(ledger), k.PreviousPath(ledger)); err != nil {
 			return err
 		}
-		if err := SyncDir(k.Dir); err != nil {
+		if err := safefile.SyncDir(k.Dir); err != nil {
 			return err
 		}
 	case err != nil:
@@ -93,7 +94,7 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 	if err := os.Rename(k.NextPath(ledger), k.Path(ledger)); err != nil {
 		return err
 	}
-	return SyncDir(k.Dir)
+	return safefile.SyncDir(k.Dir)
 }
 
 // removeRetired removes the previous key once the log says that it is retired. A retired key
@@ -116,7 +117,7 @@ func (k KeyFiles) removeRetired(ledger string, keys *proofs.KeyHistory) error {
 	if err := os.Remove(k.PreviousPath(ledger)); err != nil {
 		return err
 	}
-	return SyncDir(k.Dir)
+	return safefile.SyncDir(k.Dir)
 }
 
 // retired reports whether the history says that a key signs nothing more.

@@ -63,5 +63,5 @@ func writeWhole(path string, text []byte) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	return safefile.SyncDir(filepath.Dir(path))
 }

@@ -35,7 +35,7 @@ func replaceFile(path string, text []byte, durable bool) error {
 		return errors.Join(err, os.Remove(next))
 	}
 	if durable {
-		return syncFolder(filepath.Dir(path))
+		return safefile.SyncDir(filepath.Dir(path))
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func makeFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(giveToOwner(dir, parent), syncFolder(parent))
+	return errors.Join(giveToOwner(dir, parent), safefile.SyncDir(parent))
 }
 
 // lock waits for the lock of the token store. release unlocks it, and so does the end of the

@@ -19,6 +19,3 @@ func lockWhole(file *os.File) error {
 func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }
-
-// syncFolder does nothing: folders cannot be synced.
-func syncFolder(string) error { return nil }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"colophon/internal/safefile"
 )
 
 // ReserveFile is a file in the folder of the token store that reserves disk space. If the disk
@@ -25,7 +27,7 @@ func giveUpReserve(dir string) error {
 	if err := os.Remove(filepath.Join(dir, ReserveFile)); err != nil {
 		return err
 	}
-	return syncFolder(dir) // some file systems free the space only after a sync
+	return safefile.SyncDir(dir) // some file systems free the space only after a sync
 }
 
 // reserved reports whether the reserve has room for a tokens file of that length and one more

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/safefile"
 	"colophon/ledger"
 	"colophon/proofs"
 )
@@ -69,7 +70,7 @@ func writeSecret(path, secret string) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	if err := ledger.SyncDir(filepath.Dir(path)); err != nil {
+	if err := safefile.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("making %s durable: %w", path, err)
 	}
 	return nil

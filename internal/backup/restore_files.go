@@ -18,7 +18,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/safefile"
-	"colophon/ledger"
 )
 
 func (m *Manifest) hasTokens() bool {
@@ -127,7 +126,7 @@ func placeRestored(data string) error {
 		if !folder.IsDir() { // the lock
 			continue
 		}
-		if err := ledger.SyncDir(filepath.Join(from, folder.Name())); err != nil {
+		if err := safefile.SyncDir(filepath.Join(from, folder.Name())); err != nil {
 			return err
 		}
 	}
@@ -140,7 +139,7 @@ func placeRestored(data string) error {
 	if err := os.Rename(datadir.Database(from), datadir.Database(data)); err != nil {
 		return err
 	}
-	return ledger.SyncDir(data)
+	return safefile.SyncDir(data)
 }
 
 // placeKeys moves the keys of a backup, if it has any, into the keys folder, and keeps the keys
@@ -162,5 +161,5 @@ func placeKeys(from, to string) error {
 			return err
 		}
 	}
-	return ledger.SyncDir(to)
+	return safefile.SyncDir(to)
 }

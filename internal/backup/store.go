@@ -20,7 +20,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/safefile"
-	"colophon/ledger"
 )
 
 // ManifestVersion is the version of the backup format.
@@ -316,7 +315,7 @@ func (b Store) Finish(m *Manifest) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	if err := ledger.SyncDirIn(root, "files"); err != nil {
+	if err := safefile.SyncDirIn(root, "files"); err != nil {
 		return "", err
 	}
 	name := m.Name()
@@ -334,7 +333,7 @@ func (b Store) Finish(m *Manifest) (string, error) {
 	if err := root.Rename(Incomplete, name+".json"); err != nil {
 		return "", err
 	}
-	return name, ledger.SyncDirIn(root, ".")
+	return name, safefile.SyncDirIn(root, ".")
 }
 
 // copyFile writes a new file durably, and closes it.
@@ -380,8 +379,8 @@ func (b Store) Prune(keep int, counted, ignored []string) error {
 			needed[f.SHA256] = true
 		}
 	}
-	names := counted
-	for _, name := range names[len(names)-keep:] {
+	removed, kept := counted[:len(counted)-keep], counted[len(counted)-keep:]
+	for _, name := range kept {
 		m, err := b.Read(name)
 		if err != nil {
 			return fmt.Errorf("removing old backups: %w", err)
@@ -398,7 +397,7 @@ func (b Store) Prune(keep int, counted, ignored []string) error {
 		return err
 	}
 	defer root.Close()
-	for _, name := range names[:len(names)-keep] { // the manifests before the files that they name
+	for _, name := range removed { // the manifests before the files that they name
 		if err := root.Remove(name + ".json"); err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"colophon/ledger"
+	"colophon/internal/safefile"
 )
 
 // ReplaceFile replaces a file durably and atomically.
@@ -30,5 +30,5 @@ func ReplaceFile(name string, text []byte) (err error) {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return ledger.SyncDir(filepath.Dir(name))
+	return safefile.SyncDir(filepath.Dir(name))
 }

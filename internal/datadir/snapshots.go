@@ -11,7 +11,7 @@ import (
 
 	"colophon/api"
 	"colophon/internal/folderlock"
-	"colophon/ledger"
+	"colophon/internal/safefile"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -59,7 +59,7 @@ func (s Snapshots) Remove() error {
 	if err := os.RemoveAll(filepath.Join(s.Dir, snapshotName)); err != nil {
 		return fmt.Errorf("removing the copy of a backup: %w", err)
 	}
-	return ledger.SyncDir(s.Dir)
+	return safefile.SyncDir(s.Dir)
 }
 
 // Sweep removes a left-over copy. It returns ErrSnapshotHeld if a backup is running.

@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"colophon/ledger"
+	"colophon/internal/safefile"
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -449,7 +449,7 @@ func (p *pastFiles) Sync() error {
 	for number := range manyKeyFiles {
 		errs = append(errs, p.syncKeys(number))
 	}
-	return errors.Join(append(errs, ledger.SyncDir(p.dir))...)
+	return errors.Join(append(errs, safefile.SyncDir(p.dir))...)
 }
 
 func (p *pastFiles) syncKeys(number int) error {
