@@ -14,7 +14,7 @@ import (
 )
 
 // KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the
-// files.
+// files; on Windows the access list of the folder protects them.
 type KeyFiles struct {
 	Dir string
 }
