@@ -104,6 +104,7 @@ type batch struct {
 	stopped   bool // the batch has ended
 	connected bool
 	streaming bool // the connection of now answers while lines are sent
+	bodyEnded bool // the connection of now has got all of its lines
 }
 
 // batchLine is a line on its way.
@@ -254,7 +255,7 @@ func (b *batch) giveUp() {
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	body, pipe := io.Pipe()
-	b.change(func() { b.connected, b.streaming, b.sent = true, false, 0 })
+	b.change(func() { b.connected, b.streaming, b.bodyEnded, b.sent = true, false, false, 0 })
 	var running sync.WaitGroup
 	running.Go(func() { b.send(pipe) })
 	defer running.Wait()
@@ -271,6 +272,8 @@ func (b *batch) end() error {
 	switch {
 	case b.sent > 0:
 		return fmt.Errorf("%w: the answer ended before %d lines were answered", ErrUnreachable, b.sent)
+	case !b.bodyEnded: // without this, a server that answers nothing would be asked again at once, for ever
+		return fmt.Errorf("%w: the answer ended before the lines", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:
 		return errComplete
 	}
@@ -354,6 +357,7 @@ func (b *batch) send(pipe *io.PipeWriter) {
 			}
 		}
 	}
+	b.change(func() { b.bodyEnded = true })
 	if out.close() == nil {
 		pipe.Close()
 	}
@@ -430,7 +434,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 		}
 		line := b.oldestSent()
 		switch {
-		case line == nil && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
+		case line == nil && answered && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
 			return answered, nil // the input has paused for longer than the server waits
 		case line == nil && a.problem != nil:
 			return answered, a.problem // about the body, not a line

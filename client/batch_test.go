@@ -460,6 +460,27 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
+// A server that ends its answer before it gets a line is asked as often as one that cannot be reached, no more.
+func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
+	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
+		t.Run(name, func(t *testing.T) {
+			for range 200 { // the answer and the first line race
+				requests := 0
+				server := &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+					requests++
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(answer)), Request: q}, nil
+				})}
+				l := connect(t, "http://ledger.example", client.WithHTTPClient(server)).Ledger("default")
+				for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+					require.Nil(t, result)
+					require.Error(t, err)
+				}
+				require.Equal(t, 5, requests)
+			}
+		})
+	}
+}
+
 func TestEmptyBatchSendsNothing(t *testing.T) {
 	server, requests := answering(t, problem(500))
 	for range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(0), nil) {
