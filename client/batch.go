@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"colophon/client/wire"
 )
@@ -60,9 +63,10 @@ type BatchOptions struct {
 // ends and lines yields once more.
 //
 // A receipt means that its record is durable. Lines that fail do not affect others, and the loop goes on. If
-// the connection fails, or the server has no room for a line, Batch connects again and sends the lines that
-// are not answered, which is safe because each has a key or a run_id. An error of the sequence ends the
-// batch: records of lines without a result may or may not be recorded.
+// the connection fails, or nothing moves on it for the time of [WithTimeout], or the server has no room for a
+// line, Batch connects again and sends the lines that are not answered, which is safe because each has a key or
+// a run_id. An error of the sequence ends the batch: records of lines without a result may or may not be
+// recorded.
 //
 // If MaxLines or MaxBytes are sent before the first answer comes, the body ends, and the next begins once it is
 // answered. So a batch also gets through a proxy that reads a whole request before it passes it on.
@@ -253,7 +257,7 @@ func (b *batch) giveUp() {
 // connect makes one request. Its error is nil if the body ended and was answered to the end, and there may be
 // more lines; errComplete if there are none.
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
 	b.change(func() { b.connected, b.streaming, b.bodyEnded, b.sent = true, false, false, 0 })
 	var running sync.WaitGroup
@@ -261,8 +265,56 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	defer running.Wait()
 	defer b.change(func() { b.connected, b.sent = false, 0 })
 	defer body.Close() // ends the sender, whatever it does
-	defer cancel()
-	return b.receive(ctx, body, yield)
+	defer cancel(nil)
+	watch := b.watch(b.ledger.client.timeout, cancel)
+	defer watch.timer.Stop()
+	answered, err = b.receive(ctx, watched{body, watch}, watch, yield)
+	if silent := context.Cause(ctx); err != nil && errors.Is(silent, errSilent) {
+		err = silent
+	}
+	return answered, err
+}
+
+// errSilent ends a connection on which nothing moves.
+var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line", ErrUnreachable)
+
+// silence ends a connection if, for limit to twice that, it neither takes bytes nor answers although lines are
+// unanswered and the caller waits for results.
+type silence struct {
+	limit  time.Duration // 0: never
+	timer  *time.Timer
+	moves  atomic.Uint64
+	seen   uint64      // moves when the timer last fired; its own
+	caller atomic.Bool // the caller has a result and has not asked for the next
+}
+
+func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *silence {
+	w := &silence{limit: limit}
+	w.timer = time.AfterFunc(math.MaxInt64, func() {
+		moves := w.moves.Load()
+		if moves == w.seen && !w.caller.Load() && b.oldestSent() != nil {
+			cancel(fmt.Errorf("%w for %v", errSilent, limit))
+			return
+		}
+		w.seen = moves
+		w.timer.Reset(limit)
+	})
+	if limit > 0 {
+		w.timer.Reset(limit)
+	}
+	return w
+}
+
+// watched is a body whose reads count as movement.
+type watched struct {
+	io.Reader
+	silence *silence
+}
+
+func (r watched) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.silence.moves.Add(1)
+	return n, err
 }
 
 // end says what the end of an answer means.
@@ -411,7 +463,7 @@ type batchAnswer struct {
 }
 
 // receive makes the request and yields a result for each answer.
-func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineResult, error) bool) (answered bool, err error) {
+func (b *batch) receive(ctx context.Context, body io.Reader, watch *silence, yield func(*LineResult, error) bool) (answered bool, err error) {
 	c := b.ledger.client
 	r := request{method: http.MethodPost, path: b.ledger.path + "/batch", header: map[string]string{"Content-Type": "application/x-ndjson"},
 		query: (&WriteOptions{OnMismatch: b.options.OnMismatch, Derive: b.options.Derive}).values()}
@@ -428,6 +480,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 	defer response.Body.Close()
 	lines := c.lines(response.Body, nil)
 	for lines.Scan() {
+		watch.moves.Add(1)
 		a, err := b.decode(lines.Bytes())
 		if err != nil {
 			return answered, err
@@ -445,9 +498,12 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 		}
 		answered = true
 		b.drop()
+		watch.caller.Store(true)
 		if !yield(b.result(line, a), nil) {
 			return answered, errStopped
 		}
+		watch.caller.Store(false)
+		watch.moves.Add(1)
 	}
 	if err := lines.Err(); err != nil {
 		return answered, err

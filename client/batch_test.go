@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -173,7 +176,7 @@ func TestBatchOfTexts(t *testing.T) {
 func TestBatchStaysOnItsConnection(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
-	counting := roundTripper(func(r *http.Request) (*http.Response, error) {
+	counting := roundTrip(func(r *http.Request) (*http.Response, error) {
 		requests.Add(1)
 		return http.DefaultTransport.RoundTrip(r)
 	})
@@ -479,6 +482,78 @@ func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// answersLines is a server that answers the first lines of a body. It ends its answer only if it has answered all.
+func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
+	requests = new(atomic.Int32)
+	return &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+		requests.Add(1)
+		answer, out := io.Pipe()
+		context.AfterFunc(q.Context(), func() { _ = out.CloseWithError(context.Canceled) })
+		go func() {
+			lines := bufio.NewScanner(q.Body)
+			n := 0
+			for ; lines.Scan(); n++ {
+				if n < most {
+					_, _ = io.WriteString(out, minimalReceipt+"\n")
+				}
+			}
+			if n <= most {
+				_ = out.Close()
+			}
+		}()
+		return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: q}, nil
+	})}, requests
+}
+
+// A server that takes lines and no longer answers is given up.
+func TestBatchGivesUpASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, requests := answersLines(1)
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
+		receipts := 0
+		var last error
+		for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+			if last = err; err == nil {
+				require.NoError(t, result.Err)
+				receipts++
+			}
+		}
+		require.Equal(t, 1, receipts)
+		require.EqualValues(t, 1, requests.Load())
+		require.ErrorIs(t, last, client.ErrUnreachable)
+		require.ErrorContains(t, last, "neither taken nor answered a line for 1m0s")
+	})
+}
+
+// Neither an input that pauses nor a caller that does makes a server silent.
+func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pause = 10 * time.Minute
+		server, requests := answersLines(10)
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
+		lines := func(yield func(client.Line) bool) {
+			for i := range 6 {
+				if i == 1 {
+					time.Sleep(pause)
+				}
+				if !yield(client.Line{Record: generation(fmt.Sprint("paused ", i))}) {
+					return
+				}
+			}
+		}
+		results := 0
+		for result, err := range l.Records.Batch(t.Context(), lines, nil) {
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+			if results++; results == 2 {
+				time.Sleep(pause)
+			}
+		}
+		require.Equal(t, 6, results)
+		require.EqualValues(t, 1, requests.Load())
+	})
 }
 
 func TestEmptyBatchSendsNothing(t *testing.T) {

@@ -309,7 +309,7 @@ func TestWhatIsNotRepeated(t *testing.T) {
 		require.False(t, waited, "%s: %v", url, err)
 	}
 	require.Equal(t, int32(1), handshakes.Load())
-	rejecting := roundTripper(func(r *http.Request) (*http.Response, error) {
+	rejecting := roundTrip(func(r *http.Request) (*http.Response, error) {
 		body := io.NopCloser(iotest.ErrReader(fmt.Errorf("%w: no", client.ErrAnswer)))
 		return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
 	})
@@ -318,10 +318,6 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	require.NotErrorIs(t, err, client.ErrUnreachable)
 	require.False(t, waited)
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A receipt that does not verify, or is of another record, comes with an error that says that the record is
 // durable.
