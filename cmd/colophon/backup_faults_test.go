@@ -28,7 +28,7 @@ import (
 	"colophon/storage"
 )
 
-// The newest backup is the one that was made last, whatever the clock says.
+// The backup that was made last is the newest, even if the clock went back in between.
 func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -51,8 +51,9 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s.restore()
 }
 
-// Names far ahead of the clock count only if the ledgers' keys have signed their manifests.
-// No others keep backups from being made, removed, or restored, and none of them is removed.
+// A backup whose name is far ahead of the clock counts only if the ledgers' keys have signed
+// its manifest. One that does not count never prevents that a backup is made, removed, or
+// restored, and is never removed itself.
 func TestBackupsOfTheFarFuture(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -123,8 +124,8 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "it is not signed", "one that is named is read")
 }
 
-// Two restores into one folder are never under way together, and none puts anything into
-// a folder in which there is a database.
+// Two restores into one folder never run at the same time, and a restore adds nothing to a
+// folder that has a database.
 func TestRestoresOneByOne(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -148,7 +149,8 @@ func TestRestoresOneByOne(t *testing.T) {
 	}
 }
 
-// Of several servers that start on one folder at once one has it. The others say so.
+// If several servers start on one folder at once, one opens it and the others report that it
+// is in use.
 func TestServersStartAtOnce(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	const servers = 4
@@ -174,7 +176,7 @@ func TestServersStartAtOnce(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", data), "default: clean: 1 event")
 }
 
-// Of a server that erases meanwhile, the backup says what may still be in it.
+// A backup of a server that is erasing content reports what the copy may still contain.
 func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -191,7 +193,8 @@ func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 	require.Contains(t, s.backup("--server", server.URL), "2 erased texts may still be in this backup: make another backup in a minute, and remove this one")
 }
 
-// Head, tree and signature of every ledger are verified before a backup counts.
+// A backup counts only after the head, the tree, and the signature of every ledger have been
+// verified.
 func TestBackupsAreVerified(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -221,7 +224,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.Empty(t, s.manifests())
 }
 
-// A backup has database and tokens, nothing else, and its folder may be anywhere.
+// A backup contains the database and the tokens only. Its folder may be anywhere.
 func TestBackupsHoldNothingElse(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
@@ -243,7 +246,8 @@ func TestBackupsHoldNothingElse(t *testing.T) {
 	s.restore()
 }
 
-// A copy that a killed backup has left goes with the next start and the next backup.
+// The next start of the server and the next backup remove the copy that a killed backup has
+// left.
 func TestLeftCopiesAreRemoved(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -23,7 +23,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// opened is the database of the folder, which nobody else can open meanwhile.
+// opened opens the database of the folder. No other process can open it meanwhile.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -33,7 +33,7 @@ func (s *stored) opened() *pebble.Database {
 	return database
 }
 
-// Whoever answers in place of the server makes a backup neither read nor remove anything.
+// A hostile server cannot make a backup read or remove other files.
 func TestBackupsBelieveNoServer(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -52,7 +52,8 @@ func TestBackupsBelieveNoServer(t *testing.T) {
 	}
 }
 
-// A server makes one copy, for a backup that waits for it; what one has left behind goes.
+// A server makes one copy at a time, for the backup that waits for it, and removes what
+// earlier backups have left.
 func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -79,7 +80,7 @@ func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	require.NoDirExists(t, copies.Database())
 }
 
-// Two backups of one folder, or to one, are never under way together.
+// Two backups of one folder, or into one folder, never run at the same time.
 func TestBackupsOneByOne(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -96,7 +97,8 @@ func TestBackupsOneByOne(t *testing.T) {
 	s.backup()
 }
 
-// What a manifest names is in its folder, and no longer than it says.
+// Each file that a manifest names must be in the backup's folder and have at most the size
+// that the manifest states.
 func TestBackupsNameNothingElse(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -167,7 +169,7 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s.restore()
 }
 
-// Removing old backups removes nothing through a link, and nothing with another name.
+// Removing old backups follows no link and removes no file with another name.
 func TestPruneFollowsNoLink(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -43,7 +43,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// found is what is outside of the folder of backups.
+// found returns the files outside the folder of backups, by name.
 func (l *linked) found() map[string]string {
 	l.Helper()
 	found := make(map[string]string)
@@ -58,15 +58,15 @@ func (l *linked) found() map[string]string {
 	return found
 }
 
-// plant puts a link to the same name outside in the place of a file or folder.
+// plant replaces a file or folder by a link to the same name outside.
 func (l *linked) plant(name string) {
 	l.Helper()
 	require.NoError(l, os.RemoveAll(filepath.Join(l.backups, name)))
 	require.NoError(l, os.Symlink(filepath.Join(l.outside, name), filepath.Join(l.backups, name)))
 }
 
-// Whatever another user replaces by a link, and before whichever step of a backup or a
-// restore: nothing is read, written, or removed through it.
+// Another user replaces a file or folder by a link before a step of a backup or a restore. No
+// step reads, writes, or removes anything through the link.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{
 		"make":  func(l *linked) error { return l.store.Make() },
@@ -114,7 +114,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 	}
 }
 
-// Stored files and manifests that are links are replaced by a backup, not written through.
+// A backup replaces stored files and manifests that are links. It does not write through them.
 func TestBackupsReplaceLinks(t *testing.T) {
 	l := newLinked(t)
 	f, _, err := l.store.Add(l.source)

@@ -32,7 +32,7 @@ func newStored(t *testing.T) *stored {
 	return &stored{T: t, data: filepath.Join(dir, "data"), backups: filepath.Join(dir, "backups")}
 }
 
-// post opens the folder for some records with texts that do not compress.
+// post opens the folder and posts n records with texts that do not compress.
 func (s *stored) post(n int) {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -60,7 +60,7 @@ func (s *stored) post(n int) {
 	require.NoError(s, database.Close())
 }
 
-// colophon runs a command, whose output it returns.
+// colophon runs a command, requires its exit code, and returns its output.
 func (s *stored) colophon(code int, args ...string) string {
 	s.Helper()
 	var out strings.Builder
@@ -74,7 +74,7 @@ func (s *stored) backup(args ...string) string {
 	return s.colophon(cli.ExitOK, append([]string{"backup", "--data", s.data, "--to", s.backups}, args...)...)
 }
 
-// key is the verifier key of the ledger "default".
+// key returns the verifier key of the ledger "default".
 func (s *stored) key() string {
 	s.Helper()
 	signer, err := datadir.Keys(s.data).Load(ledger.Default)
@@ -82,7 +82,7 @@ func (s *stored) key() string {
 	return signer.Verifier().String()
 }
 
-// restore restores into a folder of its own, checks it, and returns it.
+// restore restores into a new folder, checks it, and returns it.
 func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
@@ -93,7 +93,7 @@ func (s *stored) restore(args ...string) string {
 	return data
 }
 
-// files are those that the backups share, and their sizes.
+// files returns the sizes of the files that the backups share, by name.
 func (s *stored) files() map[string]int64 {
 	s.Helper()
 	entries, err := os.ReadDir(backup.Store{Dir: s.backups}.Files())
@@ -128,7 +128,7 @@ func (s *stored) prune(keep int) error {
 	return errors.Join(err, store.Prune(keep, names, nil))
 }
 
-// A second backup copies what is new, and both are whole.
+// A second backup copies only what is new, and both backups are complete.
 func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s := newStored(t)
 	s.post(400)
@@ -166,7 +166,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 		"--backup", names[0], "--seen", datadir.Marks(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, the store has 401")
 
-	// What is left when the first is removed is the second.
+	// After the first is removed, the second is complete.
 	s.backup("--keep", "1")
 	require.Len(t, s.manifests(), 1)
 	needed := make(map[string]bool)
@@ -177,7 +177,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 }
 
-// A backup that ends anywhere on the way is none, and the next needs less.
+// A backup that is interrupted at any step does not count, and the next one has less to copy.
 func TestBackupsCutShort(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -212,7 +212,7 @@ func TestBackupsCutShort(t *testing.T) {
 	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
 }
 
-// A restore that is cut short is done again; one of damaged files restores nothing.
+// An interrupted restore can be repeated. A restore of damaged files restores nothing.
 func TestRestoresVerify(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -250,7 +250,7 @@ func TestRestoresVerify(t *testing.T) {
 	}
 }
 
-// Keys are in a backup only if that is asked for.
+// A backup contains keys only if the flag asks for them.
 func TestBackupsLeaveKeysOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -28,7 +28,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// consoleWith is a console with those environment variables, and what it says.
+// consoleWith returns a console with these environment variables, and the buffer that it
+// writes to.
 func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	said := new(bytes.Buffer)
 	return &cli.Console{Err: said, Env: func(name string) (string, bool) {
@@ -37,7 +38,7 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	}}, said
 }
 
-// The token is for the server alone, whomever else its client asks.
+// The client sends its token to its own server only.
 func TestTokenStaysAtHome(t *testing.T) {
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
@@ -55,7 +56,7 @@ func TestTokenStaysAtHome(t *testing.T) {
 	require.Equal(t, http.StatusOK, answer.Status)
 }
 
-// certified is a server with a certificate of that authority for some names and a time.
+// certified starts a server with a certificate of the authority for some names and a time.
 func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -78,7 +79,7 @@ func certified(t *testing.T, s *authority.Authority, names []string, until time.
 	return server
 }
 
-// Every command that talks to a server names the cause where it cannot, and what to change.
+// If a command cannot reach its server, the error names the cause and what to change.
 func TestWhyNoServerCanBeAsked(t *testing.T) {
 	ours, another := authority.New(t), authority.New(t)
 	soon := time.Now().Add(time.Hour)

@@ -33,7 +33,8 @@ func TestWhatATerminalObeysIsShown(t *testing.T) {
 	}
 }
 
-// Whatever is written, nothing of it is obeyed; JSON stays what it was.
+// No output contains a control sequence that a terminal would obey. JSON output keeps its
+// values.
 func TestJSONKeepsItsValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		said := rapid.String().Draw(t, "said")
@@ -50,7 +51,7 @@ func TestJSONKeepsItsValues(t *testing.T) {
 	})
 }
 
-// What a server says is wrong reaches no terminal as it is.
+// The text of a server's error reaches the terminal without control characters.
 func TestProblemsAreNotObeyed(t *testing.T) {
 	w := newAuditWorld(t, 0, 0, 0)
 	url := serveRaw(t, w.data, func(answer http.ResponseWriter, _ *http.Request) bool {

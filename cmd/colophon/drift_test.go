@@ -21,7 +21,7 @@ func TestTableGrows(t *testing.T) {
 	require.Equal(t, 4, tab.Rows)
 }
 
-// Nothing that a client chose reaches the terminal as anything but text.
+// Texts that clients chose reach the terminal without control characters.
 func TestCellsArePlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"claude-2.1": "claude-2.1", "a b": "a b", "ü→…": "ü→…", "": `""`, " a": `" a"`,

@@ -28,8 +28,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// exportedServer is a real server with records of every kind, one of them redacted, and
-// the verifier key of its ledger.
+// exportedServer starts a real server with records of every kind, one of them redacted. It
+// returns the verifier key of its ledger too.
 func exportedServer(t *testing.T) (url, key string) {
 	t.Helper()
 	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
@@ -78,8 +78,8 @@ func colophon(url string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// What a server exports verifies in a browser as well as here, with all hashes that
-// are made of content.
+// An exported pack verifies on the command line and in a browser, with all hashes that are
+// computed from content.
 func TestExportedPacksVerify(t *testing.T) {
 	url, key := exportedServer(t)
 	name := filepath.Join(t.TempDir(), "pack.html")
@@ -112,8 +112,8 @@ func TestExportedPacksVerify(t *testing.T) {
 	require.Empty(t, p.Notes().Errors)
 }
 
-// Of a run whose versions are too long for its event, who audits or verifies it is told
-// what was not checked.
+// If a run's versions are too long for its event, audit and verify say what they have not
+// checked.
 func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
 	server, key := exportedServer(t)
 	var dimensions strings.Builder
@@ -138,7 +138,7 @@ func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
 	require.Contains(t, stdout, "NOT CHECKED: "+says)
 }
 
-// lyingServer passes requests on to the server at url, and changes its answers.
+// lyingServer passes requests on to the server at url and changes its answers.
 func lyingServer(t *testing.T, url string, change func(r *http.Request, answer string) string) (address string) {
 	t.Helper()
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +161,7 @@ func answerOf(url string) (status int, body string) {
 	return response.StatusCode, text.String()
 }
 
-// An export is never of something that does not verify.
+// An export that does not verify is refused.
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
@@ -193,7 +193,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	}
 }
 
-// A pack has the records that were asked for, of the ledger that was asked for.
+// A pack contains the requested records of the requested ledger only.
 func TestExportsAreOfTheRecordsAskedFor(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
@@ -220,7 +220,8 @@ func TestExportsAreOfTheRecordsAskedFor(t *testing.T) {
 	}
 }
 
-// A server cannot have more content fetched than --max-content allows by a size that is not the content's.
+// A server cannot make the client fetch more content than --max-content allows by stating a
+// wrong size.
 func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 	url, _ := exportedServer(t)
 	size := regexp.MustCompile(`"size":\d+`)
@@ -244,7 +245,7 @@ func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 	}
 }
 
-// A list ends when the cursors of its pages form a cycle, whatever command reads it.
+// Every command that reads a list stops if the cursors of its pages form a cycle.
 func TestListsThatLeadRound(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -272,7 +273,7 @@ func TestListsThatLeadRound(t *testing.T) {
 	}
 }
 
-// What is replaced is there until what replaces it is.
+// A file stays in place until its replacement is complete.
 func TestFilesAreReplacedAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "pack.html")
@@ -290,7 +291,7 @@ func TestFilesAreReplacedAsAWhole(t *testing.T) {
 	require.False(t, pack.IsPack(text))
 }
 
-// A proof is of the stage that was asked for, also where a run has several of one name.
+// A proof is of the requested stage, even if a run has several stages of that name.
 func TestProofsAreOfTheStageAskedFor(t *testing.T) {
 	url, _ := exportedServer(t)
 	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }

@@ -22,10 +22,10 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// init lets tests make folders that no other user can write to, as umask 002 would not.
+// init makes folders that only their owner can write to, even under a umask of 002.
 func init() { syscall.Umask(0o022) }
 
-// victim is a file that no command may touch; check says that none has.
+// victim makes a file that no command may touch. check requires that it has not changed.
 func victim(t *testing.T) (path string, check func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "victim")
@@ -38,7 +38,7 @@ func victim(t *testing.T) (path string, check func()) {
 	}
 }
 
-// A backup writes through no link that somebody has put into its folder.
+// A backup does not write through a link in its folder.
 func TestBackupsFollowNoLink(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -76,7 +76,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		"not a regular file")
 }
 
-// Commands use no folder of the data folder in which others can replace what is there.
+// Commands refuse folders below the data folder in which other users can replace files.
 func TestFoldersThatOthersCanChange(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -122,7 +122,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// The administrator signs with no key that another user has put there.
+// The administrator's commands sign with no key that another user has put into the folder.
 func TestKeysOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root can give a file to another user")
@@ -148,7 +148,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// All of it may be another user's, for whom the administrator works.
+	// The whole folder may belong to another user for whom the administrator works.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
@@ -163,7 +163,7 @@ func (s *stored) origin() string {
 	return signer.Origin()
 }
 
-// Nothing is locked, and so emptied, through a link.
+// Lock files are not opened through a link, and never emptied.
 func TestLockFilesAreNoLinks(t *testing.T) {
 	path, check := victim(t)
 	dir := t.TempDir()
@@ -180,8 +180,7 @@ func TestLockFilesAreNoLinks(t *testing.T) {
 	require.NoFileExists(t, path+"x")
 }
 
-// Files that the operator names are refused where everybody can change them, and a TLS
-// key where everybody can read it.
+// Commands refuse files that everybody can change, and a TLS key that everybody can read.
 func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
@@ -228,7 +227,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}
 }
 
-// A link is neither the folder of an audit's state nor a file for a new key.
+// The folder of an audit's state and the file of a new key must not be links.
 func TestNewFilesFollowNoLink(t *testing.T) {
 	s := newStored(t)
 	path, check := victim(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A finding of fsck says what to do, as those of audit do.
+// Each finding of fsck says what to do, as those of audit do.
 func TestFsckSaysWhatNow(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 5)
 	for name, c := range map[string]struct {

@@ -30,9 +30,9 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// newFsckWorld makes a data folder with two ledgers of every kind of event, one of them
-// frozen, with batches, replays, refusals, rotations, shared and redacted content, and an
-// erasure that is pending.
+// newFsckWorld makes a data folder with two ledgers that have every kind of event. One of them
+// is frozen. They have batches, replays, refusals, rotations, shared and redacted content, and
+// a pending erasure.
 func newFsckWorld(t *testing.T) string {
 	t.Helper()
 	w := newAuditWorld(t, 3, 5, 260)
@@ -56,7 +56,7 @@ func newFsckWorld(t *testing.T) string {
 	must(http.StatusCreated, "POST", second+"/ipc-records", record("three", "Three."), "application/json")
 	must(http.StatusOK, "POST", second+"/ipc-records", record("one", "Shared."), "application/json")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"retire"}`, "application/json")
-	// The place of the shared output is withdrawn, and the second record keeps it.
+	// The first reference to the shared output is redacted. The second record keeps it.
 	must(http.StatusCreated, "DELETE", second+"/records/1/content", `{"reason":"r"}`, "application/json")
 	must(http.StatusOK, "PUT", second+"/visibility", `{"log":"public"}`, "application/json")
 	must(http.StatusOK, "POST", second+"/freeze", ``, "application/json")
@@ -65,8 +65,8 @@ func newFsckWorld(t *testing.T) string {
 	return w.data
 }
 
-// fsckKeys runs fsck on a database that stores exactly that, with the keys and marks of a
-// data folder.
+// fsckKeys runs fsck on a database with exactly these keys and values, beside the signing keys
+// and marks of a data folder.
 func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (findings []finding, err error) {
 	files := vfs.NewMem()
 	if err := pebbletest.Load(files, "db", all); err != nil {
@@ -81,7 +81,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf is all that fsck says.
+// damagesOf returns the findings as texts.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -108,7 +108,7 @@ func sorted(all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	return all
 }
 
-// put replaces or adds a key; a nil value deletes it.
+// put adds or replaces a key. A nil value deletes the key.
 func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	changed := slices.DeleteFunc(slices.Clone(all), func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, key) })
 	if value != nil {
@@ -117,7 +117,7 @@ func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	return sorted(changed)
 }
 
-// familyOf names the family of a key as the storage writes it.
+// familyOf returns the family of a key in the storage's layout.
 func familyOf(key []byte) string {
 	switch {
 	case key[0] == 0:
@@ -137,8 +137,8 @@ type keyMutation struct {
 	all  []pebbletest.KeyValue
 }
 
-// mutationsOf are the changes of one key: delete it, change its value in several ways,
-// swap it with the next of its family, put it under other ledgers, and add its like.
+// mutationsOf returns the mutations of one key: delete it, change its value in several ways,
+// swap it with the next of its family, copy it to other ledgers, and add similar keys.
 func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	kv := all[i]
 	add := func(name string, changed []pebbletest.KeyValue) {
@@ -189,7 +189,8 @@ func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	return list
 }
 
-// harmless says why a change that fsck does not name does no harm; empty if it does.
+// harmless returns why a change that fsck does not report is harmless. It returns "" if the
+// change is not.
 func harmless(family, change string) string {
 	switch {
 	case family == "setting" && (change == "delete" || strings.HasPrefix(change, "under ledger")):
@@ -206,7 +207,7 @@ func harmless(family, change string) string {
 	return ""
 }
 
-// Every change of a single key is named, or is harmless.
+// fsck reports every change of a single key that is not harmless.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -255,8 +256,8 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	t.Logf("%d changes, %d of them harmless", tried, allowed)
 }
 
-// pendingErasure adds the note of an erasure that is pending, of a content of a redacted
-// record that is not held any more.
+// pendingErasure adds the note of a pending erasure for content of a redacted record that is
+// no longer stored.
 func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.Database(data), ReadOnly: true})
@@ -280,7 +281,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 	return nil
 }
 
-// numberOf is the number of a ledger.
+// numberOf returns the number of a ledger.
 func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	t.Helper()
 	for _, kv := range all {
@@ -292,7 +293,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	return 0
 }
 
-// What was planted or lost is named with its kind and position.
+// fsck reports planted and lost keys with their kind and position.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -373,7 +374,7 @@ func TestFsckNamesStrays(t *testing.T) {
 	}
 }
 
-// fsck changes no file of the folder, and says what is pending.
+// fsck changes no file of the folder, and reports pending erasures.
 func TestFsckWritesNothing(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -389,7 +390,7 @@ func TestFsckWritesNothing(t *testing.T) {
 	require.Equal(t, before, readAll(t, data))
 }
 
-// readAll is the files of a folder and what is in them.
+// readAll returns the contents of a folder's files, by name.
 func readAll(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -404,13 +405,13 @@ func readAll(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A server does not start on a database that hides a ledger or would write the next one
-// over it.
+// A server does not start on a database that hides a ledger, or in which the next ledger would
+// overwrite one.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(sound))
 	require.NoError(t, err)
-	// An open database goes on with erasures that are due, whatever its ledgers are like.
+	// Opening the database continues pending erasures, even if its ledgers are damaged.
 	all = slices.DeleteFunc(all, func(kv pebbletest.KeyValue) bool { return kv.Key[0] == 'x' })
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
@@ -445,7 +446,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	}
 }
 
-// What no event tells cannot be checked. The help and the documents say so.
+// fsck cannot check what no event states. Its help and the documents say so.
 func TestFsckCannotTell(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -463,7 +464,7 @@ func TestFsckCannotTell(t *testing.T) {
 	require.Empty(t, damagesOf(findings, err))
 }
 
-// valueOf is a copy of the value of a key that is there.
+// valueOf returns a copy of the value of an existing key.
 func valueOf(t *testing.T, all []pebbletest.KeyValue, key []byte) []byte {
 	t.Helper()
 	for _, kv := range all {

@@ -23,7 +23,7 @@ import (
 	"colophon/ledger"
 )
 
-// smallDisk is a file system of its own of that many bytes.
+// smallDisk mounts a file system of that many bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills a disk until that many bytes are free, and returns what frees them again.
+// ballast fills a disk until left bytes are free. free removes the ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -117,8 +117,8 @@ const (
 	oneRecord = `{"payload":{},"output":"x","model":"m","temperature":0,"max_tokens":1}`
 )
 
-// A server on a full disk starts, answers what it has, refuses writes, and takes them
-// again when there is room.
+// A server on a full disk starts, serves reads, refuses writes, and accepts them again once
+// there is room.
 func TestServersStartOnAFullDisk(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -203,7 +203,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// On a full disk tokens are revoked all the same, one after the other, and none is made.
+// On a full disk tokens can be revoked one after the other, and none can be made.
 func TestTokensAreRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
@@ -256,7 +256,7 @@ func TestTokensAreRevokedOnAFullDisk(t *testing.T) {
 	require.FileExists(t, reserve, "the server makes it too")
 }
 
-// Where there is no ledger yet nothing is made on a full disk.
+// Without a ledger, a start on a full disk creates nothing.
 func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	free := ballast(t, disk, 1<<20)
@@ -268,7 +268,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	require.FileExists(t, datadir.Keys(s.data).Path(ledger.Default))
 }
 
-// A file system that is mounted for reading alone is refused, with what to do.
+// A server refuses a read-only file system and says what to do.
 func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
@@ -279,8 +279,8 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// A disk that fills during a backup or a restore: the one is incomplete and says so, the
-// other leaves nothing, and both are done when there is room.
+// If the disk fills during a backup, the backup is incomplete and says so. If it fills during
+// a restore, the restore leaves nothing. Both succeed once there is room.
 func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s := newStored(t)
 	s.post(400)
@@ -305,8 +305,8 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s.restore()
 }
 
-// A disk that fills while content is erased: nothing is lost, and what was to be erased is
-// gone once there is room.
+// If the disk fills while content is erased, no record is lost, and the erasure ends once
+// there is room.
 func TestErasingOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 160<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
@@ -348,7 +348,7 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted contents")
 }
 
-// holds reports whether a text is in a file of a folder.
+// holds reports whether a file of a folder contains a text.
 func holds(t *testing.T, dir, text string) (found bool) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {

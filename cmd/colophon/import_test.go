@@ -19,7 +19,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// answering is a server that gives its n-th batch to the n-th handler.
+// answering starts a server that passes its n-th batch to the n-th handler.
 func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -39,7 +39,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	return server.URL
 }
 
-// receipts answers that many lines with receipts from seq on, having read them.
+// receipts reads n lines and answers them with receipts from seq on.
 func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n int, want string) {
 	for i := range n {
 		if lines.Scan() && i == 0 {
@@ -109,7 +109,7 @@ func TestImportStopsWhereItIsRefused(t *testing.T) {
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
 
-// A receipt of another ledger or of another kind of record is no answer to a line.
+// import refuses a receipt of another ledger or of another kind of record.
 func TestImportTakesNoReceiptOfAnotherRecord(t *testing.T) {
 	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
 		server := answering(t, func(w http.ResponseWriter, r *http.Request) {

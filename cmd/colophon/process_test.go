@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spoken is what a command has written so far.
+// spoken collects what a command has written so far.
 type spoken struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -29,10 +29,10 @@ func (s *spoken) String() string {
 	return s.text.String()
 }
 
-// servedAt finds the address in what a server says when it answers.
+// servedAt finds the server's address in its first output.
 var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
-// process is a server in a process of its own.
+// process is a server that runs in its own process.
 type process struct {
 	cmd    *exec.Cmd
 	said   *spoken
@@ -41,7 +41,7 @@ type process struct {
 	exited chan struct{} // closed when it has ended
 }
 
-// startProcess starts a server on a data folder and waits until it answers or has ended.
+// startProcess starts a server on a data folder and waits until it answers or has exited.
 func startProcess(t *testing.T, data string, args ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
@@ -76,7 +76,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	return p
 }
 
-// gone reports whether it has ended.
+// gone reports whether the process has exited.
 func (p *process) gone() bool {
 	select {
 	case <-p.exited:
@@ -86,7 +86,7 @@ func (p *process) gone() bool {
 	}
 }
 
-// wait is the exit code, once it has ended.
+// wait waits for the process and returns its exit code.
 func (p *process) wait() int {
 	<-p.exited
 	return p.cmd.ProcessState.ExitCode()

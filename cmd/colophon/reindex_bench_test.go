@@ -27,9 +27,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// BenchmarkReindex takes records in as a server does, but for HTTP, with an index that
-// follows, and then builds the index anew by the command: how many times as fast is
-// that, and what processor time does each take?
+// BenchmarkReindex posts records without HTTP while an index follows, and then rebuilds the
+// index with the command. It reports the ratio of the two speeds and the CPU time of each.
 func BenchmarkReindex(b *testing.B) {
 	for _, corpus := range []struct {
 		name    string
@@ -82,7 +81,8 @@ func BenchmarkReindex(b *testing.B) {
 	}
 }
 
-// oftenAsked is a run of an input of which a third of the runs has an output that many have.
+// oftenAsked returns a run of an input. A third of the runs share their output with many
+// others.
 func oftenAsked(n, input int) (_, output int) {
 	if n%3 == 0 {
 		return input, -input % 1000
@@ -90,15 +90,15 @@ func oftenAsked(n, input int) (_, output int) {
 	return input, n
 }
 
-// generation is a record of about 1.5 KB.
+// generation returns a record of about 1.5 KB.
 func generation(n, input, output int) string {
 	return fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?","context":%q},"system_prompt":"Be kind %d.","output":"because %d, %s",
 		"model":"model-%d","temperature":0.7,"max_tokens":512,"labels":{"experiment":"e-%d"}}`,
 		n, input, strings.Repeat("as it was said before ", 20), n%32, output, strings.Repeat("for reasons ", 60), n%3, n/5000)
 }
 
-// takeIn has records posted to a new ledger by many callers at once, and waits until
-// its index has them.
+// takeIn posts records to a new ledger from many goroutines, and waits until its index has
+// them.
 func takeIn(b *testing.B, data string, bodies []string) {
 	b.Helper()
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
@@ -132,7 +132,7 @@ func takeIn(b *testing.B, data string, bodies []string) {
 	require.NoError(b, database.Close())
 }
 
-// post takes a record as the API does, and returns when it is durable.
+// post records a body as the API does, and returns when it is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	r, err := record.Parse(record.IPCRecord, []byte(body))
 	if err != nil {
@@ -151,10 +151,10 @@ func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	return err
 }
 
-// cost is what something takes: time, and that of the processors.
+// cost is the wall-clock time and the CPU time of a step.
 type cost struct{ wall, cpu time.Duration }
 
-// spent is what a function takes.
+// spent returns the cost of a function.
 func spent(b *testing.B, do func()) cost {
 	b.Helper()
 	begin, used := time.Now(), processorTime(b)

@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// What somebody has seen raises a mark, and never lowers or replaces one that the keys of
-// the backup cannot judge.
+// A checkpoint that the operator has seen raises a mark. It never lowers or replaces a mark
+// that the keys of the backup cannot judge.
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
@@ -73,7 +73,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	}
 }
 
-// A ledger that has no event yet hides none of the others.
+// A ledger without events does not keep restore from checking the others.
 func TestRestoresJudgeEveryLedger(t *testing.T) {
 	s := newStored(t)
 	s.post(2)

@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// change changes the manifest of the newest backup as a thief would, and keeps its note
-// unless f changes it.
+// change changes the manifest of the newest backup as a thief would. The manifest keeps its
+// signature unless f changes it.
 func (s *stored) change(f func(m *backup.Manifest)) {
 	s.Helper()
 	list := s.manifests()
@@ -33,8 +33,7 @@ func (s *stored) change(f func(m *backup.Manifest)) {
 	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.Name()+".json"), text, 0o600))
 }
 
-// plant puts another text in the place of a file of the newest backup, and the digest
-// into the manifest.
+// plant replaces the text of a file of the newest backup, and its digest in the manifest.
 func (s *stored) plant(name string, text []byte) {
 	s.Helper()
 	s.change(func(m *backup.Manifest) {
@@ -63,7 +62,7 @@ func (s *stored) forge(signers ...*proofs.Signer) {
 	})
 }
 
-// authorized tells whether a data folder accepts a token; required, whether it asks for one.
+// authorized reports whether a data folder accepts a token, and whether it requires one.
 func authorized(t *testing.T, data, token string) (accepted, required bool) {
 	t.Helper()
 	a, err := access.Open(access.Config{Dir: datadir.Access(data)})
@@ -85,7 +84,8 @@ func (s *stored) token(data, name string) string {
 	return made.Text
 }
 
-// A restore brings no token back, unless that is asked for, and leaves no server open.
+// A restore leaves tokens out unless the flag asks for them, and the restored server still
+// requires one.
 func TestRestoresLeaveTokensOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -122,7 +122,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.NoDirExists(t, data)
 }
 
-// A backup counts by the keys that the operator has, and by nothing that is in it.
+// A backup counts by the keys that the operator has. Nothing inside the backup makes it count.
 func TestRestoresAuthenticate(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
@@ -203,7 +203,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	})
 }
 
-// Every ledger of a backup has to vouch for it, by a key that signs its checkpoints.
+// Every ledger of a backup must sign it with a key that signs its checkpoints.
 func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -238,7 +238,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, m.Authenticate(keys(other.VerifierKey())), backup.ErrNoAnchor)
 	require.ErrorIs(t, m.Authenticate(keys(current)), backup.ErrNoAnchor)
 
-	// A person who has one key signs for no other ledger.
+	// The owner of one ledger's key cannot sign for another ledger.
 	thief, err := datadir.Keys(s.data).Load("other")
 	require.NoError(t, err)
 	digest, err := m.Digest()
@@ -251,7 +251,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrWrongKey, "for which restore says what to do")
 }
 
-// A backup without the keys at hand is made, and says that nothing vouches for it.
+// A backup without access to the keys succeeds and says that no key has signed it.
 func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -266,8 +266,8 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	s.restore()
 }
 
-// Of the keys beside the folder, the newest authenticates a backup: an older one may be
-// stolen, and counts only with --key.
+// Of the keys beside the folder, only the newest authenticates a backup. An older one may be
+// stolen and counts only with --key.
 func TestRestoresTrustTheNewestKey(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// scriptSecret copies a file with a random text, the same every time, in place of
-// every SECRET; the variable of that name has it too: secret FROM TO.
+// scriptSecret copies a file and replaces every SECRET by a random text, which is the same in
+// the whole script. It sets the variable SECRET too: secret FROM TO.
 func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("SECRET") == "" {
 		random := make([]byte, 32)
@@ -28,8 +28,8 @@ func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "SECRET", ts.Getenv("SECRET"))))
 }
 
-// scriptSearch looks for the secret in every file of a folder, in what is compressed
-// and in what was overwritten too: [!] search FOLDER.
+// scriptSearch searches every file of a folder for the secret, including compressed and
+// overwritten parts: [!] search FOLDER.
 func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 	var found []string
 	for begin := time.Now(); ; {
@@ -68,8 +68,8 @@ func search(folder string, secret []byte) (found []string, err error) {
 
 var noErasures = regexp.MustCompile(`(?m)^colophon_erasures_pending 0$`)
 
-// scriptWaitErased waits until the script's server has taken off the disk what was
-// erased, which must be within a minute: wait-erased.
+// scriptWaitErased waits at most a minute until the script's server has removed erased content
+// from the disk: wait-erased.
 func scriptWaitErased(ts *testscript.TestScript, _ bool, _ []string) {
 	begin := time.Now()
 	for {

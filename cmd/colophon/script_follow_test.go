@@ -27,7 +27,7 @@ func scriptFollow(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// follow gives a channel that receives how it ended.
+// follow follows the events of a ledger into a file. The channel receives how it ended.
 func follow(ts *testscript.TestScript, ledger, path string) <-chan error {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, ts.Getenv("COLOPHON_SERVER")+remote.LedgerPath(ledger)+"/events?from=0", nil)
 	ts.Check(err)

@@ -10,7 +10,7 @@ import (
 	"colophon/internal/datadir"
 )
 
-// scriptWaitMark waits until the high-water mark of a ledger has come to a size:
+// scriptWaitMark waits until the high-water mark of a ledger has reached a size:
 //
 //	wait-mark DATA LEDGER EVENTS
 func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
@@ -25,7 +25,7 @@ func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptVariable sets a variable to what some files hold, with spaces between them:
+// scriptVariable sets a variable to the contents of files, joined by spaces:
 //
 //	variable NAME FILE...
 func scriptVariable(ts *testscript.TestScript, _ bool, args []string) {

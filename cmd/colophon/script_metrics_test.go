@@ -7,8 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptScrape writes the lines of the server's /metrics that are derived from the
-// log, comments included, to a file: scrape FILE.
+// scriptScrape writes the lines of the server's /metrics that are derived from the log, with
+// their comments, to a file: scrape FILE.
 func scriptScrape(ts *testscript.TestScript, _ bool, args []string) {
 	_, answer := request(ts, http.MethodGet, "/metrics", http.Header{}, nil)
 	var derived strings.Builder

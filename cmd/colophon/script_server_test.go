@@ -22,11 +22,11 @@ import (
 	"colophon/internal/remote"
 )
 
-// processesKey is where a script keeps its processes.
+// processesKey is the key of a script's processes in its environment.
 type processesKey struct{}
 
-// processes are what a script runs in the background. They belong to the
-// goroutine of the script.
+// processes are what a script runs in the background. They belong to the goroutine of the
+// script.
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
@@ -41,7 +41,7 @@ func processesOf(ts *testscript.TestScript) *processes {
 	return ts.Value(processesKey{}).(*processes)
 }
 
-// killAll ends what a script has left running.
+// killAll kills what the script has left running.
 func (p *processes) killAll() {
 	for _, s := range p.servers {
 		if s.command != nil {
@@ -56,13 +56,13 @@ func (p *processes) killAll() {
 	}
 }
 
-// serverProcess is a server; it keeps its address when it is started again.
+// serverProcess is a server. It keeps its address when it is restarted.
 type serverProcess struct {
 	command *exec.Cmd // nil while it does not run
 	address string
 }
 
-// background makes a command of this program with the script's environment.
+// background returns a command of this program with the script's environment.
 func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	command := exec.Command("colophon", args...)
 	command.Dir = ts.MkAbs(".")
@@ -146,7 +146,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Setenv("METRICS", strings.TrimSuffix(found["metrics"], "/metrics"))
 }
 
-// feedProcess is an import that reads the lines which the script gives it.
+// feedProcess is an import whose input the script feeds.
 type feedProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -213,8 +213,8 @@ func startFeed(ts *testscript.TestScript, all []byte, lines int, flags []string)
 	return f
 }
 
-// request makes a request to the script's server, or to the one that path begins
-// with.
+// request makes a request to the script's server, or to the server whose address the path
+// begins with.
 func request(ts *testscript.TestScript, method, path string, header http.Header, body io.Reader) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -255,7 +255,7 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[3]), answer, 0o600))
 }
 
-// treeSize is the size of a ledger of the script's server.
+// treeSize returns the size of a ledger of the script's server.
 func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	_, answer := request(ts, http.MethodGet, remote.LedgerPath(ledger), http.Header{}, nil)
 	var info wire.LedgerDescription

@@ -12,14 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets scripts run this program as the command colophon, each time in a
-// process of its own.
+// TestMain lets scripts run this program as the command colophon, each time in a new process.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"colophon": main})
 }
 
-// sharedData is real input that is not part of the repository; the scripts that
-// want it skip where it is absent.
+// sharedData is real input outside the repository. Scripts that use it skip if it is absent.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
 func TestScripts(t *testing.T) {
@@ -31,8 +29,8 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHARED", shared)
-			// Built with the race detector, each process would sleep a second
-			// before it ends.
+			// With the race detector each process would otherwise sleep a second before it
+			// exits.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes
@@ -74,7 +72,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptExits runs a program that must end with the exit code given:
+// scriptExits runs a program and requires its exit code:
 //
 //	exits CODE PROGRAM ARGUMENT...
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

@@ -32,7 +32,7 @@ func writeFile(ts *testscript.TestScript, name string, text []byte) {
 	ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o600))
 }
 
-// scriptGenerate writes lines for import, all different and without run_id:
+// scriptGenerate writes distinct lines without run_id for import:
 //
 //	generate LINES FILE
 func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
@@ -45,8 +45,8 @@ func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], text.Bytes())
 }
 
-// scriptEdit copies a file and replaces the first match of a pattern, which
-// must change something:
+// scriptEdit copies a file and replaces the first match of a pattern. The edit must change the
+// text:
 //
 //	edit FROM TO PATTERN TEXT
 func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
@@ -79,8 +79,8 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], text.Bytes())
 }
 
-// scriptHead copies the beginning of a file: head BYTES FROM TO. A negative
-// number leaves out as many at the end.
+// scriptHead copies the first bytes of a file: head BYTES FROM TO. A negative number leaves
+// out that many bytes at the end.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -91,14 +91,14 @@ func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], []byte(text[:n]))
 }
 
-// scriptLongLine appends a line of that many bytes to a file: long-line BYTES FILE.
+// scriptLongLine appends a line of BYTES bytes to a file: long-line BYTES FILE.
 func scriptLongLine(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	writeFile(ts, args[1], []byte(ts.ReadFile(args[1])+strings.Repeat("x", n)+"\n"))
 }
 
-// scriptMode compares the permissions of a file: mode OCTAL FILE.
+// scriptMode requires the permissions of a file: mode OCTAL FILE.
 func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	info, err := os.Stat(ts.MkAbs(args[1]))
 	ts.Check(err)
@@ -107,8 +107,7 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptDamage changes what the ledger default has in a data folder, checksums
-// valid:
+// scriptDamage changes what a data folder stores for the ledger default, with valid checksums:
 //
 //	damage entry|swap|tile|content|truncate|checkpoint|redaction|reference DATA SEQ
 func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
@@ -129,7 +128,7 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(tamper.Close())
 }
 
-// scriptFlip flips a bit of every file that matches, as a disk does:
+// scriptFlip flips a bit of every matching file, as a failing disk does:
 //
 //	flip PATTERN BYTE
 func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
@@ -147,7 +146,7 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// damageOf reads what is to be changed and returns the change.
+// damageOf reads what it is about to change and returns the change.
 func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64) (func(*pebbletest.Tamper) error, error) {
 	entry, err := store.Entry(ctx, seq)
 	if err != nil {
@@ -188,7 +187,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }
 
-// contentOf is the digest of a piece of content that an event names.
+// contentOf returns the digest of a content that an event names.
 func contentOf(event []byte) (storage.Hash, error) {
 	var e struct {
 		Record struct {
@@ -203,8 +202,8 @@ func contentOf(event []byte) (storage.Hash, error) {
 	return proofs.ParseHash(e.Record.Content["output"].SHA256)
 }
 
-// scriptForge signs an event that lies about a record: its checks say match
-// where they do not. It writes the receipt and the verifier key:
+// scriptForge signs an event whose checks falsely say match. It writes the receipt and the
+// verifier key:
 //
 //	forge RECORD RECEIPT KEY
 func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
@@ -238,8 +237,8 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], []byte(l.VerifierKey()))
 }
 
-// scriptMismatches compares the failed checks that the ledger default has on
-// record, by run_id, with a file of expected ones: mismatches FILE.
+// scriptMismatches compares the recorded failed checks of the ledger default, by run_id, with
+// a file of expected ones: mismatches FILE.
 func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 	var expected struct {
 		Mismatches map[string][]string `json:"mismatches_by_run_id"`

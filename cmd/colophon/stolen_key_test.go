@@ -21,8 +21,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// stolenKey is a ledger whose first key was stolen and has been retired, and a log that
-// the thief has forged under that key and the same origin.
+// stolenKey is a ledger whose first key was retired and stolen, and a log that the thief has
+// forged under that key and the same origin.
 type stolenKey struct {
 	url, forged string // of the two ledgers
 	first, now  string // verifier keys
@@ -64,7 +64,7 @@ func newStolenKey(t *testing.T) *stolenKey {
 	return s
 }
 
-// keysFile writes what log/key answers, after a change.
+// keysFile writes the answer of log/key after a change.
 func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	text, err := json.Marshal(s.history)
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	return write(t, string(text))
 }
 
-// neverRetired is the thief's word that the first key still signs.
+// neverRetired makes the keys say that the first key still signs, as the thief claims.
 func neverRetired(members map[string]any) {
 	members["retired"].([]any)[0].(map[string]any)["signed_up_to"] = nil
 }
@@ -109,8 +109,8 @@ func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	return server.URL + remote.LedgerPath("default")
 }
 
-// A key that was stolen after it was retired signs nothing that an auditor takes who trusts
-// the key of now, whatever the server says of the keys.
+// A key that was stolen after its retirement forges no log for an auditor who trusts the
+// current key, whatever the server says about its keys.
 func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	s := newStolenKey(t)
 	for name, change := range map[string]func(map[string]any){"the keys as they are": nil, "a key that was never retired": neverRetired} {
@@ -143,8 +143,8 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	}
 }
 
-// An auditor who still trusts the retired key is deceived by a thief of it, unless they
-// remember the newer one.
+// A thief of the retired key deceives an auditor who still trusts that key, unless the
+// auditor's state remembers the newer one.
 func TestStateRemembersTheNewerKey(t *testing.T) {
 	s := newStolenKey(t)
 	lies := s.liar(t, s.keysFile(t, nil))
@@ -158,8 +158,8 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 	require.NotZero(t, report.Code, "%s%s", o.stdout, o.stderr)
 }
 
-// The history that a server shows is compared with its log: another bound, and a key that
-// still signs, are seen.
+// The audit compares the server's list of keys with the log. It reports another bound, and a
+// retired key that is listed as current.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
 	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
@@ -198,7 +198,7 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 }
 
 // A receipt that only the retired key has signed verifies if a later tree, signed by the
-// key of now, holds its tree; a forged one never does.
+// current key, contains its tree. A forged receipt never verifies.
 func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	_, forged := send(t, "GET", s.forged+"/records/3/receipt", "", "")
@@ -227,15 +227,15 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	o := commandLine(t.Context(), "verify", write(t, forged), "--key", s.now)
 	require.Equal(t, 11, o.code, o.stderr)
 
-	// A later tree that the thief has signed is none.
+	// A later tree that the thief has signed does not count.
 	_, answer := send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
 	o = commandLine(t.Context(), "verify", write(t, forged), "--key", s.keysFile(t, nil), "--later", write(t, answer))
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "--later")
 }
 
-// A checkpoint that only the retired key has signed accuses the ledger only with the words that it
-// may be forged, and of none beyond its bound is anything made.
+// A checkpoint that only the retired key has signed is reported as possibly forged. One beyond
+// the key's bound is ignored.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	thief, err := datadir.Keys(s.data).Load("default")
@@ -258,7 +258,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "it counts for nothing")
 }
 
-// A state from before the rotation goes on with the key of now alone, and with either.
+// A state from before the rotation continues with the current key alone, and with both keys.
 func TestStateFromBeforeARotation(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 0)
 	url, stop := serveFolder(t, w.data, nil)
@@ -279,8 +279,8 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	}
 }
 
-// A checkpoint that an older key alone has signed counts for nothing where a newer one
-// signs: it is not remembered and accuses no one, whichever key is given.
+// A checkpoint that only an older key has signed counts for nothing while a newer key signs.
+// It is not remembered and accuses no one, whichever key is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := newAuditWorld(t, 5, 0, 0)
 	old, err := datadir.Keys(w.data).Load("default")

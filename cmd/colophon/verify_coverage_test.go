@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// derivedReceipts are receipts of all four kinds as a server writes them, with the facts
-// that follow from other events, and one of a replay.
+// derivedReceipts returns receipts of all four kinds as a server writes them, with the facts
+// that follow from other events, and a receipt of a replay.
 func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	t.Helper()
 	url, key := exportedServer(t)
@@ -45,8 +45,8 @@ func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 // uncovered are the members of the receipts of derivedReceipts that are the server's word.
 var uncovered = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
 
-// Every byte of a receipt as the server writes it counts: whatever bit is changed, the
-// receipt does not verify, or verify names the member as not proved.
+// Every bit of a receipt counts: after a change, the receipt does not verify, or verify names
+// the member as not proved.
 func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 	receipts, key := derivedReceipts(t)
 	verifier, err := proofs.ParseVerifier(key)
