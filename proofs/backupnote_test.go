@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The note of a backup is taken for nothing else, and nothing else for it.
+// A backup's note is accepted only as a backup's note, and no other note is accepted as one.
 func TestBackupNotes(t *testing.T) {
 	one, err := NewKey([32]byte{1}).Signer("log.example/one")
 	require.NoError(t, err)

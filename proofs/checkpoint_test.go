@@ -16,7 +16,7 @@ import (
 
 const testOrigin = "ledger.example/default"
 
-// testSigner has a fixed key for each number.
+// testSigner returns a signer with a fixed key for each number.
 func testSigner(t testing.TB, origin string, number byte) *Signer {
 	t.Helper()
 	s, err := NewKey([ed25519.SeedSize]byte{number}).Signer(origin)
@@ -54,7 +54,7 @@ func TestKeysAreThoseOfNotes(t *testing.T) {
 	require.NotEqual(t, GenerateKey().Fingerprint(), GenerateKey().Fingerprint())
 }
 
-// The verifier key that signed-note gives as its example.
+// The example key of the signed-note specification.
 func TestVerifierOfTheSpecification(t *testing.T) {
 	const vkey = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
 	v, err := ParseVerifier(vkey)
@@ -194,7 +194,7 @@ func TestOpenCheckpointErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrWrongKey)
 }
 
-// Whatever single bit changes in a signed checkpoint, it is refused.
+// A signed checkpoint with any single changed bit is refused.
 func TestCheckpointBits(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	signed, err := signer.Sign(Checkpoint{testOrigin, 7, testLeaf(3)})

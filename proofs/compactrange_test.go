@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each subtree stands in the compact range as the definition has its root, and the size
-// says which leaves are whose.
+// Each subtree of the compact range has the root that the definition gives, and the size
+// determines its leaves.
 func TestCompactRangeEqualsModel(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)
@@ -28,8 +28,7 @@ func TestCompactRangeEqualsModel(t *testing.T) {
 	}
 }
 
-// So it is where more levels than one have complete tiles, and the tree was opened from
-// its tiles.
+// The same holds for trees with complete tiles on several levels, opened from their tiles.
 func TestCompactRangeOfATallTree(t *testing.T) {
 	const size = 1<<16 + 1<<9 + 1<<8 + 3
 	grown, store := grow(t, size, nil)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// hexHash reads a hash in the tests' own way.
+// hexHash parses a hash with the standard library.
 func hexHash(t testing.TB, text string) Hash {
 	t.Helper()
 	raw, err := hex.DecodeString(text)
@@ -21,7 +21,7 @@ func hexHash(t testing.TB, text string) Hash {
 	return Hash(raw)
 }
 
-// The chain and the tree of the test vectors, made by CPython.
+// The chain and the tree of the test vectors, which CPython computed.
 func TestVectors(t *testing.T) {
 	raw, err := os.ReadFile("../testdata/vectors/audit-chain.json")
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func TestVectors(t *testing.T) {
 	require.Equal(t, uint64(len(vectors.Events)), chain.Size)
 }
 
-// The hashes by their definition, for entries shorter and longer than the ones
-// that are hashed without allocating.
+// Hashes follow the definition, for entries below and above the size up to which hashing does
+// not allocate.
 func TestHashesByDefinition(t *testing.T) {
 	prev := Hash{1, 2, 3}
 	for _, n := range []int{1, 100, 4062, 4063, 4064, 4065, 5000, MaxEntry - HashSize} {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseKeys: a text is a verifier key or a signer key in its one spelling, or an
-// error that does not repeat it: it may be somebody's secret.
+// FuzzParseKeys: a text is a key in its canonical form, or an error that does not repeat the
+// text, which may be a secret.
 func FuzzParseKeys(f *testing.F) {
 	signer := testSigner(f, testOrigin, 1)
 	f.Add(signer.Secret())
@@ -32,8 +32,7 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// FuzzNewReceipt: an entry makes a receipt that its own text gives again, or is
-// malformed.
+// FuzzNewReceipt: an entry makes a receipt that parses again, or is malformed.
 func FuzzNewReceipt(f *testing.F) {
 	for _, entry := range newTestLog(f, 3).entries {
 		f.Add(entry)

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// introduced is the change in which one key names another.
+// introduced returns the change by which one key introduces the next.
 func introduced(t require.TestingT, previous, next *Signer) KeyChange {
 	handover, err := NewHandover(previous, next)
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func retired(previous, next *Signer) KeyChange {
 	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
 }
 
-// recordOf is a change as its event has it.
+// recordOf returns a change as its event's record.
 func recordOf(t testing.TB, c KeyChange) []byte {
 	t.Helper()
 	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)
@@ -33,15 +33,15 @@ func recordOf(t testing.TB, c KeyChange) []byte {
 	return append(text, '}')
 }
 
-// logKey is a history as log/key has it.
+// logKey returns a history in the form of log/key.
 func logKey(t require.TestingT, h *KeyHistory) []byte {
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
 	return text
 }
 
-// At every size of a log whose keys change, the checkpoint that its keys of then sign is
-// taken by whoever has the whole history, and one that a retired key signs later is not.
+// At every size, a verifier with the whole history accepts a checkpoint by the keys that were
+// in force at that size, and refuses one that a retired key signs later.
 func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		signers := make([]*Signer, rapid.IntRange(1, 5).Draw(t, "keys"))
@@ -90,8 +90,8 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	})
 }
 
-// requireInForce compares the keys in force, and those that follow one, with a naive walk
-// over the changes.
+// requireInForce compares the keys in force, and their successors, with a naive walk over the
+// changes.
 func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
 	changes := h.ChangedAt()
 	for size := uint64(1); size < sizes; size++ {

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The naive model of RFC 6962, section 2.1: leaves in a slice, its formulas as
-// they are printed.
+// The naive model of RFC 6962, section 2.1: leaves in a slice, and the formulas as printed.
 
 func modelRoot(leaves []Hash) Hash {
 	switch n := len(leaves); n {
@@ -26,7 +25,7 @@ func modelRoot(leaves []Hash) Hash {
 	}
 }
 
-// modelSplit is the largest power of two smaller than n.
+// modelSplit returns the largest power of two smaller than n.
 func modelSplit(n int) int {
 	return 1 << (bits.Len(uint(n-1)) - 1)
 }
@@ -58,7 +57,7 @@ func modelConsistency(m int, leaves []Hash, whole bool) []Hash {
 	return append(modelConsistency(m-k, leaves[k:], false), modelRoot(leaves[:k]))
 }
 
-// testLeaf is some leaf hash for an index.
+// testLeaf returns a distinct leaf hash for each index.
 func testLeaf(i int) Hash {
 	return LeafHash(binary.BigEndian.AppendUint64(nil, uint64(i)))
 }
@@ -71,7 +70,7 @@ func testLeaves(n int) []Hash {
 	return leaves
 }
 
-// tileStore keeps stored tile values as a ledger's storage does.
+// tileStore stores tile values as a ledger's storage does.
 type tileStore struct {
 	mu     sync.Mutex // owns values
 	values map[tileID][]byte
@@ -81,7 +80,7 @@ func newTileStore() *tileStore {
 	return &tileStore{values: make(map[tileID][]byte)}
 }
 
-// save stores what a tree has changed.
+// save stores the tiles that a tree has changed.
 func (s *tileStore) save(t *Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// recorded is the receipt of a record in a log of its own, and the log's key.
+// recorded returns the receipt of a record in its own log, and the log's key.
 func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *Verifier) {
 	r, err := record.Parse(kind, []byte(posted))
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	return sealed(t, record.AppendSuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
-// sealed is the receipt of an event in a log of its own, and the log's key.
+// sealed returns the receipt of an event in its own log, and the log's key.
 func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	var seed [32]byte
 	signer, err := NewKey(seed).Signer(testOrigin)
@@ -37,7 +37,7 @@ func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	return receipt, signer.Verifier()
 }
 
-// runOf is a run-DAG with stages of these names.
+// runOf returns a run-DAG with stages of these names.
 func runOf(names ...string) (posted string, stages []rules.Stage) {
 	var nodes []string
 	for i, name := range names {
@@ -48,8 +48,8 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 	return `{"dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[` + strings.Join(nodes, ",") + `]}}`, stages
 }
 
-// stageProof is the nested proof of a stage, its path from the code that the ledger
-// builds runs with.
+// stageProof returns the nested proof of a stage. Its path comes from the code that computes
+// the roots of runs.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
 	names := make([]rules.Stage, len(stages)) // no two alike
 	for i, s := range stages {
@@ -73,7 +73,7 @@ func citationProof(t require.TestingT, index uint64) (*Nested, *Verifier) {
 	return &Nested{Receipt: receipt, Citation: &NestedCitation{index, hashes[index]}}, key
 }
 
-// reread writes a proof and reads it again.
+// reread encodes a proof and parses it again.
 func reread(t require.TestingT, n *Nested) *Nested {
 	text, err := n.AppendJSON(nil)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 		c.change(n)
 		require.ErrorIs(t, n.Verify(key), c.want, name)
 	}
-	// The last of seven is its own sibling, and of nothing else.
+	// The seventh of seven stages is its own sibling. A path to another leaf fails.
 	n := reread(t, stageProof(t, run, stages, 6))
 	require.NoError(t, n.Verify(key))
 	n.Stage.Path[0].Sibling[0] ^= 1
@@ -158,7 +158,8 @@ func TestNestedProofsRefuse(t *testing.T) {
 	require.ErrorIs(t, stageProof(t, run, stages, 0).Verify(testSigner(t, testOrigin, 9).Verifier()), ErrWrongKey)
 }
 
-// A ledger that signs a root which is not that of the run's stages is found out.
+// Verify detects a root that is not that of the run's stages, even if the ledger has signed
+// it.
 func TestNestedProofsOfAFalseRoot(t *testing.T) {
 	posted, stages := runOf("question", "answer")
 	honest, _ := recorded(t, record.RunDAG, posted)

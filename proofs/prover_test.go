@@ -31,7 +31,7 @@ func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	}
 }
 
-// All proofs of all sizes up to 70, all made by a prover of the largest.
+// All proofs of all sizes up to 70, each made by a prover of the largest size.
 func TestSmallProofsEqualModel(t *testing.T) {
 	const most = 70
 	leaves := testLeaves(most)
@@ -69,8 +69,8 @@ func TestProofsEqualModelAroundTiles(t *testing.T) {
 	}
 }
 
-// Proofs of ours verify with sumdb/tlog and the other way round, at random
-// places of a tree of three tile levels.
+// Our proofs verify with sumdb/tlog, and its proofs with ours, at random places of a tree with
+// three tile levels.
 func TestProofsAgreeWithTlog(t *testing.T) {
 	const n = 65536 + 700
 	cache := NewTileCache(32)
@@ -153,7 +153,7 @@ func TestProverRange(t *testing.T) {
 	require.Equal(t, EmptyRoot(), root)
 }
 
-// A damaged tile makes no wrong proof: it is refused when it is read.
+// A prover refuses a damaged tile. It never makes a wrong proof.
 func TestProverRefusesDamagedTiles(t *testing.T) {
 	const n = 65536 + 300
 	tree, good := grow(t, n, nil)
@@ -179,7 +179,7 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 	}
 }
 
-// The cache stays within its bound, keeps what is used, and gives what was put.
+// The cache stays within its bound, keeps recently used tiles, and returns what was put.
 func TestTileCache(t *testing.T) {
 	const limit = 64
 	c := NewTileCache(limit)
@@ -205,7 +205,7 @@ func TestTileCache(t *testing.T) {
 	require.NotNil(t, c.get(tileID{0, 10*limit - 1}), "the last one put")
 }
 
-// Tiles that the tree completes are served without reading them.
+// Tiles that the tree completes are cached without a read.
 func TestTreeFillsCache(t *testing.T) {
 	const n = 3*FullTile + 5
 	cache := NewTileCache(64)

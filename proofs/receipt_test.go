@@ -88,7 +88,7 @@ func TestReceiptsVerify(t *testing.T) {
 	}
 }
 
-// The JSON is that of a receipt (spec: Receipts), read by another parser.
+// Another parser reads the JSON of a receipt as specified (spec: Receipts).
 func TestReceiptJSON(t *testing.T) {
 	l := newTestLog(t, 5)
 	r := l.receipt(t, 1, 5)
@@ -143,7 +143,7 @@ func TestMinimalReceipts(t *testing.T) {
 	require.Equal(t, "{}", string(minimal.Checks))
 }
 
-// Each way in which a receipt can be wrong has its own error.
+// Each fault of a receipt has its own error.
 func TestReceiptErrors(t *testing.T) {
 	l := newTestLog(t, 9)
 	foreign := testSigner(t, testOrigin, 2)
@@ -196,8 +196,8 @@ func TestReceiptErrors(t *testing.T) {
 	}
 }
 
-// An event whose seq is not its place does not verify, even when the log's own
-// key signed it there.
+// An event whose seq differs from its leaf index does not verify, even if the log's key signed
+// it.
 func TestReceiptOfMisplacedEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	entry := AppendEntry(nil, Hash{}, fmt.Appendf(nil, testBodies[0], 1))
@@ -213,7 +213,7 @@ func TestReceiptOfMisplacedEvent(t *testing.T) {
 	require.ErrorIs(t, proof.Verify(signer.Verifier()), ErrField)
 }
 
-// Bytes that the log's own key signed, but that are no event, do not verify.
+// Bytes that are no event do not verify, even if the log's key signed them.
 func TestReceiptOfNoEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	for _, body := range []string{`{"seq":0}`, `{"kind":"k", "ledger":"l","seq":0,"time":"t"}`} {
@@ -275,8 +275,8 @@ func TestParseReceiptRefuses(t *testing.T) {
 	}
 }
 
-// What a server derives from other events may stand beside a receipt, and so may what
-// this version does not know. No proof covers it, and the receipt says so.
+// A receipt may have members that the server derived from other events, and members that this
+// version does not know. No proof covers them, and the receipt names them.
 func TestMembersWithoutProofAreNamed(t *testing.T) {
 	l := newTestLog(t, 5)
 	receipt := l.receipt(t, 1, 5)
@@ -302,7 +302,7 @@ func TestMembersWithoutProofAreNamed(t *testing.T) {
 	require.Equal(t, covered, r.CoveredMembers())
 }
 
-// A member that follows from the event is the event's, or the receipt does not verify.
+// A member that follows from the event must equal the event's, or the receipt does not verify.
 func TestMembersOfTheEventAreChecked(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq, c := range []struct{ good, bad []string }{
@@ -331,7 +331,7 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 	}
 }
 
-// Other spellings of the same values are the same receipt.
+// Another spelling of the same values is the same receipt.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)
 	text := l.receipt(t, 1, 5).AppendJSON(nil)
@@ -347,8 +347,8 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// Every byte of a receipt counts: no bit can change, no byte go missing or be
-// doubled, unless what remains is the same JSON document.
+// Every byte of a receipt counts. A change of a bit, a missing byte, or a doubled byte is
+// refused, unless the result is the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq := range uint64(3) {

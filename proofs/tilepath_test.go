@@ -45,7 +45,7 @@ func TestTilePathsRefused(t *testing.T) {
 	}
 }
 
-// The spelling is that of sumdb/tlog, but for the tile height in the path.
+// Paths equal those of sumdb/tlog, except for the tile height.
 func TestTilePathsEqualTlog(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := TilePath{
@@ -61,7 +61,7 @@ func TestTilePathsEqualTlog(t *testing.T) {
 	})
 }
 
-// A tree of 70,000 leaves has the tiles that tlog-tiles says it has.
+// A tree of 70,000 leaves has the tiles that tlog-tiles specifies.
 func TestTileWidth(t *testing.T) {
 	const size = 70_000
 	for index := range uint64(273) {

@@ -36,7 +36,7 @@ func TestTlogProofs(t *testing.T) {
 	}
 }
 
-// The text is what c2sp.org/tlog-proof@v1 describes.
+// The text has the form of c2sp.org/tlog-proof@v1.
 func TestTlogProofText(t *testing.T) {
 	h := testLeaf(1)
 	line := base64.StdEncoding.EncodeToString(h[:]) + "\n"
@@ -110,8 +110,8 @@ func TestTlogProofErrors(t *testing.T) {
 	require.ErrorIs(t, p.Verify(testSigner(t, testOrigin, 2).Verifier()), ErrWrongKey)
 }
 
-// A proof says nothing of its extra data: the entry may come from elsewhere, and
-// makes the receipt that the ledger would.
+// A proof does not cover its extra data. With an entry from elsewhere it makes the receipt
+// that the ledger would make.
 func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 	l := newTestLog(t, 9)
 	for seq := range uint64(9) {
@@ -133,7 +133,7 @@ func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 	}
 }
 
-// A tree may hold what is no event of a chain; a true proof of that is none of an event.
+// A valid proof of a leaf that is no event proves no event.
 func TestTlogProofsOfWhatIsNoEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	body := fmt.Appendf(nil, testBodies[0], 7)

@@ -24,7 +24,7 @@ func TestRootsEqualModel(t *testing.T) {
 	}
 }
 
-// Every stored tile has the hashes that tlog-tiles defines, after every append.
+// After every append, each stored tile has the hashes that tlog-tiles defines.
 func TestTilesEqualDefinition(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)
@@ -106,7 +106,7 @@ func TestOpenTreeRefuses(t *testing.T) {
 	require.ErrorIs(t, err, ErrRange)
 }
 
-// A snapshot says the same for ever, whatever the writer does.
+// A snapshot never changes, whatever the writer does.
 func TestSnapshotStays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(0, 700).Draw(r, "size")
@@ -125,8 +125,8 @@ func TestSnapshotStays(t *testing.T) {
 	})
 }
 
-// Readers make and verify proofs of published snapshots while the writer goes
-// on. What this test finds, it finds under the race detector.
+// Readers make and verify proofs of published snapshots while the writer appends. The race
+// detector makes this test useful.
 func TestSnapshotConcurrency(t *testing.T) {
 	const commits, batch, readers, rounds = 60, 37, 4, 400
 	cache := NewTileCache(4)
@@ -172,7 +172,7 @@ func TestSnapshotConcurrency(t *testing.T) {
 	group.Wait()
 }
 
-// The roots are those of x/mod's sumdb/tlog, at the sizes where tiles fill up.
+// Roots equal those of x/mod's sumdb/tlog at sizes around complete tiles.
 func TestRootsEqualTlog(t *testing.T) {
 	tree, _ := grow(t, 0, nil)
 	reference := &tlogTree{}
@@ -189,7 +189,7 @@ func TestRootsEqualTlog(t *testing.T) {
 	}
 }
 
-// tlogTree keeps a tree as sumdb/tlog does.
+// tlogTree stores a tree as sumdb/tlog does.
 type tlogTree struct {
 	size   int64
 	hashes []tlog.Hash
@@ -203,7 +203,7 @@ func (r *tlogTree) add(t testing.TB, leaf Hash) {
 	r.size++
 }
 
-// ReadHashes is for sumdb/tlog.
+// ReadHashes implements tlog.HashReader.
 func (r *tlogTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(indexes))
 	for i, at := range indexes {

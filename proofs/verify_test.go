@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Nothing but the right leaf, place, path and root verifies.
+// Only the right leaf, index, path and root verify.
 func TestVerifyRefusesChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(2, 300).Draw(r, "size")
@@ -62,7 +62,7 @@ func TestVerifyEdges(t *testing.T) {
 	require.ErrorIs(t, VerifyConsistency(1, 1, leaf, EmptyRoot(), nil), ErrConsistency)
 	require.ErrorIs(t, VerifyConsistency(1, 1, leaf, leaf, []Hash{leaf}), ErrConsistency)
 	require.ErrorIs(t, VerifyConsistency(2, 1, leaf, leaf, nil), ErrRange)
-	// The trap: the merkle library takes an empty proof from size 0.
+	// The merkle library would accept an empty proof from size 0.
 	require.ErrorIs(t, VerifyConsistency(0, 5, EmptyRoot(), leaf, nil), ErrRange)
 	require.ErrorIs(t, VerifyConsistency(0, 0, EmptyRoot(), EmptyRoot(), nil), ErrRange)
 }

@@ -142,7 +142,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Error(t, err, "%s: a server does not start", d.said)
 		restore()
 	}
-	// A folder without its file was a token store once.
+	// A folder without its file once was a token store.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is gone")
 	require.True(t, b.Required())
@@ -223,7 +223,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	require.Contains(t, b.log.String(), "cannot write down")
 }
 
-// Tokens that are not in the store any more are forgotten, unless it is damaged.
+// The times of last use of removed tokens are dropped, unless the store is damaged.
 func TestLastUseForgets(t *testing.T) {
 	b := open(t, Rules{})
 	one, two := b.token("one"), b.token("two")

@@ -35,8 +35,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate, by itself if there is no authority yet. It holds for an
-// hour from now: the handshake of a test has the machine's clock.
+// issue signs a certificate. Without an authority the certificate signs itself. It is valid
+// for an hour from now, because the handshake of a test uses the machine's clock.
 func (a *authority) issue(template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -109,7 +109,7 @@ func TestCertificateRules(t *testing.T) {
 	require.ErrorContains(t, err, "reading the subject")
 }
 
-// What pkix.Name would forget: a second common name.
+// A subject keeps what pkix.Name would drop: a second common name.
 func TestSubjectsAreWhole(t *testing.T) {
 	template := clientTemplate()
 	common := func(name string) pkix.RelativeDistinguishedNameSET {
@@ -125,7 +125,7 @@ func TestSubjectsAreWhole(t *testing.T) {
 	require.Equal(t, "CN=pipeline,CN=mallory", subject)
 }
 
-// secured is a server that answers who asks, over TLS.
+// secured starts a TLS server that answers with the caller's identity.
 func secured(t *testing.T, b *bench, clients *x509.CertPool) *httptest.Server {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identity, err := b.Authenticate(r)
@@ -206,8 +206,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Contains(t, b.log.String(), "in the chain of the client's holds from")
 }
 
-// Without rules a certificate is nothing that could be judged; nor is one that
-// nobody has verified.
+// A certificate is no credential if there are no rules, or if no handshake has verified it.
 func TestCertificatesThatAreNoCredentials(t *testing.T) {
 	_, leaf := newAuthority(t).issue(clientTemplate())
 	verified := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
@@ -223,7 +222,7 @@ func TestCertificatesThatAreNoCredentials(t *testing.T) {
 	require.Equal(t, ErrNoCredentials, err)
 }
 
-// A chain that a handshake has verified holds as long as all of it does.
+// A verified chain is valid until its first certificate expires.
 func TestVerifiedChainsAreCheckedAgain(t *testing.T) {
 	clients, others := newAuthority(t), newAuthority(t)
 	_, leaf := clients.issue(clientTemplate())

@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What two readers could understand in two ways is refused, whoever has signed it.
+// A token that two readers could understand differently is refused, even with a valid
+// signature.
 func TestClaimsMeanOneThing(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
 	now := p.clock.now()
 	past, future := now.Add(-time.Hour).Unix(), now.Add(time.Hour).Unix()
 	holds := p.claims(set("aud", "colophon"))
-	// signed is a token of claims that hold, changed, and of more members.
+	// signed returns a token of valid claims, changed, with more members.
 	signed := func(more string, change ...func(map[string]any)) string {
 		claims := p.claims(append([]func(map[string]any){set("aud", "colophon")}, change...)...)
 		payload, err := json.Marshal(claims)
@@ -65,7 +66,7 @@ func TestClaimsMeanOneThing(t *testing.T) {
 	b.accepts(with("Bearer "+signed("", set("exp", float64(future)+0.5), set("nbf", nil))), "oidc:alice")
 }
 
-// What is cheap decides before a signature is verified, and one that is not to be is not.
+// A token that a cheap check refuses causes no verification of its signature.
 func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -99,7 +100,7 @@ func FuzzClaims(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Another reader, who takes names whatever their case, finds the same.
+		// A reader that ignores the case of names finds the same values.
 		var read struct {
 			Issuer  any `json:"iss"`
 			Expiry  any `json:"exp"`

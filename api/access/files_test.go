@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever stands where the tokens file was: nobody waits for it, nobody is let in by
-// it, it is logged once, and the file is good again when it is back.
+// If another kind of file replaces the tokens file, no request blocks, no token is accepted,
+// and the log has one line. The original file works again once it is back.
 func TestOnlyARegularFileHasTokens(t *testing.T) {
 	b := open(t, Rules{})
 	made := b.token("one")
@@ -44,7 +44,8 @@ func TestOnlyARegularFileHasTokens(t *testing.T) {
 	}
 }
 
-// A link to nowhere opens no door either where there was never a token.
+// A dangling link in place of the tokens file does not open the server, even if there was
+// never a token.
 func TestALinkToNowhereIsAStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "access")
 	require.NoError(t, os.Symlink(dir+"x", dir))

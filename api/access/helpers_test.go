@@ -82,7 +82,7 @@ func (b *bench) reopen(rules Rules) {
 	b.t.Cleanup(b.Authenticator.Close)
 }
 
-// token makes a token that may write on the ledger default.
+// token makes a token that may write to the ledger default.
 func (b *bench) token(name string) Made {
 	b.t.Helper()
 	return create(b.t, b.store, name, time.Time{})
@@ -95,15 +95,15 @@ func create(t testing.TB, s Store, name string, expires time.Time) Made {
 	return made
 }
 
-// with is a request with these Authorization headers.
+// with returns a request with these Authorization headers.
 func with(authorization ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header["Authorization"] = authorization
 	return r
 }
 
-// refuses requires that credentials are invalid for a reason that the log gives, and
-// that the log does not hold them.
+// refuses requires that credentials are invalid, that the log gives the reason, and that the
+// log does not contain them.
 func (b *bench) refuses(r *http.Request, reason string) {
 	b.t.Helper()
 	before := len(b.log.String())
@@ -119,7 +119,7 @@ func (b *bench) refuses(r *http.Request, reason string) {
 	}
 }
 
-// accepts requires that a request is that of an actor.
+// accepts requires that a request has the identity of an actor.
 func (b *bench) accepts(r *http.Request, actor string) *Identity {
 	b.t.Helper()
 	identity, err := b.Authenticate(r)

@@ -47,7 +47,7 @@ func TestWhereAnIdentityMayWhat(t *testing.T) {
 	require.Equal(t, Log, i.Everywhere())
 	require.Equal(t, Write|Read|Log, i.Anywhere())
 	require.Zero(t, (&Identity{}).On("a"))
-	// A star in a request is the name of no ledger.
+	// A star in a request names no ledger.
 	require.Zero(t, (&Identity{Grants: []Grant{{Ledgers: []string{"a"}, Scopes: Write}}}).On(AllLedgers))
 }
 

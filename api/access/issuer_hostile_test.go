@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answerKeys has the provider answer this text where its keys are.
+// answerKeys makes the provider answer requests for its keys with this text.
 func (p *provider) answerKeys(text func() []byte) {
 	p.setAnswer(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == discoverySuffix {
@@ -40,8 +40,8 @@ func keySet(t *testing.T, keys ...any) []byte {
 	return text
 }
 
-// The key that a token names is the issuer's, of the kind that the algorithm wants, and
-// strong. What the token brings along counts for nothing.
+// A token's key must be the issuer's, of the type of the algorithm, and strong. Keys inside
+// the token are ignored.
 func TestKeysAreNotConfused(t *testing.T) {
 	p := newProvider(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -137,7 +137,7 @@ func TestKeysAreNotConfused(t *testing.T) {
 	require.Equal(t, []string{"twice", "twice", "curve", "edwards"}, ids)
 }
 
-// keysText is what the provider answers where its keys are.
+// keysText returns what the provider answers for its keys.
 func (p *provider) keysText(t *testing.T) []byte {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -145,7 +145,7 @@ func (p *provider) keysText(t *testing.T) []byte {
 	return recorder.Body.Bytes()
 }
 
-// Keys that are too many, too long, or none at all are not read, and the log stays short.
+// Key sets that are too large, too long, or empty are refused, and the log stays short.
 func TestKeysThatAreNotRead(t *testing.T) {
 	p := newProvider(t)
 	one, err := json.Marshal(jose.JSONWebKey{Key: p.keys["first"].Public(), KeyID: "first"})
@@ -175,7 +175,7 @@ func TestKeysThatAreNotRead(t *testing.T) {
 	p.trusting().accepts(p.token("first"), "oidc:alice")
 }
 
-// An issuer whose keys cannot be fetched leaves the ones of before in force.
+// If an issuer's keys cannot be fetched, the previous keys stay valid.
 func TestKeysOfBeforeStay(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -196,7 +196,7 @@ func TestKeysOfBeforeStay(t *testing.T) {
 	b.accepts(p.token("second"), "oidc:alice")
 }
 
-// A storm of tokens with unknown key ids has the keys fetched once.
+// Many tokens with unknown key ids cause one fetch of the keys.
 func TestAStormOfUnknownKeys(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -218,8 +218,8 @@ func TestAStormOfUnknownKeys(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// While an issuer hangs, in its discovery or with its keys, other credentials and tokens
-// of known keys are judged. An answer that never ends is given up.
+// While an issuer hangs, other credentials and tokens of known keys are still checked. An
+// endless answer is given up.
 func TestAnIssuerThatHangs(t *testing.T) {
 	p := newProvider(t)
 	var hangs atomic.Pointer[hanging]
@@ -286,7 +286,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	}
 }
 
-// hanging is a path whose answer never ends by itself.
+// hanging is a path whose answer never ends.
 type hanging struct {
 	path  string
 	asked chan struct{}
@@ -310,7 +310,7 @@ func (h *hanging) drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Keys come by https, or from the machine of an issuer that is there itself.
+// Keys are fetched over https, or from an issuer on the same machine.
 func TestKeysComeBySafeWays(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked++; _, _ = w.Write([]byte(`{"keys":[]}`)) }))
@@ -324,8 +324,8 @@ func TestKeysComeBySafeWays(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// The clock of the server may jump: a token holds by the clock of now, and an issuer is
-// asked again all the same.
+// If the server's clock jumps, a token is valid by the new time, and the issuer is still asked
+// again.
 func TestClocksThatJump(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// provider is an OpenID Connect issuer: its documents over HTTP, and its keys.
+// provider is an OpenID Connect issuer with its keys and its documents over HTTP.
 type provider struct {
 	t     *testing.T
 	clock *clock
@@ -45,7 +45,7 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// rotate publishes these keys and no others.
+// rotate publishes these keys and withdraws all others.
 func (p *provider) rotate(ids ...string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -109,7 +109,7 @@ func (p *provider) write(w http.ResponseWriter, document any) {
 	}
 }
 
-// rules are those of a server that trusts the provider.
+// rules returns the rules of a server that trusts the provider.
 func (p *provider) rules(change ...func(*OIDC)) Rules {
 	o := OIDC{Issuer: p.url, Audience: "colophon", Rules: []ClaimRule{
 		{Claim: "groups", Value: "writers", Ledgers: []string{"default"}, Scopes: []string{"write"}},
@@ -122,7 +122,7 @@ func (p *provider) rules(change ...func(*OIDC)) Rules {
 	return Rules{OIDC: []OIDC{o}}
 }
 
-// claims are those of a token that holds, changed.
+// claims returns valid claims, changed.
 func (p *provider) claims(change ...func(map[string]any)) map[string]any {
 	now := p.clock.now()
 	claims := map[string]any{"iss": p.url, "aud": []string{"other", "colophon"}, "sub": "alice", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -136,7 +136,7 @@ func set(name string, value any) func(map[string]any) {
 	return func(claims map[string]any) { claims[name] = value }
 }
 
-// sign is a JWT.
+// sign returns a JWT.
 func sign(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id string, claims any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -159,13 +159,13 @@ func signText(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id strin
 	return text
 }
 
-// token is a request with a token that the provider has signed.
+// token returns a request with a token that the provider has signed.
 func (p *provider) token(id string, change ...func(map[string]any)) *http.Request {
 	p.t.Helper()
 	return with("Bearer " + sign(p.t, jose.RS256, p.keys[id], id, p.claims(change...)))
 }
 
-// trusting is a bench that trusts the provider, with its clock.
+// trusting returns a bench that trusts the provider and shares its clock.
 func (p *provider) trusting(change ...func(*OIDC)) *bench {
 	p.t.Helper()
 	b := &bench{t: p.t, clock: p.clock, log: new(journal), store: Store{Dir: p.t.TempDir() + "/access", Now: p.clock.now}}
@@ -187,7 +187,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, Write|Log, identity.On("default"))
 	identity = b.accepts(p.token("first", set("groups", "writers readers"), set("scope", map[string]any{"ledger:read": true})), "oidc:alice")
 	require.Equal(t, Log, identity.On("default"))
-	// Without kid the keys are tried, and exp is the last second.
+	// A token without kid is tried with each key. It is valid in the last second of exp.
 	b.accepts(with("Bearer "+sign(t, jose.PS512, p.keys["first"], "", p.claims(set("aud", "colophon"), set("exp", p.clock.now().Unix())))), "oidc:alice")
 	b.accepts(p.token("first", set("nbf", p.clock.now().Add(4*time.Minute).Unix())), "oidc:alice")
 	require.Equal(t, 1, p.times(discoverySuffix))
@@ -257,8 +257,8 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted, or refused. In the instant after the
-// issuer was asked the library may still give the answer before.
+// settle returns when a request is accepted, or refused. Right after a fetch the library may
+// still give the previous answer.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()
 	for range 10_000 {
@@ -287,7 +287,7 @@ func TestKeysAreFetchedWhenTheyAreRotated(t *testing.T) {
 	b.settle(p.token("first"), false)
 }
 
-// wait returns when no question to the issuer is under way.
+// wait returns when no request to the issuer is in progress.
 func (i *issuer) wait() {
 	i.mu.Lock()
 	asking := i.asking
@@ -331,7 +331,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 	require.Equal(t, 3, p.times(discoverySuffix))
 
-	// Down again: what is known lasts a day.
+	// The provider is down again. The known keys stay valid for a day.
 	p.setDown(true)
 	for range 23 {
 		p.clock.add(time.Hour)
@@ -348,7 +348,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// Many wait for one answer; one that goes away does not take it along.
+// Concurrent requests share one fetch. A request that is cancelled does not cancel the fetch.
 func TestOneQuestionForAll(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()

@@ -126,8 +126,7 @@ func TestTheStoreIsPrivate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Several processes change the store at once: each opens the lock for itself, as
-// each Store does.
+// Several processes change the store at once. Each opens its own lock, as each Store does.
 func TestNoWriterLosesAnothersChange(t *testing.T) {
 	s, _ := newStore(t)
 	const writers, each = 4, 5
@@ -167,7 +166,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 func TestAChangeThatCannotBeWritten(t *testing.T) {
 	s, _ := newStore(t)
 	create(t, s, "one", time.Time{})
-	// A folder stands where the new file is to be made.
+	// A folder has the name of the new file.
 	next := filepath.Join(s.Dir, tokensFile+".next")
 	require.NoError(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 	_, err := s.Revoke("one")
@@ -175,13 +174,13 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	list, err := s.List()
 	require.NoError(t, err)
 	require.True(t, list[0].Revoked.IsZero())
-	// What was cut short is made anew.
+	// An interrupted change is repeated.
 	require.NoError(t, os.RemoveAll(next))
 	require.NoError(t, os.WriteFile(next, []byte("half"), 0o644))
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	require.NoFileExists(t, next)
-	// And a lock that is no file.
+	// The lock is not a file.
 	require.NoError(t, os.Remove(filepath.Join(s.Dir, lockFile)))
 	require.NoError(t, os.Mkdir(filepath.Join(s.Dir, lockFile), 0o700))
 	_, err = s.Revoke("one")
@@ -198,14 +197,14 @@ func TestAStoreThatCannotBeMade(t *testing.T) {
 	_, err = Open(Config{Dir: s.Dir})
 	require.ErrorContains(t, err, "looking for tokens")
 	require.NoError(t, os.Remove(data))
-	// A link that leads nowhere is neither a folder nor absent.
+	// A dangling link is neither a folder nor absent.
 	require.NoError(t, os.Mkdir(data, 0o700))
 	require.NoError(t, os.Symlink("nowhere", s.Dir))
 	_, err = s.Create(NewToken{Name: "one", Grants: grants})
 	require.Error(t, err)
 }
 
-// drawToken is a stored token that is valid.
+// drawToken generates a valid stored token.
 func drawToken(t *rapid.T, i int) Token {
 	text, id := newTokenText()
 	at := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
@@ -303,7 +302,7 @@ func FuzzTokensFile(f *testing.F) {
 	})
 }
 
-// Without a token, but with the file, requests need one and none is accepted.
+// With a tokens file that has no token, every request needs a token and none is accepted.
 func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b := open(t, Rules{})
 	made := b.token("one")
@@ -316,7 +315,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b.accepts(with("Bearer "+fresh.Text), "one")
 }
 
-// The end of a token follows the clock, back too. Its revocation does not.
+// The expiry of a token follows the clock, also backwards. Its revocation does not.
 func TestTokensAndAClockThatJumps(t *testing.T) {
 	b := open(t, Rules{})
 	made, err := b.store.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: Read}}, Expires: b.clock.now().Add(time.Hour)})

@@ -40,7 +40,7 @@ func TestCheckSpace(t *testing.T) {
 			}
 		}
 	}
-	// Grows by ten thousand events of 1 KiB a day.
+	// growing adds ten thousand events of 1 KiB a day.
 	growing := func(d *deployment) {
 		d.server.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{TreeSize: minEvents}, perDay: 10_000}}
 		require.NoError(t, os.MkdirAll(datadir.Database(d.data()), 0o700))
@@ -97,7 +97,7 @@ func TestTimeSyncsLeavesNothingBehind(t *testing.T) {
 	require.Error(t, inspectDisk(filepath.Join(data, "nowhere")).syncErr)
 }
 
-// A mount point is found by the path without links, and the working folder may be one.
+// A mount point is found by its path without links. The working folder may be a mount point.
 func TestInspectDiskFollowsLinks(t *testing.T) {
 	real, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

@@ -16,7 +16,8 @@ import (
 // testNow is the time of the deployments that tests make.
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newDeployment has the default settings, an empty data folder, and no server; changes are applied.
+// newDeployment returns a deployment with the default settings, an empty data folder, and no
+// server, after changes.
 func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	t.Helper()
 	nothing := func(string) (string, bool) { return "", false }
@@ -30,7 +31,7 @@ func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	return d
 }
 
-// withConfig changes the settings.
+// withConfig returns a change of the settings.
 func withConfig(change func(*server.Config)) func(*deployment) {
 	return func(d *deployment) { change(&d.settings.config) }
 }
@@ -49,7 +50,7 @@ func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string)
 	require.Failf(t, "not found", "%s %q in %v", verdict, words, list)
 }
 
-// checkCase is a check of what is known.
+// checkCase is a test case of a check.
 type checkCase struct {
 	name    string
 	change  func(*deployment)

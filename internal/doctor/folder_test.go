@@ -21,7 +21,7 @@ func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 	return signer
 }
 
-// skipWithoutModes skips what only systems with permissions in modes can show.
+// skipWithoutModes skips a test on systems without file modes.
 func skipWithoutModes(t *testing.T) {
 	t.Helper()
 	if !hasModes {

@@ -22,7 +22,7 @@ import (
 	"colophon/proofs"
 )
 
-// withServer has a server answer.
+// withServer returns a change of the server's answers.
 func withServer(change func(*serverAnswers)) func(*deployment) {
 	return func(d *deployment) {
 		d.server = serverAnswers{url: "http://127.0.0.1:8080", version: d.version, date: testNow, open: true}
@@ -55,7 +55,7 @@ func TestCheckAuthentication(t *testing.T) {
 	})
 }
 
-// namedLedger makes the key of a ledger and returns what its server answers.
+// namedLedger makes the key of a ledger and returns its server's answers.
 func namedLedger(t testing.TB, data, name string) ledgerAnswers {
 	t.Helper()
 	return ledgerAnswers{LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: makeKey(t, data, name).Verifier().String()}}
@@ -84,7 +84,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 	requireFinding(t, checkLedgerKeys(d), NotChecked, "401 no")
 }
 
-// smallLog is a log of one event, as its server answers it.
+// smallLog returns the server's answers about a log of one event.
 func smallLog(t testing.TB, data string) ledgerAnswers {
 	t.Helper()
 	const name = "default"
@@ -148,7 +148,7 @@ func TestCheckPublic(t *testing.T) {
 	})
 }
 
-// metricsOf reads metrics as a server writes them.
+// metricsOf parses metrics in the format of a server.
 func metricsOf(t testing.TB, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)

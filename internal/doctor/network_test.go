@@ -106,8 +106,7 @@ func TestCheckProxies(t *testing.T) {
 	})
 }
 
-// writeCertificate makes a certificate that signs itself, and returns the files of it
-// and its key.
+// writeCertificate makes a self-signed certificate, and returns its file and its key's file.
 func writeCertificate(t testing.TB, name string, from, until time.Time) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,7 +19,7 @@ import (
 	"colophon/internal/testing/authority"
 )
 
-// connect is a server whose answers are those of a handler.
+// connect returns a server whose answers come from a handler.
 func connect(t testing.TB, handler http.HandlerFunc) *remote.Server {
 	t.Helper()
 	listener := httptest.NewServer(handler)
@@ -41,7 +41,7 @@ func TestAskNamesWhatAnswers(t *testing.T) {
 	}
 }
 
-// The token is for the server, and not for the address of its metrics.
+// The token goes to the server, and not to the address of its metrics.
 func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 	tokens := make(map[string][]string) // by path
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"colophon/internal/server"
 )
 
-// givenFlags are flags of serve with a command line.
+// givenFlags returns the flags of serve for a command line.
 func givenFlags(t testing.TB, args ...string) *pflag.FlagSet {
 	t.Helper()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -13,7 +13,7 @@ import (
 	"colophon/internal/datadir"
 )
 
-// makeToken makes a token at some time.
+// makeToken makes a token at a given time.
 func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.Made {
 	t.Helper()
 	store := access.Store{Dir: datadir.Access(data), Now: func() time.Time { return at }}

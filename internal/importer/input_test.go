@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read is all lines of an input, and how many of them are errors.
+// read returns all lines of an input, and the number of errors.
 func read(t testing.TB, text []byte, maxLine int) (lines []string, failures int) {
 	total := 0
 	in := &input{name: "-", stdin: bytes.NewReader(text), maxLine: maxLine, read: func(n int) { total += n }}
@@ -38,8 +38,8 @@ func compressed(t testing.TB, encoder *zstd.Encoder, text []byte) [][]byte {
 	return [][]byte{zipped.Bytes(), encoder.EncodeAll(text, nil)}
 }
 
-// FuzzInput holds the lines of an input against bytes.Split, and those of the
-// same input compressed, and cut off, against them.
+// FuzzInput compares the lines of an input with bytes.Split. It does the same for the
+// compressed input, and for the compressed input cut off.
 func FuzzInput(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(10))
 	f.Add([]byte("a line that is too long\nshort\n"), uint16(5))

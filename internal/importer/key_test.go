@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// keyOf is the key that the ledger gets to see with a line.
+// keyOf returns the idempotency key that a line has when it is sent.
 func keyOf(t require.TestingT, line []byte) string {
 	parsed, err := record.ParseLine(line)
 	require.NoError(t, err)

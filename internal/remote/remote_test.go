@@ -18,7 +18,8 @@ import (
 	"colophon/internal/remote"
 )
 
-// consoleWith is a console with those environment variables, and what it says.
+// consoleWith returns a console with these environment variables, and the buffer that it
+// writes to.
 func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	said := new(bytes.Buffer)
 	return &cli.Console{Err: said, Env: func(name string) (string, bool) {
@@ -27,14 +28,14 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	}}, said
 }
 
-// ask makes some request.
+// ask makes a request.
 func ask(t *testing.T, s *remote.Server) error {
 	t.Helper()
 	_, err := s.Do(t.Context(), client.Request{Path: "/v1/ledgers"})
 	return s.Exit(err)
 }
 
-// A server is believed by the authorities of --ca-file alone, and gets the token.
+// The client trusts the authorities of --ca-file only, and sends the token.
 func TestServerOverTLS(t *testing.T) {
 	var got []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 
 const stranger = 54321 // the id of another user
 
-// give gives a file to another user, which only the administrator can do.
+// give changes the owner of a file. Only the administrator can do that.
 func give(t *testing.T, path string, uid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -23,7 +23,7 @@ func give(t *testing.T, path string, uid int) {
 	require.NoError(t, os.Lchown(path, uid, uid))
 }
 
-// made makes a folder with a file "f" of some modes.
+// made makes a folder with a file "f", with these modes.
 func made(t *testing.T, folder, file fs.FileMode) (dir, path string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "folder")
@@ -77,7 +77,7 @@ func TestModesOfFolders(t *testing.T) {
 	}
 }
 
-// Nothing is read or written through a link, and no call waits for a pipe.
+// No call reads or writes through a link, and none blocks on a pipe.
 func TestOnlyRegularFiles(t *testing.T) {
 	for name, put := range map[string]func(path, other string) error{
 		"a link":            func(path, other string) error { return os.Symlink(other, path) },
@@ -122,7 +122,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// What belongs to another user is refused, unless the administrator works for them.
+// Files of another user are refused, unless the administrator works for that user.
 func TestOwners(t *testing.T) {
 	dir, path := made(t, 0o755, 0o600)
 	give(t, path, stranger)
@@ -139,7 +139,7 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, CheckFolder(dir))
 }
 
-// A link of another user leads to no folder, even to a good one.
+// A link of another user is refused, even if it leads to a safe folder.
 func TestLinksOfOthers(t *testing.T) {
 	dir, _ := made(t, 0o700, 0o600)
 	link := filepath.Join(t.TempDir(), "link")
@@ -151,7 +151,8 @@ func TestLinksOfOthers(t *testing.T) {
 	require.Error(t, CheckFolder(link), "nor where the folder around it is theirs")
 }
 
-// What is opened or made in a root is in it, whatever its folders are swapped for.
+// Every file that is opened or made in a root is inside it, even if folders are swapped
+// meanwhile.
 func TestNothingOutsideOfARoot(t *testing.T) {
 	outside, other := made(t, 0o700, 0o600)
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// FuzzConfigurationFile: a configuration file is read, or what is wrong with it is
-// said without Go's names.
+// FuzzConfigurationFile: a configuration file is parsed, or the error describes the fault
+// without names of Go types.
 func FuzzConfigurationFile(f *testing.F) {
 	f.Add([]byte("listen: 127.0.0.1:80\ncache: 64MiB\nmax-page: 10\nlog-level: warn\nshutdown-limit: 3s\n"))
 	f.Add([]byte("trusted-proxies: [10.0.0.0/8]\nallow-host: a,b\n---\nx"))
@@ -33,13 +33,13 @@ func FuzzConfigurationFile(f *testing.F) {
 	})
 }
 
-// text is a value that is written as it is read.
+// text is a flag value that is printed in the form in which it is read.
 type text interface {
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
 }
 
-// FuzzFlags: what a flag of our own kinds takes is what it shows, and shown again.
+// FuzzFlags: a value that a flag prints can be parsed and prints the same again.
 func FuzzFlags(f *testing.F) {
 	for _, given := range []string{"64MiB", "1 TiB", "9223372036854775807", "a.example,b", "10.0.0.0/8, ::1", "warn+3", "90d", "12h", "2030-01-31T12:00:00Z"} {
 		f.Add(given)

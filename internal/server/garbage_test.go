@@ -21,15 +21,15 @@ func TestGarbageShare(t *testing.T) {
 	require.Equal(t, 100, garbageShare(1<<30+1, 4<<30), "the limit bounds it")
 }
 
-// shareNow is the share that the runtime has.
+// shareNow returns the runtime's current GC percentage.
 func shareNow() int {
 	share := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(share)
 	return int(share[0].Value.Uint64())
 }
 
-// The share falls when much is in use, rises when that is free again, and is the usual
-// one in the end.
+// The percentage falls when much memory is in use, rises when the memory is free again, and
+// ends at its default.
 func TestGarbageIsPaced(t *testing.T) {
 	if before := shareNow(); before != usualGarbage {
 		t.Skipf("GOGC is %d", before)

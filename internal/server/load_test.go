@@ -41,7 +41,7 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 	}
 }
 
-// What a server does by itself is what its flags say by default.
+// The server's defaults equal the defaults of its flags.
 func TestLoadDefaultsAreThoseOfTheInterface(t *testing.T) {
 	require.Equal(t, limits.MaxOpen(limits.Load{}), limits.MaxOpen(LoadConfig{}.withDefaults().limits()))
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

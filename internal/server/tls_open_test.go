@@ -19,7 +19,7 @@ import (
 	"colophon/internal/testing/authority"
 )
 
-// openConnection is a client with one connection that stays open.
+// openConnection is a client with one open connection.
 type openConnection struct {
 	t      *testing.T
 	url    string
@@ -33,8 +33,8 @@ func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool)
 	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// actor is the identity that the server gives the client; empty for none. The connection is a
-// new one if fresh, else the one of before.
+// actor returns the identity that the server gives the client, or "" if it refuses. If fresh
+// is set, the client opens a new connection.
 func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
 	o.t.Helper()
 	reused := false
@@ -53,7 +53,7 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 	return string(text), response.TLS
 }
 
-// A token that is revoked is refused on a connection that stays open, too.
+// A revoked token is refused on an open connection too.
 func TestRevocationOnAnOpenConnection(t *testing.T) {
 	s := authority.New(t)
 	config := withCertificate(t, s, "server")
@@ -79,8 +79,8 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 	}
 }
 
-// A client certificate of an authority that is taken out of the file is refused on a
-// connection that stays open, and on one that resumes a session.
+// If an authority is removed from the file, its client certificates are refused on an open
+// connection, and on one that resumes a session.
 func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	s, other := authority.New(t), authority.New(t)
 	config := withCertificate(t, s, "server")
@@ -131,7 +131,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 		}
 	}
 
-	// In a file with both, the one of before is trusted again.
+	// A file with both authorities makes the first one trusted again.
 	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Cert.Raw})...)
 	require.NoError(t, os.WriteFile(path, both, 0o600))
 	require.Eventually(t, func() bool { actor, _ := connections[0].actor(false); return actor == "mtls:pipe" }, time.Minute, 10*time.Millisecond)

@@ -42,7 +42,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// withCertificate is what to set for a server on loopback with a certificate of a.
+// withCertificate returns the settings of a server on loopback with a certificate of a.
 func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
 	config := Config{Data: filepath.Join(a.Dir, "data")}.WithDefaults()
@@ -50,7 +50,7 @@ func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	return config
 }
 
-// behind serves the name of the client, through a gate, and returns the URL.
+// behind serves the client's name behind a gate, and returns the URL.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,8 +73,8 @@ func behind(t *testing.T, g gate) string {
 	return g.scheme() + "://" + listener.Addr().String()
 }
 
-// visit makes a request over a new connection and returns the answer, its body and
-// the name of the server's certificate.
+// visit makes a request over a new connection. It returns the body and the name of the
+// server's certificate.
 func visit(t *testing.T, url string, config *tls.Config) (body, server string, proto int, err error) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
@@ -130,7 +130,8 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 	serves("second")
 	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read again"))
 
-	// Half of a change: the old certificate is used on until the key is there too.
+	// After half of a change the server still uses the old certificate, until the new key is
+	// there too.
 	second, err := os.ReadFile(config.TLSKey)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(config.TLSKey, first, 0o600))
@@ -213,7 +214,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("no token that holds", "")
 }
 
-// Help has nothing to say to who starts the server as the wrong user.
+// A start as the wrong user fails and says as which user to run.
 func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")

@@ -13,7 +13,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// page is the page of a pack.
+// page returns the page of a pack.
 func page(t testing.TB, p *Pack) []byte {
 	t.Helper()
 	html, err := p.HTML()
@@ -21,8 +21,8 @@ func page(t testing.TB, p *Pack) []byte {
 	return html
 }
 
-// open opens a page from a file, waits until it has come to a verdict with its own key,
-// and returns that.
+// open opens a page from a file, waits for its verdict with the pack's own key, and returns
+// the verdict.
 func open(t testing.TB, p *browser.Page, html []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack.html")
@@ -31,7 +31,7 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	return with(t, p, "")
 }
 
-// with is the verdict with a key.
+// with returns the verdict with a key.
 func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)
@@ -40,7 +40,7 @@ func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	return verdict
 }
 
-// quiet checks that a page did nothing but what it is for.
+// quiet requires that a page made no request and raised no error.
 func quiet(t testing.TB, p *browser.Page) {
 	t.Helper()
 	notes := p.Notes()
@@ -60,7 +60,7 @@ func TestPageVerifies(t *testing.T) {
 	require.NotContains(t, p.Text(t, "#records"), "✗")
 	require.Contains(t, p.Text(t, "#records"), "The content was erased. Event 7 of the log says so.")
 
-	// The reader's key, by the form.
+	// The reader enters a key in the form.
 	submit := func(key string) {
 		quoted, err := json.Marshal(key)
 		require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestPageVerifies(t *testing.T) {
 	quiet(t, p)
 }
 
-// Each record shows what it says, and a print shows all of it.
+// The page shows each record, and its print shows all of it.
 func TestPageShowsRecords(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))
@@ -121,7 +121,7 @@ func TestPageOfAllSortsOfRecords(t *testing.T) {
 	quiet(t, p)
 }
 
-// A pack without content is verified as well, and says what is missing.
+// A pack without content verifies, and the page says what is missing.
 func TestPageWithoutContent(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	l := example(t)
@@ -157,11 +157,11 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 		})
 	}
 	quiet(t, p)
-	// With the key that it brings, another's log is only consistent.
+	// With the key that it contains, another signer's log is only consistent.
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
 }
 
-// A page whose data is damaged says so, whatever the damage.
+// A page with damaged data says so.
 func TestPageRefusesDamagedData(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	for name, html := range damagedPages(t) {
@@ -173,7 +173,7 @@ func TestPageRefusesDamagedData(t *testing.T) {
 	quiet(t, p)
 }
 
-// Without what it needs of the browser, the page does not say that anything holds.
+// A browser without the needed functions never shows a record as verified.
 func TestPageInAnOldBrowser(t *testing.T) {
 	b := browser.Start(t)
 	for name, c := range map[string]struct{ without, says string }{

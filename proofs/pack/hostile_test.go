@@ -26,7 +26,7 @@ var hostileTexts = []string{
 func TestPageIsNotItsContents(t *testing.T) {
 	b := browser.Start(t)
 	p := b.NewPage(t)
-	// It is there before the page is, and nothing of the page calls it.
+	// The script runs before the page does, and the page never calls its function.
 	p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
 	all := strings.Join(hostileTexts, "\n")
 	l := newLog(t, 1)
@@ -58,8 +58,8 @@ func TestPageIsNotItsContents(t *testing.T) {
 	p.Eval(t, `document.querySelectorAll("img,svg,iframe,base,object,embed,link,a,script:not(#pack):not(body > script)").length`, &strangers)
 	require.Zero(t, strangers)
 
-	// Whatever else somebody puts into the file, its own rule forbids: other programs
-	// and styles, requests, forms.
+	// The page's own policy forbids everything that somebody could add to the file: other
+	// programs and styles, requests, forms.
 	for name, markup := range map[string]string{
 		"script":  `<script>hacked("own")</script>`,
 		"handler": `<img src="data:," onerror="hacked('own')">`,
@@ -74,7 +74,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 	}
 }
 
-// quotedJSON is a text as JSON.
+// quotedJSON returns a text as JSON.
 func quotedJSON(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -15,7 +15,7 @@ import (
 
 const origin = "ledger.example/pack"
 
-// log is a small log whose key the test has: it can sign what no ledger would.
+// log is a small log whose key the test has, so that it can sign what no ledger would.
 type log struct {
 	t        testing.TB
 	signer   *proofs.Signer
@@ -57,7 +57,7 @@ func (l *log) record(kind record.Kind, posted string) {
 	l.keep(r)
 }
 
-// line is record for a line of a batch.
+// line appends the record of a line of a batch.
 func (l *log) line(text []byte) {
 	l.t.Helper()
 	line, err := record.ParseLine(text)
@@ -79,7 +79,8 @@ func (l *log) verb(v *record.Verb, err error) {
 	l.event(v.AppendBody(nil, l.by("lab")))
 }
 
-// subtree is the root of some leaves (RFC 6962, 2.1), and path that of one of them.
+// subtree returns the root of leaves (RFC 6962, 2.1). path returns the inclusion path of one
+// of them.
 func subtree(leaves []proofs.Hash) proofs.Hash {
 	if len(leaves) == 1 {
 		return leaves[0]
@@ -99,7 +100,7 @@ func path(leaves []proofs.Hash, i int) []proofs.Hash {
 	}
 }
 
-// split is the largest power of two below n.
+// split returns the largest power of two below n.
 func split(n int) int {
 	k := 1
 	for 2*k < n {
@@ -123,8 +124,8 @@ func (l *log) checkpoint() []byte {
 	return signed
 }
 
-// pack is a pack of some events, with the content that those need which are not
-// redacted; redacted says by which event one is.
+// pack returns a pack of events, with the content of those that are not redacted. redacted
+// maps a redacted event to its redaction.
 func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	l.t.Helper()
 	p := New("default", "2026-01-02T03:04:05Z", []string{l.signer.Verifier().String()}, l.checkpoint())
@@ -147,7 +148,7 @@ func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	return p
 }
 
-// all are the seqs of all events.
+// all returns the seqs of all events.
 func (l *log) all() (seqs []uint64) {
 	for i := range l.entries {
 		seqs = append(seqs, uint64(i))
@@ -155,12 +156,12 @@ func (l *log) all() (seqs []uint64) {
 	return seqs
 }
 
-// contentDigest finds the digests of content in an event.
+// contentDigest matches the digests of content in an event.
 var contentDigest = regexp.MustCompile(`"sha256":"([0-9a-f]{64})"`)
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// Texts of the example.
+// The texts of the example.
 const (
 	payload      = `{"q": "Who keeps the lighthouse?", "n": [1, 2.50, 1e5, -0.0, 1e-7], "ä": "\u00e9", "\ud83d\ude00": true}`
 	systemPrompt = "  Be brief. \n\tNever guess. \u0085 "
@@ -170,11 +171,11 @@ const (
 	chunk        = "Ana Varga keeps\u00a0 the light."
 )
 
-// quoted is text as a JSON string.
+// quoted returns text as a JSON string.
 func quoted(text string) string { return fmt.Sprintf("%q", text) }
 
-// example is a log with events of every kind that there is, 13 in all; event 6 has
-// lost its content to event 7.
+// example returns a log with events of every kind, 13 in all. Event 7 redacts the content of
+// event 6.
 func example(t testing.TB) *log {
 	l := newLog(t, 1)
 	l.record(record.IPCRecord, `{"run_id":"answer/311","payload":`+payload+`,"system_prompt":`+quoted(systemPrompt)+`,"output":`+quoted(output)+`,"model":"gemma2:2b",`+
@@ -201,7 +202,7 @@ func example(t testing.TB) *log {
 	return l
 }
 
-// examplePack is a pack of all of the example.
+// examplePack returns a pack of the whole example.
 func examplePack(t testing.TB) *Pack {
 	l := example(t)
 	return l.pack(map[uint64]uint64{6: 7}, l.all()...)

@@ -31,7 +31,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
 }
 
-// Add makes of a receipt what a test makes by hand.
+// Add makes the same record from a receipt as the test makes by hand.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
@@ -65,15 +65,15 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 		_, err := pack.Verify(key)
 		require.ErrorIs(t, err, ErrHashes, name)
 	}
-	// Of all that the page does not compute, the digest of the record tells.
+	// The digest of the record covers what the page does not recompute.
 	l := example(t)
 	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
 	_, err := l.pack(nil, 1).Verify(key)
 	require.ErrorIs(t, err, ErrHashes)
 }
 
-// allSorts is a log with records of all sorts, and the number of those whose hashes can
-// be computed again; nothing came of some of their claims.
+// allSorts returns a log with records of many shapes, some with claims that cannot be checked,
+// and the number of those whose hashes can be recomputed.
 func allSorts(t testing.TB) (l *log, recomputable int) {
 	l = newLog(t, 1)
 	claim := `"` + strings.Repeat("ab", 32) + `"`
@@ -102,7 +102,7 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 			l.record(kind, posted)
 		}
 	}
-	// What is hashed and in no event cannot be computed again; the rest can.
+	// A hashed text that is in no event cannot be recomputed. The rest can.
 	l.record(record.RunDAG, `{`+dag+`,"answer_text":"a","cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
 	recomputable = len(l.entries) - 1
 	return l, recomputable
@@ -117,12 +117,12 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	require.Zero(t, report.Missing)
 }
 
-// twoKinds is a citation set with a claim that does not hold, and one that may.
+// twoKinds returns a citation set with a false claim, and one whose claim may be true.
 func twoKinds(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }
 
-// damagedPages are pages whose data is not what a pack is.
+// damagedPages returns pages whose data is not a pack.
 func damagedPages(t testing.TB) map[string][]byte {
 	good := string(page(t, examplePack(t)))
 	pages := make(map[string][]byte)
@@ -154,7 +154,7 @@ func TestDamagedDataIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, proofs.ErrMalformed, name)
 	}
 	good := string(page(t, examplePack(t)))
-	// What another program might read otherwise is refused, however harmless.
+	// Data that another program could read differently is refused, even if it is harmless.
 	for name, change := range map[string][2]string{
 		"white space":        {`"records":[`, `"records": [`},
 		"other case":         {`"records":[`, `"Records":[`},
@@ -187,7 +187,7 @@ func TestOnlyOwnPagesAreOwn(t *testing.T) {
 	}
 }
 
-// The data is nothing but text to whoever reads the page, and JSON to whoever reads that.
+// An HTML parser reads the data as one text, and a JSON parser reads that text.
 func TestDataStandsInAScript(t *testing.T) {
 	all := examplePack(t)
 	all.Exported = strings.Join(hostileTexts, "")

@@ -12,11 +12,10 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// sharedData is real input that is not part of the repository; tests that want it skip
-// where it is absent.
+// sharedData is real input outside the repository. Tests that use it skip if it is absent.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
-// realLog is a log with every n-th record of a file.
+// realLog returns a log with every n-th record of a file.
 func realLog(t *testing.T, name string, n int) (l *log, seqs []uint64) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(sharedData, name+".ndjson.gz"))
@@ -40,8 +39,8 @@ func realLog(t *testing.T, name string, n int) (l *log, seqs []uint64) {
 	return l, seqs
 }
 
-// All hashes of real records come out again, here and in the page, where claims were
-// wrong too.
+// Verify and the page recompute all hashes of real records, including those whose claims were
+// wrong.
 func TestRealRecordsVerify(t *testing.T) {
 	for _, name := range []string{"generations", "generations-tampered", "run-dags", "citation-sets", "story-paths"} {
 		t.Run(name, func(t *testing.T) {

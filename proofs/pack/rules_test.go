@@ -27,7 +27,8 @@ func vectors(t *testing.T, name string, to any) {
 	require.NoError(t, json.Unmarshal(b, to))
 }
 
-// mapped is what an asynchronous function of the page makes of each value of a list.
+// mapped applies an asynchronous function of the page to each value of a list and returns the
+// results.
 func mapped(t *testing.T, p *browser.Page, list any, function string) (results []string) {
 	t.Helper()
 	b, err := json.Marshal(list)
@@ -108,7 +109,7 @@ func TestPageCanonicalVectors(t *testing.T) {
 	}
 }
 
-// Numbers, names and texts of all sorts come out as the ledger's own code has them.
+// The page writes numbers, names and texts of many forms as the ledger's own code does.
 func TestPageCanonicalJSONEqualsTheLedgers(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))

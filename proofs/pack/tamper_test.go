@@ -11,21 +11,21 @@ import (
 	"colophon/proofs"
 )
 
-// tampering is a pack that must not verify: what Verify says of it, and the page.
+// tampering is a pack that must not verify, with the errors of Verify and of the page.
 type tampering struct {
 	pack *Pack
 	err  error
 	says string // by the page, somewhere
 }
 
-// changed is the example's pack with a change.
+// changed returns the example's pack after a change.
 func changed(t testing.TB, change func(p *Pack)) *Pack {
 	p := examplePack(t)
 	change(p)
 	return p
 }
 
-// digestOf is the digest of a content of a pack.
+// digestOf returns the digest of a content of a pack.
 func digestOf(t testing.TB, p *Pack, content string) string {
 	t.Helper()
 	for digest, bytes := range p.Contents {
@@ -37,8 +37,8 @@ func digestOf(t testing.TB, p *Pack, content string) string {
 	return ""
 }
 
-// tamperings are packs that were changed by somebody without the key, and packs of
-// ledgers that signed what is not so.
+// tamperings are packs that were changed without the key, and packs of ledgers that signed
+// false statements.
 func tamperings(t testing.TB) map[string]tampering {
 	list := map[string]tampering{
 		"an entry's byte":  {changed(t, func(p *Pack) { p.Records[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},
@@ -96,7 +96,7 @@ func flip(text string, i int) string {
 	return string(b)
 }
 
-// forgeries are signed with the true key.
+// forgeries are packs that the true key has signed.
 func forgeries(t testing.TB) map[string]tampering {
 	broken := newLog(t, 1)
 	broken.tip[0] ^= 1
@@ -124,7 +124,7 @@ func forgeries(t testing.TB) map[string]tampering {
 	}
 }
 
-// another is the example as somebody else signs it, with his key in the pack.
+// another returns the example signed by another signer, with that signer's key in the pack.
 func another(t testing.TB) *Pack {
 	l := example(t)
 	signer, err := proofs.NewKey([32]byte{2}).Signer(origin)
@@ -133,7 +133,7 @@ func another(t testing.TB) *Pack {
 	return l.pack(map[uint64]uint64{6: 7}, 0, 1, 2, 3, 4, 5, 6, 7)
 }
 
-// falseHashes are packs of ledgers that sign hashes which are not those of the content.
+// falseHashes returns packs of ledgers that sign hashes which are not those of the content.
 func falseHashes(t testing.TB) map[string]*Pack {
 	list := make(map[string]*Pack)
 	for name, seq := range map[string]int{"input_hash": 1, "system_prompt_hash": 1, "output_hash": 1, "ipc_id": 1, "ipc_id_advanced": 1,
@@ -145,7 +145,7 @@ func falseHashes(t testing.TB) map[string]*Pack {
 	return list
 }
 
-// falseHash is a pack of an event in which a hash is another.
+// falseHash returns a pack of an event in which one hash is replaced.
 func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	entry := string(l.entries[seq])
 	at := statedHash(entry, name)
@@ -154,7 +154,7 @@ func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	return l.pack(nil, uint64(seq))
 }
 
-// statedHash is where a hash stands in an event.
+// statedHash returns the offset of a hash in an event.
 func statedHash(entry, name string) int {
 	switch name {
 	case "nodes/1", "nodes/4":

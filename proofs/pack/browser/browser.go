@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are those that distributions give the program.
+// names are the names of the program in distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
 // required is the variable that makes a missing browser a failure.
@@ -50,8 +50,8 @@ type message struct {
 	} `json:"error"`
 }
 
-// Start starts a browser that ends with the test. Without one the test is skipped, or
-// fails where COLOPHON_REQUIRE_CHROMIUM is 1.
+// Start starts a browser that ends with the test. If there is no browser, the test is skipped,
+// or fails if COLOPHON_REQUIRE_CHROMIUM is 1.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	program := find()
@@ -65,7 +65,8 @@ func Start(t testing.TB) *Browser {
 	require.NoError(t, err)
 	answers, theirAnswers, err := os.Pipe()
 	require.NoError(t, err)
-	// Without a sandbox, since tests may run as root; all that it opens is our own.
+	// There is no sandbox, because tests may run as root. The browser opens our own pages
+	// only.
 	// #nosec G204 -- one of a few names, found in the path
 	command := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
@@ -99,7 +100,7 @@ func find() string {
 	return ""
 }
 
-// receive hands out what the browser says, until it ends.
+// receive distributes the browser's messages until they end.
 func (b *Browser) receive(answers io.Reader) {
 	defer close(b.done)
 	in := bufio.NewReader(answers)

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notes are events of a page that the caller may want to know.
+// Notes are the events of a page that tests look at.
 type Notes struct {
 	Requests []string // addresses that it asked for, its own included
 	Errors   []string // exceptions, and what it wrote to the console as an error
 	Dialogs  []string
 }
 
-// take notes an event. The browser's mutex is held.
+// take adds an event. The caller holds the browser's mutex.
 func (n *Notes) take(m message) {
 	var p struct {
 		Request struct{ URL string }
@@ -99,7 +99,7 @@ func (p *Page) Visit(t testing.TB, address string) {
 	}
 }
 
-// Eval evaluates an expression, a promise to its end, and decodes the value.
+// Eval evaluates an expression, waits for it if it is a promise, and decodes the value.
 func (p *Page) Eval(t testing.TB, expression string, to any) {
 	t.Helper()
 	var answer struct {
@@ -117,7 +117,7 @@ func (p *Page) Eval(t testing.TB, expression string, to any) {
 	require.NoError(t, json.Unmarshal(answer.Result.Value, to), "%.300s", expression)
 }
 
-// Text is what the elements that a selector finds say, a line each.
+// Text returns the text of the elements that a selector matches, one per line.
 func (p *Page) Text(t testing.TB, selector string) string {
 	t.Helper()
 	var lines []string
@@ -127,7 +127,7 @@ func (p *Page) Text(t testing.TB, selector string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Notes are those of now.
+// Notes returns the notes so far.
 func (p *Page) Notes() Notes {
 	p.browser.mu.Lock()
 	defer p.browser.mu.Unlock()
