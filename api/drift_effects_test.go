@@ -6,34 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"colophon/ledger/index/effects"
 )
-
-// The latest totals are kept, each under its own ledger and query.
-func TestEffectTotalsAreKept(t *testing.T) {
-	var kept effectTotals
-	keyOf := func(n int) totalsKey {
-		return totalsKey{"default", effects.Query{Variable: "model", A: "a", B: fmt.Sprint(n)}}
-	}
-	for n := range maxTotals + 2 {
-		require.Nil(t, kept.find(keyOf(n)))
-		kept.keep(keyOf(n), effects.Totals{Pairs: 1, AsOf: 7})
-		kept.keep(keyOf(n), effects.Totals{Pairs: uint64(n), AsOf: 8})
-	}
-	require.Len(t, kept.kept, maxTotals)
-	require.Len(t, kept.keys, maxTotals)
-	for n := range maxTotals + 2 {
-		totals := kept.find(keyOf(n))
-		require.Equal(t, n >= 2, totals != nil)
-		if totals != nil {
-			require.Equal(t, effects.Totals{Pairs: uint64(n), AsOf: 8}, *totals)
-		}
-	}
-	other := keyOf(maxTotals)
-	other.query.Any = true
-	require.Nil(t, kept.find(other))
-}
 
 // Totals follow the log, forwards and backwards.
 func TestEffectTotalsFollowTheLog(t *testing.T) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,34 +8,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index/records"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
-	"colophon/storage"
 )
-
-// hashPair is the recorded hash and the hash of the re-run.
-type hashPair struct {
-	Recorded *string `json:"recorded"`
-	Rerun    *string `json:"rerun"`
-	Match    bool    `json:"match"` // false if one is null
-}
-
-func hashPairOf(recorded, rerun []byte) hashPair {
-	return hashPair{textOrNull(recorded), textOrNull(rerun), recorded != nil && string(recorded) == string(rerun)}
-}
-
-// reproduction compares a re-run with the record that it repeats.
-type reproduction struct {
-	answerTree
-	Record     generationRow `json:"record"`
-	IPCID      hashPair      `json:"ipc_id"`
-	OutputHash hashPair      `json:"output_hash"`
-	attribution
-}
 
 // reproduce answers whether a re-run reproduced the recorded output. It records nothing.
 func (s *Server) reproduce(c echo.Context) error {
@@ -53,47 +31,16 @@ func (s *Server) reproduce(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.openQueryAbout(c, []string{decimal(seq)}, withProofs)
+	_, view, err := s.openView(c, &questions.Reproduction, questions.Parameters{"seq": decimal(seq)})
 	if err != nil {
 		return err
 	}
-	defer q.close()
-	recorded, err := records.ReadIPCRecord(q.ctx, q.view, seq)
-	if errors.Is(err, storage.ErrNotFound) {
-		return atPointer(http.StatusUnprocessableEntity, "/seq", fmt.Sprintf("event %d is not an IPC record among the first %d events", seq, q.view.Size()))
-	}
+	defer view.Close()
+	answer, err := questions.Reproduce(view, seq, func(recorded *records.IPCRecord) (event.IPC, error) { return s.rerun(request, recorded) })
 	if err != nil {
 		return err
 	}
-	rerun, err := s.rerun(request, &recorded)
-	if err != nil {
-		return err
-	}
-	found := drift.Attribute(&recorded.IPC, &rerun)
-	answer := &reproduction{
-		Record: generationRowOf(&recorded), IPCID: hashPairOf(recorded.IPCID, rerun.IPCID),
-		OutputHash: hashPairOf(recorded.OutputHash, rerun.OutputHash), attribution: attributionOf(&found),
-	}
-	answer.Says = answer.sentence(&found)
-	if err := answer.Record.proveIn(q); err != nil {
-		return err
-	}
-	return answerOne(q, answer)
-}
-
-// sentence states the result of the comparison.
-func (r *reproduction) sentence(a *drift.Attribution) string {
-	switch {
-	case a.Cause == drift.Incomplete:
-		return a.Sentence()
-	case r.OutputHash.Match && r.IPCID.Match:
-		return "Reproduced: the same input and conditions gave the same output. " + a.Sentence()
-	case r.OutputHash.Match:
-		return "The output is the same, but it was made under other conditions, which proves little. " + a.Sentence()
-	case r.IPCID.Match:
-		return "Not reproduced: the input and conditions are the same, the output is not. " + a.Sentence()
-	}
-	return "Not a reproduction: the conditions differ, and so does the output. " + a.Sentence()
+	return sendAnswer(c, view, answer)
 }
 
 // rerunNames are the members of a re-run, except seq. They are those of an IPC record.

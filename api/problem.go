@@ -16,6 +16,7 @@ import (
 	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -121,6 +122,7 @@ func asProblem(err error) (p *problem, internal bool) {
 		recordError  *record.Error
 		httpError    *echo.HTTPError
 		tooLarge     *http.MaxBytesError
+		question     *questions.Error
 	)
 	switch {
 	case errors.As(err, &p):
@@ -131,6 +133,8 @@ func asProblem(err error) (p *problem, internal bool) {
 		return fault(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads go on", signingError.Reason), false
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
+	case errors.As(err, &question):
+		return questionProblem(question), false
 	case errors.Is(err, index.ErrPosition):
 		return invalid("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
@@ -158,6 +162,19 @@ func recordProblem(e *record.Error) *problem {
 		p.Errors = append(p.Errors, errorPlace{Pointer: q.Pointer, Detail: q.Detail})
 	}
 	return p
+}
+
+// questionProblem returns the problem that answers a question without an answer.
+func questionProblem(e *questions.Error) *problem {
+	switch {
+	case e.Reason == questions.NotFound:
+		return fault(http.StatusNotFound, "%s", e.Detail)
+	case e.Reason == questions.WrongKind:
+		return atPointer(http.StatusUnprocessableEntity, "/"+e.Name, e.Detail)
+	case e.Name == "":
+		return fault(http.StatusBadRequest, "%s", e.Detail)
+	}
+	return invalid(e.Name, "%s", e.Detail)
 }
 
 // statusClientGone is the status that metrics show if the client left before its answer. No

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -104,18 +105,13 @@ func (s *Server) queryRoutes() []route {
 	read := needs{on: theLedger, any: access.Read}
 	// Weights and sources are in the log, but texts are content.
 	document := needs{on: theLedger, all: access.Read | access.Content}
-	return []route{
+	list := []route{
 		{http.MethodGet, ofLedger + "/paths", read, s.projects},
 		{http.MethodGet, ofLedger + "/paths/:project", read, s.paths},
 		{http.MethodGet, ofLedger + "/paths/:project/builds", read, s.builds},
 		{http.MethodGet, ofLedger + "/paths/:project/builds/:build/gone", read, s.goneFromBuild},
 		{http.MethodGet, ofLedger + "/paths/:project/collisions", read, s.collisions},
 		{http.MethodGet, ofLedger + "/paths/:project/:path_id", read, s.pathHistory},
-		{http.MethodGet, ofLedger + "/drift/groups", read, s.groups},
-		{http.MethodGet, ofLedger + "/drift/groups/:by/:value", read, s.group},
-		{http.MethodGet, ofLedger + "/drift/attribution", read, s.attribute},
-		{http.MethodGet, ofLedger + "/drift/timeline", read, s.timeline},
-		{http.MethodGet, ofLedger + "/drift/effects", read, s.effects},
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
 		{http.MethodGet, ofLedger + "/run-dags/compare", read, s.compareRuns},
 		{http.MethodGet, ofLedger + "/run-dags/divergence", read, s.divergence},
@@ -131,9 +127,11 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.pinnedRetrieval},
 		{http.MethodGet, ofLedger + "/sources", read, s.sources},
 		{http.MethodGet, ofLedger + "/sources/:source_id", read, s.source},
-		{http.MethodGet, ofLedger + "/producers", read, s.producers},
-		{http.MethodGet, ofLedger + "/producers/:id", read, s.producer},
 	}
+	for _, q := range questions.Questions() {
+		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.ask(&q)})
+	}
+	return list
 }
 
 // logRoutes serve the transparency log (spec: Tiles and entry bundles; Inclusion and

@@ -16,6 +16,7 @@ import (
 	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -97,7 +98,7 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	// unrestricted is the identity of every caller without authentication. It has all scopes.
 	unrestricted *access.Identity
-	totals       effectTotals
+	totals       questions.Totals
 	limits       *limits.Limits
 	streams      *streams
 	parsing      parsing

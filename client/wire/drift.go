@@ -60,8 +60,8 @@ type Group struct {
 	Value           string  `json:"value"`
 	Runs            uint64  `json:"runs"`
 	DistinctOutputs uint64  `json:"distinct_outputs"`
-	Stability       float64 `json:"stability"`    // share of the commonest output
-	EntropyBits     float64 `json:"entropy_bits"` // of the outputs, to six decimals
+	Stability       Decimal `json:"stability"`    // share of the commonest output
+	EntropyBits     Decimal `json:"entropy_bits"` // of the outputs
 	Flips           uint64  `json:"flips"`        // runs whose output differs from the run before
 	FirstSeq        uint64  `json:"first_seq"`
 	FirstTime       Time    `json:"first_time"`
@@ -82,7 +82,7 @@ type GroupOutput struct {
 	Row
 	OutputHash string  `json:"output_hash"`
 	Runs       uint64  `json:"runs"`
-	Share      float64 `json:"share"` // of the group's runs
+	Share      Decimal `json:"share"` // of the group's runs
 }
 
 // GroupMember is one run of a group.

@@ -33,6 +33,14 @@ func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &n.Value)
 }
 
+// Decimal is a number that answers show with six decimals.
+type Decimal float64
+
+// MarshalJSON implements [json.Marshaler].
+func (d Decimal) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
+}
+
 // Int returns an integer as a [json.Number]. Members that take integers of any size have that
 // type: larger ones are written as decimal digits.
 func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {

@@ -47,7 +47,7 @@ func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 	}
 	g := first.Group
 	if _, err := fmt.Fprintf(d.Out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
-		cli.Plain(by), cli.Plain(value), cli.Counted(g.Runs, "run"), cli.Counted(g.DistinctOutputs, "different output"), cli.Share(g.Stability),
+		cli.Plain(by), cli.Plain(value), cli.Counted(g.Runs, "run"), cli.Counted(g.DistinctOutputs, "different output"), cli.Share(float64(g.Stability)),
 		cli.Counted(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (d *driftCommand) showOutputs(command *cobra.Command, path string, query ur
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
 	for trail := new(client.CursorTrail); ; {
 		done, err := printPage(d, t, answer.Outputs, answer.OutputsNext, nil, func(o wire.GroupOutput) []string {
-			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(o.Share), cli.Decimal(o.Seq)}
+			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(float64(o.Share)), cli.Decimal(o.Seq)}
 		})
 		if done || err != nil {
 			return err

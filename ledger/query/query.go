@@ -1,8 +1,13 @@
-// Package query answers questions about a ledger: it lists the families of questions that
-// an index keeps rows for.
+// Package query answers the questions about a ledger. It lists the families of questions that
+// an index keeps rows for, and the questions: each is a function from parameters to a typed
+// answer of one view.
 package query
 
 import (
+	"net/url"
+	"slices"
+	"strings"
+
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/effects"
@@ -30,4 +35,47 @@ func Families() []index.Family {
 func Open(c index.Config) (*index.Store, error) {
 	c.Families = Families()
 	return index.Open(c)
+}
+
+var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions)
+
+// Questions returns all questions. The caller does not change them.
+func Questions() []Question { return questions }
+
+// Find returns the question that a path below the ledger's asks, and the elements of the path.
+// The path is percent-encoded. ok is false if no question has that path. An element that is
+// fixed takes precedence over a parameter, as in the routes of the server.
+func Find(path string) (q *Question, elements Parameters, ok bool) {
+	for i := range questions {
+		found, matches := questions[i].match(path)
+		// A fixed element sorts behind a colon.
+		if matches && (q == nil || questions[i].Path > q.Path) {
+			q, elements, ok = &questions[i], found, true
+		}
+	}
+	return q, elements, ok
+}
+
+// match returns the elements of a path that asks the question.
+func (q *Question) match(path string) (Parameters, bool) {
+	given, own := strings.Split(path, "/"), strings.Split(q.Path, "/")
+	if len(given) != len(own) {
+		return nil, false
+	}
+	elements := make(Parameters)
+	for i, element := range own {
+		name, is := strings.CutPrefix(element, ":")
+		if !is {
+			if element != given[i] {
+				return nil, false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(given[i])
+		if err != nil {
+			return nil, false
+		}
+		elements[name] = value
+	}
+	return elements, true
 }

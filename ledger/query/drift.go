@@ -1,0 +1,199 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/runs"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/storage"
+)
+
+// Questions about IPC records (spec: Runs; Causes).
+var driftQuestions = []Question{
+	{Path: "/drift/attribution", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+}
+
+// generation describes an IPC record.
+func generation(v *View, r *records.IPCRecord) wire.Generation {
+	return wire.Generation{Row: v.row(r.Seq), RunID: index.TextOf(r.RunID), Time: timeOf(r.Time),
+		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash)}
+}
+
+// differences lists the variables whose values differ between two records.
+func differences(a *drift.Attribution) []wire.Difference {
+	list := make([]wire.Difference, len(a.Differences))
+	for i, d := range a.Differences {
+		list[i] = wire.Difference{Variable: d.Variable, A: valueOf(d.Variable, d.A), B: valueOf(d.Variable, d.B)}
+	}
+	return list
+}
+
+// valueOf returns a value as JSON, in the form that events use. Numbers are canonical JSON
+// already. An unknown value is nil, which JSON shows as null.
+func valueOf(variable string, value []byte) json.RawMessage {
+	switch drift.Cause(variable) {
+	case drift.Temperature, drift.MaxTokens, drift.Seed:
+		return value
+	}
+	if value == nil {
+		return nil
+	}
+	return pyjson.AppendString(nil, value)
+}
+
+// Pair is two records to compare.
+type Pair struct{ A, B uint64 }
+
+// parsePair parses the parameters a and b. kind names the records with their article.
+func parsePair(kind string) func(Parameters) (Pair, error) {
+	seq := func(p Parameters, name string) (uint64, error) {
+		seq, given, err := p.Count(name)
+		if err == nil && !given {
+			err = invalid(name, "is required: the seq of %s", kind)
+		}
+		return seq, err
+	}
+	return func(p Parameters) (pair Pair, err error) {
+		if pair.A, err = seq(p, "a"); err == nil {
+			pair.B, err = seq(p, "b")
+		}
+		return pair, err
+	}
+}
+
+// readPair reads two records to compare. kind names them with their article.
+func readPair[R any](v *View, pair Pair, kind string, read func(context.Context, *index.View, uint64) (R, error)) (a, b R, err error) {
+	if a, err = readOne(v, "a", pair.A, kind, read); err == nil {
+		b, err = readOne(v, "b", pair.B, kind, read)
+	}
+	return a, b, err
+}
+
+func readOne[R any](v *View, name string, seq uint64, kind string, read func(context.Context, *index.View, uint64) (R, error)) (found R, err error) {
+	if seq >= v.Size() {
+		return found, invalid(name, "there is no event %d: the answer is as of size %d", seq, v.Size())
+	}
+	found, err = read(v.Context, v.View, seq)
+	if errors.Is(err, storage.ErrNotFound) {
+		_, kind, _ = strings.Cut(kind, " ")
+		err = &Error{WrongKind, name, fmt.Sprintf("event %d is no %s", seq, kind)}
+	}
+	return found, err
+}
+
+// Attribution returns the cause of the change from one IPC record to another.
+func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
+	a, b, err := readPair(v, pair, "an IPC record", records.ReadIPCRecord)
+	if err != nil {
+		return nil, err
+	}
+	found := drift.Attribute(&a.IPC, &b.IPC)
+	answer := &wire.Attribution{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found), Says: found.Sentence()}
+	if answer.A, err = attributed(v, &a); err != nil {
+		return nil, err
+	}
+	if answer.B, err = attributed(v, &b); err != nil {
+		return nil, err
+	}
+	answer.Says += mismatchNote(&answer.A)
+	if a.Seq != b.Seq {
+		answer.Says += mismatchNote(&answer.B)
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+// attributed describes one of two compared records.
+func attributed(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
+	row := wire.AttributedRecord{Generation: generation(v, r)}
+	state, err := records.State(v.View, r.Seq)
+	if err != nil {
+		return row, err
+	}
+	row.State = wire.State(state)
+	row.Mismatches, err = mismatches(v, r.Seq)
+	return row, err
+}
+
+// mismatches returns the fields of an event whose checks failed, sorted by name.
+func mismatches(v *View, seq uint64) ([]string, error) {
+	entry, err := v.Log.Entry(v.Context, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var decoder event.Decoder
+	e, err := decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	fields := []string{}
+	for name, check := range e.Checks.Members() {
+		if string(check.Member("result").Text()) == string(record.Mismatch) {
+			fields = append(fields, string(name.Text()))
+		}
+	}
+	return fields, nil
+}
+
+// mismatchNote names the compared hashes that differ from their claims. The text is empty or
+// begins with a space.
+func mismatchNote(r *wire.AttributedRecord) string {
+	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
+		return " " + sentence
+	}
+	return ""
+}
+
+// groupings are the names by which runs are grouped.
+var groupings = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
+
+// parseTimeline parses the one value that selects the runs.
+func parseTimeline(p Parameters) (value records.Value, err error) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if !groups.Grouped(name) {
+			continue
+		}
+		if value.Name != "" {
+			return value, invalid(name, "cannot be combined with %s: give one of them", value.Name)
+		}
+		value = records.Value{Name: name, Text: p[name]}
+	}
+	if value.Name == "" {
+		err = invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
+	}
+	return value, err
+}
+
+// Timeline lists the runs of a group in order, each with the cause of its change from the
+// previous run.
+func Timeline(v *View, value records.Value) (*wire.Page[wire.TimelineRow], error) {
+	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any}, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, timelineRow)
+}
+
+func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
+	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.Against,
+		Differences: differences(&s.Attribution)}
+	if s.Against != nil { // the first run has nothing to compare with
+		cause := wire.Cause(s.Cause)
+		row.Cause, row.OutputChanged = &cause, &s.OutputChanged
+	}
+	return row
+}

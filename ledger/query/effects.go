@@ -1,0 +1,151 @@
+package query
+
+import (
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"colophon/client/wire"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/record/pyjson"
+)
+
+// Questions about effects (spec: Causes).
+var effectQuestions = []Question{
+	{Path: "/drift/effects", Takes: Pages | States | Proofs, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+}
+
+// Effects lists the pairs of runs that differ in one variable only, and counts all of them.
+func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
+	q.Any = v.Any
+	totals, err := v.Totals.of(v, q)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := effects.List(v.Context, v.View, q, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := page(v, found, next, effectPair)
+	return &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}, err
+}
+
+func effectPair(v *View, p *effects.Pair) wire.EffectPair {
+	return wire.EffectPair{Seq: p.A.Seq, A: generation(v, &p.A), B: generation(v, &p.B), OutputChanged: p.Changed}
+}
+
+// parseEffects returns the two values in the form that events use.
+func parseEffects(p Parameters) (q effects.Query, err error) {
+	q.Variable = p["variable"]
+	if !slices.Contains(effects.Variables[:], q.Variable) {
+		return q, invalid("variable", "must be one of %s", strings.Join(effects.Variables[:], ", "))
+	}
+	if q.A, err = effectValue(p, q.Variable, "a"); err != nil {
+		return q, err
+	}
+	if q.B, err = effectValue(p, q.Variable, "b"); err != nil {
+		return q, err
+	}
+	if q.A == q.B {
+		err = invalid("b", "is the same value as a")
+	}
+	return q, err
+}
+
+// maxNumber bounds the length of a number in a parameter, in bytes. strconv reads numbers of
+// this length exactly.
+const maxNumber = 64
+
+var (
+	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
+	doubleForm  = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+)
+
+// effectValue returns one value in canonical form, so that 0.70 equals 0.7.
+func effectValue(p Parameters, variable, name string) (string, error) {
+	value, given := p[name]
+	if !given {
+		return "", invalid(name, "is required: a value of the variable")
+	}
+	switch variable {
+	case "model":
+		return value, nil
+	case "temperature":
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil || len(value) > maxNumber || !doubleForm.MatchString(value) {
+			return "", invalid(name, "must be a number of at most %d characters", maxNumber)
+		}
+		return string(pyjson.AppendFloat(nil, number)), nil
+	case "max_tokens", "seed":
+		number, ok := new(big.Int).SetString(value, 10)
+		if !ok || len(value) > maxNumber || !integerForm.MatchString(value) {
+			return "", invalid(name, "must be an integer of at most %d digits", maxNumber)
+		}
+		return number.String(), nil
+	}
+	return value, hashForm.check(name, value)
+}
+
+const maxTotals = 256
+
+// Totals caches the totals of questions about effects, each at the size of its latest request.
+// Counting them costs as much as reading all pages. The totals of one size never change. The
+// zero Totals is empty; a nil *Totals keeps none. It is safe for concurrent use.
+type Totals struct {
+	mu   sync.Mutex // guards the fields below; held briefly
+	kept map[totalsKey]effects.Totals
+	keys []totalsKey // of kept, the oldest first
+}
+
+type totalsKey struct {
+	ledger string
+	query  effects.Query
+}
+
+// of returns the totals of a question. It counts on from cached totals of another size if that
+// is close.
+func (t *Totals) of(v *View, query effects.Query) (effects.Totals, error) {
+	if t == nil {
+		return effects.Count(v.Context, v.View, query, nil)
+	}
+	key := totalsKey{v.Log.Name(), query}
+	known := t.find(key)
+	if known != nil && known.AsOf == v.Size() {
+		return *known, nil
+	}
+	totals, err := effects.Count(v.Context, v.View, query, known)
+	if err == nil {
+		t.keep(key, totals)
+	}
+	return totals, err
+}
+
+// find returns nil if no totals are cached.
+func (t *Totals) find(key totalsKey) *effects.Totals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if totals, ok := t.kept[key]; ok {
+		return &totals
+	}
+	return nil
+}
+
+// keep caches totals. It evicts the oldest if the cache is full.
+func (t *Totals) keep(key totalsKey, totals effects.Totals) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = make(map[totalsKey]effects.Totals)
+	}
+	if _, ok := t.kept[key]; !ok {
+		if len(t.keys) == maxTotals {
+			delete(t.kept, t.keys[0])
+			t.keys = t.keys[1:]
+		}
+		t.keys = append(t.keys, key)
+	}
+	t.kept[key] = totals
+}

@@ -1,0 +1,52 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+
+	"colophon/storage"
+)
+
+// Error says why a question has no answer. The client is at fault, not the server.
+type Error struct {
+	Reason Reason
+	Name   string // the parameter at fault; "" if none is
+	Detail string
+}
+
+// Reason is the kind of an Error.
+type Reason uint8
+
+// The reasons.
+const (
+	Invalid   Reason = iota // a parameter is malformed or unknown, or the log does not go that far
+	WrongKind               // a parameter names an event of another kind
+	NotFound                // nothing has that name
+)
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Name == "" {
+		return e.Detail
+	}
+	return e.Name + ": " + e.Detail
+}
+
+// invalid returns the error for one parameter.
+func invalid(name, format string, args ...any) error {
+	return &Error{Invalid, name, fmt.Sprintf(format, args...)}
+}
+
+// missing returns an error that says that nothing was found.
+func missing(format string, args ...any) error {
+	return &Error{Reason: NotFound, Detail: fmt.Sprintf(format, args...)}
+}
+
+// notFound turns storage.ErrNotFound into an Error with that detail. It returns other errors
+// unchanged.
+func notFound(err error, detail string) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return missing("%s", detail)
+	}
+	return err
+}

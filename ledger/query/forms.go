@@ -1,0 +1,57 @@
+package query
+
+import (
+	"regexp"
+	"strings"
+
+	"colophon/ledger/index/records"
+)
+
+// form is the format of a value. name describes it in error messages.
+type form struct {
+	fits func(value string) bool
+	name string
+}
+
+// check returns an error if a parameter does not have the form.
+func (f *form) check(name, value string) error {
+	if f.fits(value) {
+		return nil
+	}
+	return invalid(name, "must be %s", f.name)
+}
+
+var (
+	anyForm   = &form{func(string) bool { return true }, "text"}
+	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
+	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
+	fieldForm = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
+	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
+	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
+	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
+	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+)
+
+// valueForms are the names by which records are found, except label: and stage: names.
+var valueForms = map[string]*form{
+	"run_id": idForm, "source_id": idForm, "producer": idForm,
+	"subject": anyForm, "project": anyForm, "model": anyForm,
+	"flag": flagForm, "mismatch": fieldForm,
+	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
+	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
+	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
+	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
+	"model_profile_hash": hashForm, "cache_key": hashForm,
+}
+
+// valueForm returns the format of the values of a name. It returns nil if records are not
+// found by that name.
+func valueForm(name string) *form {
+	switch {
+	case strings.HasPrefix(name, "label:"):
+		return anyForm
+	case strings.HasPrefix(name, "stage:"):
+		return hashForm
+	}
+	return valueForms[name]
+}

@@ -1,0 +1,166 @@
+package query
+
+import (
+	"cmp"
+	"context"
+
+	"colophon/client/wire"
+	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/runs"
+)
+
+// Questions about groups of runs (spec: Groups; Runs).
+var groupQuestions = []Question{
+	{Path: "/drift/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
+		AtHead: ranked, Ask: asking(parseGroups, Groups)},
+	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
+}
+
+// GroupsQuery selects groups.
+type GroupsQuery struct {
+	groups.Query
+	// Ranking orders the groups, and is asked of a view at the head. nil lists them by value.
+	Ranking *groups.Ranking
+}
+
+// rankings maps the values of the parameter sort.
+var rankings = map[string]groups.Ranking{
+	"recent": groups.RankedRecent, "runs": groups.RankedRuns, "flips": groups.RankedFlips, "stability": groups.RankedStability,
+}
+
+func parseGroups(p Parameters) (q GroupsQuery, err error) {
+	q.By = p["by"]
+	if err := checkGrouping(q.By); err != nil {
+		return q, err
+	}
+	if q.MinRuns, _, err = p.Count("min_runs"); err != nil {
+		return q, err
+	}
+	if q.MinOutputs, _, err = p.Count("min_outputs"); err != nil {
+		return q, err
+	}
+	if q.Bounds, err = p.bounds(); err != nil {
+		return q, err
+	}
+	sort := cmp.Or(p["sort"], impliedSort(p))
+	if sort == "" {
+		return q, nil
+	}
+	ranking, known := rankings[sort]
+	if !known {
+		return q, invalid("sort", "must be recent, runs, flips or stability")
+	}
+	if p["state"] == "any" {
+		return q, invalid("state", "must be live with sort: only live runs are ranked")
+	}
+	q.Ranking = &ranking
+	return q, nil
+}
+
+// checkGrouping returns an error unless runs are grouped by that name.
+func checkGrouping(by string) error {
+	if !groups.Grouped(by) {
+		return invalid("by", "must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>")
+	}
+	return nil
+}
+
+// ranked reports whether a ranking answers the request.
+func ranked(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
+
+// impliedSort returns the ranking that finds the requested groups without a walk over all
+// other groups. It returns "" if no ranking does. Rankings exist for the head only, so it also
+// returns "" for a request or a cursor of another size.
+func impliedSort(p Parameters) string {
+	size, _, _ := decodeCursor(p["cursor"])
+	several := func(name string) bool {
+		n, _, err := p.Count(name)
+		return err == nil && n > 1
+	}
+	switch {
+	case p.Has("sort") || p.Has("as_of") || p["state"] == "any" || size != headSize:
+		return ""
+	case p["since"] != "" || p["until"] != "":
+		return "recent"
+	case several("min_outputs"):
+		return "stability"
+	case several("min_runs"):
+		return "runs"
+	}
+	return ""
+}
+
+// Groups lists the groups of runs that share one value.
+func Groups(v *View, q GroupsQuery) (*wire.Page[wire.Group], error) {
+	q.Any = v.Any
+	list := groups.List
+	if q.Ranking != nil {
+		list = func(ctx context.Context, view *index.View, of groups.Query, p index.Page) ([]groups.Group, []byte, error) {
+			return groups.ListRanked(ctx, view, *q.Ranking, of, p)
+		}
+	}
+	found, next, err := list(v.Context, v.View, q.Query, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, func(v *View, g *groups.Group) wire.Group { return groupRow(v, q.By, g) })
+}
+
+func groupRow(v *View, by string, g *groups.Group) wire.Group {
+	return wire.Group{
+		Row: v.row(g.Last.Seq), By: by, Value: g.Value, Runs: g.Runs, DistinctOutputs: g.Outputs,
+		Stability: wire.Decimal(float64(g.Commonest) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
+		FirstSeq: g.First.Seq, FirstTime: timeOf(g.First.Time), LastSeq: g.Last.Seq, LastTime: timeOf(g.Last.Time),
+	}
+}
+
+func groupInPath(p Parameters) (records.Value, error) {
+	return records.Value{Name: p["by"], Text: p["value"]}, checkGrouping(p["by"])
+}
+
+// Group returns one group with a page of its outputs and a page of its runs.
+func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
+	q := groups.RunQuery{Value: value, Any: v.Any}
+	group, ok, err := groups.Get(v.Context, v.View, q)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, noRuns(v, q)
+	}
+	outputs, outputsNext, err := groups.Outputs(v.Context, v.View, q, v.Second)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := runs.List(v.Context, v.View, q, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.GroupAnswer{
+		Group: groupRow(v, q.Name, &group),
+		Outputs: rowsOf(v, outputs, func(v *View, o *groups.Output) wire.GroupOutput {
+			return wire.GroupOutput{Row: v.row(o.Seq), OutputHash: o.Hash, Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
+		}),
+		OutputsNext: v.next(outputsNext),
+	}
+	members, err := page(v, found, next, func(v *View, r *runs.Run) wire.GroupMember {
+		return wire.GroupMember{Generation: generation(v, &r.IPCRecord), State: wire.State(r.State)}
+	})
+	answer.Page = *members
+	return answer, err
+}
+
+// noRuns returns the error for a group without runs. It says whether the group has runs in
+// another state.
+func noRuns(v *View, q groups.RunQuery) error {
+	q.Any = true
+	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {
+		return err
+	} else if found {
+		return missing("no live runs have that value; state=any includes runs that are not live")
+	}
+	return missing("no runs have that value; a run is an IPC record with input, system prompt, output, " +
+		"model, temperature, max_tokens and seed, and /records lists others too")
+}

@@ -1,0 +1,91 @@
+package query
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// Parameters are the elements of the path and the query parameters of a request, by name.
+type Parameters map[string]string
+
+// Has reports whether the request gives a parameter.
+func (p Parameters) Has(name string) bool {
+	_, has := p[name]
+	return has
+}
+
+// Count returns a number from 0 to 2^64-1. given is false if the request does not give it.
+func (p Parameters) Count(name string) (n uint64, given bool, err error) {
+	text, given := p[name]
+	if given {
+		n, err = parseCount(name, text)
+	}
+	return n, given, err
+}
+
+func parseCount(name, value string) (uint64, error) {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != value {
+		return 0, invalid(name, "must be a number from 0 to 2^64-1 in plain decimal")
+	}
+	return n, nil
+}
+
+// Choice parses a parameter of two values. It reports whether the value is the second. Without
+// the parameter it is the first.
+func (p Parameters) Choice(name, first, second string) (bool, error) {
+	switch p[name] {
+	case "", first:
+		return false, nil
+	case second:
+		return true, nil
+	}
+	return false, invalid(name, "must be %s or %s", first, second)
+}
+
+// bounds parses the parameters since and until.
+func (p Parameters) bounds() (b index.Bounds, err error) {
+	if b.Since, err = parseTime("since", p["since"]); err == nil {
+		b.Until, err = parseTime("until", p["until"])
+	}
+	return b, err
+}
+
+// parseTime parses a time as in RFC 3339. It returns nil for an empty value.
+func parseTime(name, value string) (*time.Time, error) {
+	if value == "" {
+		return nil, nil
+	}
+	at, ok := record.ParseTime([]byte(value))
+	if ok {
+		return &at, nil
+	}
+	hint := ""
+	if _, ok := record.ParseTime([]byte(strings.Replace(value, " ", "+", 1))); ok {
+		hint = "; write + as %2B" // a query decodes + as a space
+	}
+	return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z%s", hint)
+}
+
+// oneOf parses a parameter with known values. It returns "" for an empty value and for all.
+func oneOf[S ~string](name, value, all string, known []S) (S, error) {
+	if value == "" || value == all {
+		return "", nil
+	}
+	if !slices.Contains(known, S(value)) {
+		var names []string
+		for _, k := range known {
+			names = append(names, string(k))
+		}
+		if all != "" {
+			names = append(names, all)
+		}
+		return "", invalid(name, "must be one of %s", strings.Join(names, ", "))
+	}
+	return S(value), nil
+}

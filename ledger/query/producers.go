@@ -1,0 +1,44 @@
+package query
+
+import (
+	"colophon/client/wire"
+	"colophon/ledger/index/producers"
+)
+
+// Questions about producers (spec: Producers).
+var producerQuestions = []Question{
+	{Path: "/producers", Takes: Pages | Proofs, Ask: plain(Producers)},
+	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(element("id"), Producer)},
+}
+
+// Producers lists the producers that number their records.
+func Producers(v *View) (*wire.Page[wire.ProducerRow], error) {
+	found, next, err := producers.List(v.View, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, producerRow)
+}
+
+func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
+	return wire.ProducerRow{Row: v.row(p.Seq), ID: p.ID, Records: p.Records, CompleteTo: p.CompleteTo,
+		Highest: p.Highest, Missing: p.Missing, Repeated: p.Duplicates}
+}
+
+// Producer returns one producer with a page of its gaps and a page of its duplicates.
+func Producer(v *View, id string) (*wire.ProducerAnswer, error) {
+	found, gaps, duplicates, next, err := producers.Get(v.View, id, v.Page)
+	if err != nil {
+		return nil, notFound(err, "no record names that producer")
+	}
+	answer := &wire.ProducerAnswer{
+		ProducerRow: producerRow(v, &found),
+		Gaps:        rowsOf(v, gaps, func(_ *View, g *producers.Gap) wire.ProducerGap { return wire.ProducerGap(*g) }),
+		Duplicates: rowsOf(v, duplicates, func(v *View, d *producers.Duplicate) wire.ProducerDuplicate {
+			return wire.ProducerDuplicate{Row: v.row(d.Seq), ProducerSeq: d.Number, FirstSeq: d.FirstSeq}
+		}),
+		Next: v.next(next),
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}

@@ -1,0 +1,334 @@
+package query
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"colophon/ledger/index"
+)
+
+// Question is a question about one ledger that its index answers (spec: Index and as_of; Pages
+// and cursors). Every question takes the parameters after and, unless AtHead says otherwise,
+// as_of.
+type Question struct {
+	// Path is the path below the ledger's. An element that begins with a colon is a parameter,
+	// by that name.
+	Path  string
+	Takes Common
+	// Names are the question's own query parameters. None can be empty.
+	Names []string
+	// Values are its own query parameters that are values of records, such as input_hash. Each
+	// must have the form of that value, and can be empty if the form allows it.
+	Values []string
+	// Seqs are parameters that name events. The answer waits until the index covers them, so
+	// that an event can be queried right after it was recorded.
+	Seqs []string
+	// SecondCursor is the parameter that continues the second list of the answer; "" if the
+	// answer has none. View.Second is the position in it.
+	SecondCursor string
+	// AtHead reports whether the question is about rankings, which exist for the head only.
+	// Every page is then read at the head of its own request. nil means never.
+	AtHead func(Parameters) bool
+	// Ask parses the question's own parameters and the elements of the path. It is nil if the
+	// request has a body; the answer is then a function of the view and of that body.
+	Ask Ask
+}
+
+// Common is a set of parameters that several questions share.
+type Common uint8
+
+// The shared parameters.
+const (
+	Pages  Common = 1 << iota // limit and cursor
+	States                    // state: live or any
+	Proofs                    // proofs
+)
+
+// Ask parses the parameters of a question. The function that it returns answers the question
+// with a type of client/wire, or with a value that has AppendJSON.
+type Ask func(Parameters) (func(*View) (any, error), error)
+
+// asking is the Ask of a question with typed parameters.
+func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) Ask {
+	return func(p Parameters) (func(*View) (any, error), error) {
+		typed, err := parse(p)
+		if err != nil {
+			return nil, err
+		}
+		return func(v *View) (any, error) { return answer(v, typed) }, nil
+	}
+}
+
+// plain is the Ask of a question that has no parameters of its own.
+func plain[A any](answer func(*View) (A, error)) Ask {
+	return func(Parameters) (func(*View) (any, error), error) {
+		return func(v *View) (any, error) { return answer(v) }, nil
+	}
+}
+
+// element is the parse function of a question whose only parameter is an element of its path.
+func element(name string) func(Parameters) (string, error) {
+	return func(p Parameters) (string, error) { return p[name], nil }
+}
+
+// Request is a question with its parameters.
+type Request struct {
+	Question *Question
+	// Size is the tree size that the answer is read at; 0 means all that the index has.
+	Size uint64
+	// Needs is the number of events that the index must have folded.
+	Needs uint64
+	view  View // the parameters that the view has
+	ask   func(*View) (any, error)
+}
+
+// Limit is the number of rows of a page; 0 if the answer is no page.
+func (r *Request) Limit() int {
+	if r.Question.Takes&Pages == 0 {
+		return 0
+	}
+	return r.view.Page.Limit
+}
+
+// DefaultPage is the number of rows of a page without the parameter limit.
+const DefaultPage = 100
+
+// Parse reads the parameters of a question about a ledger that has head events. elements are
+// the decoded elements of the path by name. A page has at most maxPage rows. The error is an
+// *Error.
+func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
+	r := &Request{Question: q, Needs: 1} // the event that creates the ledger
+	p, err := r.read(elements, rawQuery)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.readCommon(p, maxPage); err != nil {
+		return nil, err
+	}
+	if q.Ask != nil {
+		if r.ask, err = q.Ask(p); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.checkSizes(p, head)
+}
+
+// read collects the parameters. It refuses unknown, repeated and empty ones instead of ignoring
+// them.
+func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error) {
+	given, err := url.ParseQuery(rawQuery)
+	if err != nil { // ParseQuery would skip a part of it
+		return nil, &Error{Detail: "the query is malformed: " + err.Error()}
+	}
+	p := make(Parameters, len(elements)+len(given))
+	for name, values := range given {
+		p[name] = values[0]
+	}
+	if r.view.atHead = r.Question.AtHead != nil && r.Question.AtHead(p); r.view.atHead && p.Has("as_of") {
+		return nil, invalid("as_of", "cannot be combined with sort: rankings are kept for the head only")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		values := given[name]
+		switch {
+		case !utf8.ValidString(name):
+			return nil, &Error{Detail: "the query has a parameter whose name is not valid UTF-8"}
+		case !r.knows(name):
+			return nil, r.unknown(name, given)
+		case len(values) != 1:
+			return nil, invalid(name, "given more than once")
+		case !utf8.ValidString(values[0]):
+			return nil, invalid(name, "must be valid UTF-8")
+		}
+		if err := r.check(name, values[0]); err != nil {
+			return nil, err
+		}
+	}
+	maps.Copy(p, elements)
+	return p, nil
+}
+
+// names returns the query parameters of the question.
+func (r *Request) names() []string {
+	names := slices.Concat(r.Question.Names, r.Question.Values, []string{"after"})
+	if !r.view.atHead {
+		names = append(names, "as_of")
+	}
+	if r.Question.SecondCursor != "" {
+		names = append(names, r.Question.SecondCursor)
+	}
+	if r.Question.Takes&Pages != 0 {
+		names = append(names, "limit", "cursor")
+	}
+	if r.Question.Takes&States != 0 {
+		names = append(names, "state")
+	}
+	if r.Question.Takes&Proofs != 0 {
+		names = append(names, "proofs")
+	}
+	return names
+}
+
+func (r *Request) knows(name string) bool { return slices.Contains(r.names(), name) || r.isValue(name) }
+
+// isValue reports whether a parameter is a value of records. A name such as "label:<name>" in
+// Values stands for all names with that prefix.
+func (r *Request) isValue(name string) bool {
+	prefix, _, long := strings.Cut(name, ":")
+	return slices.Contains(r.Question.Values, name) || long && slices.Contains(r.Question.Values, prefix+":<name>")
+}
+
+// unknown returns the error for an unknown parameter. It lists the known ones.
+func (r *Request) unknown(name string, given url.Values) error {
+	names := r.names()
+	for other := range given {
+		if r.isValue(other) {
+			names = append(names, other)
+		}
+	}
+	slices.Sort(names)
+	return invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
+}
+
+// check checks the form of a parameter. An empty one usually comes from an unset variable in a
+// script.
+func (r *Request) check(name, value string) error {
+	if !r.isValue(name) {
+		if value == "" {
+			return invalid(name, "must not be empty")
+		}
+		return nil
+	}
+	form := valueForm(name)
+	if value == "" && form != anyForm {
+		return invalid(name, "must not be empty")
+	}
+	return form.check(name, value)
+}
+
+// readCommon parses the shared parameters.
+func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
+	v := &r.view
+	v.Page.Limit = min(DefaultPage, maxPage)
+	if p.Has("limit") && r.Question.Takes&Pages != 0 {
+		n, err := parseCount("limit", p["limit"])
+		if err != nil || n < 1 || n > uint64(maxPage) {
+			return invalid("limit", "must be a number from 1 to %d", maxPage)
+		}
+		v.Page.Limit = int(n)
+	}
+	if p.Has("as_of") && !v.atHead {
+		if r.Size, err = parseCount("as_of", p["as_of"]); err != nil {
+			return err
+		}
+		if r.Size == 0 {
+			return invalid("as_of", "must be at least 1: every ledger has at least one event")
+		}
+	}
+	if r.Question.Takes&States != 0 {
+		if v.Any, err = p.Choice("state", "live", "any"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Proofs != 0 {
+		if v.Proofs, err = p.Choice("proofs", "false", "true"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Pages != 0 {
+		if v.Page.After, err = r.position("cursor", p["cursor"]); err != nil {
+			return err
+		}
+	}
+	v.Second.Limit = v.Page.Limit
+	v.Second.After, err = r.position(r.Question.SecondCursor, p[r.Question.SecondCursor])
+	return err
+}
+
+// position decodes a cursor. It keeps the tree size of the first page and returns the position
+// after its last row.
+func (r *Request) position(name, cursor string) ([]byte, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	size, position, ok := decodeCursor(cursor)
+	if !ok {
+		return nil, invalid(name, "must be the value of %s of an earlier answer", strings.TrimSuffix(name, "cursor")+"next")
+	}
+	if r.view.atHead != (size == headSize) {
+		return nil, invalid(name, "belongs to another query")
+	}
+	if r.Size > 0 && r.Size != size {
+		return nil, invalid("as_of", "differs from that of the %s, %d; leave it out", name, size)
+	}
+	if !r.view.atHead {
+		r.Size = size
+	}
+	return position, nil
+}
+
+// headSize marks a cursor whose next page is read at the head. No answer has this size.
+const headSize = 0
+
+// decodeCursor returns the tree size and the position in a cursor.
+func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	size, n := binary.Uvarint(raw)
+	if err != nil || n <= 0 {
+		return 0, nil, false
+	}
+	return size, raw[n:], true
+}
+
+// checkSizes checks that the log has the events that the request names, and sets Needs.
+func (r *Request) checkSizes(p Parameters, head uint64) error {
+	for _, name := range r.Question.Seqs {
+		// A text that is no seq of the ledger is reported where it is parsed.
+		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
+			r.Needs = max(r.Needs, seq+1)
+		}
+	}
+	if r.Size > head {
+		return invalid("as_of", "is beyond the head: the ledger has %d events", head)
+	}
+	r.Needs = max(r.Needs, r.Size)
+	if !p.Has("after") {
+		return nil
+	}
+	after, err := parseCount("after", p["after"])
+	if err != nil {
+		return err
+	}
+	if after >= head {
+		return invalid("after", "there is no event %d: the ledger has %d", after, head)
+	}
+	r.Needs = max(r.Needs, after+1)
+	return nil
+}
+
+// Open opens the view that the request is answered from. The caller sets its Log and Totals,
+// and closes it. The error is index.ErrAhead unless the index has folded Needs events.
+func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
+	v, err := r.view, error(nil)
+	v.Context = ctx
+	if r.Size > 0 {
+		v.View, err = follower.View(r.Size)
+	} else if v.View, err = follower.Latest(); err == nil && v.Size() < r.Needs {
+		// An empty index has replaced the one that was waited for.
+		err = errors.Join(index.ErrAhead, v.View.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+// Ask answers the request. A refusal is an *Error or index.ErrPosition.
+func (r *Request) Ask(v *View) (any, error) { return r.ask(v) }

@@ -1,0 +1,93 @@
+package query
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every question is found by its path, with the decoded elements.
+func TestFind(t *testing.T) {
+	for _, q := range Questions() {
+		path, want := q.Path, Parameters{}
+		for element := range strings.SplitSeq(q.Path, "/") {
+			if name, is := strings.CutPrefix(element, ":"); is {
+				path, want[name] = strings.Replace(path, element, "a%2F%3Ab", 1), "a/:b"
+			}
+		}
+		found, elements, ok := Find(path)
+		require.True(t, ok, q.Path)
+		require.Equal(t, q.Path, found.Path)
+		require.Equal(t, want, elements)
+	}
+	for _, path := range []string{"", "/", "/drift", "/drift/groups/model", "/drift/groups/model/a/b", "/producers/%zz", "/nothing"} {
+		_, _, ok := Find(path)
+		require.False(t, ok, path)
+	}
+}
+
+// A question refuses what it does not know, and says what is wrong.
+func TestParseRefuses(t *testing.T) {
+	for of, want := range map[string]string{
+		"/producers?limit=11":               "limit: must be a number from 1 to 10",
+		"/producers?limit=1&limit=1":        "limit: given more than once",
+		"/producers?a=%zz":                  `the query is malformed: invalid URL escape "%zz"`,
+		"/producers?%ff=1":                  "the query has a parameter whose name is not valid UTF-8",
+		"/producers?cursor=%ff":             "cursor: must be valid UTF-8",
+		"/producers?cursor=":                "cursor: must not be empty",
+		"/producers?cursor=*":               "cursor: must be the value of next of an earlier answer",
+		"/producers?cursor=AA":              "cursor: belongs to another query",
+		"/producers?cursor=Bg&as_of=7":      "as_of: differs from that of the cursor, 6; leave it out",
+		"/producers?cursor=CQ":              "as_of: is beyond the head: the ledger has 8 events",
+		"/producers?state=any":              "state: unknown query parameter; known are after, as_of, cursor, limit, proofs",
+		"/producers?as_of=0":                "as_of: must be at least 1: every ledger has at least one event",
+		"/producers?as_of=9":                "as_of: is beyond the head: the ledger has 8 events",
+		"/producers?after=8":                "after: there is no event 8: the ledger has 8",
+		"/producers?after=01":               "after: must be a number from 0 to 2^64-1 in plain decimal",
+		"/producers?proofs=yes":             "proofs: must be false or true",
+		"/drift/timeline":                   "input_hash: is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs",
+		"/drift/timeline?model=&ipc_id":     "ipc_id: must not be empty",
+		"/drift/timeline?ipc_id=x":          "ipc_id: must be 64 lower-case hexadecimal digits",
+		"/drift/timeline?model=a&label:b=c": "model: cannot be combined with label:b: give one of them",
+		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; known are after, as_of, cursor, input_hash, ipc_id, label:<name>, label:b, limit, model, " +
+			"output_hash, proofs, state, system_prompt_hash",
+		"/drift/groups": "by: must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>",
+		"/drift/groups?by=model&sort=runs&as_of=1":   "as_of: cannot be combined with sort: rankings are kept for the head only",
+		"/drift/groups?by=model&sort=no":             "sort: must be recent, runs, flips or stability",
+		"/drift/groups?by=model&sort=runs&state=any": "state: must be live with sort: only live runs are ranked",
+		"/drift/groups?by=model&sort=runs&cursor=Bg": "cursor: belongs to another query",
+		"/drift/groups/no/x":                         "by: must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>",
+		"/drift/groups/model/x?outputs_cursor=*":     "outputs_cursor: must be the value of outputs_next of an earlier answer",
+		"/drift/attribution?a=1":                     "b: is required: the seq of an IPC record",
+	} {
+		path, rawQuery, _ := strings.Cut(of, "?")
+		q, elements, ok := Find(path)
+		require.True(t, ok, of)
+		_, err := q.Parse(elements, rawQuery, 8, 10)
+		require.EqualError(t, err, want, of)
+		require.IsType(t, new(Error), err)
+	}
+}
+
+// A request says how far the index must have come, and at what size it is answered.
+func TestRequestNeeds(t *testing.T) {
+	for of, want := range map[string]struct{ size, needs uint64 }{
+		"/producers":                                    {0, 1},
+		"/producers?after=4":                            {0, 5},
+		"/producers?as_of=4":                            {4, 4},
+		"/producers?as_of=4&after=5":                    {4, 6},
+		"/producers?cursor=Bg":                          {6, 6},
+		"/drift/attribution?a=3&b=5":                    {0, 6},
+		"/drift/attribution?a=3&b=99":                   {0, 4},
+		"/drift/groups?by=model&min_runs=2":             {0, 1},
+		"/drift/groups?by=model&min_runs=2&cursor=AAAA": {0, 1},
+	} {
+		path, rawQuery, _ := strings.Cut(of, "?")
+		q, elements, ok := Find(path)
+		require.True(t, ok, of)
+		r, err := q.Parse(elements, rawQuery, 8, 10)
+		require.NoError(t, err, of)
+		require.Equal(t, want, struct{ size, needs uint64 }{r.Size, r.Needs}, of)
+	}
+}

@@ -1,0 +1,155 @@
+package query
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/client/wire"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Log is what answers take from a ledger beside its index. It has at least the events of the
+// view.
+type Log interface {
+	// Name is the name of the ledger.
+	Name() string
+	// Entry returns the entry of an event.
+	Entry(ctx context.Context, seq uint64) ([]byte, error)
+	// Redaction returns the event that redacts a record, or storage.ErrNotFound.
+	Redaction(ctx context.Context, seq uint64) (uint64, error)
+	// Prover returns a prover for the tree of the view's size, and perhaps larger ones.
+	Prover(ctx context.Context) *proofs.Prover
+	// Checkpoint returns the signed checkpoint of a size up to the prover's.
+	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
+}
+
+// View is what questions are asked of: one ledger at one tree size, and the parameters that
+// questions share. It is for one goroutine.
+type View struct {
+	*index.View
+	Context context.Context
+	Log     Log
+	Totals  *Totals    // counts of earlier questions; nil if none are kept
+	Page    index.Page // of the rows
+	Second  index.Page // of the second list, if the answer has one
+	Any     bool       // records of all states, not only live ones
+	Proofs  bool       // rows have inclusion proofs, and the answer has the checkpoint
+	atHead  bool       // the next page is read at the head of its own request
+	// err is the first error of row. Every answer ends with tree, which returns it.
+	err error
+}
+
+// Close releases the index. Further calls do nothing.
+func (v *View) Close() {
+	if v.View != nil {
+		_ = v.View.Close() // the view is read only
+		v.View = nil
+	}
+}
+
+// next returns the cursor for a position. A nil position marks the last page and gives "".
+func (v *View) next(position []byte) string {
+	if position == nil {
+		return ""
+	}
+	size := v.Size()
+	if v.atHead {
+		size = headSize
+	}
+	return base64.RawURLEncoding.EncodeToString(append(binary.AppendUvarint(nil, size), position...))
+}
+
+// row begins the row of an event. If the request wants proofs, it has the event's inclusion
+// proof. An error is returned by tree.
+func (v *View) row(seq uint64) wire.Row {
+	row := wire.Row{Seq: seq}
+	if !v.Proofs || v.err != nil {
+		return row
+	}
+	path, err := v.Log.Prover(v.Context).Inclusion(seq, v.Size())
+	if err != nil {
+		v.err = fmt.Errorf("proving event %d: %w", seq, err)
+		return row
+	}
+	row.Inclusion = &wire.Inclusion{LeafIndex: seq, TreeSize: v.Size(), Hashes: make([]string, len(path))}
+	for i, hash := range path {
+		row.Inclusion.Hashes[i] = hex.EncodeToString(hash[:])
+	}
+	return row
+}
+
+// tree returns the tree size of an answer. If the request wants proofs, it has the checkpoint
+// of that size. It is called last, because it returns the error of an earlier call of row.
+func (v *View) tree() (wire.View, error) {
+	tree := wire.View{AsOf: v.Size()}
+	if v.err != nil || !v.Proofs {
+		return tree, v.err
+	}
+	checkpoint, err := v.Log.Checkpoint(v.Context, tree.AsOf)
+	tree.Checkpoint = string(checkpoint)
+	return tree, err
+}
+
+// page answers one page of a list. row makes a row of what was found.
+func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
+	rows := rowsOf(v, found, row)
+	tree, err := v.tree()
+	return &wire.Page[R]{View: tree, Rows: rows, Next: v.next(next)}, err
+}
+
+// rowsOf makes rows of what was found. The list is never nil, so that JSON shows [].
+func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
+	rows := make([]R, len(found))
+	for i := range found {
+		rows[i] = row(v, &found[i])
+	}
+	return rows
+}
+
+// timeOf returns a time in the form of events.
+func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(record.TimeLayout)) }
+
+// redactedBy returns the event that redacts a record, regardless of the view's size. It returns
+// nil if none does.
+func (v *View) redactedBy(seq uint64) (*uint64, error) {
+	by, err := v.Log.Redaction(v.Context, seq)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("redaction of event %d: %w", seq, err)
+	}
+	return &by, nil
+}
+
+// optionalSeq returns nil for 0. No record has the seq 0.
+func optionalSeq(seq uint64) *uint64 {
+	if seq == 0 {
+		return nil
+	}
+	return &seq
+}
+
+// nullable returns nil for an empty text.
+func nullable(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// orEmpty returns an empty list for nil, so that JSON shows [] instead of null.
+func orEmpty[E any](list []E) []E {
+	if list == nil {
+		return []E{}
+	}
+	return list
+}
