@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// credentials are the tokens of a server that wants to know who asks.
+// credentials are the tokens of a server that requires authentication.
 type credentials struct {
-	all    string   // may do everything
-	narrow []string // may do some things, on some ledger
-	void   []string // Authorization headers that say nothing
+	all    string   // permits everything
+	narrow []string // each permits some scopes on some ledger
+	void   []string // invalid Authorization headers
 }
 
-// makeTokens makes tokens in a data folder that no server uses yet.
+// makeTokens creates tokens in a data folder that no server uses yet.
 func makeTokens(t *testing.T, data string) *credentials {
 	t.Helper()
 	create := func(name, scopes string, more ...string) string {
@@ -44,7 +44,7 @@ func makeTokens(t *testing.T, data string) *credentials {
 	return c
 }
 
-// authorize has a request say who makes it. Most may do what they ask for.
+// authorize adds credentials to a request. Most permit what it asks for.
 func (d *drawer) authorize(r *request) {
 	if d.credentials == nil || r.has("Authorization") {
 		return
@@ -63,8 +63,8 @@ func (d *drawer) authorize(r *request) {
 	}
 }
 
-// guarded says whether an operation needs valid credentials, where there are any.
-// Those of the log need none while it is public.
+// guarded reports whether an operation needs valid credentials on a server that requires
+// authentication. The operations of /log need none while the log is public.
 func (c *contract) guarded(op *operation) bool {
 	scopes, _ := op.Extensions["x-scopes"].(map[string]any)
 	return scopes["on"] != nil && scopes["on"] != "log"

@@ -10,14 +10,14 @@ import (
 
 func gzipped(text []byte) []byte {
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // a level that there is
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
 	_, _ = z.Write(text)                            // into memory: neither can fail
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// zstdOf is a text as a zstd frame (RFC 8878) of blocks that are as they are, or
-// one repeated byte where all are the same. window is the Window_Descriptor.
+// zstdOf is a text as a zstd frame (RFC 8878) of raw blocks, or of RLE blocks if all bytes are
+// equal. window is the Window_Descriptor.
 func zstdOf(text []byte, window byte) []byte {
 	const maxBlock, raw, repeated = 128 << 10, 0, 1
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, window}
@@ -72,7 +72,7 @@ var batchTricks = []trick{
 	}},
 }
 
-// compress sends a batch of that text compressed.
+// compress makes the request a batch of that text, compressed.
 func (r *request) compress(d *drawer, text []byte) {
 	name := pick(d, "gzip", "zstd")
 	r.header = append(r.header, field{"Content-Encoding", name})

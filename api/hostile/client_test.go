@@ -13,30 +13,29 @@ import (
 	"time"
 )
 
-// answer is a response that has been read.
+// answer is a response that was read.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	err    error // why there is no more of it
-	own    bool  // net/http gave it, not a handler
+	err    error // why the rest is missing
+	own    bool  // from net/http, not from a handler
 }
 
-// broken says that the answer ended before its end.
+// broken reports whether the answer broke off.
 func (a *answer) broken() bool { return a.err != nil }
 
-// errLeft is why there is no answer to who did not wait for one.
+// errLeft replaces the answer to a client that did not wait for one.
 var errLeft = errors.New("left without waiting")
 
-// patience is how long a client waits for an answer before it calls the server
-// stuck. A stream is left much sooner: it has no end.
+// patience is how long a client waits for an answer before it reports the server as stuck. A
+// client leaves a stream, which has no end, much sooner.
 const (
 	patience       = 5 * time.Minute
 	streamPatience = 20 * time.Millisecond
 )
 
-// client keeps a connection as long as the server does. It belongs to one
-// goroutine.
+// client keeps a connection as long as the server does. It belongs to one goroutine.
 type client struct {
 	address string
 	conn    net.Conn // nil while there is none
@@ -51,8 +50,7 @@ func (c *client) close() {
 	}
 }
 
-// exchange sends requests one behind the other and reads an answer to each, as far
-// as they come.
+// exchange pipelines requests and reads an answer to each, until one is missing.
 func (c *client) exchange(requests []*request) []*answer {
 	if c.conn == nil {
 		conn, err := net.Dial("tcp", c.address)
@@ -91,8 +89,7 @@ func (c *client) exchange(requests []*request) []*answer {
 	return answers
 }
 
-// send writes the requests. That the server does not take all of one is for the
-// answer to explain.
+// send writes the requests. If the server does not take all of one, the answer explains that.
 func send(to net.Conn, requests []*request) {
 	var text []byte
 	for _, r := range requests {
@@ -135,7 +132,7 @@ func (c *client) read(method string) *answer {
 		var body bytes.Buffer
 		_, a.err = io.Copy(&body, response.Body)
 		a.body = body.Bytes()
-		a.own = a.header.Get("Date") == "" // handlers have it set
+		a.own = a.header.Get("Date") == "" // every handler sets it
 		if errors.Is(a.err, os.ErrDeadlineExceeded) && len(a.header.Values("Content-Length")) == 0 {
 			a.err = errLeft
 		}

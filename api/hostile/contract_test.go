@@ -27,14 +27,14 @@ const (
 	streamType  = "text/event-stream"
 )
 
-// contract is openapi.yaml: what may be asked, and what may be answered.
+// contract is openapi.yaml: the requests and answers that are allowed.
 type contract struct {
 	*openapi3.T
 	operations []*operation
 	problem    *openapi3.Schema
 }
 
-// operation is one thing that may be asked.
+// operation is one operation of the contract.
 type operation struct {
 	*openapi3.Operation
 	item          *openapi3.PathItem
@@ -64,7 +64,7 @@ func loadContract() (*contract, error) {
 	return c, nil
 }
 
-// operation is the one of that name.
+// operation returns the operation of that name.
 func (c *contract) operation(name string) *operation {
 	i := slices.IndexFunc(c.operations, func(op *operation) bool { return op.OperationID == name })
 	return c.operations[i]
@@ -87,7 +87,7 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 	return op
 }
 
-// decodeLines reads NDJSON as the array that the contract describes it as.
+// decodeLines reads NDJSON as an array, which is how the contract describes it.
 func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef, encoding openapi3filter.EncodingFn) (any, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
@@ -107,8 +107,8 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// find is the operation that a target means, nil if there is none. methods says
-// whether the path is known with other methods.
+// find returns the operation that a target names, nil if there is none. methods reports
+// whether the path exists with other methods.
 func (c *contract) find(method, target string) (found *operation, methods bool) {
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
 		target = u.RequestURI()
@@ -131,8 +131,8 @@ func (c *contract) find(method, target string) (found *operation, methods bool) 
 	return found, methods
 }
 
-// match says whether a path is one of a route, and how many of its segments the
-// route spells out.
+// match reports whether a path is one of a route, and how many of its segments are fixed in
+// the route.
 func match(route, path string) (fixed int, ok bool) {
 	want, have := strings.Split(route, "/"), strings.Split(path, "/")
 	for i, w := range want {
@@ -140,7 +140,7 @@ func match(route, path string) (fixed int, ok bool) {
 			return 0, false
 		}
 		switch {
-		case w == "{path}": // with the slashes in it
+		case w == "{path}": // including its slashes
 			return fixed, true
 		case strings.HasPrefix(w, "{"):
 		case w == have[i]:
@@ -152,13 +152,13 @@ func match(route, path string) (fixed int, ok bool) {
 	return fixed, len(have) == len(want)
 }
 
-// always are the headers that every answer may have; the contract says so once, in
-// its introduction.
+// always are the headers that every answer may have; the introduction of the contract names
+// them.
 var always = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
 	"Access-Control-Allow-Origin"}
 
-// checkAnswer is nil if the contract has that status with those headers and that
-// body for an operation, and no others.
+// checkAnswer returns nil if the contract has this status for an operation, with these
+// headers, no others, and this body.
 func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 	response := op.Responses.Status(a.status)
 	if response == nil {
@@ -177,7 +177,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 		return fmt.Errorf("the contract has no body in the %d here", a.status)
 	}
 	if a.broken() {
-		return nil // a part of a stream, which was judged already
+		return nil // part of a stream, which was checked already
 	}
 	input := &openapi3filter.RequestValidationInput{
 		Request: &http.Request{Method: method, URL: &url.URL{}},
@@ -187,7 +187,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// flat is a schema without the wrapping that only adds a description to it.
+// flat returns a schema without a wrapping that only adds a description.
 func flat(s *openapi3.Schema) *openapi3.Schema {
 	for s.Type == nil && len(s.AllOf) == 1 {
 		s = s.AllOf[0].Value
@@ -195,7 +195,7 @@ func flat(s *openapi3.Schema) *openapi3.Schema {
 	return s
 }
 
-// allows says whether the contract allows a JSON text as a value of a schema.
+// allows reports whether a JSON text is a value of a schema.
 func allows(s *openapi3.Schema, text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

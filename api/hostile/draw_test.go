@@ -19,17 +19,17 @@ type drawer struct {
 	contract    *contract
 	seen        *memory
 	credentials *credentials // nil without authentication
-	ledger      string       // that the request in hand is about
+	ledger      string       // of the current request
 }
 
-// chance is true once in n.
+// chance is true once in n times.
 func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
-// pick is one of a list.
+// pick draws an element of a list.
 func pick[T any](d *drawer, list ...T) T { return list[d.IntN(len(list))] }
 
-// value draws a value of a schema, for a member of that name. What a schema says
-// beyond the shape (not, say) it may miss: body draws again then.
+// value draws a value of a schema, for a member of that name. It may violate what a schema
+// says beyond the shape, such as "not"; body then draws again.
 func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
 	switch {
@@ -58,7 +58,7 @@ func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 func (d *drawer) object(s *openapi3.Schema, depth int) *value {
 	v := &value{schema: s, open: '{'}
 	required := s.Required
-	for _, more := range s.AnyOf { // says nothing but what is required
+	for _, more := range s.AnyOf { // only says what is required
 		if len(s.AnyOf) == 1 || d.chance(len(s.AnyOf)) {
 			required = slices.Concat(required, more.Value.Required)
 		}
@@ -97,7 +97,7 @@ func (d *drawer) array(s *openapi3.Schema, name string, depth int) *value {
 // free draws any JSON.
 func (d *drawer) free(depth int) *value {
 	v := &value{}
-	switch d.IntN(8 - min(depth, 6)) { // nothing that holds others when it is deep
+	switch d.IntN(8 - min(depth, 6)) { // no arrays and objects once it is deep
 	case 0:
 		v.text = pick(d, "null", "true", "false")
 	case 1:
@@ -118,8 +118,8 @@ func (d *drawer) free(depth int) *value {
 	return v
 }
 
-// words are names and texts as they come in records: of several scripts, with
-// marks that other formats give a meaning.
+// words are names and texts of records: of several scripts, with signs that have a meaning in
+// other formats.
 var words = []string{
 	"a", "b", "step", "dialogue", "harrow-vale", "tavern", "model:7b", "question/311", "O'Brien", "naïve", "Straße", "日本語",
 	"שלום", "🜁", "two words", "tab\there", "line\nbreak", "=1+1", "<b>bold</b>", "100%", "a&b=c", "semi;colon", "~tilde/slash",
@@ -151,7 +151,7 @@ func (d *drawer) text(s *openapi3.Schema, name string) string {
 	return text
 }
 
-// others are the names under which the values of a name are known too.
+// others are further names under which the values of a name were seen.
 var others = map[string][]string{
 	"id": {"producer"}, "key": {"cache_key"}, "hash": {"event_hash", "chunk_hash"}, "value": {"value", "input_hash", "model"},
 	"a": {"seq", "model"}, "b": {"seq", "model"}, "first": {"tree_size", "seq"}, "second": {"tree_size"}, "as_of": {"tree_size", "as_of"},
@@ -198,8 +198,8 @@ func (d *drawer) number(s *openapi3.Schema) string {
 	return pick(d, "0", "1", "0.5", "1.0", fmt.Sprint(d.Float64()*high), "2.5e-1")
 }
 
-// body draws a body that the contract allows: an example of it, or one from its
-// schema, which may ask for what does not fit together.
+// body draws a body that the contract allows: an example, or a value of its schema, which may
+// combine members that exclude each other.
 func (d *drawer) body(op *operation) *value {
 	for range 8 {
 		v := d.value(op.body, "", 0)

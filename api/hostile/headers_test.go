@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// with is a trick that adds a header, one of the list, each as name: value.
+// with returns a trick that adds one header of the list, each written as name: value.
 func with(list ...string) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {
 		name, value, _ := strings.Cut(pick(d, list...), ": ")
@@ -15,7 +15,7 @@ func with(list ...string) func(*drawer, *request) bool {
 	}
 }
 
-// garbled is with for headers that net/http may refuse by itself.
+// garbled is with for headers that net/http may refuse itself.
 func garbled(list ...string) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {
 		r.way.garbled = true

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clients is how many attack at once.
+// clients is how many clients attack at once.
 const clients = 8
 
-// siege is an attack on one server.
-type siege struct {
+// attacker attacks one server.
+type attacker struct {
 	contract    *contract
 	server      *process
 	credentials *credentials // nil without authentication
@@ -33,7 +33,7 @@ type siege struct {
 	round       uint64 // of draws; each has its own
 }
 
-// number is a number from the environment.
+// number reads a number from the environment.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -46,18 +46,18 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 func TestServerWithstandsHostileRequests(t *testing.T) {
-	t.Run("without authentication", func(t *testing.T) { lay(t, t.TempDir(), nil) })
+	t.Run("without authentication", func(t *testing.T) { attackServer(t, t.TempDir(), nil) })
 	t.Run("with tokens", func(t *testing.T) {
 		data := t.TempDir()
-		lay(t, data, makeTokens(t, data))
+		attackServer(t, data, makeTokens(t, data))
 	})
 }
 
-// lay lays siege to a server on that data folder.
-func lay(t *testing.T, data string, credentials *credentials) {
+// attackServer attacks a server on that data folder.
+func attackServer(t *testing.T, data string, credentials *credentials) {
 	contract, err := loadContract()
 	require.NoError(t, err)
-	s := &siege{
+	s := &attacker{
 		contract: contract, server: startServer(t, data, credentials), credentials: credentials,
 		seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64()),
 	}
@@ -79,13 +79,13 @@ func lay(t *testing.T, data string, credentials *credentials) {
 	s.finish(t)
 }
 
-// recording are the operations that record something new.
+// recording are the operations that record a new record.
 var recording = []string{"postIPCRecord", "postRunDAG", "postCitationSet", "postPathFingerprint"}
 
-// prepare makes the ledgers, records every example of the contract in each, and asks
-// for everything until it was answered with success once: then what is drawn reaches
-// as far as it can.
-func (s *siege) prepare(t *testing.T) {
+// prepare creates the ledgers, records every example of the contract in each, and repeats
+// every operation until it has succeeded once. After that, drawn requests reach as much of the
+// server as they can.
+func (s *attacker) prepare(t *testing.T) {
 	t.Helper()
 	d := s.drawer(0)
 	c := &client{address: s.server.address}
@@ -123,7 +123,7 @@ func (s *siege) prepare(t *testing.T) {
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
 			ask(d.valid(op))
-			if tries%10 == 9 { // what it needs may be erased by now
+			if tries%10 == 9 { // the content that it needs may be erased by now
 				for _, writing := range s.contract.operations {
 					if slices.Contains(recording, writing.OperationID) {
 						ask(d.valid(writing))
@@ -134,17 +134,17 @@ func (s *siege) prepare(t *testing.T) {
 	}
 }
 
-// drawer draws for one client.
-func (s *siege) drawer(client uint64) *drawer {
+// drawer returns the drawer of one client.
+func (s *attacker) drawer(client uint64) *drawer {
 	s.round++
 	return &drawer{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
 }
 
-// attack sends that many requests, from all clients.
-func (s *siege) attack(requests int) {
+// attack sends a number of requests from all clients.
+func (s *attacker) attack(requests int) {
 	var left atomic.Int64
 	left.Store(int64(requests))
-	defer s.loiter()()
+	defer s.holdConnections()()
 	var running sync.WaitGroup
 	for i := range uint64(clients) {
 		d := s.drawer(i)
@@ -165,15 +165,15 @@ func (s *siege) attack(requests int) {
 	running.Wait()
 }
 
-// loiter opens connections that begin to ask for something and wait, until the
-// function that it gives is called.
-func (s *siege) loiter() (leave func()) {
+// holdConnections opens connections that send the beginning of a request and then wait. leave closes
+// them.
+func (s *attacker) holdConnections() (leave func()) {
 	d := s.drawer(clients)
 	var open []net.Conn
 	for range 4 * clients {
 		conn, err := net.Dial("tcp", s.server.address)
 		if err != nil {
-			continue // the attack will tell
+			continue // the attack reports it
 		}
 		text := d.valid(pick(d, s.contract.operations...)).text()
 		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have had enough
@@ -186,7 +186,7 @@ func (s *siege) loiter() (leave func()) {
 	}
 }
 
-// turn lists all operations, those that take a body several times, in any order.
+// turn lists all operations in random order, those with a body several times.
 func (d *drawer) turn() []*operation {
 	list := slices.Clone(d.contract.operations)
 	for _, op := range d.contract.operations {
@@ -201,9 +201,9 @@ func (d *drawer) turn() []*operation {
 	return list
 }
 
-// draw draws a request of an operation; at times several, to be sent before the
-// first is answered.
-func (s *siege) draw(d *drawer, op *operation) []*request {
+// draw draws a request of an operation, or sometimes several, which are sent before the first
+// is answered.
+func (s *attacker) draw(d *drawer, op *operation) []*request {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:
 		list := []*request{d.valid(op)}
@@ -217,19 +217,19 @@ func (s *siege) draw(d *drawer, op *operation) []*request {
 	return []*request{d.hostile(op)}
 }
 
-// send sends requests, judges their answers and learns from them.
-func (s *siege) send(d *drawer, c *client, requests ...*request) {
+// send sends requests, checks their answers, and learns from them.
+func (s *attacker) send(d *drawer, c *client, requests ...*request) {
 	before := c.before
 	for _, r := range requests {
 		d.authorize(r)
 	}
-	for _, r := range requests { // what is sent last may cut off all
+	for _, r := range requests { // the last one may cut off the connection
 		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
 	}
 	answers := c.exchange(requests)
 	for i, r := range requests {
 		if i >= len(answers) {
-			break // what came before was asked to be the last, or has none either
+			break // the request before asked for the end of the connection, or has no answer either
 		}
 		a := answers[i]
 		s.tally.add(r, a, s.contract.judge(r, a), before)
@@ -242,8 +242,8 @@ func (s *siege) send(d *drawer, c *client, requests ...*request) {
 	}
 }
 
-// remember keeps the next page as something that can be asked for.
-func (s *siege) remember(d *drawer, r *request, a *answer) {
+// remember keeps the next page as a link to request.
+func (s *attacker) remember(d *drawer, r *request, a *answer) {
 	var page struct {
 		Next string `json:"next"`
 	}
@@ -257,7 +257,7 @@ func (s *siege) remember(d *drawer, r *request, a *answer) {
 }
 
 // settle waits until the server holds no more than after the warm-up.
-func (s *siege) settle(t *testing.T, warm level) {
+func (s *attacker) settle(t *testing.T, warm level) {
 	t.Helper()
 	await(t, func() string {
 		now := s.server.measure(t)
@@ -269,15 +269,15 @@ func (s *siege) settle(t *testing.T, warm level) {
 	})
 }
 
-// badLine is a line of the log that tells of a failure, or that a client has made
+// badLine matches a line of the server's log that reports a failure, or that a client has made
 // unreadable.
 var badLine = regexp.MustCompile(`level=ERROR|panic|goroutine |[\x00-\x1f\x7f]`)
 
-// digits are what differs between lines of the log that say the same.
+// digits are the parts that differ between lines of the log with the same message.
 var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]`)
 
-// finish checks what is left when all is over.
-func (s *siege) finish(t *testing.T) {
+// finish checks the server and its data folder after the attack.
+func (s *attacker) finish(t *testing.T) {
 	t.Helper()
 	s.server.send(t, http.MethodPost, "/v1/ledgers/default/path-fingerprints", `{"project":"p","route":["in the end"],"content":"Still here."}`,
 		http.StatusCreated)

@@ -14,8 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// inside is what would show that an error came out of the server's inside: Go's
-// words for types, places and failures, the names of libraries, files.
+// inside matches words that show internals of the server in a message: Go's words for types,
+// places and failures, names of libraries, files.
 var inside = regexp.MustCompile(strings.Join([]string{
 	`goroutine|runtime[. ]|panic|nil pointer|index out of range|\.go:\d|0x[0-9a-f]{6,}|%!|<nil>|interface \{|map\[|\*[a-z]+\.[A-Z]`,
 	`json: |strconv\.|encoding/|reflect|errors\.|invalid character .* looking|context (canceled|deadline)|net/http|echo\.|code=\d|message=`,
@@ -23,7 +23,7 @@ var inside = regexp.MustCompile(strings.Join([]string{
 	regexp.QuoteMeta(os.TempDir()),
 }, "|"))
 
-// problem is what the checks read of an error.
+// problem has the members of a problem that the checks need.
 type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
@@ -33,7 +33,7 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// judge is nil for an answer that may be given to a request.
+// judge returns nil if the answer to a request is allowed.
 func (c *contract) judge(r *request, a *answer) error {
 	switch {
 	case errors.Is(a.err, errLeft):
@@ -43,7 +43,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	case errors.Is(a.err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %v", patience)
 	case a.err != nil && (r.way.garbled || r.way.send > 0):
-		return nil // what is no request need not be answered
+		return nil // bytes that are no request need no answer
 	case a.err != nil:
 		return fmt.Errorf("the answer breaks off: %w", a.err)
 	case a.own:
@@ -73,8 +73,8 @@ func (c *contract) judge(r *request, a *answer) error {
 	return c.judgeOutcome(r, a)
 }
 
-// documented is nil if the contract has such an answer. What it says in its
-// introduction holds for all routes.
+// documented returns nil if the contract has such an answer. Its introduction applies to all
+// routes.
 func (c *contract) documented(r *request, a *answer) error {
 	op, methods := c.find(r.method, r.url())
 	if op != nil && op.Responses.Status(a.status) != nil {
@@ -88,20 +88,20 @@ func (c *contract) documented(r *request, a *answer) error {
 		a.status == http.StatusForbidden && foreign,
 		a.status == http.StatusExpectationFailed && r.has("Expect"),
 		a.status == http.StatusRequestTimeout && r.way.send > 0,
-		a.status == http.StatusUnauthorized && r.void, // before anything is looked up
+		a.status == http.StatusUnauthorized && r.void, // before any look-up
 		a.status == http.StatusRequestURITooLong,
 		a.status == http.StatusMisdirectedRequest && r.way.garbled:
 		return nil
 	case a.status == http.StatusNotFound && r.way.garbled, a.status == http.StatusMethodNotAllowed && r.way.garbled,
 		a.status == http.StatusBadRequest && r.way.garbled:
-		return nil // it may not be what it was drawn for
+		return nil // another operation may have answered
 	case op == nil:
 		return fmt.Errorf("status %d of what the contract does not have", a.status)
 	}
 	return fmt.Errorf("the contract has no status %d here, %s", a.status, op.OperationID)
 }
 
-// judgeProblem is nil for an error that says what is wrong, and no more.
+// judgeProblem returns nil for a problem that says what is wrong and shows nothing else.
 func (c *contract) judgeProblem(a *answer) error {
 	if a.status == http.StatusExpectationFailed {
 		return nil // net/http's, without a body
@@ -138,7 +138,7 @@ func (c *contract) checkProblem(status int, text []byte) error {
 	return leaks(p.Detail)
 }
 
-// leaks is nil for a message that shows nothing of the server's inside.
+// leaks returns nil for a message that shows no internals of the server.
 func leaks(message string) error {
 	if found := inside.FindString(message); found != "" {
 		return fmt.Errorf("%q shows %q", message, found)
@@ -146,7 +146,7 @@ func leaks(message string) error {
 	return nil
 }
 
-// judgeOutcome is nil unless a success should be a refusal.
+// judgeOutcome returns nil unless a success should be a refusal.
 func (c *contract) judgeOutcome(r *request, a *answer) error {
 	if a.status >= 300 || r.op.media != linesType || r.method != http.MethodPost {
 		if r.refused && a.status < 400 && !r.way.garbled {

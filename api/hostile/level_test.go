@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// level is what a server holds while nobody asks anything.
+// level is what a server holds while it is idle.
 type level struct {
 	goroutines float64
 	ledgers    float64
 	open       []string // outside the databases, see openOutsideData
-	// heap is the size in bytes at which the next collection begins, which is
-	// twice what the last one found alive.
+	// heap is the size in bytes at which the next collection begins: twice what the last one
+	// found in use.
 	heap     float64
-	resident float64 // bytes; 0 where the system does not tell
+	resident float64 // bytes; 0 if the system does not show it
 }
 
 func (l level) String() string {
@@ -25,25 +25,24 @@ func (l level) String() string {
 		l.goroutines, len(l.open), l.heap/(1<<20), l.resident/(1<<20), l.ledgers)
 }
 
-// The memory of the server's databases, in bytes: little, so that a longer attack
-// fills it in its warm-up and nothing else can hide behind it.
+// The memory of the server's databases, in bytes. It is small, so that a longer attack fills
+// it in its warm-up and it hides no other growth.
 const (
 	databaseCache = 8 << 20
 	memTable      = 16 << 20 // of the database, which has two
 	indexMemory   = 16 << 20
 )
 
-// above says what exceeds the level after the warm-up: nothing may be left of a
-// request. What ledgers need, and the caches of the databases until they are full,
-// may grow.
+// above says what exceeds the level after the warm-up, apart from what ledgers need and the
+// caches of the databases until they are full. Nothing else of a request may be left.
 func (l level) above(warm level) string {
 	const (
-		spareGoroutines = 8 // of the databases and of the question itself
+		spareGoroutines = 8 // of the databases and of the measurement itself
 		perLedger       = 4 // goroutines
-		spareFiles      = 4 // of the question itself
+		spareFiles      = 4 // of the measurement itself
 		caches          = databaseCache + 2*memTable + indexMemory
 		spareHeap       = 2*caches + 32<<20   // bytes
-		spareResident   = spareHeap + 192<<20 // bytes: what the collector gives back late
+		spareResident   = spareHeap + 192<<20 // bytes: the collector returns memory late
 	)
 	switch {
 	case l.goroutines > warm.goroutines+spareGoroutines+perLedger*(l.ledgers-warm.ledgers):
@@ -58,7 +57,7 @@ func (l level) above(warm level) string {
 	return ""
 }
 
-// await asks again and again until nothing is amiss, for some minutes at most.
+// await repeats a check until nothing is amiss, for some minutes at most.
 func await(t *testing.T, amiss func() string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {
@@ -70,7 +69,7 @@ func await(t *testing.T, amiss func() string) {
 	}
 }
 
-// measure measures when the index has followed and memory was collected twice.
+// measure measures once the index is up to date, after two garbage collections.
 func (p *process) measure(t *testing.T) (l level) {
 	t.Helper()
 	begun := p.collections(t)

@@ -1,15 +1,14 @@
-// Package hostile_test attacks a real server: requests drawn from the contract,
-// openapi.yaml, that are valid, nearly valid or hostile, from several clients at
-// once. Whatever they send, every answer must be one that the contract documents,
-// nothing of the server's inside may show, nothing may grow, and the ledgers must
-// hold afterwards.
+// Package hostile_test attacks a real server with requests that are drawn from the contract,
+// openapi.yaml: valid, nearly valid, or hostile, from several clients at once. Whatever they
+// send, the contract must document every answer, no answer may show internals of the server,
+// nothing may grow, and the ledgers must be intact afterwards.
 //
-//	go test ./api/hostile -v                               a thousand or two
-//	COLOPHON_HOSTILE=100000 go test ./api/hostile -v -timeout 60m
+//	go test ./api/hostile -v                               1,500 requests without and 1,500 with tokens
+//	COLOPHON_HOSTILE=100000 go test ./api/hostile -v -timeout 2h
 //	COLOPHON_HOSTILE_SEED=7 go test ./api/hostile -v       the draws of that seed
 //
-// Clients share what they learn from answers, so that a seed gives the same draws
-// but not the same order: a finding is printed with its whole request.
+// Clients share what they learn from answers. A seed therefore repeats the draws but not the
+// order, and a finding is printed with its whole request.
 package hostile_test
 
 import (
@@ -20,7 +19,7 @@ import (
 	"testing"
 )
 
-// binary is the path of the server's binary. TestMain sets it, once.
+// binary is the path of the server's binary. Only TestMain sets it.
 var binary string
 
 func TestMain(m *testing.M) {

@@ -11,18 +11,17 @@ import (
 	"sync"
 )
 
-// memory is what clients have learned from answers, to ask for it again.
+// memory is what clients have learned from answers, for later requests.
 type memory struct {
 	contract *contract
 	mu       sync.Mutex
 	seen     map[place][]string // guarded by mu
 }
 
-// place is where something belongs: what was seen in one ledger under one name.
+// place is the ledger and the name under which a value was seen.
 type place struct{ ledger, name string }
 
-// remembered bounds what is kept of a place; later things take the place of some
-// that were there.
+// remembered bounds the values of a place; later values replace earlier ones.
 const remembered = 128
 
 func newMemory(c *contract) *memory { return &memory{contract: c, seen: make(map[place][]string)} }
@@ -41,8 +40,7 @@ func (m *memory) keep(r *rand.Rand, ledger, name, text string) {
 	m.seen[at][r.IntN(remembered)] = text
 }
 
-// recall is something that was seen under one of the names; false if there is
-// nothing.
+// recall returns a value that was seen under one of the names; false if there is none.
 func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,13 +52,13 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 	return "", false
 }
 
-// together are members that mean something only with each other.
+// together are members that have a meaning only with each other.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}}
 
-// both is the name under which two members are kept, and between their values.
+// both separates two names that are kept together, and their values.
 const both = "\x00"
 
-// learn keeps what a JSON text holds, by the names of its members.
+// learn keeps the values of a JSON text by the names of their members.
 func (m *memory) learn(r *rand.Rand, ledger string, text []byte) {
 	for line := range bytes.Lines(text) {
 		decoder := json.NewDecoder(bytes.NewReader(line))
@@ -93,7 +91,7 @@ func (m *memory) walk(r *rand.Rand, ledger, name string, v any) {
 	}
 }
 
-// keepLink keeps what can be asked for, by what it asks.
+// keepLink keeps a link by its operation.
 func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 	if op, _ := m.contract.find(http.MethodGet, link); op != nil {
 		m.keep(r, ledger, linkTo(op), link)
@@ -102,7 +100,7 @@ func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 
 func linkTo(op *operation) string { return "link to " + op.OperationID }
 
-// relate keeps what an object says of two things together.
+// relate keeps pairs of values that an object holds together.
 func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	for _, pair := range together {
 		a, _ := object[pair[0]].(string)

@@ -17,8 +17,8 @@ type fault struct {
 	make func(d *drawer, r *request) bool
 }
 
-// nearly draws a request with one thing wrong. Those faults that leave what is
-// allowed are not asked to be refused.
+// nearly draws a request with one thing wrong. If the faulty request is still allowed, it need
+// not be refused.
 func (d *drawer) nearly(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -80,11 +80,10 @@ var faults = []fault{
 	}},
 }
 
-// documentsQuery says whether unknown query parameters are refused, which they are
-// under /v1.
+// documentsQuery reports whether unknown query parameters are refused, as under /v1.
 func (r *request) documentsQuery() bool { return strings.HasPrefix(r.op.route, "/v1") }
 
-// badParameter gives a query parameter a value that its schema rules out.
+// badParameter gives a query parameter a value outside its schema.
 func badParameter(d *drawer, r *request) bool {
 	p, ok := d.parameterOf(r.op, openapi3.ParameterInQuery)
 	if !ok {
@@ -100,7 +99,7 @@ func badParameter(d *drawer, r *request) bool {
 	return true
 }
 
-// badElement gives an element of the path a value that its schema rules out.
+// badElement gives an element of the path a value outside its schema.
 func badElement(d *drawer, r *request) bool {
 	p, ok := d.parameterOf(r.op, openapi3.ParameterInPath)
 	if !ok || p.Name == "ledger" {
@@ -117,8 +116,7 @@ func badElement(d *drawer, r *request) bool {
 	return true
 }
 
-// parameterOf is one of the parameters that an operation has in the query or in
-// the path.
+// parameterOf draws one of an operation's parameters in the query or in the path.
 func (d *drawer) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter
 	for _, p := range op.parameters {
@@ -132,7 +130,7 @@ func (d *drawer) parameterOf(op *operation, in string) (*openapi3.Parameter, boo
 	return pick(d, list...), true
 }
 
-// outside lists texts that are no value of a schema; an empty one if all are.
+// outside lists texts that are no value of a schema; empty if all texts are.
 func outside(s *openapi3.Schema) []string {
 	switch {
 	case s.Type.Is("integer"):
@@ -225,7 +223,7 @@ var bodyFaults = []fault{
 	}},
 }
 
-// root is the JSON that a fault of a body goes into; nil if there is none.
+// root returns the JSON value that a fault of a body changes; nil if there is none.
 func (d *drawer) root(r *request) *value {
 	if len(r.lines) > 0 {
 		return pick(d, r.lines...)
@@ -257,7 +255,7 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond takes a value one step out of its bounds.
+// beyond moves a value one step out of its bounds.
 func beyond(_ *drawer, v *value) {
 	s := v.schema
 	switch {
@@ -280,8 +278,8 @@ func beyond(_ *drawer, v *value) {
 	}
 }
 
-// inTree makes a fault of what bends one value of a body that fits. The request
-// must be refused if the contract no longer allows the body.
+// inTree returns a fault that bends one fitting value of a body. The request must be refused
+// if the contract no longer allows the body.
 func inTree(fits func(*value) bool, bend func(*drawer, *value)) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {
 		root := d.root(r)

@@ -9,8 +9,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// The ledgers of the server. One is frozen, in the end; another is there as soon as
-// it was drawn.
+// The ledgers of the server. One is frozen in the end; another exists once a request has
+// created it.
 const (
 	first  = "default"
 	second = "second"
@@ -52,7 +52,7 @@ func (d *drawer) path(op *operation) string {
 		if p.Name != "ledger" {
 			text = url.PathEscape(d.parameter(op, p))
 		}
-		if p.Name == "path" { // its slashes may be sent as they are
+		if p.Name == "path" { // its slashes need no escape
 			text = strings.ReplaceAll(text, "%2F", "/")
 		}
 		path = strings.ReplaceAll(path, "{"+p.Name+"}", text)
@@ -60,15 +60,14 @@ func (d *drawer) path(op *operation) string {
 	return path
 }
 
-// addParameters draws the parameters in query and headers: those that are required
-// and some of the others.
+// addParameters draws the parameters in query and headers: the required ones and some others.
 func (d *drawer) addParameters(r *request) {
 	for _, p := range r.op.parameters {
 		if p.In == openapi3.ParameterInPath || !p.Required && !d.chance(4+len(r.op.parameters)/4) {
 			continue
 		}
 		name, text := p.Name, d.parameter(r.op, p)
-		if prefix, _, open := strings.Cut(name, "{"); open { // label:{name} stands for all that begin so
+		if prefix, _, open := strings.Cut(name, "{"); open { // label:{name} stands for every name with that prefix
 			name = prefix + pick(d, words...)
 			if seen, ok := d.seen.recall(d.Rand, d.ledger, "label"); ok && prefix == "label:" {
 				label, of, _ := strings.Cut(seen, both)
@@ -84,7 +83,7 @@ func (d *drawer) addParameters(r *request) {
 	r.query = d.repaired(r.op, r.query)
 }
 
-// headerText is a text as a header can have it.
+// headerText makes a text valid in a header.
 func headerText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
@@ -94,7 +93,7 @@ func headerText(text string) string {
 	}, text)
 }
 
-// kindOf is the kind of the records that an operation is about.
+// kindOf has the kind of the records of an operation.
 var kindOf = map[string]string{
 	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record",
 	"compareRunDAGs": "run_dag", "getStageProof": "run_dag", "getNestedProof": "run_dag",
@@ -122,26 +121,26 @@ func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
 	return d.value(s, p.Name, 0).String()
 }
 
-// repaired is a query without what the contract rules out in words alone.
+// repaired removes from a query what the contract excludes only in words.
 func (d *drawer) repaired(op *operation, query []field) []field {
 	drop := func(unwanted func(name string) bool) {
 		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })
 	}
-	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // it would be one of elsewhere
+	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // it would belong to another query
 	model, ok := d.seen.recall(d.Rand, d.ledger, "model")
 	if !ok {
 		model = "m"
 	}
 	switch op.OperationID {
-	case "listTimeline": // of exactly one thing
+	case "listTimeline": // it takes exactly one value
 		drop(func(name string) bool {
 			return name == "model" || name == "ipc_id" || strings.HasSuffix(name, "_hash") || strings.HasPrefix(name, "label:")
 		})
 		query = append(query, field{"model", model})
-	case "listEffects": // of two values of one thing
+	case "listEffects": // two values of one variable
 		drop(func(name string) bool { return name == "variable" || name == "a" || name == "b" })
 		query = append(query, field{"variable", "model"}, field{"a", model}, field{"b", "not " + model})
-	case "getNestedProof": // of exactly one part
+	case "getNestedProof": // exactly one part
 		drop(func(name string) bool { return name == "stage" || name == "citation" })
 		query = append(query, field{"stage", "question"})
 	case "listRecords":

@@ -22,16 +22,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process is a server with a data folder of its own.
+// process is a server with its own data folder.
 type process struct {
 	command *exec.Cmd
 	data    string
 	address string // host:port
-	token   string // that may do everything; empty without authentication
+	token   string // permits everything; empty without authentication
 	log     log
 }
 
-// log is what a server writes to its standard error.
+// log is the server's standard error.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -55,8 +55,7 @@ func startServer(t *testing.T, data string, credentials *credentials) *process {
 	return startServerIn(t, data, credentials, nil, "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
 }
 
-// startServerIn serves that data folder until the test ends, with more in its environment
-// and more flags.
+// startServerIn is startServer with more variables in the environment and more flags.
 func startServerIn(t *testing.T, data string, credentials *credentials, environment []string, flags ...string) *process {
 	t.Helper()
 	p := &process{data: data}
@@ -72,7 +71,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
 	t.Cleanup(func() {
-		if p.command.ProcessState == nil { // a test that failed has not stopped it
+		if p.command.ProcessState == nil { // a failed test has not stopped it
 			_ = p.command.Process.Kill()
 			_ = p.command.Wait()
 		}
@@ -89,15 +88,15 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	return p
 }
 
-// stop asks the server to end, which it must do well.
+// stop ends the server with a signal; it must end cleanly.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.command.Wait(), "%s", &p.log)
 }
 
-// run runs another command of the program, which must succeed, and gives its
-// standard output.
+// run runs another command of the program, which must succeed, and returns its standard
+// output.
 func run(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer
@@ -107,7 +106,7 @@ func run(t *testing.T, arguments ...string) string {
 	return out.String()
 }
 
-// send makes an ordinary request that must be answered with that status.
+// send makes an ordinary request and requires a status.
 func (p *process) send(t *testing.T, method, path, body string, status int) []byte {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+p.address+path, strings.NewReader(body))
@@ -125,7 +124,7 @@ func (p *process) send(t *testing.T, method, path, body string, status int) []by
 	return answer
 }
 
-// families is what the server exports, by name.
+// families returns the server's metrics by name.
 func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -134,9 +133,9 @@ func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
 	return found
 }
 
-// openOutsideData lists what the server has open beside the files of the two
-// databases in the data folder, whose number depends on what they hold. Of those it
-// lists the deleted. It is empty where the system does not tell.
+// openOutsideData lists the files that the server has open, apart from the files of the two
+// databases, whose number depends on their content. Of those it lists deleted ones. It is
+// empty if the system does not show open files.
 func (p *process) openOutsideData(t *testing.T) (open []string) {
 	t.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// class says how far a request is from what the contract allows.
+// class says how far a request is from an allowed one.
 type class string
 
 const (
@@ -20,21 +20,21 @@ const (
 	hostile class = "hostile"
 )
 
-// request is one request as it goes over the wire.
+// request is one request as it is sent.
 type request struct {
-	op    *operation // that it was drawn for
+	op    *operation // for which it was drawn
 	class class
 	trick string // what is wrong with it
-	// refused says that it must be refused; of a batch, a line of it.
+	// refused: the server must refuse it; of a batch, at least one line.
 	refused bool
-	// void says that it comes without valid credentials, where those are needed.
+	// void: it comes without valid credentials although they are required.
 	void bool
 
 	ledger                string
 	method, target, proto string
 	header                []field // in order; names may repeat
 	body                  []byte
-	tree                  *value   // the body before it was written; nil if it is no JSON
+	tree                  *value   // the body as a tree; nil if it is no JSON
 	lines                 []*value // of a batch
 	query                 []field
 
@@ -43,17 +43,16 @@ type request struct {
 
 type field struct{ name, value string }
 
-// way is how a request is sent.
+// way says how a request is sent.
 type way struct {
 	raw []byte // sent in place of the request
-	// parts is the number of writes that it comes in, 0 means one.
+	// parts is the number of writes that send it; 0 means one.
 	parts int
-	// send bounds the bytes that are sent, unless it is 0; then there are no more.
+	// send is the number of bytes after which sending ends; 0 means all.
 	send int
 	// leave closes the connection without waiting for an answer.
 	leave bool
-	// garbled says that this may be no HTTP at all: net/http may answer it, in its
-	// own words, or not.
+	// garbled: this may not be HTTP; net/http may answer it itself, or not at all.
 	garbled bool
 }
 
@@ -75,7 +74,7 @@ func (d *drawer) valid(op *operation) *request {
 	return r
 }
 
-// forms are the media types that a success is answered in.
+// forms are the media types of a success.
 func (op *operation) forms() (list []string) {
 	if success := op.Responses.Status(http.StatusOK); success != nil {
 		list = slices.Sorted(maps.Keys(success.Value.Content))
@@ -83,7 +82,7 @@ func (op *operation) forms() (list []string) {
 	return list
 }
 
-// follow makes the request ask for a link of the server's.
+// follow makes the request ask for a link from an earlier answer.
 func (r *request) follow(link string) {
 	var query string
 	r.target, query, _ = strings.Cut(link, "?")
@@ -100,7 +99,7 @@ func (r *request) follow(link string) {
 
 // addBody draws a body.
 func (d *drawer) addBody(r *request) {
-	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // that it does not have
+	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // the new body is not compressed
 	r.header = append(r.header, field{"Content-Type", r.op.media})
 	r.tree = d.body(r.op)
 	if r.op.media == linesType {
@@ -110,7 +109,7 @@ func (d *drawer) addBody(r *request) {
 		r.lines, r.tree = r.tree.items, nil
 	}
 	switch r.op.OperationID {
-	case "createLedger": // each costs for ever
+	case "createLedger": // a ledger takes memory for ever
 		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
 	case "compute":
 		r.target = "/v1/compute/" + d.kind(r.tree)
@@ -118,7 +117,7 @@ func (d *drawer) addBody(r *request) {
 	r.write()
 }
 
-// kind is what a record to be computed is, by its name or that of its route.
+// kind is the kind of a record for /compute, by its name or by that of its route.
 func (d *drawer) kind(record *value) string {
 	compute := d.contract.operation("compute")
 	names := flat(compute.parameters[0].Schema.Value).Enum
@@ -130,7 +129,7 @@ func (d *drawer) kind(record *value) string {
 	return fmt.Sprint(pick(d, names...))
 }
 
-// write makes the body of what it is to say.
+// write makes the body from its tree or lines.
 func (r *request) write() {
 	r.body = r.body[:0]
 	if r.tree != nil {
@@ -155,7 +154,7 @@ func (r *request) url() string {
 	return b.String()
 }
 
-// has says whether the request brings a header of that name.
+// has reports whether the request has a header of that name.
 func (r *request) has(name string) bool {
 	return slices.ContainsFunc(r.header, func(f field) bool { return strings.EqualFold(f.name, name) })
 }

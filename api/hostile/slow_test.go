@@ -21,31 +21,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowSiege is many clients that ask for all that can be long and do not read it, while
-// others send bodies that swell and writers go on.
-type slowSiege struct {
+// slowAttack is many clients that request long answers and do not read them, while others send
+// bodies that swell, and writers continue.
+type slowAttack struct {
 	server  *process
-	targets []string // requests, whole, of everything that can be long
-	swollen []string // whole requests whose bodies are many small pieces
+	targets []string // whole requests for everything that can be long
+	swollen []string // whole requests with bodies of many small values
 	stop    chan struct{}
 	running sync.WaitGroup
 
-	written  atomic.Int64 // by writers, for as long as they go on
+	written  atomic.Int64 // by writers
 	failed   atomic.Value // why a writer was refused: a string
-	statuses sync.Map     // of what slow readers were answered: int → *atomic.Int64
+	statuses sync.Map     // of the answers to slow readers: int → *atomic.Int64
 }
 
-// Addresses of loopback: on Linux all of 127.0.0.0/8 are, so that slow readers are many
-// callers and writers another one.
+// Addresses of loopback, which on Linux is all of 127.0.0.0/8: slow readers are several
+// callers, and the writers another one.
 const (
 	writersAddress = "127.0.0.1"
 	readersNetwork = "127.0.1."
 	readersInTurn  = 2 // addresses
 )
 
-// TestSlowReadersHoldLittle: whatever clients ask for and do not read, memory stays within
-// its bounds and writes go on. With COLOPHON_HOSTILE it is as large as the bounds are
-// documented for, and tells how fast writes are with and without slow readers.
+// Whatever clients request and do not read, memory stays within its bounds and writes
+// continue. With COLOPHON_HOSTILE the test is as large as the documented bounds, and logs the
+// speed of writes with and without slow readers.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	if os.Getenv("COLOPHON_HOSTILE") != "" {
 		slowAndLarge(t)
@@ -54,7 +54,7 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	const answers, bodies = 48 << 20, 32 << 20
 	server := startServerIn(t, t.TempDir(), nil, []string{"GOMEMLIMIT=192MiB"}, "--max-body", strconv.Itoa(largeBody/2), "--max-line", strconv.Itoa(largeBody/2),
 		"--max-answer-memory", strconv.Itoa(answers), "--max-body-memory", strconv.Itoa(bodies), "--max-wait", "100ms")
-	s := newSlowSiege(t, server, largeBody/2)
+	s := newSlowAttack(t, server, largeBody/2)
 	for i := range 4 * len(s.targets) {
 		s.reader(s.targets[i%len(s.targets)], i)
 	}
@@ -69,31 +69,31 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	}
 	end()
 	s.end()
-	if peak := server.peak(t); peak > 0 { // what the budgets bound, once more for garbage, and what a server takes that does nothing
+	if peak := server.peak(t); peak > 0 { // the budgets, as much again for garbage, and an idle server
 		t.Logf("%d MiB resident at most", peak>>20)
 		require.Less(t, peak, int64(2*(answers+bodies)+192<<20))
 	}
 	server.stop(t)
 }
 
-// The most that a server under GOMEMLIMIT=1GiB may take, in bytes, and the least share of
-// their speed that writes keep.
+// The most memory that a server under GOMEMLIMIT=1GiB may take, in bytes, and the least share
+// of their lone speed that writes keep beside slow readers.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
-	senders      = 31 // of bodies that swell, at once
+	senders      = 31 // clients that send bodies that swell
 )
 
-// slowAndLarge is the whole campaign.
+// slowAndLarge is the whole campaign. docs/performance.md describes it (Hostile clients).
 func slowAndLarge(t *testing.T) {
 	requests, readers := int(number(t, "COLOPHON_HOSTILE", 0)), int(number(t, "COLOPHON_SLOW", 500))
 	rounds, phase := int(number(t, "COLOPHON_ROUNDS", 6)), 10*time.Second
 	contract, err := loadContract()
 	require.NoError(t, err)
 	server := startServerIn(t, t.TempDir(), nil, []string{"GOMEMLIMIT=1GiB"})
-	attack := &siege{contract: contract, server: server, seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64())}
+	attack := &attacker{contract: contract, server: server, seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64())}
 	attack.prepare(t)
-	s := newSlowSiege(t, server, largeBody)
+	s := newSlowAttack(t, server, largeBody)
 	w := startWriters(t, server.address)
 	yieldCores(t)
 	speedDuring := func(f func()) float64 {
@@ -111,7 +111,7 @@ func slowAndLarge(t *testing.T) {
 			s.reader(s.targets[i%len(s.targets)], i)
 		}
 		s.awaitStalled(t, 16<<20)
-		time.Sleep(phase) // until those that find no memory are told so
+		time.Sleep(phase) // until requests without memory are refused
 		b := speed()
 		s.end()
 		t.Logf("round %d: %.0f writes/s alone, %.0f beside %d slow readers: %.2f", round+1, a, b, readers, b/a)
@@ -119,7 +119,7 @@ func slowAndLarge(t *testing.T) {
 	}
 	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most until here", beside/alone, server.peak(t)>>20)
 
-	// Senders leave the cores to nobody: they take part in the first of ten parts.
+	// Senders use all of the cores: they take part in the first of ten parts only.
 	var kept float64
 	for part := range 10 {
 		a := lone()
@@ -161,10 +161,10 @@ func slowAndLarge(t *testing.T) {
 // largeBody is the length of large content, and of a body that swells, in bytes.
 const largeBody = 8 << 20
 
-// newSlowSiege fills a ledger with what makes long answers.
-func newSlowSiege(t *testing.T, server *process, large int) *slowSiege {
+// newSlowAttack fills a ledger so that answers are long.
+func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	t.Helper()
-	s := &slowSiege{server: server, stop: make(chan struct{})}
+	s := &slowAttack{server: server, stop: make(chan struct{})}
 	const l = "/v1/ledgers/default"
 	text := strings.Repeat("x", large-64<<10)
 	post := func(path, body string) uint64 {
@@ -231,7 +231,7 @@ func newSlowSiege(t *testing.T, server *process, large int) *slowSiege {
 }
 
 // dialFrom connects from an address of loopback, with a small buffer for what comes.
-func (s *slowSiege) dialFrom(address string) (net.Conn, error) {
+func (s *slowAttack) dialFrom(address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 	}}
@@ -239,15 +239,15 @@ func (s *slowSiege) dialFrom(address string) (net.Conn, error) {
 		d.LocalAddr = &net.TCPAddr{IP: ip}
 	}
 	conn, err := d.Dial("tcp", s.server.address)
-	if err != nil { // not everywhere has loopback more than one address
+	if err != nil { // some systems have only one address of loopback
 		d.LocalAddr = nil
 		return d.Dial("tcp", s.server.address)
 	}
 	return conn, nil
 }
 
-// reader asks for something and reads next to nothing of it, again and again.
-func (s *slowSiege) reader(request string, i int) {
+// reader repeats a request and reads its answer very slowly.
+func (s *slowAttack) reader(request string, i int) {
 	address := readersNetwork + strconv.Itoa(1+i%readersInTurn)
 	s.client(func(conn net.Conn) bool {
 		if _, err := io.WriteString(conn, request); err != nil {
@@ -271,8 +271,8 @@ func (s *slowSiege) reader(request string, i int) {
 	}, address)
 }
 
-// sender sends bodies that swell, and reads what becomes of them.
-func (s *slowSiege) sender() {
+// sender sends bodies that swell, and reads the beginning of the answer.
+func (s *slowAttack) sender() {
 	i := rand.IntN(1000)
 	s.client(func(conn net.Conn) bool {
 		i++
@@ -281,12 +281,12 @@ func (s *slowSiege) sender() {
 		if n, err := conn.Read(piece); err == nil {
 			s.count(piece[:n])
 		}
-		return false // another connection for the next
+		return false // a new connection for the next
 	}, readersNetwork+strconv.Itoa(1+i%readersInTurn))
 }
 
-// count counts the status of an answer that begins so.
-func (s *slowSiege) count(begin []byte) {
+// count counts the status of an answer by its beginning.
+func (s *slowAttack) count(begin []byte) {
 	if fields := bytes.Fields(begin); len(fields) > 1 && bytes.HasPrefix(begin, []byte("HTTP/1.1 ")) {
 		status, _ := strconv.Atoi(string(fields[1]))
 		n, _ := s.statuses.LoadOrStore(status, new(atomic.Int64))
@@ -294,8 +294,8 @@ func (s *slowSiege) count(begin []byte) {
 	}
 }
 
-// client has one connection after the other until the end.
-func (s *slowSiege) client(use func(net.Conn) (again bool), address string) {
+// client uses one connection after the other until the end.
+func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 	over := closing(s.stop)
 	s.running.Go(func() {
 		for s.pause(10 * time.Millisecond) {
@@ -313,15 +313,15 @@ func (s *slowSiege) client(use func(net.Conn) (again bool), address string) {
 	})
 }
 
-// closing is a context that ends with a channel.
+// closing returns a context that ends when a channel is closed.
 func closing(stop chan struct{}) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-stop; cancel() }()
 	return ctx
 }
 
-// pause waits, and says whether the siege goes on.
-func (s *slowSiege) pause(d time.Duration) bool {
+// pause waits. It reports false at the end of the attack.
+func (s *slowAttack) pause(d time.Duration) bool {
 	select {
 	case <-s.stop:
 		return false
@@ -330,15 +330,15 @@ func (s *slowSiege) pause(d time.Duration) bool {
 	}
 }
 
-// end ends all clients but writers.
-func (s *slowSiege) end() {
+// end ends all clients except writers.
+func (s *slowAttack) end() {
 	close(s.stop)
 	s.running.Wait()
 	s.stop = make(chan struct{})
 }
 
 // awaitStalled waits until unread answers hold at least that many bytes.
-func (s *slowSiege) awaitStalled(t *testing.T, held float64) {
+func (s *slowAttack) awaitStalled(t *testing.T, held float64) {
 	t.Helper()
 	await(t, func() string {
 		if now := gauge(s.server.families(t)["colophon_answer_memory_bytes"]); now < held {
@@ -349,8 +349,8 @@ func (s *slowSiege) awaitStalled(t *testing.T, held float64) {
 	})
 }
 
-// write has writers post records until end is called.
-func (s *slowSiege) write(t *testing.T, writers int) (end func()) {
+// write posts records with a number of writers until end is called.
+func (s *slowAttack) write(t *testing.T, writers int) (end func()) {
 	t.Helper()
 	stop := make(chan struct{})
 	var running sync.WaitGroup
@@ -386,8 +386,8 @@ func (s *slowSiege) write(t *testing.T, writers int) (end func()) {
 	}
 }
 
-// peak is the most memory that the server had resident so far, in bytes; 0 where the
-// system does not tell.
+// peak returns the largest resident memory of the server so far, in bytes; 0 if the system
+// does not show it.
 func (p *process) peak(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))

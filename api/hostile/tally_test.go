@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// tally counts what was asked and what came of it.
+// tally counts requests and their outcomes.
 type tally struct {
 	mu       sync.Mutex
 	counts   map[outcome]int     // guarded by mu
 	tricks   map[string]int      // guarded by mu
-	findings map[string]*finding // guarded by mu; by what they have in common
+	findings map[string]*finding // guarded by mu; by their common text
 }
 
 type outcome struct {
@@ -23,7 +23,7 @@ type outcome struct {
 	status    int // 0 without an answer
 }
 
-// finding is an answer that should not be.
+// finding is an answer that is not allowed.
 type finding struct {
 	of    map[string]int // how often, by operation
 	first string         // the whole of the first
@@ -33,8 +33,8 @@ func newTally() *tally {
 	return &tally{counts: make(map[outcome]int), tricks: make(map[string]int), findings: make(map[string]*finding)}
 }
 
-// add counts an answer; before is the request before it on the connection, if there
-// was one.
+// add counts an answer. before is the previous request on the connection, nil if there was
+// none.
 func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,7 @@ func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.findings[kind].of[r.op.OperationID]++
 }
 
-// describe says all that is needed to see it again.
+// describe returns everything that is needed to repeat a finding.
 func describe(r *request, a *answer, wrong error, before *request) string {
 	text := r.text()
 	if r.way.send > 0 {
@@ -74,7 +74,7 @@ func (t *tally) found() (list []string) {
 	return list
 }
 
-// succeeded says whether an operation was ever answered with success.
+// succeeded reports whether an operation has ever succeeded.
 func (t *tally) succeeded(operation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,15 +11,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// trick makes a request hostile; false if it cannot. weight is how often it is
-// drawn, against the others.
+// trick makes a request hostile; false if it cannot. weight is its relative frequency.
 type trick struct {
 	name   string
 	weight int
 	make   func(d *drawer, r *request) bool
 }
 
-// hostile draws a request that means harm.
+// hostile draws a hostile request.
 func (d *drawer) hostile(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -53,8 +52,8 @@ func (d *drawer) weighed(list []trick) trick {
 	panic("unreachable: the weights are those of the sum")
 }
 
-// texts are what no honest client writes. None of them may be found in an answer's
-// headers, or as control characters in the server's log.
+// texts are texts that no honest client writes. None may occur in the headers of an answer, or
+// as control characters in the server's log.
 var texts = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\u202etxt.exe", "\u200b", "\ufeff", "\u2028", "A\u0301\u0327",
 	"\r\nInjected: yes\r\n", "\n\n", "\x1b[2J\x1b]0;title\x07", "\x7f\x08", "=cmd|' /C calc'!A1", "@SUM(1+1)", "+1+1", "-1+1",
@@ -64,7 +63,7 @@ var texts = []string{
 	"İ", "ΑΣ", "ß", "ﬁ", "\U0001f468\u200d\U0001f469", strings.Repeat("\u0315", 64), strings.Repeat("a", 1025), strings.Repeat("é", 5000),
 }
 
-// tokens are scalars as no encoder writes them, legal or not.
+// tokens are JSON scalars that no encoder writes, valid or not.
 var tokens = []string{
 	"1e999999999", "-1e999999999", "1e-999999999", "1E400", "0e0", "-0", "-0.0", "00", "01", "+1", ".5", "5.", "1e", "1e+", "--1", "0x10",
 	"1_000", "NaN", "Infinity", "-Infinity", "nan", "True", "None", "undefined", "9223372036854775807", "9223372036854775808",
@@ -106,8 +105,7 @@ func (d *drawer) large() string {
 	return strings.Repeat(pick(d, " ", "\n", "\t"), n) + "1"
 }
 
-// wide is an object of many members, whose names have much in common and are in no
-// order.
+// wide is an object of many members in random order, with similar names.
 func (d *drawer) wide(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -172,8 +170,8 @@ var bodyTricks = []trick{
 	}},
 }
 
-// bent makes a trick of what bends one scalar of a body, most often one that the
-// contract describes.
+// bent returns a trick that bends one scalar of a body, usually one that the contract
+// describes.
 func bent(bend func(*drawer, *value)) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {
 		root := d.root(r)
@@ -261,7 +259,7 @@ var targetTricks = []trick{
 	}},
 }
 
-// damaged is a text with some of it changed.
+// damaged changes some bytes of a text.
 func (d *drawer) damaged(text []byte) []byte {
 	text = slices.Clone(text)
 	for range 1 + d.IntN(3) {

@@ -9,14 +9,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// value is a JSON text that can be bent into what no encoder would write.
+// value is a JSON text that can be bent into one that no encoder would write.
 type value struct {
-	schema *openapi3.Schema // what it was drawn for; nil where anything goes
-	// open is { or [ for what holds others, else 0.
+	schema *openapi3.Schema // the schema of the value; nil if it allows anything
+	// open is { or [ of an object or array, else 0.
 	open    byte
 	members []member // of an object, in order; names may repeat
 	items   []*value // of an array
-	text    string   // of all else, as it is written
+	text    string   // of any other value, as it is written
 }
 
 // member is a member of an object; its name is written as it is, quotes included.
@@ -27,7 +27,7 @@ type member struct {
 
 func scalar(s *openapi3.Schema, text string) *value { return &value{schema: s, text: text} }
 
-// quote is a text as JSON writes it.
+// quote returns a text as a JSON string.
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -63,7 +63,7 @@ func (v *value) appendTo(b []byte) []byte {
 	return append(b, v.text...)
 }
 
-// all lists v and what it holds.
+// all lists v and the values in it.
 func (v *value) all() []*value {
 	list := []*value{v}
 	for _, m := range v.members {
@@ -75,7 +75,7 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one is v or something that it holds, for which fit holds; nil if there is none.
+// one draws v or a value in it that fits; nil if none does.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {
@@ -95,7 +95,7 @@ func (v *value) set(name string, to *value) {
 	v.members = append(v.members, member{quote(name), to})
 }
 
-// valueOf is a decoded example as a value of its schema.
+// valueOf converts a decoded example to a value of its schema.
 func valueOf(s *openapi3.Schema, example any) *value {
 	if s != nil {
 		s = alternative(flat(s), example)
@@ -127,8 +127,8 @@ func valueOf(s *openapi3.Schema, example any) *value {
 	return v
 }
 
-// alternative is the one of a schema's alternatives that allows a value; the schema
-// itself if it has none.
+// alternative returns the alternative of a schema that allows a value; the schema itself if it
+// has none.
 func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	for _, one := range s.OneOf {
 		if one.Value.VisitJSON(v, openapi3.FailFast()) == nil {
@@ -138,7 +138,7 @@ func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	return s
 }
 
-// schemaOf is the schema of a member, nil where anything goes.
+// schemaOf returns the schema of a member, nil if it allows anything.
 func schemaOf(s *openapi3.Schema, name string) *openapi3.Schema {
 	switch {
 	case s == nil:

@@ -58,7 +58,7 @@ var wireTricks = []trick{
 	}},
 }
 
-// chunks is a body in the chunked encoding.
+// chunks returns a body in chunked encoding.
 func (d *drawer) chunks(body []byte) []byte {
 	var b []byte
 	for len(body) > 0 {

@@ -18,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writersOf is the variable of the environment that makes a process of this test one of
-// writers only; its value is the address of the server.
+// writersOf is the variable that turns a process of this test into a process of writers only.
+// Its value is the server's address.
 const writersOf = "COLOPHON_HOSTILE_WRITERS"
 
-// writers is a process whose goroutines post records, each when its last one is answered.
-// It is not the process that attacks: that takes what it needs of the cores, and the
-// writers would measure their own wait for a core.
+// writers is a process whose goroutines post one record after the other. It is not the
+// attacking process: that uses all of its share of the cores, and the writers would measure
+// their own wait for a core.
 type writers struct {
 	command *exec.Cmd
 	ask     io.WriteCloser
@@ -33,7 +33,7 @@ type writers struct {
 
 const writersAtOnce = 8
 
-// startWriters begins to write to a server.
+// startWriters starts a process of writers, paused.
 func startWriters(t *testing.T, address string) *writers {
 	t.Helper()
 	program, err := os.Executable()
@@ -47,15 +47,15 @@ func startWriters(t *testing.T, address string) *writers {
 	require.NoError(t, err)
 	w.answers = bufio.NewReader(answers)
 	require.NoError(t, w.command.Start())
-	t.Cleanup(func() { // a test that failed has not ended it
+	t.Cleanup(func() { // a failed test has not ended it
 		_ = w.ask.Close()
 		_ = w.command.Wait()
 	})
 	return w
 }
 
-// written is how many records were acknowledged while the writers were not paused.
-// It pauses them, or lets them go on.
+// written returns how many records were acknowledged so far. It lets the writers continue, or
+// pauses them.
 func (w *writers) written(t *testing.T, goOn bool) int64 {
 	t.Helper()
 	_, err := fmt.Fprintln(w.ask, goOn)
@@ -71,7 +71,7 @@ func (w *writers) written(t *testing.T, goOn bool) int64 {
 	return n
 }
 
-// writeOnly is the whole of a process of writers. They begin paused.
+// writeOnly is the whole program of a process of writers. They begin paused.
 func writeOnly(address string, commands io.Reader, out io.Writer) {
 	var written atomic.Int64
 	var refused atomic.Value
@@ -98,7 +98,7 @@ func writeOnly(address string, commands io.Reader, out io.Writer) {
 			pause.Unlock()
 			paused = false
 		case !goOn && !paused:
-			pause.Lock() // when all that are under way are answered
+			pause.Lock() // once all current requests are answered
 			paused = true
 		}
 		why, _ := refused.Swap("").(string)
@@ -124,9 +124,9 @@ func writeOne(client *http.Client, address string, n int64) error {
 	return nil
 }
 
-// yieldCores gives this process, from now on, only those parts of the cores that the
-// server and the writers, which run already, leave. A process that it starts later has
-// no more.
+// yieldCores lowers this process to the lowest priority, so that it gets only the processor
+// time that the server and the writers leave. Processes that it starts later have the same
+// priority.
 func yieldCores(t *testing.T) {
 	t.Helper()
 	threads, err := filepath.Glob("/proc/self/task/*")
