@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What requests cost is held by what can be counted: the allocations of the whole
-// process, with net/http's (some 15 a request), and for writes with the ledger's and
-// the index's. The bounds leave room for chance. Under the race detector sync.Pool drops
-// what it is given now and then.
+// The cost of requests is bounded by what can be counted: the allocations of the whole
+// process. They include net/http's (some 15 a request) and, for writes, the ledger's and the
+// index's. The bounds leave room for chance. Under the race detector sync.Pool sometimes drops
+// a value.
 func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
 	asked := 0
-	// Writes come last: the index folds them on after their answers.
+	// Writes come last, because the index folds them after their answers.
 	for _, c := range []struct {
 		name    string
 		most    float64

@@ -55,7 +55,7 @@ func TestHeadAndOptions(t *testing.T) {
 // described is a ledger in an answer that describes ledgers.
 type described struct{ Name, Log string }
 
-func TestListHasOnlyWhatOneHasAGrantOn(t *testing.T) {
+func TestListHasOnlyGrantedLedgers(t *testing.T) {
 	g := startGated(t)
 	names := func(c caller) (names []string) {
 		var list struct {
@@ -133,7 +133,7 @@ func TestActorIsTheTokensName(t *testing.T) {
 	require.Contains(t, g.log.String(), `msg="ledger frozen" ledger=default actor=scribe-7`)
 }
 
-func TestOpenServerKnowsNobody(t *testing.T) {
+func TestOpenServerNamesNoCaller(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Authorization", "Bearer nonsense").want(http.StatusCreated)
 	require.Equal(t, ledger.Anonymous, s.actorOf(ledger.Default, 1))
@@ -277,7 +277,7 @@ func sentence(oneOf, all []string) string {
 	return "Needs the scope " + list(oneOf, "or")
 }
 
-func TestCredentialsThatNoRuleFitsAreToldSo(t *testing.T) {
+func TestCredentialsWithoutARuleGetAReason(t *testing.T) {
 	for granted, want := range map[string]string{
 		"": "no rule of the access file fits these credentials", "other": "the credentials grant no scope there",
 	} {

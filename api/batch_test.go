@@ -23,7 +23,7 @@ func (s *service) batch(body string, headers ...string) answer {
 	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", ndjson}, headers...)...).want(http.StatusOK)
 }
 
-// lineAnswer is what is common to receipts and problems.
+// lineAnswer has the members of receipts and of problems.
 type lineAnswer struct {
 	Seq     *uint64
 	Status  int
@@ -64,7 +64,7 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 		if l.Status != 0 {
 			line := i + 1
 			if i > 1 {
-				line++ // the empty third line is counted, and asks for nothing
+				line++ // the empty third line counts, and gets no answer
 			}
 			require.Equal(t, line, l.Line)
 			require.NotEmpty(t, l.Detail)
@@ -122,7 +122,7 @@ func TestCompressedBatches(t *testing.T) {
 	s.do(http.MethodPost, "/batch", "x", "Content-Type", ndjson, "Idempotency-Key", "k").problem(http.StatusBadRequest)
 }
 
-func TestBrokenCompressionCostsNoGoodLine(t *testing.T) {
+func TestBrokenCompressionLosesNoGoodLine(t *testing.T) {
 	s := start(t)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -141,8 +141,8 @@ func TestBrokenCompressionCostsNoGoodLine(t *testing.T) {
 	require.Empty(t, s.batch("").body)
 }
 
-// A connection that drops before a line's end leaves whole lines only: what came
-// might be the beginning of something else.
+// If a connection drops before a line's end, only whole lines count: the rest might be the
+// beginning of another line.
 func TestDroppedConnection(t *testing.T) {
 	s := start(t)
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
@@ -156,8 +156,7 @@ func TestDroppedConnection(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// Results that cannot be kept for the client end the answer visibly: it must not
-// look whole.
+// If results cannot be kept for the client, the answer breaks off: it must not look complete.
 func TestSpoolThatFails(t *testing.T) {
 	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = "/nonexistent", 1 })
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", strings.NewReader(ipcLine("a", "1")))
@@ -201,8 +200,8 @@ func TestBatchIsFullDuplex(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// A client that reads nothing until it has sent everything is answered, and
-// what it was not ready to read waits in a file that is gone afterwards.
+// A client that sends everything before it reads gets all answers. Results that it does not
+// read yet wait in a file, which is removed afterwards.
 func TestClientThatReadsLast(t *testing.T) {
 	spoolDir := t.TempDir()
 	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = spoolDir, 64<<10 })
@@ -241,8 +240,8 @@ func TestClientThatReadsLast(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A batch is parsed when a core is free, of those that all batches share; a long line waits
-// for others than short ones do.
+// A batch is parsed on one of the cores that all batches share; a long line waits for another
+// kind of slot than short lines.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
 	for range cap(s.server().parsing.short) {

@@ -20,14 +20,14 @@ import (
 	"colophon/proofs"
 )
 
-// signedNote is a checkpoint taken apart as signed-note and tlog-checkpoint say.
+// signedNote has the parts of a checkpoint, by signed-note and tlog-checkpoint.
 type signedNote struct {
-	text       string   // that is signed, its last newline included
+	text       string   // the signed text, its last newline included
 	lines      []string // of the text
 	signatures [][2]string
 }
 
-// cutNote takes a signed note apart at its last empty line.
+// cutNote splits a signed note at its last empty line.
 func cutNote(t *testing.T, signed []byte) (n signedNote) {
 	t.Helper()
 	end := bytes.LastIndex(signed, []byte("\n\n"))
@@ -44,7 +44,7 @@ func cutNote(t *testing.T, signed []byte) (n signedNote) {
 	return n
 }
 
-// publicKey is that of the default ledger, and its id, as /log/key gives them.
+// publicKey returns the public key of the default ledger and its id, from /log/key.
 func (s *service) publicKey() (name string, id [4]byte, key ed25519.PublicKey) {
 	s.t.Helper()
 	var answer struct {
@@ -115,7 +115,7 @@ func TestTlogCheckpoint(t *testing.T) {
 		require.NotRegexp(t, regexp.MustCompile(`[\x00-\x09\x0b-\x1f]`), string(a.body))
 	})
 	t.Run("the size of an empty tree is 0", func(t *testing.T) {
-		// No server shows one: a ledger begins with the event that it was made.
+		// No server shows an empty log: a ledger begins with the event of its creation.
 		signer, err := proofs.GenerateKey().Signer("example.com/log42")
 		require.NoError(t, err)
 		signed, err := signer.Sign(proofs.Checkpoint{Origin: "example.com/log42", Root: proofs.EmptyRoot()})
@@ -124,8 +124,8 @@ func TestTlogCheckpoint(t *testing.T) {
 	})
 }
 
-// MUST not sign what is inconsistent with what was signed before: whatever the head
-// is, the tree of each checkpoint is the beginning of it.
+// MUST NOT sign inconsistent trees: the tree of each checkpoint is the beginning of every
+// later tree.
 func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	s := start(t)
 	_, _, key := s.publicKey()
@@ -146,7 +146,7 @@ func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	}
 }
 
-// What a client MUST do with the notes of others, ours included.
+// What a client MUST do with the notes of other logs, and with ours.
 func TestSignedNotesAreVerified(t *testing.T) {
 	s := filled(t, 2)
 	signed := s.get("/log/checkpoint").want(http.StatusOK).body
@@ -208,8 +208,8 @@ func TestSignedNotesAreVerified(t *testing.T) {
 	}
 }
 
-// openSigned opens a checkpoint of that origin, whose size and lines after the root are
-// spelled so, and which the key of example.com/log has signed.
+// openSigned opens a checkpoint that the key of example.com/log signed, with that origin,
+// spelling of the size, and lines after the root.
 func openSigned(t *testing.T, origin, size, extensions string) error {
 	t.Helper()
 	seed := [ed25519.SeedSize]byte{1}

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever has what there is gets 304 and no bytes, by GET and HEAD (RFC 9110, 13.1.2).
+// A client that has the current version gets 304 and no bytes, by GET and HEAD (RFC 9110,
+// 13.1.2).
 func TestConditionalRequests(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"/log/checkpoint", "/log/tile/0/000", "/log/tile/0/001.p/44", "/log/tile/entries/000", "/log/tile/entries/001.p/44"} {
@@ -33,7 +34,7 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-// Different bytes have different tags: of one place at two times, and of two codings.
+// Different bytes have different tags: at two times, and in two codings.
 func TestEntityTagsDiffer(t *testing.T) {
 	s := published(t, 9)
 	tag := func(path, encoding string) string {

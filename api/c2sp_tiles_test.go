@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of c2sp_*_test.go go through what the documents of C2SP demand of a log:
-// each case is named by the word that the document uses and the gist of its sentence.
-// What they expect is computed from the entries with SHA-256 alone.
+// The tests of c2sp_*_test.go check what the C2SP documents demand of a log. The name of each
+// case has the word of the document and the gist of its sentence. The expected values are
+// computed from the entries with SHA-256 alone.
 
 // mth is MTH of RFC 6962, section 2.1, over leaves.
 func mth(leaves [][]byte) [32]byte {
@@ -30,7 +30,7 @@ func mth(leaves [][]byte) [32]byte {
 	return sha256.Sum256(append(append([]byte{1}, left[:]...), right[:]...))
 }
 
-// entries are those of the default ledger.
+// entries returns the entries of the default ledger.
 func (s *service) entries() (list [][]byte) {
 	s.t.Helper()
 	for entry, err := range s.ledger().Store().Entries(s.t.Context(), 0) {
@@ -40,7 +40,7 @@ func (s *service) entries() (list [][]byte) {
 	return list
 }
 
-// published is a service with that many records and a public log.
+// published returns a service with a number of records and a public log.
 func published(t *testing.T, records int) *service {
 	t.Helper()
 	s := filled(t, records)
@@ -48,8 +48,8 @@ func published(t *testing.T, records int) *service {
 	return s
 }
 
-// tilePath is the path of a tile with an index below 1,000; a width of 256 means a
-// full one.
+// tilePath returns the path of a tile with an index below 1,000. A width of 256 means a full
+// tile.
 func tilePath(level string, index, width int) string {
 	path := fmt.Sprintf("/log/tile/%s/%03d", level, index)
 	if width < 256 {
@@ -58,8 +58,8 @@ func tilePath(level string, index, width int) string {
 	return path
 }
 
-// wantTiles checks every tile and bundle of the tree that the first size entries make,
-// as tlog-tiles has it: which there are, and what is in them.
+// wantTiles checks every tile and bundle of the tree of the first size entries: which ones
+// exist, and their content.
 func (s *service) wantTiles(entries [][]byte, size int) {
 	s.t.Helper()
 	for level, below := 0, 1; below <= size; level, below = level+1, below*256 {
@@ -89,7 +89,7 @@ func (s *service) wantBundle(entries [][]byte, index int) {
 	require.Equal(s.t, want, s.get(tilePath("entries", index, len(entries))).want(http.StatusOK).body)
 }
 
-// Partial tiles, where they change most: as the log grows by one, and for ever after.
+// Partial tiles exist at each size while the log grows by one, and stay afterwards.
 func TestTlogTilesOfEverySize(t *testing.T) {
 	s := start(t)
 	const most = 520
@@ -162,7 +162,7 @@ func TestTlogTiles(t *testing.T) {
 	})
 }
 
-// Every tile has one path. The rest is no tile, however near it comes.
+// Every tile has one path. No other path, however similar, is a tile.
 func TestTlogTilePaths(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"0/000", "0/000.p/255", "0/001.p/44", "entries/000.p/1", "1/000.p/1"} {
@@ -184,7 +184,7 @@ func TestTlogTilePaths(t *testing.T) {
 	}
 }
 
-// statusOf is the status of a tile whose path is sent as it is.
+// statusOf returns the status of a tile whose path is sent without escaping.
 func (s *service) statusOf(path string) int {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.http.URL, "http://"))
@@ -231,7 +231,7 @@ func TestTlogTilesCompression(t *testing.T) {
 	}
 }
 
-// HEAD says of everything under log/ what GET says, the length included.
+// HEAD answers everything under log/ with the headers of GET, the length included.
 func TestTlogTilesHead(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"/log/checkpoint", "/log/key", "/log/tile/0/000", "/log/tile/0/001.p/44", "/log/tile/entries/000", "/log/tile/entries/001.p/44", "/log/tile/0/009"} {
@@ -242,7 +242,7 @@ func TestTlogTilesHead(t *testing.T) {
 			for _, h := range []answer{get, head} {
 				h.header.Del("Date")
 				if strings.Contains(path, "entries") && encoding == "gzip" {
-					h.header.Del("Content-Length") // known when it has been sent
+					h.header.Del("Content-Length") // only known after sending
 				}
 			}
 			require.Equal(t, get.header, head.header, path)
@@ -253,7 +253,7 @@ func TestTlogTilesHead(t *testing.T) {
 	}
 }
 
-// A length takes all 16 bits of its prefix.
+// A length uses all 16 bits of its prefix.
 func TestTlogTilesLongEntries(t *testing.T) {
 	s := published(t, 3)
 	var citations []string

@@ -140,7 +140,7 @@ func results(t testing.TB, body []byte) []result {
 	return list
 }
 
-func TestRequestExamplesAreTakenAndAnsweredAsTheContractSays(t *testing.T) {
+func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 	s := newServer(t)
 	compared := 0
 	for _, e := range s.requestExamples(t) {

@@ -41,15 +41,15 @@ func samples(t *testing.T, s *server) map[string]string {
 	return found
 }
 
-// The queries on the page at /docs can be pasted: they go to the server that was asked
-// for the page, and are answered by the ledgers of the examples.
+// The queries on the page at /docs can be pasted: they go to the server of the page, and the
+// ledgers of the examples answer them.
 func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	query := regexp.MustCompile(`^curl -sS '([^']*)'$`)
 	ledgers := map[string]*server{"/drift/": generated(t), "/run-dags/": answered(t), "/citation-sets": cited(t)}
 	pasted := 0
 	for place, s := range ledgers {
 		head := map[string]string{"/drift/": "7", "/run-dags/": "5", "/citation-sets": "4"}[place]
-		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // the index has it all
+		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // the index has everything
 		for _, command := range samples(t, s) {
 			m := query.FindStringSubmatch(command)
 			if m == nil {
@@ -71,8 +71,8 @@ func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	require.Greater(t, pasted, 12)
 }
 
-// In a browser the page shows every operation with its command, under an address of its
-// own, and asks for nothing but its own files.
+// In a browser the page shows every operation with its command, at its own address, and
+// requests only its own files.
 func TestDocsInABrowser(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	s := newServer(t)

@@ -19,7 +19,7 @@ const (
 	reproduceOf   = prefix + "/drift/reproduce"
 )
 
-// ferry is the input of all generations here, hashed.
+// ferry is the input_hash of all generations here.
 const ferry = "3609dc3060d2b43928749799d2ed7a49ced8a55f007fc60323032d9e676b2a53"
 
 // generation is a run of that input under some conditions.
@@ -28,8 +28,8 @@ func generation(run, model, temperature, output, more string) call {
 		`"model":%q,"temperature":%s,"output":%q%s}`, run, model, temperature, output, more))
 }
 
-// generated is a server with generations of one input: by a model (1), again (2), by
-// another model (3), with another temperature (4), and by a model of a strange name
+// generated returns a server with generations of one input: by a model (1), again (2), by
+// another model (3), with another temperature (4), and by a model whose name needs escaping
 // (5). The last is withdrawn (6), and an incomplete record (7) is no run.
 func generated(t *testing.T) *server {
 	s := newServer(t)
@@ -47,10 +47,10 @@ func generated(t *testing.T) *server {
 	return s
 }
 
-// anyTime are the times of events in an answer.
+// anyTime matches the times of events in an answer.
 var anyTime = regexp.MustCompile(`"20[-0-9]*T[:.0-9]*Z"`)
 
-// requireExample fails unless an answer is the example of the contract, times apart.
+// requireExample requires that an answer is the example of the contract, apart from times.
 func (s *server) requireExample(t *testing.T, name string, k call) {
 	t.Helper()
 	want := encode(t, "", s.Components.Examples[name].Value.Value)
@@ -69,7 +69,7 @@ func TestDriftIsAnsweredAsTheContractSays(t *testing.T) {
 	s.requireExample(t, "Reproduction", post(reproduceOf, `{"seq":1,"output":"The ferry is late.","seed":8}`))
 }
 
-// Runs that are not live count when they are asked for, or were live at the time.
+// Runs that are not live count if they are requested, or were live at that size.
 func TestDriftOfOtherStatesAndSizes(t *testing.T) {
 	s := generated(t)
 	model := get(groupOf, "by", "model", "value", url.PathEscape(strange))
@@ -137,7 +137,7 @@ func TestDriftIsPagedAndProved(t *testing.T) {
 	}
 }
 
-// What is not given is taken as recorded.
+// A re-run takes missing values from the record.
 func TestReproduction(t *testing.T) {
 	s := generated(t)
 	s.do(t, post(ipc, `{"payload":{"q":"why?","seed":1},"seed":7,"system_prompt":"p","output":"o","model":"m","temperature":0.7,"max_tokens":120}`), http.StatusCreated)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// groupPage is a page of groups as far as tests look at it.
+// groupPage has the members of a page of groups that tests need.
 type groupPage struct {
 	AsOf uint64 `json:"as_of"`
 	Rows []struct{ Value string }
@@ -22,9 +22,9 @@ func (p *groupPage) values() (values []string) {
 	return values
 }
 
-// At the head a filter brings the order in which its groups are found; as of a size
-// they are listed as ever. A cursor goes on as its first page was taken.
-func TestFiltersBringAnOrder(t *testing.T) {
+// At the head, a filter implies the order in which its groups are found. With as_of, the order
+// is the usual one. A cursor keeps the order of its first page.
+func TestFiltersImplyAnOrder(t *testing.T) {
 	s := generated(t)
 	s.do(t, generation("ferry/6", "gemma2:2b", "0.7", "A third.", ``), http.StatusCreated)
 	s.do(t, generation("ferry/7", "gemma2:9b", "0.7", "No ferry today.", ``), http.StatusCreated)
@@ -79,8 +79,8 @@ func TestFiltersBringAnOrder(t *testing.T) {
 	}
 }
 
-// The outputs of a group go on at the size of their first page.
-func TestOutputsGoOnAtTheirSize(t *testing.T) {
+// All pages of a group's outputs are of the size of the first page.
+func TestPagesOfOutputsAreOfOneSize(t *testing.T) {
 	s := generated(t)
 	group := get(groupOf, "by", "input_hash", "value", ferry)
 	type answer struct {
@@ -113,7 +113,7 @@ func TestOutputsGoOnAtTheirSize(t *testing.T) {
 	}
 }
 
-// Who has just recorded a run can ask about it at once.
+// A client that has just recorded a run can query it at once.
 func TestDriftRightAfterAWrite(t *testing.T) {
 	s := newServer(t)
 	for seq := 1; seq < 40; seq++ {
@@ -126,8 +126,8 @@ func TestDriftRightAfterAWrite(t *testing.T) {
 	}
 }
 
-// What is known of a re-run's environment is what it says, and its payload is read as
-// the recorded one was.
+// The environment of a re-run is only what the request says. Its payload is read like the
+// recorded one.
 func TestReproductionTakesNoEnvironment(t *testing.T) {
 	s := newServer(t)
 	axes := `{"axes":{"calm":{"label":%q,"score":%s}},"policy_hash":"p","seed":7,"world_id":"w"}`

@@ -4,8 +4,8 @@ import (
 	"colophon/api/limits"
 )
 
-// Weight is weight, for tests that are outside of the package.
+// Weight is limits.Weight, for tests outside the package.
 var Weight = limits.Weight
 
-// RetrievalMemory is what the chunks of a pinned retrieval weigh besides.
+// RetrievalMemory is the memory of the chunks of a pinned retrieval beyond their bytes.
 var RetrievalMemory = retrievalMemory

@@ -36,7 +36,7 @@ type listener struct {
 	leave func()          // ends it
 }
 
-// listen follows the ledger; the server must agree.
+// listen follows the ledger; the server must accept the request.
 func (s *service) listen(query string, headers ...string) *listener {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -67,7 +67,7 @@ func (s *service) listenUntil(ctx context.Context, query string, headers ...stri
 	return l
 }
 
-// next reads one event, which must come.
+// next reads one event.
 func (l *listener) next() (e sent) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -96,7 +96,7 @@ func (l *listener) next() (e sent) {
 	}
 }
 
-// events reads so many events of the log, heartbeats left out.
+// events reads a number of events of the log, without heartbeats.
 func (l *listener) events(count int) (list []sent) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -109,7 +109,7 @@ func (l *listener) events(count int) (list []sent) {
 	return list
 }
 
-// last reads the event that says why no more come.
+// last reads the event that says why the stream ends.
 func (l *listener) last() sent {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -126,7 +126,7 @@ func (l *listener) last() sent {
 	}
 }
 
-// same checks events against what /events answers from a seq on.
+// same compares events with the answer of /events from a seq on.
 func (s *service) same(from int, list []sent) {
 	s.t.Helper()
 	lines := s.get(fmt.Sprintf("/events?from=%d&limit=%d", from, max(1, len(list)))).want(http.StatusOK).lines()
@@ -188,8 +188,8 @@ func TestFollowRefusals(t *testing.T) {
 	require.Zero(t, s.server().limits.Followers.InUse())
 }
 
-// Followers who began anywhere, at any time, get every event once and in order,
-// whatever is written meanwhile.
+// Followers that begin anywhere, at any time, get every event once and in order, during writes
+// too.
 func TestFollowersMissNothing(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Millisecond })
 	const writers, each, followers = 4, 50, 20
@@ -216,7 +216,7 @@ func TestFollowersMissNothing(t *testing.T) {
 	}
 }
 
-// What followers of one place are sent is read and encoded once.
+// Events for several followers at the same place are read and encoded once.
 func TestFramesAreShared(t *testing.T) {
 	s := start(t)
 	for i := range 100 {
@@ -251,7 +251,7 @@ func TestFramesAreShared(t *testing.T) {
 	require.EqualValues(t, 101, b.next, "as it was encoded")
 }
 
-// A block holds no more bytes than a follower can be sent at once, or one event.
+// A block has no more bytes than a follower can get at once, or one event.
 func TestFramesAreBounded(t *testing.T) {
 	s := start(t)
 	subject := `{"subject":"s","citations":[` + strings.Repeat(`{"chunk_hash":"sha256:`+strings.Repeat("0", 64)+`","source_id":"s","weight":1},`, 300)
@@ -276,8 +276,8 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// The end of the server, and of the ledger, is said and not waited for.
-func TestFollowersAreTold(t *testing.T) {
+// A stream says that the server or the ledger ends, and ends at once.
+func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
 	early := s.listen("")
@@ -299,7 +299,7 @@ func TestFollowersAreTold(t *testing.T) {
 	require.Contains(t, end.data, `"next":1`)
 }
 
-// Who may no longer read is sent nothing more, follower or batch.
+// A follower or a batch whose token is revoked gets nothing more.
 func TestRevokedWhileUnderWay(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Write | access.Log}}})
@@ -325,7 +325,7 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 	line, err := answers.ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, `"seq":1`)
-	// He comes after the batch, so that it looks again when he is refused.
+	// The follower comes after the batch, so that the batch checks again when the follower is refused.
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(2)
 
@@ -340,7 +340,7 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// Nor is who still has a valid token that has lost the scope.
+// The same holds for a valid token that has lost the scope.
 func TestGrantsChangeWhileUnderWay(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})
@@ -385,14 +385,14 @@ func TestFollowersAtOnce(t *testing.T) {
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 
-// wide is a line of a batch, of about 100 KB.
+// wide returns a line of a batch of about 100 KB.
 func wide() string {
 	chunk := `{"chunk_hash":"sha256:` + strings.Repeat("0", 64) + `","source_id":"s","weight":1},`
 	return `{"kind":"citation_set","record":{"subject":"s","citations":[` + strings.TrimSuffix(strings.Repeat(chunk, 350), ",") + "]}}\n"
 }
 
-// A follower that does not read is dropped, and holds up neither the others nor the
-// writers: one that connects again whenever it was too slow itself gets every event.
+// A follower that does not read is disconnected, and delays neither other followers nor
+// writers. One that reconnects each time gets every event.
 func TestSlowFollowerIsDropped(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
@@ -424,7 +424,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 	s.quiet()
 }
 
-// Who has been sent more than his turn waits for the next one.
+// A follower that has used up its share waits for its next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.FollowRate, c.Load.Heartbeat = 1, time.Millisecond })
 	const events = 20 // of which a few may come at once
@@ -441,7 +441,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 	require.Less(t, sent, events)
 }
 
-// Damage ends a stream visibly, and is not kept.
+// Damage ends a stream visibly, and the server does not cache it.
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))
@@ -460,7 +460,7 @@ func TestFollowDamage(t *testing.T) {
 	require.NotEmpty(t, f.blocks.Current)
 }
 
-// A commit that nobody waits for costs nothing; one that many wait for, one timer.
+// A commit without waiting followers costs nothing; one with many costs one timer.
 func TestCommitsWithoutFollowers(t *testing.T) {
 	quiet := new(stream)
 	require.Zero(t, testing.AllocsPerRun(1000, quiet.committed))
@@ -472,7 +472,7 @@ func TestCommitsWithoutFollowers(t *testing.T) {
 	<-news
 }
 
-// What all followers are sent together is bounded, and they pay in turn.
+// The rate of all followers together is bounded, and they take turns.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
 	p := limits.NewFollowPace(rate)
@@ -481,7 +481,7 @@ func TestFollowPace(t *testing.T) {
 		wait := p.Delay(bytes)
 		require.GreaterOrEqual(t, wait, last-time.Second)
 		last = wait
-		free := p.Limiter.Burst()/bytes + rate/bytes // and what came meanwhile, if that took a second
+		free := p.Limiter.Burst()/bytes + rate/bytes // and the share of one second
 		if i > free {
 			require.Positive(t, wait)
 		}

@@ -21,7 +21,7 @@ import (
 	"colophon/api/limits"
 )
 
-// stocked is a service with a few records of every kind.
+// stocked returns a service with a few records of every kind.
 func stocked(t testing.TB) *service {
 	t.Helper()
 	s := start(t)
@@ -41,12 +41,12 @@ func stocked(t testing.TB) *service {
 	return s
 }
 
-// handle has the server answer a request that came over no wire. What it says must
-// be an answer that a client can do something with.
+// handle answers a request without a connection, and checks that the answer is useful to a
+// client.
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	defer func() { // half an answer is cut off, never a whole one
+	defer func() { // a handler may cut off half an answer, never a whole one
 		if failure := recover(); failure != nil {
 			require.Equal(t, http.ErrAbortHandler, failure)
 			require.True(t, w.Flushed || w.Body.Len() > 0)
@@ -64,8 +64,8 @@ func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecord
 	return w
 }
 
-// FuzzRequest: whatever request comes — path, query, headers, body — it is answered,
-// and no failure is the server's.
+// FuzzRequest: every request, whatever its path, query, headers, and body, gets an answer, and
+// none is a failure of the server.
 func FuzzRequest(f *testing.F) {
 	const l = "/v1/ledgers/default"
 	for _, request := range []string{
@@ -94,14 +94,13 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil || strings.Contains(r.Header.Get("Accept"), "event-stream") {
-			return // no HTTP, or an answer without end
+			return // no HTTP, or an answer that does not end
 		}
 		s.handle(t, r)
 	})
 }
 
-// pagedQueries are the queries whose answers go on after a cursor; those to a second
-// list have it under another name.
+// pagedQueries are the queries with pages. The cursor of a second list has another name.
 var pagedQueries = []struct{ url, cursor string }{
 	{"/records?", "cursor"}, {"/records?kind=ipc_record&", "cursor"}, {"/records?clock=occurred&", "cursor"}, {"/records?label:step=a&state=stale&", "cursor"},
 	{"/runs/r1?", "cursor"}, {"/paths?", "cursor"}, {"/paths/p?", "cursor"}, {"/paths/p?status=modified&", "cursor"}, {"/paths/p/a6122a65?", "cursor"}, {"/paths/p/builds?", "cursor"},
@@ -112,8 +111,8 @@ var pagedQueries = []struct{ url, cursor string }{
 	{"/citation-sets/by-chunk/sha256:abbe7862de7660b333d1862141746d1d6d0e23c8cf49227bbd0d16add97bc71e?", "cursor"}, {"/sources?", "cursor"}, {"/producers?", "cursor"}, {"/producers/p?", "cursor"},
 }
 
-// FuzzCursor: a cursor that no answer gave is refused, or leads to some page, of a
-// size at which there may be nothing yet; with those that were given, queries go on.
+// FuzzCursor: a forged cursor is refused, or leads to some page of a size at which there may
+// be nothing yet. With a real cursor, queries continue.
 func FuzzCursor(f *testing.F) {
 	s := stocked(f)
 	given := 0
@@ -137,8 +136,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzDecompressor: what was compressed comes out again, in one piece or several;
-// whatever else comes in, what comes out ends, in an error or not.
+// FuzzDecompressor: compressed text comes out unchanged, in one piece or several. The output
+// of any other input ends, with or without an error.
 func FuzzDecompressor(f *testing.F) {
 	f.Add([]byte("a line\n"), uint8(0))
 	f.Add([]byte("\x1f\x8b\x08\x00"), uint8(3))
@@ -166,7 +165,7 @@ func FuzzDecompressor(f *testing.F) {
 				return nil, err
 			}
 			plain, err := io.ReadAll(io.LimitReader(r, 1<<20))
-			return plain, errors.Join(err, r.Close()) // of a broken body, closing fails too
+			return plain, errors.Join(err, r.Close()) // closing a broken body fails too
 		}
 		_, _ = read(text) // whatever it is
 		cut := int(how) % (len(text) + 1)

@@ -56,7 +56,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	return &service{t: t, database: database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// answer is a response that has been read.
+// answer is a response that was read.
 type answer struct {
 	t      testing.TB
 	status int
@@ -152,7 +152,7 @@ func (s *service) verifier() *proofs.Verifier {
 
 func (s *service) size() uint64 { return s.ledger().Head().Size }
 
-// ipcBody is an IPC record with that run_id (none if empty) and output.
+// ipcBody returns an IPC record with a run_id (without one if empty) and an output.
 func ipcBody(runID, output string) string {
 	if runID != "" {
 		runID = fmt.Sprintf(`"run_id":%q,`, runID)
@@ -166,7 +166,7 @@ func ipcLine(runID, output string) string {
 
 const claimedWrong = `{"payload":{"seed":1},"output":"o","model":"m","temperature":0.5,"max_tokens":10,"output_hash":"0000000000000000000000000000000000000000000000000000000000000000"}`
 
-// lines cuts an NDJSON answer.
+// lines splits an NDJSON answer.
 func (a answer) lines() [][]byte {
 	a.t.Helper()
 	if len(a.body) == 0 {

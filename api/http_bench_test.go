@@ -17,14 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The benchmarks of this file measure what a request costs the process beside the
-// disk: the ledger is in memory. They report CPU time, which other programs disturb
-// less than the clock; the client's is in it, but a client here costs little more than
-// its system calls.
+// The benchmarks of this file measure the cost of a request without the disk: the ledger is in
+// memory. They report CPU time, which other programs disturb less than the clock. It includes
+// the client, which costs little more than its system calls.
 //
 //	go test -run '^$' -bench 'Post|Batch|Get' -count 6 ./api
 
-// cpu reports the CPU time of an operation, from when it is called.
+// cpu measures the CPU time of an operation from now on.
 func cpu(b *testing.B) (report func()) {
 	used := func() time.Duration {
 		var u syscall.Rusage
@@ -52,8 +51,8 @@ func BenchmarkPost(b *testing.B) {
 	report()
 }
 
-// BenchmarkPostCompute is a record that is hashed and checked but not recorded: what
-// HTTP and the record itself cost, without the ledger and its index.
+// BenchmarkPostCompute is a record that is hashed and checked but not recorded: the cost of
+// HTTP and of the record, without the ledger and its index.
 func BenchmarkPostCompute(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
@@ -117,7 +116,7 @@ func BenchmarkShortBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkGet is what reads cost that are asked for most.
+// BenchmarkGet is the cost of the most frequent reads.
 func BenchmarkGet(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// A key is rotated and retired, twice, and everything that was signed meanwhile is
-// verified with what log/key answers in the end.
+// A key is rotated and retired, twice. Everything that was signed meanwhile verifies with the
+// final answer of log/key.
 func TestKeysRotateAndRetire(t *testing.T) {
 	s := newServer(t)
 	keysOf := prefix + "/keys"

@@ -16,11 +16,11 @@ import (
 	"colophon/api"
 )
 
-// bulk is about how many bytes a body is filled up to.
+// bulk is the approximate length of a filled body, in bytes.
 const bulk = 256 << 10
 
-// fillings are texts that are short and many, or that become longer: as JSON, each about
-// that many bytes long.
+// fillings are JSON texts of about that many bytes: many short values, or values that become
+// longer.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"
@@ -41,8 +41,8 @@ func fillings(size int) map[string]string {
 	}
 }
 
-// bodies lists bodies for a request: each place of an example, and each member that the
-// schema knows, filled in each way, and the first element of a list many times.
+// bodies lists bodies for a request: each member of an example and of the schema, filled in
+// each way, and the first element of a list many times.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
 	put := func(at string, set func(json.RawMessage), filling string) {
@@ -89,7 +89,7 @@ func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	return found
 }
 
-// encoded is what was read as JSON.
+// encoded returns a value as JSON.
 func encoded(value any) json.RawMessage {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -98,7 +98,7 @@ func encoded(value any) json.RawMessage {
 	return text
 }
 
-// allocated is how many bytes were allocated on the heap while f ran.
+// allocated returns how many bytes were allocated on the heap while f ran.
 func allocated(f func()) int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
@@ -108,18 +108,18 @@ func allocated(f func()) int64 {
 	return int64(sample[0].Value.Uint64() - before)
 }
 
-// Whatever a body of the contract is filled with, what is allocated to work on it is in
-// proportion to what it weighs; what is alive at a time is less. The places come from the
-// contract: those of a new member are filled too.
+// Whatever fills a body of the contract, the bytes that are allocated for it are in proportion
+// to its weight; fewer are in use at a time. The places come from the contract, so new members
+// are filled too.
 func TestBodiesWeighWhatTheyTake(t *testing.T) {
 	const (
-		allowed = 5       // times the weight, of which most is garbage soon
-		fixed   = 1 << 20 // what any request may take, and the index meanwhile
+		allowed = 5       // times the weight; most of it soon becomes garbage
+		fixed   = 1 << 20 // for any request, and for the index at the same time
 	)
 	c := loadContract(t)
-	done := make(map[string]bool) // places of routes: examples have many in common
+	done := make(map[string]bool) // places of routes: examples share many
 	for _, e := range c.requestExamples(t) {
-		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // they take these records
+		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // they take the same records
 			continue
 		}
 		t.Run(e.method+" "+e.route+" "+e.name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An answer that needs no body does not wait for one: it comes soon, and is the last
-// on its connection.
+// An answer that needs no body does not wait for it: it comes soon, and is the last on its
+// connection.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })
 	for _, c := range []struct {
@@ -28,14 +28,14 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 		slow.hear().want(c.status)
 		slow.ended()
 	}
-	long := s.dial() // longer than a body may be, and the rest does not come
+	long := s.dial() // longer than the limit, and the rest does not come
 	long.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n%s", strings.Repeat(" ", 20))
 	long.hear().want(http.StatusRequestEntityTooLarge)
 	long.ended()
 	s.quiet()
 }
 
-// A body that has come is read, and the connection goes on.
+// A body that has arrived is read, and the connection stays open.
 func TestConnectionsOutliveRefusals(t *testing.T) {
 	s := start(t)
 	client := s.dial()

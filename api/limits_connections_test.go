@@ -30,8 +30,9 @@ func (r *raw) ask(path string) answer {
 
 const hog = "127.0.0.2"
 
-// What an address opens beyond its share is told so, but for those who watch the
-// server; others are answered, and as soon as it closes one it gets the next.
+// Connections of an address beyond its share get a refusal, except for the endpoints of
+// monitoring. Other addresses are answered. When the address closes its connections, new ones
+// are answered again.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections = 4 })
 	first, second := s.dialFrom(hog), s.dialFrom(hog)
@@ -54,8 +55,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	s.dialFrom(hog).ask("/version").want(http.StatusOK)
 }
 
-// Nor does it get more than its share of those that are told so: what comes beyond
-// them is closed at once, and who watches the server sees it.
+// The refusals of an address have a share too: the server closes further connections at once,
+// and its metrics show that.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections = 4 })
 	for range 2 + 8 {
@@ -69,8 +70,7 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	require.Equal(t, 20, limits.MaxOpen(s.server().limits.Load))
 }
 
-// A proxy that is trusted has as many as there are; while few are left, they end with
-// their answer.
+// A trusted proxy may use all connections. While few are left, each ends with its answer.
 func TestConnectionsOfAProxy(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections, c.Load.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw

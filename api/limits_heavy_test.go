@@ -30,7 +30,7 @@ func heavyBody(run string) string {
 	return ipcBody(run, strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies))
 }
 
-// Heavy work waits for a core, for a bounded time. All else goes on.
+// Heavy work waits for a core, for a bounded time. Everything else continues.
 func TestHeavyWorkIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	s.post("/ipc-records", heavyBody("a")).want(http.StatusCreated)
@@ -77,7 +77,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 
 // A client that does not read its answer takes no core, and neither does one that waits for
 // memory.
-func TestNobodyWaitsWithACore(t *testing.T) {
+func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
 	work := &s.server().limits.Heavy
 	const size = 11 << 20 // more than the sockets hold

@@ -18,7 +18,7 @@ import (
 
 func (s *service) server() *Server { return s.http.Config.Handler.(*Server) }
 
-// contextFrom is a request from an address.
+// contextFrom returns a request from an address.
 func contextFrom(s *service, remote string) *call {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = remote
@@ -36,7 +36,7 @@ func trusted(names ...string) (list []*net.IPNet) {
 	return list
 }
 
-// raw is a connection without a client's good manners.
+// raw is a connection that can break the rules of HTTP.
 type raw struct {
 	t testing.TB
 	net.Conn
@@ -81,7 +81,7 @@ func (r *raw) ended() {
 	require.False(r.t, err != nil && errors.As(err, &late) && late.Timeout(), "the server has not closed the connection")
 }
 
-// quiet waits until nothing is under way any more, and nothing is held.
+// quiet waits until no request is in progress and nothing is held.
 func (s *service) quiet() {
 	s.t.Helper()
 	http.DefaultClient.CloseIdleConnections()
@@ -93,7 +93,7 @@ func (s *service) quiet() {
 	}, patience, time.Millisecond)
 }
 
-// goesOn says whether some goroutine is in a function of that name.
+// goesOn reports whether some goroutine is in a function of that name.
 func goesOn(name string) bool {
 	stacks := make([]byte, 1<<20)
 	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), name)

@@ -44,7 +44,7 @@ func zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
 	return b.String()
 }
 
-// allocated is how many bytes f allocates in all.
+// allocated returns the bytes that f allocates in all.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -56,7 +56,7 @@ func allocated(f func()) uint64 {
 // unbounded holds nothing.
 func unbounded(int64) (release func(), err error) { return func() {}, nil }
 
-// linesOf reads a compressed body as a batch does.
+// linesOf reads a compressed body like a batch.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
 	open, err := limits.Decompressor(encoding, unbounded)
@@ -91,7 +91,7 @@ func TestDecompressionBombs(t *testing.T) {
 	require.EqualValues(t, 2, s.refusals(limits.RefusedExpansion))
 }
 
-// What repeats itself as much as records ever do passes, however long it is.
+// A body that is as repetitive as records can be passes, however long it is.
 func TestRepetitiveBatchesPass(t *testing.T) {
 	var text strings.Builder
 	for i := 0; text.Len() < limits.FreeExpansion*3/2; i++ {
@@ -106,7 +106,7 @@ func TestZstdWindows(t *testing.T) {
 	s := start(t)
 	wide := zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
 	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
-	// One that claims a gigabyte in a single segment, and brings nothing.
+	// A frame that claims a gigabyte in a single segment and has no content.
 	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
 	huge = append(huge, 0x01, 0x00, 0x00) // a last block, raw and empty
 	var lines []lineSpan
@@ -115,8 +115,8 @@ func TestZstdWindows(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
 
-// The cost of a body is at most in proportion to its length, however it is cut into
-// members, frames and lines.
+// The cost of a body is at most in proportion to its length, however it is divided into
+// members, frames, and lines.
 func TestManyMembers(t *testing.T) {
 	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxWindow), zstd.WithEncoderConcurrency(1)}
 	for name, c := range map[string]struct {
@@ -140,7 +140,7 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// What follows a batch that ended before its body is no request.
+// Bytes after a batch that ended early are not taken for a request.
 func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
@@ -153,8 +153,7 @@ func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// Bodies that are deep or wide are refused for what they are, and at a cost that
-// their length bounds.
+// Deep and wide bodies are refused, with the reason, at a cost in proportion to their length.
 func TestDeepAndWideRecords(t *testing.T) {
 	bounds := record.DefaultLimits()
 	refused := func(payload string) string {
@@ -195,7 +194,7 @@ func TestURLs(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, s.send(r).status)
 }
 
-// Sizes that are refused are counted, in batches too.
+// Refusals of long bodies are counted, in batches too.
 func TestSizesAreCounted(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 1000, 1000 })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 1000))).problem(http.StatusRequestEntityTooLarge)
@@ -212,8 +211,8 @@ func TestSizesAreCounted(t *testing.T) {
 	}
 }
 
-// A zstd body of a few bytes can ask for a window of megabytes: it is counted for as long
-// as the batch goes on, and refused where there is no more.
+// A zstd body of a few bytes can require a window of megabytes. The window counts as memory as
+// long as the batch lasts, and the batch is refused if none is left.
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := zstandard(t, nil, ipcLine("", "1"))

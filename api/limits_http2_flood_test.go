@@ -20,7 +20,7 @@ import (
 	"colophon/api/limits"
 )
 
-// framed is an HTTP/2 connection without a client's good manners.
+// framed is an HTTP/2 connection that can break the rules of HTTP/2.
 type framed struct {
 	t testing.TB
 	*http2.Framer
@@ -28,7 +28,7 @@ type framed struct {
 	stream uint32 // of the last request
 }
 
-// frames opens a connection over TLS, with settings of its own.
+// frames opens a connection over TLS with the given settings.
 func (s *service) frames(settings ...http2.Setting) *framed {
 	s.t.Helper()
 	conn, err := tls.Dial("tcp", s.http.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // #nosec G402 -- the test's own server
@@ -60,7 +60,7 @@ func (f *framed) get(path string) error {
 	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.stream, BlockFragment: header(path), EndStream: true, EndHeaders: true})
 }
 
-// until reads frames until one is wanted, or the connection ends: nil then.
+// until reads frames until one is wanted. It returns nil if the connection ends before.
 func (f *framed) until(wanted func(http2.Frame) bool) http2.Frame {
 	for {
 		frame, err := f.ReadFrame()
@@ -75,7 +75,7 @@ func (f *framed) until(wanted func(http2.Frame) bool) http2.Frame {
 	}
 }
 
-// status is that of the answer to a stream; empty if it was reset.
+// status returns the status of the answer to a stream; empty if it was reset.
 func (f *framed) status(stream uint32) (status string) {
 	f.until(func(frame http2.Frame) bool {
 		if h, is := frame.(*http2.MetaHeadersFrame); is && h.StreamID == stream {
@@ -88,7 +88,7 @@ func (f *framed) status(stream uint32) (status string) {
 	return status
 }
 
-// healthy has another connection answered.
+// healthy requires an answer on another connection.
 func (s *service) healthy() {
 	s.t.Helper()
 	f := s.frames()
@@ -97,8 +97,8 @@ func (s *service) healthy() {
 	require.NoError(s.t, f.conn.Close())
 }
 
-// Requests that are taken back as soon as they are made (CVE-2023-44487) do not pile up:
-// the connection is ended, or what goes on stays within its bound.
+// Requests that are cancelled at once (CVE-2023-44487) do not accumulate: the connection ends,
+// or the handlers that still run stay within their bound.
 func TestRapidResetsOverHTTP2(t *testing.T) {
 	s := start(t).secured()
 	before, most := runtime.NumGoroutine(), 0
@@ -114,7 +114,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	}()
 	for i := range 20_000 {
 		if f.get("/v1/ledgers/default/records?events=true") != nil || f.WriteRSTStream(f.stream, http2.ErrCodeCancel) != nil {
-			break // the server has had enough
+			break // the server has closed the connection
 		}
 		if i%100 == 0 {
 			most = max(most, runtime.NumGoroutine()-before)
@@ -128,7 +128,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().limits.Requests.InUse() == 0 && s.server().limits.Reading.InUse() == 0 }, patience, time.Millisecond)
 }
 
-// A connection has a bounded number of requests under way; more are refused, and it goes on.
+// A connection has a bounded number of requests in progress. It refuses more and stays open.
 func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Hour }).secured()
 	f := s.frames()
@@ -144,8 +144,8 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.LessOrEqual(t, s.server().limits.Followers.InUse(), maxStreams)
 }
 
-// All connections of an address have no more requests under way than half of those that
-// are left.
+// All connections of an address together have no more requests in progress than half of those
+// that are left.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	plain := start(t, func(c *Config) { c.Load.Connections, c.Load.Heartbeat = 8, time.Hour })
 	s := plain.secured()
@@ -165,8 +165,8 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().limits.Requests.InUse() == 0 }, patience, time.Millisecond)
 }
 
-// A header that is too long, in one frame or in many, is refused, and one that never ends
-// ends the connection (a CONTINUATION flood); neither is kept.
+// A header that is too long, in one frame or in many, is refused, and an endless header ends
+// the connection (a CONTINUATION flood). Neither is kept.
 func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s := start(t).secured()
 	s.healthy()
@@ -193,7 +193,7 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	sent := 0
 	for ; sent < flood; sent += len(piece) {
 		if f.WriteContinuation(f.stream, false, piece) != nil {
-			break // the server has had enough
+			break // the server has closed the connection
 		}
 	}
 	require.Less(t, sent, flood, "the connection was ended")
@@ -202,8 +202,8 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s.healthy()
 }
 
-// Unread streams of one connection hold no more than their caller's share, and
-// are reset when their time is over; another caller is answered meanwhile.
+// Unread streams of one connection hold no more than their caller's share, and are reset after
+// their time. Meanwhile another caller is answered.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {

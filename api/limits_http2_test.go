@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secured is s over HTTP/2, as well.
+// secured returns s with HTTP/2 too.
 func (s *service) secured() *service {
 	s.t.Helper()
 	server := httptest.NewUnstartedServer(s.server())
@@ -22,8 +22,8 @@ func (s *service) secured() *service {
 	return &service{t: s.t, database: s.database, host: s.host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// Streams share a connection over HTTP/2: time-outs of one are not those of another,
-// and none has one while it is idle.
+// Streams share a connection over HTTP/2. The time-out of one does not affect another, and an
+// idle stream has none.
 func TestStreamsOverHTTP2(t *testing.T) {
 	s := start(t, func(c *Config) {
 		c.Load.WriteTimeout, c.BodyTimeout, c.Load.BatchIdle = soon, soon, 3*soon
@@ -47,7 +47,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, line, want)
 	}
-	line, err := answers.ReadString('\n') // after 3*soon, when the others' time is over
+	line, err := answers.ReadString('\n') // after 3*soon, when the other streams have timed out
 	require.NoError(t, err)
 	require.Contains(t, line, `"status":408`)
 	_, err = answers.ReadByte()

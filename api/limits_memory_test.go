@@ -12,19 +12,19 @@ import (
 	"colophon/api/limits"
 )
 
-// small is a server with little memory for bodies that nobody waits for.
+// small configures a server with little memory for bodies, for which no request waits.
 func small(bytes int64) func(*Config) {
 	return func(c *Config) { c.Load.BodyMemory, c.Load.Wait = bytes, time.Millisecond }
 }
 
-// underWay waits until bodies of at least so many bytes are being read.
+// underWay waits until bodies of at least that many bytes are being read.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return s.server().limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// Bodies that are under way share a bounded memory; whoever finds none is told to
-// come again, and holds up nobody.
+// Bodies in progress share a bounded memory. A request that finds none is told to try again,
+// and delays no other.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -60,7 +60,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedMemory))
 }
 
-// Answers that clients do not read are held in memory too.
+// Answers that clients do not read hold memory of their own budget.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // more than the sockets hold
@@ -102,8 +102,8 @@ func (s *service) fillReading() (release func()) {
 	}
 }
 
-// A write that is committed is answered so, whatever memory answers hold. Questions wait and
-// are refused.
+// A committed write gets its receipt, whatever memory answers hold. Queries wait and are
+// refused.
 func TestCommittedWritesAreAnswered(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	var citations strings.Builder
@@ -126,10 +126,10 @@ func TestCommittedWritesAreAnswered(t *testing.T) {
 	s.get("/records/1").problem(http.StatusServiceUnavailable)
 }
 
-// What refuses a request holds no memory afterwards, whatever buffer it was written in.
+// A refusal holds no memory afterwards, whatever buffer it was written in.
 func TestRefusalsHoldNoMemory(t *testing.T) {
 	s := start(t)
-	for range 8 { // large buffers for those to come
+	for range 8 { // large buffers for later requests
 		s.get("/log/checkpoint?" + strings.Repeat("%01", 4000) + "=1").want(http.StatusBadRequest)
 	}
 	for range 200 {

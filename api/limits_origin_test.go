@@ -10,7 +10,7 @@ import (
 	"colophon/api/limits"
 )
 
-// Only the proxies that are named are believed, not whoever is near.
+// Only named proxies are trusted, not every near address.
 func TestOnlyTrustedProxiesAreBelieved(t *testing.T) {
 	extract := limits.AddressExtractor(trusted("203.0.113.0/24"))
 	for _, near := range []string{"127.0.0.1", "::1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.0.1", "fe80::1", "fd00::1"} {
@@ -24,7 +24,7 @@ func TestOnlyTrustedProxiesAreBelieved(t *testing.T) {
 	}
 }
 
-// Bundles of entries give their memory back.
+// Entry bundles release their memory.
 func TestTilesHoldNothing(t *testing.T) {
 	s := start(t)
 	s.get("/log/tile/entries/000.p/1").want(http.StatusOK)

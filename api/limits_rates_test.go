@@ -21,10 +21,10 @@ import (
 	"colophon/ledger"
 )
 
-// never is a rate at which a bucket that is empty stays so.
+// never is a rate at which an empty bucket stays empty.
 const never = 1e-9
 
-// behind is a server that believes what the proxies on this machine say.
+// behind configures a server that trusts the proxies on this machine.
 func behind(rates func(*limits.Load)) func(*Config) {
 	return func(c *Config) {
 		rates(&c.Load)
@@ -38,7 +38,7 @@ func (s *service) refusals(why limits.Reason) float64 {
 	return count
 }
 
-// Whoever asks too often is told when to try again; nobody else notices.
+// A client that asks too often is told when to try again; no other client is affected.
 func TestRateOfAnIdentity(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.RequestRate = never }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
@@ -51,8 +51,8 @@ func TestRateOfAnIdentity(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedRate))
 }
 
-// One address is one whoever says so, except a proxy that is trusted; an IPv6 client
-// has the whole of its /64.
+// An address is the same under every identity, apart from that of a trusted proxy. An IPv6
+// client counts by its /64.
 func TestRateOfAnAddress(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.AddressRate = never }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
@@ -74,8 +74,8 @@ func TestRateOfAnAddress(t *testing.T) {
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.2").problem(http.StatusTooManyRequests)
 }
 
-// An address that sends invalid credentials is soon told to stop; the limit is no way
-// to lock out anybody else, wherever he is.
+// An address that sends invalid credentials is soon refused. The limit cannot lock out other
+// clients, wherever they are.
 func TestFailedAuthentications(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
@@ -93,14 +93,14 @@ func TestFailedAuthentications(t *testing.T) {
 	for range 2 * limits.FailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
-		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // no guess
+		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // not a guess
 	}
 	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
 }
 
-// Signatures are not verified for an address from which too many did not hold; its API
-// tokens are judged all the same, and so is what comes from elsewhere.
+// After too many invalid signatures from an address, signatures from there are not verified.
+// Its API tokens still count, and other addresses are not affected.
 func TestFailedSignatures(t *testing.T) {
 	i := newIssuer(t)
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
@@ -138,7 +138,7 @@ func TestFailedSignatures(t *testing.T) {
 	require.EqualValues(t, 3, counterOf(t, s, limits.RefusedCredentials))
 }
 
-// counterOf reads a refusal where /metrics wants credentials.
+// counterOf reads a refusal from a server whose /metrics needs credentials.
 func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
 	t.Helper()
 	answer := httptest.NewRecorder()
@@ -167,7 +167,7 @@ func TestLinesOfABatchWait(t *testing.T) {
 	s.get("/stats").problem(http.StatusTooManyRequests)
 }
 
-// No actor can be taken for an address.
+// No actor can be mistaken for an address.
 func TestCallers(t *testing.T) {
 	s := start(t)
 	for _, remote := range []string{"192.0.2.1:1", "[2001:db8::1%eth0]:1", "nonsense"} {

@@ -32,7 +32,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	s.batch(ipcLine("a", "1"))
 }
 
-// However many batches one caller has, another one finds room for his.
+// However many batches one caller has, another one finds room.
 func TestBatchesAreShared(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.Batches = 2 }))
 	body, send := io.Pipe()

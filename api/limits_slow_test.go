@@ -14,11 +14,10 @@ import (
 	"colophon/ledger"
 )
 
-// soon is a time-out that a test waits for; other things take less.
+// soon is a time-out for which a test waits; nothing else takes that long.
 const soon = 300 * time.Millisecond
 
-// A body that does not come ends the request, whether somebody wants to read it or
-// not.
+// A body that does not arrive ends the request, whether a handler reads it or not.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	for path, status := range map[string]int{
@@ -33,8 +32,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	s.quiet()
 }
 
-// A handler that takes longer than the body may is not taken for a client that has
-// gone.
+// If a handler takes longer than the time of its body, the client does not count as gone.
 func TestTheTimeOfABodyEndsWithIt(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	committing, release := make(chan struct{}), make(chan struct{})
@@ -45,14 +43,14 @@ func TestTheTimeOfABodyEndsWithIt(t *testing.T) {
 	answered := make(chan answer)
 	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
 	<-committing
-	probe := s.dial() // whose time-out is later
+	probe := s.dial() // its time-out is later
 	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
 	probe.ended()
 	close(release)
 	require.Contains(t, string((<-answered).want(http.StatusCreated).body), `"checkpoint"`)
 }
 
-// A batch whose client says nothing more is ended; what it has said is answered.
+// A batch whose client sends nothing more ends; its complete lines are answered.
 func TestIdleBatches(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.BatchIdle = soon })
 	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {
@@ -72,7 +70,7 @@ func TestIdleBatches(t *testing.T) {
 	s.quiet()
 }
 
-// A client that does not read its answer is dropped; one that reads slowly is not.
+// A client that does not read its answer is disconnected; one that reads slowly is not.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.MaxBody = soon, 32<<20 })
 	const size = 16 << 20 // more than the sockets hold
@@ -85,7 +83,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// So is one that sends a batch and reads none of its results; nothing is left behind.
+// So is a client that sends a batch and reads none of its results; nothing is left behind.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
@@ -100,7 +98,7 @@ func TestResultsThatAreNotRead(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A client that never reads cannot fill the disk, alone or together with others.
+// Clients that never read cannot fill the disk, alone or together.
 func TestSpoolsAreBounded(t *testing.T) {
 	for name, bound := range map[string]func(*limits.Load){
 		"of one batch": func(l *limits.Load) { l.BatchSpool = 1 << 20 },
@@ -112,11 +110,11 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf := s.dial()
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
-			require.Eventually(t, func() bool { // the sockets may hold all of what came before the bound
+			require.Eventually(t, func() bool { // the sockets may hold everything up to the bound
 				return s.server().limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !goesOn("colophon/api.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
-			// The client reads what there is, and sees that this is not all.
+			// The client reads what is there, and sees that the answer is not complete.
 			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
 			response, err := http.ReadResponse(deaf.answers, nil)
 			require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger"
 )
 
-// Redactions of one ledger go one after the other, and none waits for ever; those of
-// another ledger do not notice.
+// Redactions of one ledger run one after the other, and none waits for ever. Those of another
+// ledger are not affected.
 func TestRedactionsTakeTurns(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	_, err := s.host.Create(t.Context(), ledger.New{Name: "other"})
@@ -29,5 +29,5 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	s.post(s.http.URL+"/v1/ledgers/other/redactions", body).want(http.StatusOK)
 	done()
 	s.redacting(body)
-	s.redacting(body) // each gives its turn back
+	s.redacting(body) // each releases its turn
 }

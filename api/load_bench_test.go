@@ -24,7 +24,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// What BenchmarkWritesUnderLoad has clients do.
+// The load of BenchmarkWritesUnderLoad.
 const (
 	loadWriters   = 64
 	loadFollowers = 1000
@@ -34,10 +34,10 @@ const (
 	loadRound     = 4 * time.Second
 )
 
-// BenchmarkWritesUnderLoad is how many records 64 writers post a second, one a
-// request, to a server with a real disk: alone, and while 1,000 clients follow the
-// same ledger and 200 read from it once a second each. Both are measured in turn; the
-// medians and their ratio are reported. Clients share the machine with the server.
+// BenchmarkWritesUnderLoad measures how many records 64 writers post a second, one a request,
+// to a server with a real disk: alone, and while 1,000 clients follow the same ledger and 200
+// read from it once a second each. The two are measured in turns, and it reports medians and
+// their ratio. Clients share the machine with the server.
 //
 //	go test -run '^$' -bench WritesUnderLoad -benchtime 1x ./api
 func BenchmarkWritesUnderLoad(b *testing.B) {
@@ -48,7 +48,7 @@ func BenchmarkWritesUnderLoad(b *testing.B) {
 		for range loadRounds {
 			alone = append(alone, s.write(loadRound))
 			leave := s.crowd()
-			s.write(loadRound / 4) // until all have come
+			s.write(loadRound / 4) // until all clients are connected
 			under = append(under, s.write(loadRound))
 			leave()
 		}
@@ -96,7 +96,7 @@ func newLoaded(b *testing.B) *loaded {
 		}}
 }
 
-// write has all writers post for so long, and returns how many records a second were
+// write lets all writers post for a time, and returns how many records a second were
 // acknowledged.
 func (s *loaded) write(round time.Duration) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), round)
@@ -139,7 +139,7 @@ func (s *loaded) ask(method, path, body string) int {
 	return response.StatusCode
 }
 
-// crowd brings followers and readers; the function that it returns has them leave.
+// crowd starts followers and readers; leave stops them.
 func (s *loaded) crowd() (leave func()) {
 	ctx, cancel := context.WithCancel(s.b.Context())
 	var all sync.WaitGroup
@@ -168,7 +168,7 @@ func (s *loaded) follow() net.Conn {
 	return c
 }
 
-// read asks for this and that, once a pause.
+// read makes various requests, with a pause after each.
 func (s *loaded) read(ctx context.Context, reader int) {
 	paths := []string{"/records/1", "/records?limit=20", "/log/checkpoint", "/proofs/inclusion?seq=1", "/drift/groups?by=model", "/events?limit=20"}
 	turn := time.NewTicker(loadPause)

@@ -23,7 +23,7 @@ import (
 	"colophon/api/access"
 )
 
-// caller is somebody who asks: with what, and what that is worth.
+// caller is a client with its credentials, and what they grant.
 type caller struct {
 	name          string
 	authorization []string // values of the header
@@ -31,9 +31,9 @@ type caller struct {
 	query         string // added to the URL
 
 	valid      bool
-	scopes     []string // that he has, on the ledgers default and spare
+	scopes     []string // granted on the ledgers default and spare
 	everywhere bool     // on all ledgers
-	elsewhere  bool     // on the ledger other alone
+	elsewhere  bool     // only on the ledger other
 }
 
 // scopeNames are all scopes.
@@ -71,7 +71,7 @@ func (a *authority) sign(template, parent *x509.Certificate, with *ecdsa.Private
 	return cert, key
 }
 
-// client is a certificate of a client of that name.
+// client returns a client certificate for that name.
 func (a *authority) client(name string) *tls.Certificate {
 	a.t.Helper()
 	cert, key := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.cert, a.key)
@@ -110,7 +110,7 @@ func (i *issuer) answer(w http.ResponseWriter, document any) {
 	}
 }
 
-// claims are those of a token for a member of a group.
+// claims returns the claims of a token for a member of a group.
 func (i *issuer) claims(group string) map[string]any {
 	return map[string]any{"iss": i.url, "aud": "colophon", "sub": "ana", "group": group,
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
@@ -139,7 +139,7 @@ func (i *issuer) unsigned(claims map[string]any) string {
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + "."
 }
 
-// publicPEM is what everybody knows of the issuer.
+// publicPEM is the public key of the issuer.
 func (i *issuer) publicPEM() []byte {
 	i.t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(i.key.Public())
@@ -147,23 +147,23 @@ func (i *issuer) publicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// gated is a service that wants to know who asks, over TLS, and all who ask it.
+// gated is a service over TLS that requires credentials, with all kinds of callers.
 type gated struct {
 	*service
 	tls       *httptest.Server
 	authority *authority
 	issuer    *issuer
 	tokens    access.Store
-	root      string // a token that may do everything
+	root      string // a token that permits everything
 	log       *lockedLog
 	secrets   []string // that must not be in the log
 	clients   map[*tls.Certificate]*http.Client
-	number    int // counts what has to be new each time
+	number    int // makes names unique
 }
 
 func bearer(token string) []string { return []string{"Bearer " + token} }
 
-// token makes a token.
+// token creates a token.
 func (g *gated) token(name string, ledgers, scopes []string) access.Made {
 	g.t.Helper()
 	return g.tokenAt(time.Now(), name, ledgers, scopes, time.Time{})
@@ -180,7 +180,7 @@ func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, ex
 	return made
 }
 
-// callers is everybody.
+// callers returns every kind of caller.
 func (g *gated) callers() []caller {
 	own, all := []string{"default", "spare"}, []string{access.AllLedgers}
 	var list []caller
@@ -198,7 +198,7 @@ func (g *gated) callers() []caller {
 	)
 }
 
-// badTokens is everybody whose token is none or holds no more.
+// badTokens returns callers with an invalid, expired, or revoked token.
 func (g *gated) badTokens() []caller {
 	good := g.token("good", []string{"default"}, scopeNames)
 	revoked := g.token("revoked", []string{"default"}, scopeNames)
@@ -229,7 +229,7 @@ func (g *gated) badTokens() []caller {
 	}
 }
 
-// outsiders is everybody whom somebody else vouches for, or seems to.
+// outsiders returns callers with credentials of an issuer or an authority, real or forged.
 func (g *gated) outsiders() []caller {
 	i := g.issuer
 	claims := func(name string, value any) map[string]any {
@@ -261,7 +261,7 @@ func (g *gated) outsiders() []caller {
 	}
 }
 
-// rules are what the issuer's tokens and certificates may do.
+// rules are the rules for the issuer's tokens and for certificates.
 func (g *gated) rules() access.Rules {
 	own := []string{"default", "spare"}
 	return access.Rules{
@@ -272,7 +272,7 @@ func (g *gated) rules() access.Rules {
 	}
 }
 
-// accessDir is a folder for tokens.
+// accessDir returns a folder for tokens.
 func accessDir(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "access")

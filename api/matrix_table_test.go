@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// expectation says of one route what it takes and what it then answers. It is
-// written down here once more, not taken from the table of routes, so that a route
-// that asks for too little is noticed.
+// expectation says which scopes a route needs and what it then answers. It does not come from
+// the table of routes, so that a route that requires too little is noticed.
 type expectation struct {
 	route  string
 	takes  string // scopes, with "or" or "and" between them, and on what
-	status int    // of the answer to those who may
+	status int    // of the answer to callers with the scopes
 	url    string // ~ is the path of the ledger
 	body   string
 }
@@ -31,7 +30,7 @@ const (
 
 const ofALedger = "/v1/ledgers/{ledger}"
 
-// expectations has a line for every route. A route without one fails the test.
+// expectations has a line for every route; a missing one fails the test.
 func expectations() []expectation {
 	return slices.Concat(expectedOfServer(), expectedOfWrites(), expectedOfReads(), expectedOfQueries())
 }
@@ -126,18 +125,18 @@ func expectedOfQueries() []expectation {
 	}
 }
 
-// cachedDAG is a run-DAG that is found by its cache key.
+// cachedDAG is a run-DAG with a cache key.
 var cachedDAG = `{"cache_dimensions":{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros +
 	`","conversation_hash":"` + zeros + `","governance_policy_hash":"` + zeros +
 	`","schema_version":"1","canonicalization_version":"1","chunking_version":"1"},` + dagBody[1:]
 
-// cacheKey is its cache key (spec: Cache key).
+// cacheKey returns its cache key (spec: Cache key).
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])
 }
 
-// place is on what the route takes its scopes, scopes are those it takes.
+// place says on what the route needs its scopes. all is true if it needs all of them, not one.
 func (e expectation) place() (place string, scopes []string, all bool) {
 	for _, place := range []string{unlessPublic, onLedger, onAnyLedger, onAll} {
 		if names, found := strings.CutSuffix(e.takes, place); found {
@@ -153,7 +152,7 @@ func (e expectation) place() (place string, scopes []string, all bool) {
 // want is the status that a caller gets.
 func (e expectation) want(c caller) int {
 	place, scopes, all := e.place()
-	here := c.scopes // on what the route is about
+	here := c.scopes // on the ledger of the route
 	switch {
 	case place == nothing:
 		return e.status

@@ -21,7 +21,7 @@ import (
 	"colophon/proofs"
 )
 
-// lockedLog is a log that a server writes to while a test reads it.
+// lockedLog is a log that a test reads while the server writes it.
 type lockedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer // under mu
@@ -39,8 +39,8 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// startGated starts a server that wants to know who asks, and has a ledger with
-// something of everything, one to spare, and one of others.
+// startGated starts a server that requires credentials. It has a ledger with data of every
+// kind, a spare one, and one of another owner.
 func startGated(t testing.TB) *gated {
 	t.Helper()
 	g := &gated{authority: newAuthority(t), issuer: newIssuer(t), log: new(lockedLog), clients: make(map[*tls.Certificate]*http.Client)}
@@ -53,7 +53,7 @@ func startGated(t testing.TB) *gated {
 	t.Cleanup(who.Close)
 	g.service = start(t, func(c *Config) {
 		c.Access, c.Log = who, log
-		c.Load.FailureRate = 1e9 // the matrix is a flood of guesses
+		c.Load.FailureRate = 1e9 // the matrix sends many invalid credentials
 	})
 	g.tls = httptest.NewUnstartedServer(g.http.Config.Handler)
 	g.tls.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: g.authority.pool}
@@ -68,7 +68,7 @@ func startGated(t testing.TB) *gated {
 	return g
 }
 
-// fill gives the ledger "default" what the expectations ask for.
+// fill adds the data that the expectations need to the ledger "default".
 func (g *gated) fill() {
 	g.t.Helper()
 	for _, c := range []struct{ method, path, body string }{
@@ -114,7 +114,7 @@ func (g *gated) ask(c caller, method, path, body string) answer {
 	return answer{g.t, response.StatusCode, response.Header, b}
 }
 
-// client shows that certificate, or none.
+// client returns a client with that certificate, or with none.
 func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	if g.clients[certificate] == nil {
 		transport := g.tls.Client().Transport.(*http.Transport).Clone()
@@ -128,7 +128,7 @@ func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	return g.clients[certificate]
 }
 
-// asks makes the request that a line expects an answer to.
+// asks makes the request of an expectation.
 func (g *gated) asks(c caller, method string, e expectation, name string) answer {
 	g.t.Helper()
 	g.number++
@@ -141,7 +141,7 @@ func (g *gated) asks(c caller, method string, e expectation, name string) answer
 	return g.ask(c, method, path, strings.ReplaceAll(e.body, "NUMBER", number))
 }
 
-// event is the event_hash of event 1.
+// event returns the event_hash of event 1.
 func (g *gated) event() string {
 	g.t.Helper()
 	entry, err := g.ledger().Store().Entry(g.t.Context(), 1)
@@ -152,7 +152,7 @@ func (g *gated) event() string {
 	return hex.EncodeToString(hash[:])
 }
 
-// seen is all that a caller sees of an answer but the time.
+// seen returns everything that a caller sees of an answer except the time.
 func (a answer) seen() string {
 	header := a.header.Clone()
 	header.Del("Date")
@@ -163,7 +163,7 @@ func (a answer) seen() string {
 	return decimal(uint64(a.status)) + string(text) + string(a.body)
 }
 
-// Every route × everybody who may ask.
+// Every route × every kind of caller.
 func TestMatrix(t *testing.T) {
 	g := startGated(t)
 	lines := expectations()
@@ -173,7 +173,7 @@ func TestMatrix(t *testing.T) {
 	}
 	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and none is left over")
 
-	refusals := make(map[string]bool) // all 401s that were seen
+	refusals := make(map[string]bool) // all answers with 401
 	for _, c := range append(append(g.callers(), g.badTokens()...), g.outsiders()...) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, e := range lines {
@@ -214,8 +214,8 @@ func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
 	}
 }
 
-// Whoever has nothing on a ledger cannot find out whether it exists.
-func TestLedgersOfOthersAreNotThere(t *testing.T) {
+// A caller without a grant on a ledger cannot find out whether it exists.
+func TestLedgersWithoutAGrantLookAbsent(t *testing.T) {
 	g := startGated(t)
 	stranger := caller{authorization: bearer(g.token("stranger", []string{"other"}, scopeNames).Text)}
 	nobody := caller{}

@@ -145,7 +145,7 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 
 // The metrics tell a stuck writer from an idle ledger: records wait, and requests are in
 // progress.
-func TestMetricsTellAStalledLedgerFromAnIdleOne(t *testing.T) {
+func TestMetricsDistinguishStalledAndIdleLedgers(t *testing.T) {
 	s := start(t)
 	idle := s.metrics()
 	idle.require(t, 0, "colophon_queue_depth", "ledger", "default")

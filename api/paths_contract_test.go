@@ -21,7 +21,7 @@ const (
 // strange is a name that needs to be percent-encoded in a path.
 const strange = "a/b c%2F?ü"
 
-// storied is a server with some paths of a project of a strange name, and of
+// storied returns a server with some paths of a project whose name needs escaping, and of
 // another project.
 func storied(t *testing.T) *server {
 	s := newServer(t)
@@ -39,8 +39,8 @@ func storied(t *testing.T) *server {
 	return s
 }
 
-// asked sends a query for what the contract allows, waits for all that is written,
-// and returns the answer without its cursor.
+// asked sends a query that the contract allows, waits for the index, and returns the answer
+// without its cursor.
 func asked(t *testing.T, s *server, k call) string {
 	t.Helper()
 	if k.query == "" {
@@ -87,7 +87,7 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 		`"rows":[{"seq":2,"path_id":"d2f2e1184115c4dd","route":["Start","Day 42885"],"holder":{"seq":1,"path_id":"d2f2e118","route":["Start","Day 18555"]}}]}`)
 }
 
-// Each list can be had row by row, and each row with its proof.
+// Each list can be read row by row, and each row with its proof.
 func TestPathsArePagedAndProved(t *testing.T) {
 	s := storied(t)
 	p := []string{"project", url.PathEscape(strange)}

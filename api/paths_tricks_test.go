@@ -31,11 +31,11 @@ func (g *gated) raw(method, target string, headers ...string) answer {
 	return answer{g.t, response.StatusCode, response.Header, body}
 }
 
-// Paths that mean one ledger to a reader and another to the server show nothing that the
-// caller may not see, whatever the method. No client is redirected.
+// A path that a proxy and the server read differently shows nothing that the caller may not
+// see, by any method. No client is redirected.
 func TestPathsHaveOneMeaning(t *testing.T) {
 	g := startGated(t)
-	only := "Authorization: " + g.having("only", scopeNames...).authorization[0] // all scopes on default, none on other
+	only := "Authorization: " + g.having("only", scopeNames...).authorization[0] // every scope on default, none on other
 	targets := []string{"*", "/v1", "/v1/", "/v1/ledgers/", "v1/ledgers", "?", "/%"}
 	for _, name := range []string{"other", "Default", "DEFAULT", "default.", "default%00", "default%20", "%20default", "defa\u00fclt", "default%2F", "default%2Fother",
 		"default%2f..%2fother", "default%2F%2E%2E%2Fother", "default%252F..%252Fother", "default/../other", "default/./../other", "default/%2e%2e/other", "default/..%2Fother",
@@ -49,7 +49,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 				"/./v1/ledgers/"+name+rest, "/docs/../v1/ledgers/"+name+rest, "http://localhost/v1/ledgers/"+name+rest, "/%76%31/ledgers/"+name+rest)
 		}
 	}
-	tip := "other" // what an answer about the ledger other would have in it
+	tip := "other" // occurs in every answer about the ledger other
 	for i, target := range targets {
 		methods := []string{"GET"}
 		if i%7 == 0 {
@@ -72,12 +72,12 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 			}
 		}
 	}
-	// A name is spelled as it is, or it is no ledger's.
+	// Only the exact name is a ledger's name.
 	g.raw("GET", "/v1/ledgers/default", only).want(http.StatusOK)
 	g.raw("GET", "/v1/ledgers/%64efault", only).want(http.StatusNotFound)
 }
 
-// One request has one Authorization header, and nothing else lets anybody in.
+// A request has one Authorization header, and no other place of it can carry credentials.
 func TestCredentialsComeInOnePlace(t *testing.T) {
 	g := startGated(t)
 	const target = "/v1/ledgers/default/stats"

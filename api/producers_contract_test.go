@@ -14,10 +14,10 @@ const (
 	producerOf  = prefix + "/producers/{id}"
 )
 
-// times are the times of events in an answer.
+// times matches the times of events in an answer.
 var times = regexp.MustCompile(`"time":"[^"]*"`)
 
-// numbered is a server with records of two producers.
+// numbered returns a server with records of two producers.
 func numbered(t *testing.T) *server {
 	s := newServer(t)
 	for i, number := range []uint64{1, 2, 5, 2, 9, 0, 5, 9223372036854775807} {

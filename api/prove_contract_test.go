@@ -30,7 +30,7 @@ func (s *server) verifier(t *testing.T) *proofs.Verifier {
 	return v
 }
 
-// nested asks for a nested proof and verifies it.
+// nested requests a nested proof and verifies it.
 func (s *server) nested(t *testing.T, seq, query string) *proofs.Nested {
 	t.Helper()
 	a := s.do(t, get(proofOf, "seq", seq).asking(query), http.StatusOK)
@@ -61,7 +61,7 @@ func TestPartsOfRunsAreProvedAsTheContractSays(t *testing.T) {
 	question := s.nested(t, "3", "?stage=question")
 	require.Contains(t, record.StageHashes("question", "equivalence_class", []byte("who keeps lighthouse")), question.Stage.Hash)
 
-	// Two stages of one name are told apart as in the names of checks.
+	// Two stages of one name are distinguished as in the names of checks.
 	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"answer","hash":%[1]q},{"stage":"a/b c","hash":%[1]q},`+
 		`{"stage":"answer","hash":%[2]q}]}}`, digit("8"), digit("9"))), http.StatusCreated)
 	second := s.nested(t, "6", "?stage=answer%232")
@@ -105,7 +105,7 @@ func TestProblemsOfProofsAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// Receipts of every kind of event verify in both forms, in every tree that has it.
+// Receipts of every kind of event verify in both forms, in every tree that contains the event.
 func TestReceiptsOfEveryKindOfEventVerify(t *testing.T) {
 	s := recorded(t) // ledger_created, the four kinds, record_state_changed
 	s.do(t, verb(http.MethodPut, sourceOf, `{"title":"T"}`, "source_id", "x"), http.StatusCreated)

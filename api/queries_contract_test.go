@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every query takes those of the common parameters that the contract has for it, and
-// refuses the others: they would mean nothing.
+// Every query accepts the common parameters that the contract lists for it, and refuses the
+// others, which have no meaning there.
 func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -44,8 +44,8 @@ func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	require.Greater(t, queries, 25)
 }
 
-// A parameter with no value is what is left of a variable that was not set. It stands
-// neither for something without a name nor for no parameter.
+// A parameter without a value usually comes from an unset variable. It means neither an empty
+// name nor no parameter.
 func TestEmptyParametersAreRefused(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -80,10 +80,10 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	}
 	require.Greater(t, asked, 150)
 	s.send(t, post(ipc, goodIPC).asking("?derive="), http.StatusBadRequest)
-	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // the second would be without bound
+	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // the second would have no bound
 		s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{`+filter+`}}`), http.StatusUnprocessableEntity)
 	}
-	// What was recorded without a name is found by none.
+	// An empty name finds records with an empty name.
 	s.do(t, post(ipc, `{"labels":{"note":""},`+strings.Replace(goodIPC[1:], `"m"`, `""`, 1)), http.StatusCreated)
 	s.do(t, post(prefix+"/citation-sets", `{"subject":"","citations":[]}`), http.StatusCreated)
 	s.do(t, post(prefix+"/path-fingerprints", `{"project":"","route":["a"]}`), http.StatusCreated)
@@ -93,7 +93,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	s.do(t, get(prefix+"/drift/timeline").asking("?model="), http.StatusOK)
 }
 
-// A time before all others is a bound like any other.
+// A time before all others is a valid bound.
 func TestBoundsOfTheYearOne(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)

@@ -58,8 +58,8 @@ func (l recordList) seqs() string {
 	return strings.Join(seqs, " ")
 }
 
-// recorded is a server with records of all kinds, of which the first two have
-// changed their state: events 6 and 7.
+// recorded returns a server with records of all kinds. The first two have changed their state:
+// events 6 and 7.
 func recorded(t *testing.T) *server {
 	s := newServer(t)
 	for _, name := range []string{"complete", "inputs", "answer", "chapter", "mismatch"} {
@@ -107,8 +107,8 @@ func TestRecordsByWhatTheyHaveInCommon(t *testing.T) {
 	}
 }
 
-// Whatever a record is said to have, it is found by.
-func TestRecordsAreFoundByAllTheyHave(t *testing.T) {
+// Every property of a record finds it.
+func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	s := recorded(t)
 	s.do(t, post(ipc, `{"producer":{"id":"p","seq":7},"payload":{"seed":1},"output":"o","model":"m","temperature":0,"max_tokens":1,
 		"timestamp":"1969-07-20T20:17:40Z"}`), http.StatusCreated) // 8
@@ -164,8 +164,7 @@ func TestRecordsAreFoundByAllTheyHave(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
-// Whoever sees the metric of mismatches rise finds the records, by the names that it has
-// for fields.
+// The labels of the metric of mismatches find the records.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)
@@ -193,15 +192,14 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 		if field == "stage:mine" {
 			field = "stage:other"
 		}
-		if !strings.Contains(field, "/") { // those of single citations
+		if !strings.Contains(field, "/") { // fields of single citations
 			require.Equal(t, seqs[1:], s.records(t, get(recordsOf).asking("?mismatch="+url.QueryEscape(field))).seqs(), field)
 		}
 	}
 	require.Greater(t, len(fields), 4)
 }
 
-// The pages of a list are of one size, whatever is written between them, and can be
-// proved.
+// All pages of a list are of one size, whatever is written meanwhile, and can be proved.
 func TestPagesOfRecords(t *testing.T) {
 	s := recorded(t)
 	for _, clock := range []string{"recorded", "occurred"} {
@@ -229,7 +227,7 @@ func TestPagesOfRecords(t *testing.T) {
 	}
 }
 
-// A run has all its records, and every link leads somewhere.
+// A run has all its records, and every link works.
 func TestRuns(t *testing.T) {
 	s := newServer(t)
 	const runID = "a/b ü"
@@ -274,7 +272,7 @@ func TestRuns(t *testing.T) {
 
 func TestRecordAsOf(t *testing.T) {
 	s := recorded(t)
-	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // the index has it all
+	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // the index has everything
 	for query, state := range map[string]string{"": "failed", "?as_of=6": "live", "?as_of=7&proofs=true": "failed", "?after=7": "failed"} {
 		var r struct {
 			State string `json:"state"`
@@ -286,7 +284,7 @@ func TestRecordAsOf(t *testing.T) {
 	s.do(t, get(recordOf, "seq", "8"), http.StatusNotFound)
 }
 
-// What cannot be answered is refused, and says which parameter is why.
+// A list that cannot be answered is refused with the parameter that is wrong.
 func TestRefusedLists(t *testing.T) {
 	s := recorded(t)
 	for query, name := range map[string]string{

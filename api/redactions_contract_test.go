@@ -16,7 +16,7 @@ const (
 	because    = `{"reason":"because"}`
 )
 
-// redacted is a server with three records, of which the first is redacted.
+// redacted returns a server with three records; the first is redacted.
 func redacted(t *testing.T) *server {
 	s := newServer(t)
 	for range 2 {
@@ -109,12 +109,12 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 	s.do(t, post(redactions, `{"reason":"r","seqs":[2],"dry_run":false,"as_of":5}`), http.StatusServiceUnavailable)
 }
 
-// What a full disk cuts short the same request goes on with.
+// If a full disk interrupts a redaction, the same request continues it.
 func TestRedactionThatIsCutShort(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
 	const records = 3000
-	const first = 2048 // of two pieces each: what one event withdraws
+	const first = 2048 // of two pieces each: as many as one event withdraws
 	for i := range records {
 		fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"output":"%d",%s}`+"\n", i, goodIPC[1:])
 	}

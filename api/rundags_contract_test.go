@@ -22,26 +22,26 @@ const (
 	failuresOf   = prefix + "/run-dags/failures"
 )
 
-// lighthouse is the question of all runs here, "Who keeps the lighthouse?", hashed.
+// lighthouse is the hash of "Who keeps the lighthouse?", the question of all runs here.
 const lighthouse = "04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea977b"
 
-// digit is a hash of one digit.
+// digit returns a hash of one repeated digit.
 func digit(d string) string { return strings.Repeat(d, 64) }
 
-// dimensionsOf are cache dimensions that have that source_root.
+// dimensionsOf returns cache dimensions with a source_root.
 func dimensionsOf(root string) string {
 	return fmt.Sprintf(`{"source_root":%q,"question_hash":%q,"model_profile_hash":%q,"conversation_hash":%q,"governance_policy_hash":%q,`+
 		`"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}`, root, lighthouse, digit("1"), digit("2"), digit("3"))
 }
 
-// cacheKey is the cache key of dimensionsOf, by the words of docs/spec (spec: Cache key).
+// cacheKey computes the cache key of dimensionsOf (spec: Cache key).
 func cacheKey(root string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{root, lighthouse, digit("1"), digit("2"), digit("3"), "v9.8.0", "norm-v1", "tok-512-v1"}, "|")))
 	return hex.EncodeToString(sum[:])
 }
 
-// answered is a server with run-DAGs of one question: two with other answers (1, 2), one
-// that was turned away (3), and one that is withdrawn (4, by 5).
+// answered returns a server with run-DAGs of one question: two with different answers (1, 2),
+// a rejected one (3), and a withdrawn one (4, by 5).
 func answered(t *testing.T) *server {
 	s := newServer(t)
 	quote := func(run, answer, mode, more string) {
@@ -158,7 +158,7 @@ func TestStagesAreProvedAsTheContractSays(t *testing.T) {
 	s.do(t, get(stageProofOf, "seq", "9", "stage", "answer"), http.StatusNotFound)
 }
 
-// hashed is the SHA-256 of texts of hexadecimal digits.
+// hashed returns the SHA-256 of texts of hexadecimal digits.
 func hashed(t *testing.T, parts ...string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(parts, ""))

@@ -15,7 +15,7 @@ const (
 	sourceOf     = prefix + "/sources/{source_id}"
 )
 
-// verb is a request to change the state of something; an empty body is none.
+// verb returns a request to change the state of something, without a body if it is empty.
 func verb(method, route, body string, path ...string) call {
 	k := get(route, path...)
 	k.method, k.body = method, []byte(body)
@@ -25,8 +25,8 @@ func verb(method, route, body string, path ...string) call {
 	return k
 }
 
-// verbed is a server with a record of each kind and one event of each verb, and
-// the requests for those.
+// verbed returns a server with a record of each kind and one event of each change, and the
+// requests for these.
 func verbed(t *testing.T) (*server, []call) {
 	s := newServer(t)
 	s.do(t, post(ipc, goodIPC), http.StatusCreated)

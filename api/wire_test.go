@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wire is a connection that asks and hardly looks at the answer.
+// wire is a connection that sends requests and reads little of the answers.
 type wire struct {
 	t      testing.TB
 	conn   net.Conn
@@ -25,7 +25,7 @@ func (s *service) wire(t testing.TB) *wire {
 	return &wire{t: t, conn: conn, buffer: make([]byte, 64<<10)}
 }
 
-// ask sends a request and reads its answer, which tells its length.
+// ask sends a request and reads its answer by its length.
 func (w *wire) ask(request []byte, status int) {
 	_, err := w.conn.Write(request)
 	require.NoError(w.t, err)
@@ -39,7 +39,7 @@ func (w *wire) ask(request []byte, status int) {
 	}
 }
 
-// end is how long an answer is; -1 while its header has not come.
+// end returns the length of an answer, -1 until its header is complete.
 func (w *wire) end(answer []byte, status int) int {
 	header, _, whole := bytes.Cut(answer, []byte("\r\n\r\n"))
 	if !whole {
@@ -55,13 +55,13 @@ func (w *wire) end(answer []byte, status int) int {
 	return len(header) + len("\r\n\r\n") + n
 }
 
-// request is one of HTTP/1.1 as it goes over the wire.
+// request returns an HTTP/1.1 request as it is sent.
 func request(method, path, kind, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", method, path, kind, len(body), body)
 }
 
-// sampleRecord is an IPC record of about 1.4 KB with what services send: a payload,
-// prompt, output and run_id, none of it sent before but the prompt.
+// sampleRecord returns an IPC record of about 1.4 KB as services send them: payload, prompt,
+// output, and run_id, all new except the prompt.
 func sampleRecord(i int) string {
 	return fmt.Sprintf(`{"run_id":"run/%d","model":"gpt-4","temperature":0.7,"max_tokens":256,"payload":{"instruction":"%s%d"},"system_prompt":"%s","output":"%s%d"}`,
 		i, strings.Repeat("a question about the river ", 18), i, strings.Repeat("You answer briefly. ", 10), strings.Repeat("a sentence of the answer ", 20), i)

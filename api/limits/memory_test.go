@@ -97,7 +97,7 @@ func awaitWaiting(t *testing.T, m *Budget, n int) {
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)
 }
 
-// Small shares do not keep a large one waiting forever, nor the other way round.
+// Small shares do not starve a large one, and a large one does not starve small ones.
 func TestLargeSharesAreNotStarved(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)
@@ -141,7 +141,7 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
-// A claim does not hold up a share that holds something. It ends with its waiter.
+// A claim does not delay a share that already holds memory. It ends with its waiter.
 func TestClaimsOnMemory(t *testing.T) {
 	m := budget(100, time.Hour)
 	one, two := &Share{Budget: m, Who: Holder{Name: "one"}}, &Share{Budget: m, Who: Holder{Name: "two"}}
@@ -172,8 +172,8 @@ func TestClaimsOnMemory(t *testing.T) {
 	require.NoError(t, <-left)
 }
 
-// Never is more held than the limit, a caller never gets more than half of what was left, and
-// every byte is accounted for.
+// The shares never hold more than the limit, a caller never gets more than half of what was
+// left, and every byte is accounted for.
 func TestMemoryBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 100
